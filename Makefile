@@ -1,0 +1,40 @@
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install reproduce test test-slow lint benchmark clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+install: $(STAMP) ## the virtual environment, with everything the other targets need
+
+$(STAMP): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) was not found; install Python 3.11 or name another: make PYTHON=python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+reproduce: $(STAMP) ## Figure 1 at laptop scale: within ten minutes on two cores, ending in an HTML report
+	$(BIN)/isoloss reproduce figure-1 --scale laptop
+
+test: lint ## lint, types, import rules and the test suite
+	$(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term:skip-covered
+
+test-slow: $(STAMP) ## the checks that take minutes
+	$(BIN)/python -m pytest -m slow
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+benchmark: $(STAMP) ## every speed claim, beside its peer, in one process
+	$(BIN)/python -m benchmarks
+
+clean: ## remove the environment and caches, never results
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

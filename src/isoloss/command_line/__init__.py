@@ -1,0 +1,1 @@
+"""The commands of `isoloss`, one file each."""

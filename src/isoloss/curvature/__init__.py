@@ -1,0 +1,1 @@
+"""Trace, norms and sharpness of any torch model."""

@@ -1,0 +1,1 @@
+"""One file a figure or table; scales, claims, runner."""

@@ -1,0 +1,1 @@
+"""Dynamic programs: pure functions on tensors."""

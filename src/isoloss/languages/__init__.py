@@ -1,0 +1,1 @@
+"""Languages: they sample sentences and know the exact law of every word."""

@@ -1,0 +1,56 @@
+"""What every language offers: sentences, and the exact law of every word."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isoloss.languages.sentences import Sentences
+from isoloss.languages.task import Task
+
+
+class Language(Protocol):
+    """A distribution over sentences whose conditional laws are known exactly (spec 1)."""
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The c words; a word's number is its place here."""
+        ...
+
+    @property
+    def maximum_length(self) -> int:
+        """The most words a sentence can have."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """A hexadecimal name of the language's whole content: equal languages have equal digests."""
+        ...
+
+    def sample(self, n: int, generator: torch.Generator) -> Sentences:
+        """Draw n independent sentences, padded to `maximum_length`.
+
+        The draws do not depend on how calls are split: 5 then 5 sentences are the 10 of one call.
+        """
+        ...
+
+    def masked_log_law(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
+        """log Pr(x_t = w | x_{-t}, length) in nats, float64, for every position; -inf on padding."""
+        ...
+
+    def next_log_law(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
+        """log Pr(x_{t+1} = w or the end | x_1..x_t) for t = 0..T, float64; the end is the last column.
+
+        T_1 is T + 1 and c_1 is c + 1. Row t follows t words; rows after a sentence's end are -inf.
+        """
+        ...
+
+    def log_probability(self, sentences: Sentences) -> Float[Tensor, " n"]:
+        """log Pr(sentence) in nats, float64; -inf for a sentence outside the language."""
+        ...
+
+    def tasks(self) -> Sequence[Task]:
+        """The downstream tasks that the language's latent variables define."""
+        ...

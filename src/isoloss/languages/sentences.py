@@ -1,0 +1,48 @@
+"""Sentences: word numbers in a rectangle, with each sentence's own length."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+PADDING = -1
+"""What stands in `Sentences.ids` after a sentence's end; no word has this number."""
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """A batch of n sentences of at most T words.
+
+    `ids[i, t]` is the number of sentence i's word t in the language's vocabulary, PADDING from
+    `lengths[i]` on. Positions count from 0 in the library and from 1 in what a user reads.
+
+    >>> batch = Sentences.from_lists([[0, 1, 1], [2]])
+    >>> batch.ids.tolist(), batch.lengths.tolist()
+    ([[0, 1, 1], [2, -1, -1]], [3, 1])
+    >>> batch.real.sum(1).tolist()
+    [3, 1]
+    """
+
+    ids: Int[Tensor, "n T"]
+    lengths: Int[Tensor, " n"]
+
+    def __len__(self) -> int:
+        return self.ids.shape[0]
+
+    @property
+    def real(self) -> Tensor:
+        """[n, T] bool: true where a word stands, false on padding."""
+        return torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths[:, None]
+
+    def __getitem__(self, rows: Tensor | slice) -> "Sentences":
+        return Sentences(self.ids[rows], self.lengths[rows])
+
+    @staticmethod
+    def from_lists(sentences: list[list[int]]) -> "Sentences":
+        """Sentences from ragged lists of word numbers."""
+        width = max((len(words) for words in sentences), default=0)
+        ids = torch.full((len(sentences), width), PADDING, dtype=torch.int64)
+        for row, words in enumerate(sentences):
+            ids[row, : len(words)] = torch.tensor(words, dtype=torch.int64)
+        return Sentences(ids, torch.tensor([len(words) for words in sentences], dtype=torch.int64))

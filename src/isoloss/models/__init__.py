@@ -1,0 +1,1 @@
+"""The shapes of the paper and the models that have them."""

@@ -1,0 +1,1 @@
+"""Fresh sentences, one loop, update rules, checkpoints."""

@@ -1,0 +1,13 @@
+"""Shapes and types are enforced at run time throughout the tests."""
+
+import pytest
+import torch
+from jaxtyping import install_import_hook
+
+install_import_hook("isoloss", "beartype.beartype")
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> None:
+    # pytest-xdist runs one process a core; more threads would only fight over them.
+    torch.set_num_threads(1)
