@@ -4,7 +4,7 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
-install_import_hook("isoloss", "beartype.beartype")
+install_import_hook("isoloss", "runtime_types.checked")
 
 
 @pytest.fixture(autouse=True)

@@ -1,10 +1,9 @@
 """The one interface through which long work tells how far it is; only the command line draws it."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Progress(Protocol):
     """Receives how far a named piece of work has come."""
 
@@ -18,13 +17,3 @@ def silent(task: str, completed: float, total: float, message: str = "") -> None
 
     >>> silent("sampling", 3, 10)
     """
-
-
-@contextmanager
-def prefixed(progress: Progress, prefix: str) -> Iterator[Progress]:
-    """Name every task below `prefix`, so that two runs' tasks are told apart."""
-
-    def report(task: str, completed: float, total: float, message: str = "") -> None:
-        progress(f"{prefix} {task}", completed, total, message)
-
-    yield report

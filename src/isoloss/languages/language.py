@@ -1,7 +1,7 @@
 """What every language offers: sentences, and the exact law of every word."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -11,6 +11,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import Task
 
 
+@runtime_checkable
 class Language(Protocol):
     """A distribution over sentences whose conditional laws are known exactly (spec 1)."""
 

@@ -1,7 +1,7 @@
 """Downstream tasks: labelled sentences, split so that no sentence stands in two splits."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -28,6 +28,7 @@ class LabelledSentences:
         return LabelledSentences(self.sentences[rows], self.labels[rows], self.posterior[rows])
 
 
+@runtime_checkable
 class Task(Protocol):
     """A classification of sentences."""
 

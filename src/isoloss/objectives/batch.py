@@ -1,7 +1,7 @@
 """What an objective hands to a model, and the protocol that flatness needs of an objective."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -25,7 +25,20 @@ class Batch:
     def __len__(self) -> int:
         return self.input_ids.shape[0]
 
+    def to(self, device: torch.device) -> "Batch":
+        """The same batch on `device`; itself when it is there already."""
+        if self.input_ids.device == device:
+            return self
+        return Batch(
+            self.input_ids.to(device),
+            self.attention_mask.to(device),
+            self.rows.to(device),
+            self.positions.to(device),
+            self.targets.to(device),
+        )
 
+
+@runtime_checkable
 class Objective(Protocol):
     """How predictions are read off a model: `logits[j]` scores the vocabulary for prediction j."""
 
@@ -36,6 +49,8 @@ class Objective(Protocol):
 
 def sentence_averaged_loss(logits: Float[Tensor, "m v"], batch: Batch) -> Float[Tensor, ""]:
     """Mean over sentences of the mean over each one's predictions of -log f(target), in nats (spec 1)."""
+    if len(batch.rows) == len(batch):  # one prediction a sentence: the two means are one
+        return nn.functional.cross_entropy(logits, batch.targets)
     losses = nn.functional.cross_entropy(logits, batch.targets, reduction="none")
     counts = torch.bincount(batch.rows, minlength=len(batch)).to(losses.dtype)
     return (losses / counts[batch.rows]).sum() / len(batch)

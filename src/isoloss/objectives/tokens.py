@@ -6,7 +6,7 @@ from torch import Tensor
 
 PAD, CLS, MASK = 0, 1, 2
 FIRST_WORD = 3
-"""Token number of word 0: word w is token w + FIRST_WORD, and a model of c words has c + FIRST_WORD tokens."""
+"""Token number of word 0: word w is token w + FIRST_WORD; a model of c words has c + FIRST_WORD tokens."""
 
 
 def tokens_of_words(ids: Int[Tensor, "n T"]) -> Int[Tensor, "n S"]:

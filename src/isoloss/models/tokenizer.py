@@ -1,0 +1,39 @@
+"""A tokenizer for a language's words, so that a checkpoint also reads text."""
+
+from collections.abc import Sequence
+
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from isoloss.errors import BadInput
+from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
+
+
+def word_tokenizer(vocabulary: Sequence[str], maximum_length: int) -> PreTrainedTokenizerFast:
+    """White-space separated words, [MASK] among them, after a [CLS]; numbers as in `objectives.tokens`.
+
+    A word outside the vocabulary is refused, never replaced. Raises BadInput when a word is written like a
+    special token. A word that itself contains white space keeps its number but cannot be read from text.
+
+    >>> word_tokenizer(["the", "cat"], maximum_length=8)("the [MASK]")["input_ids"]
+    [1, 3, 2]
+    """
+    numbers = {"[PAD]": PAD, "[CLS]": CLS, "[MASK]": MASK}
+    for number, word in enumerate(vocabulary, start=FIRST_WORD):
+        if word in numbers:
+            raise BadInput(
+                f"the word '{word}' stands twice in the vocabulary or is a special token; rename it"
+            )
+        numbers[word] = number
+    tokenizer = Tokenizer(models.WordLevel(numbers))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A", special_tokens=[("[CLS]", CLS)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        mask_token="[MASK]",
+        model_max_length=maximum_length + 1,
+    )

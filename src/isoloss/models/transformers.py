@@ -1,0 +1,138 @@
+"""Transformers in BERT's layout with tied embeddings, post-LN and pre-LN, as `transformers` has them."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import torch
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    PreTrainedModel,
+    RobertaPreLayerNormConfig,
+    RobertaPreLayerNormForMaskedLM,
+)
+
+from isoloss.errors import BadInput
+from isoloss.models.shapes import Shape
+from isoloss.objectives.tokens import FIRST_WORD, PAD
+
+Attention = Literal["sdpa", "eager"]
+"""How attention is computed: "sdpa" is torch's fused kernel, "eager" plain operations, which alone can be
+differentiated twice on a CPU. The mathematics is the same."""
+
+
+@runtime_checkable
+class Architecture(Protocol):
+    """Settings from which a model is built."""
+
+    def build(self, words: int, maximum_length: int, seed: int) -> PreTrainedModel:
+        """A freshly initialised model on the CPU, for sentences of at most `maximum_length` of c words.
+
+        Its weights are a pure function of the settings and the arguments; the global random state is
+        left as found.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class PostLayerNormTransformer:
+    """BERT itself (Devlin et al. 2019; paper B.4): each layer norm after its residual sum.
+
+    Weights and embeddings start as N(0, 0.02²), biases and the [PAD] embedding as 0, gains as 1, which is
+    how BERT and `transformers` initialise. Input and output embeddings are one tensor; there is one
+    segment, GELU, and a layer norm epsilon of 1e-12. `dropout` acts where BERT's does, on attention too.
+
+    >>> from isoloss.models.shapes import laptop_shape
+    >>> model = PostLayerNormTransformer(laptop_shape(16)).build(words=12, maximum_length=8, seed=0)
+    >>> type(model).__name__, model.num_parameters()
+    ('BertForMaskedLM', 7311)
+    """
+
+    shape: Shape
+    dropout: float = 0.1
+    attention: Attention = "sdpa"
+
+    def __post_init__(self) -> None:
+        _check_dropout(self.dropout)
+
+    def build(self, words: int, maximum_length: int, seed: int) -> BertForMaskedLM:
+        """A `BertForMaskedLM` of words + 3 tokens; see `Architecture.build`."""
+        settings = _settings(self.shape, self.dropout, words)
+        # One position for each word and one for [CLS].
+        config = BertConfig(max_position_embeddings=maximum_length + 1, **settings)
+        return _initialised(BertForMaskedLM, config, self.attention, seed)
+
+
+@dataclass(frozen=True)
+class PreLayerNormTransformer:
+    """The same with each layer norm before its block and one after the last (Xiong et al. 2020).
+
+    What the paper's authors trained, following Izsak et al. 2021. `transformers` has it as
+    RoBERTa-PreLayerNorm, which keeps BERT's norm of the embeddings. Initialised as
+    `PostLayerNormTransformer`; its first position embedding belongs to [PAD], and no word uses it.
+
+    >>> from isoloss.models.shapes import laptop_shape
+    >>> model = PreLayerNormTransformer(laptop_shape(16)).build(words=12, maximum_length=8, seed=0)
+    >>> type(model).__name__, model.num_parameters()
+    ('RobertaPreLayerNormForMaskedLM', 7359)
+    """
+
+    shape: Shape
+    dropout: float = 0.1
+    attention: Attention = "sdpa"
+
+    def __post_init__(self) -> None:
+        _check_dropout(self.dropout)
+
+    def build(self, words: int, maximum_length: int, seed: int) -> RobertaPreLayerNormForMaskedLM:
+        """A `RobertaPreLayerNormForMaskedLM` of words + 3 tokens; see `Architecture.build`."""
+        settings = _settings(self.shape, self.dropout, words)
+        # RoBERTa counts positions from the padding token's number plus one.
+        config = RobertaPreLayerNormConfig(max_position_embeddings=maximum_length + PAD + 2, **settings)
+        return _initialised(RobertaPreLayerNormForMaskedLM, config, self.attention, seed)
+
+
+def parameter_count(architecture: Architecture, words: int, maximum_length: int) -> int:
+    """How many numbers such a model learns, tied ones once; allocates no weights.
+
+    >>> from isoloss.models.shapes import TABLE_3
+    >>> parameter_count(PreLayerNormTransformer(TABLE_3[4]), words=200, maximum_length=32)
+    25606859
+    """
+    with torch.device("meta"):
+        model = architecture.build(words, maximum_length, seed=0)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _settings(shape: Shape, dropout: float, words: int) -> dict[str, Any]:
+    """What the two configurations have in common."""
+    return {
+        "vocab_size": words + FIRST_WORD,
+        "hidden_size": shape.width,
+        "num_attention_heads": shape.heads,
+        "num_hidden_layers": shape.layers,
+        "intermediate_size": shape.inner_width,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": dropout,
+        "attention_probs_dropout_prob": dropout,
+        "initializer_range": 0.02,
+        "layer_norm_eps": 1e-12,
+        "type_vocab_size": 1,
+        "pad_token_id": PAD,
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "tie_word_embeddings": True,
+    }
+
+
+def _initialised(model: Any, config: Any, attention: Attention, seed: int) -> Any:
+    config.architectures = [model.__name__]
+    config._attn_implementation = attention
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return model(config)
+
+
+def _check_dropout(dropout: float) -> None:
+    if not 0 <= dropout < 1:
+        raise BadInput(f"dropout must be at least 0 and below 1, not {dropout}")

@@ -1,0 +1,83 @@
+"""Masked language modelling: a word is hidden and read back from the rest of its sentence (spec 1)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from transformers import BertForMaskedLM, RobertaForMaskedLM, RobertaPreLayerNormForMaskedLM
+
+from isoloss.errors import BadInput
+from isoloss.languages.sentences import Sentences
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.tokens import MASK, PAD, tokens_of_words
+
+
+@dataclass(frozen=True)
+class MaskedObjective:
+    """Predicts the word x_t behind [MASK] from x_{-t}; word t (from 0) stands at token t + 1, after [CLS].
+
+    >>> sentences = Sentences.from_lists([[4, 0], [2]])
+    >>> batch = MaskedObjective().mask_every_position(sentences)
+    >>> batch.input_ids.tolist(), batch.positions.tolist(), batch.targets.tolist()
+    ([[1, 2, 3], [1, 7, 2], [1, 2, 0]], [1, 2, 1], [7, 3, 5])
+    """
+
+    def mask_one(self, sentences: Sentences, generator: torch.Generator) -> Batch:
+        """Mask one word of every sentence, uniform over the sentence's own positions (spec 1).
+
+        Row i of the batch is sentence i. Raises BadInput when a sentence has no words.
+        """
+        _refuse_empty(sentences)
+        uniform = torch.rand(len(sentences), generator=generator, dtype=torch.float64)
+        # A float64 uniform below 1 times a length rounds to below the length, so the floor is a position.
+        places = (uniform * sentences.lengths).long()
+        return _masked(tokens_of_words(sentences.ids), places + 1)
+
+    def mask_every_position(self, sentences: Sentences) -> Batch:
+        """Mask each word in turn: one row a word, a sentence's rows together and in order.
+
+        Row r belongs to the sentence and position `sentences.real.nonzero()[r]`. The batch holds
+        17 bytes a token and a row for every word, so n sentences of T words need 17 n T (T + 1) bytes:
+        hand over no more sentences at once than memory allows. `sentence_averaged_loss` averages its rows
+        alike, which is the token-averaged loss where lengths vary.
+        """
+        _refuse_empty(sentences)
+        rows, places = sentences.real.nonzero(as_tuple=True)
+        return _masked(tokens_of_words(sentences.ids)[rows], places + 1)
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+        """Scores of the model's v tokens, the special ones included, for each of the m predictions.
+
+        For BERT, RoBERTa and RoBERTa-PreLayerNorm the prediction head runs at the predicted positions
+        alone; any other masked language model that returns `logits` [n, S, v] runs whole. Both give the
+        same numbers. The attention mask is left out when nothing is padded.
+        """
+        attention_mask = None if bool(batch.attention_mask.all()) else batch.attention_mask
+        if isinstance(model, BertForMaskedLM):
+            head: nn.Module = model.cls
+        elif isinstance(model, RobertaForMaskedLM | RobertaPreLayerNormForMaskedLM):
+            head = model.lm_head
+        else:
+            everywhere: Tensor = model(input_ids=batch.input_ids, attention_mask=attention_mask).logits
+            return everywhere[batch.rows, batch.positions]
+        backbone = model.base_model(input_ids=batch.input_ids, attention_mask=attention_mask)
+        logits: Tensor = head(backbone.last_hidden_state[batch.rows, batch.positions])
+        return logits
+
+
+def _masked(tokens: Int[Tensor, "n S"], positions: Int[Tensor, " n"]) -> Batch:
+    """One prediction a row, at `positions`, whose token is hidden; overwrites `tokens`."""
+    rows = torch.arange(len(tokens), device=tokens.device)
+    targets = tokens[rows, positions]
+    attention_mask = tokens != PAD
+    tokens[rows, positions] = MASK
+    return Batch(tokens, attention_mask, rows, positions, targets)
+
+
+def _refuse_empty(sentences: Sentences) -> None:
+    empty = (sentences.lengths == 0).nonzero()
+    if len(empty):
+        raise BadInput(
+            f"sentence {int(empty[0])} (from 0) has no words, so nothing can be masked; leave it out"
+        )

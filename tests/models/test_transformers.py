@@ -1,0 +1,154 @@
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
+
+from isoloss.errors import BadInput
+from isoloss.models.loading import load_masked_language_model
+from isoloss.models.shapes import LAPTOP, TABLE_3, TABLE_4, Shape, laptop_shape
+from isoloss.models.tokenizer import word_tokenizer
+from isoloss.models.transformers import (
+    PostLayerNormTransformer,
+    PreLayerNormTransformer,
+    parameter_count,
+)
+
+SMALL = laptop_shape(16)
+BOTH = [PostLayerNormTransformer, PreLayerNormTransformer]
+
+
+def counted_by_hand(shape: Shape, words: int, positions: int) -> int:
+    d, inner, tokens = shape.width, shape.inner_width, words + 3
+    embeddings = (tokens + positions + 1) * d + 2 * d
+    layer = 4 * (d * d + d) + (d * inner + inner) + (inner * d + d) + 4 * d
+    head = d * d + d + 2 * d + tokens
+    return embeddings + shape.layers * layer + head
+
+
+@pytest.mark.parametrize("shape", [*LAPTOP, *TABLE_3, TABLE_4[-1]])
+def test_parameter_counts(shape: Shape) -> None:
+    assert parameter_count(PostLayerNormTransformer(shape), 200, 32) == counted_by_hand(shape, 200, 33)
+    # Two more positions for padding, and the norm after the last layer.
+    pre = counted_by_hand(shape, 200, 34) + 2 * shape.width
+    assert parameter_count(PreLayerNormTransformer(shape), 200, 32) == pre
+
+
+@pytest.mark.parametrize("architecture", BOTH)
+def test_weights_follow_the_seed_alone_and_the_global_state_is_kept(architecture: type) -> None:
+    torch.manual_seed(11)
+    before = torch.get_rng_state()
+    first = architecture(SMALL).build(12, 8, seed=5)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(12)
+    again = architecture(SMALL).build(12, 8, seed=5)
+    other = architecture(SMALL).build(12, 8, seed=6)
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
+    assert not torch.equal(first.get_input_embeddings().weight, other.get_input_embeddings().weight)
+
+
+@pytest.mark.parametrize("architecture", BOTH)
+def test_the_initialisation_is_the_documented_one(architecture: type) -> None:
+    model = architecture(laptop_shape(64)).build(200, 16, seed=0)
+    assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
+    assert not model.get_input_embeddings().weight[0].any()
+    for name, parameter in model.named_parameters():
+        if parameter.ndim == 2 and parameter.numel() > 2000:
+            assert float(parameter.detach().std()) == pytest.approx(0.02, rel=0.1), name
+        elif name.endswith("bias"):
+            assert not parameter.any(), name
+        elif "LayerNorm.weight" in name:
+            assert bool((parameter == 1).all()), name
+
+
+@pytest.mark.parametrize("architecture", BOTH)
+def test_the_longest_sentence_fits_and_dropout_and_attention_are_as_set(architecture: type) -> None:
+    model = architecture(SMALL, dropout=0.3, attention="eager").build(12, 8, seed=0)
+    assert model(input_ids=torch.full((1, 9), 3)).logits.shape == (1, 9, 15)
+    with pytest.raises((IndexError, RuntimeError)):
+        model(input_ids=torch.full((1, 10), 3))
+    assert {module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)} == {0.3}
+    assert model.config._attn_implementation == "eager"
+
+
+def test_post_layer_norm_and_pre_layer_norm_differ_where_they_should() -> None:
+    """With every block's output projection zero, pre-LN is its last norm alone; post-LN still normalises."""
+    ids = torch.tensor([[1, 3, 4, 5]])
+    pre = PreLayerNormTransformer(SMALL, dropout=0.0).build(12, 8, seed=0).eval()
+    for name, parameter in pre.named_parameters():
+        if "output.dense" in name:
+            torch.nn.init.zeros_(parameter)
+    backbone = pre.base_model
+    torch.testing.assert_close(
+        backbone(input_ids=ids).last_hidden_state, backbone.LayerNorm(backbone.embeddings(input_ids=ids))
+    )
+    post = PostLayerNormTransformer(SMALL, dropout=0.0).build(12, 8, seed=0).eval()
+    hidden = post.base_model(input_ids=ids).last_hidden_state
+    torch.testing.assert_close(hidden.mean(-1), torch.zeros(1, 4), atol=1e-5, rtol=0)
+    torch.testing.assert_close(hidden.var(-1, correction=0), torch.ones(1, 4), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
+def test_impossible_dropout_is_refused(dropout: float) -> None:
+    for architecture in BOTH:
+        with pytest.raises(BadInput, match="dropout"):
+            architecture(SMALL, dropout=dropout)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("architecture", BOTH)
+def test_a_saved_model_is_loaded_whole(architecture: type, attention: str, tmp_path: Path) -> None:
+    model = architecture(SMALL).build(12, 8, seed=0).eval()
+    model.save_pretrained(tmp_path)
+    loaded = load_masked_language_model(tmp_path, attention)
+    assert type(loaded) is type(model)
+    assert loaded.config._attn_implementation == attention
+    assert not loaded.training
+    ids = torch.tensor([[1, 3, 4, 2]])
+    torch.testing.assert_close(loaded(input_ids=ids).logits, model(input_ids=ids).logits)
+
+
+def test_what_holds_no_masked_language_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"no config\.json"):
+        load_masked_language_model(tmp_path / "missing")
+    (tmp_path / "config.json").write_text("no json")
+    with pytest.raises(BadInput, match="no masked language model"):
+        load_masked_language_model(tmp_path)
+    model = PostLayerNormTransformer(SMALL).build(12, 8, seed=0)
+    model.bert.save_pretrained(tmp_path / "headless")
+    with pytest.raises(BadInput, match="lacks cls"):
+        load_masked_language_model(tmp_path / "headless")
+    model.save_pretrained(tmp_path / "cut")
+    weights = tmp_path / "cut" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(BadInput, match="no masked language model"):
+        load_masked_language_model(tmp_path / "cut")
+
+
+def test_the_tokenizer_gives_the_objectives_tokens_and_survives_a_folder(tmp_path: Path) -> None:
+    words = [f"w{number}" for number in range(12)]
+    tokenizer = word_tokenizer(words, maximum_length=8)
+    tokenizer.save_pretrained(tmp_path)
+    PostLayerNormTransformer(SMALL).build(12, 8, seed=0).save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    assert len(tokenizer) == len(loaded) == 15
+    for each in (tokenizer, loaded):
+        batch = each(["w0 [MASK] w11", "w3"], padding=True, return_tensors="pt")
+        assert batch["input_ids"].tolist() == [[1, 3, 2, 14], [1, 6, 0, 0]]
+        assert batch["attention_mask"].tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
+        assert each.model_max_length == 9
+        with pytest.raises(Exception, match="UNK"):
+            each("w0 unknown")
+    assert isinstance(AutoModelForMaskedLM.from_pretrained(tmp_path), BertForMaskedLM)
+    assert loaded(["w0 [MASK]"], return_tensors="pt").keys() <= {
+        "input_ids",
+        "attention_mask",
+        "token_type_ids",
+    }
+
+
+@pytest.mark.parametrize("words", [["a", "[MASK]"], ["a", "b", "a"]])
+def test_words_that_cannot_be_told_apart_are_refused(words: list[str]) -> None:
+    with pytest.raises(BadInput, match=words[-1].strip("[]")):
+        word_tokenizer(words, 8)

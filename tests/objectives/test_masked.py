@@ -1,0 +1,177 @@
+import pytest
+import torch
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    DistilBertConfig,
+    DistilBertForMaskedLM,
+    RobertaConfig,
+    RobertaForMaskedLM,
+    RobertaPreLayerNormConfig,
+    RobertaPreLayerNormForMaskedLM,
+)
+
+from isoloss.errors import BadInput
+from isoloss.languages.sentences import Sentences
+from isoloss.objectives.batch import Batch, sentence_averaged_loss
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.tokens import FIRST_WORD, MASK, tokens_of_words
+
+OBJECTIVE = MaskedObjective()
+RAGGED = Sentences.from_lists([[0, 1, 2, 3], [2], [4, 4, 0], [1, 3]])
+EVEN = Sentences.from_lists([[0, 1, 2], [2, 2, 4], [4, 3, 0]])
+TINY = {
+    "vocab_size": 8,
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "max_position_embeddings": 8,
+    "pad_token_id": 0,
+    "initializer_range": 0.5,
+}
+MODELS = {
+    "bert": lambda attention: BertForMaskedLM(BertConfig(**TINY, attn_implementation=attention)),
+    "roberta": lambda attention: RobertaForMaskedLM(RobertaConfig(**TINY, attn_implementation=attention)),
+    "pre-layer-norm": lambda attention: RobertaPreLayerNormForMaskedLM(
+        RobertaPreLayerNormConfig(**TINY, attn_implementation=attention)
+    ),
+    "another": lambda attention: DistilBertForMaskedLM(
+        DistilBertConfig(
+            vocab_size=8,
+            dim=8,
+            n_layers=2,
+            n_heads=2,
+            hidden_dim=16,
+            max_position_embeddings=8,
+            initializer_range=0.5,
+            attn_implementation=attention,
+        )
+    ),
+}
+
+
+def model_of(kind: str, attention: str = "sdpa") -> torch.nn.Module:
+    torch.manual_seed(3)
+    return MODELS[kind](attention).double().eval()
+
+
+@pytest.mark.parametrize("sentences", [RAGGED, EVEN])
+def test_mask_one_hides_exactly_one_word_of_each_sentence(sentences: Sentences) -> None:
+    batch = OBJECTIVE.mask_one(sentences, torch.Generator().manual_seed(0))
+    plain = tokens_of_words(sentences.ids)
+    hidden = batch.input_ids == MASK
+    assert hidden.sum(1).tolist() == [1] * len(sentences)
+    assert batch.rows.tolist() == list(range(len(sentences)))
+    assert hidden[batch.rows, batch.positions].all()
+    assert torch.equal(plain[batch.rows, batch.positions], batch.targets)
+    assert torch.equal(torch.where(hidden, plain, batch.input_ids), plain)
+    assert torch.equal(batch.attention_mask[:, 1:], sentences.real)
+    assert bool((batch.targets >= FIRST_WORD).all())
+
+
+def test_the_masked_position_is_uniform_over_the_sentence_and_follows_the_generator() -> None:
+    n = 30_000
+    sentences = Sentences.from_lists([[0, 1, 2], [3, 4]] * (n // 2))
+    batch = OBJECTIVE.mask_one(sentences, torch.Generator().manual_seed(1))
+    again = OBJECTIVE.mask_one(sentences, torch.Generator().manual_seed(1))
+    other = OBJECTIVE.mask_one(sentences, torch.Generator().manual_seed(2))
+    assert torch.equal(batch.input_ids, again.input_ids)
+    assert not torch.equal(batch.input_ids, other.input_ids)
+    for first, length in ((0, 3), (1, 2)):
+        counts = torch.bincount(batch.positions[first::2], minlength=length + 1)
+        expected = n / 2 / length
+        assert counts[0] == 0
+        assert len(counts) == length + 1 or not counts[length + 1 :].any()
+        chi_square = float(((counts[1 : length + 1] - expected) ** 2 / expected).sum())
+        assert chi_square < 16  # beyond the 99.9 % point of two degrees of freedom
+
+
+def test_mask_every_position_has_a_row_for_each_word_in_order() -> None:
+    batch = OBJECTIVE.mask_every_position(RAGGED)
+    row = 0
+    for sentence, length in enumerate(RAGGED.lengths.tolist()):
+        for place in range(length):
+            expected = tokens_of_words(RAGGED.ids[sentence : sentence + 1])[0]
+            assert int(batch.targets[row]) == int(expected[place + 1])
+            expected[place + 1] = MASK
+            assert torch.equal(batch.input_ids[row], expected)
+            assert int(batch.positions[row]) == place + 1
+            assert RAGGED.real.nonzero()[row].tolist() == [sentence, place]
+            row += 1
+    assert row == len(batch)
+    assert batch.rows.tolist() == list(range(row))
+
+
+def test_a_sentence_without_words_is_refused_by_number() -> None:
+    sentences = Sentences.from_lists([[1], []])
+    with pytest.raises(BadInput, match="sentence 1 "):
+        OBJECTIVE.mask_one(sentences, torch.Generator())
+    with pytest.raises(BadInput, match="sentence 1 "):
+        OBJECTIVE.mask_every_position(sentences)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("sentences", [RAGGED, EVEN])
+@pytest.mark.parametrize("kind", MODELS)
+def test_logits_are_the_whole_models_at_the_predicted_positions(
+    kind: str, sentences: Sentences, attention: str
+) -> None:
+    model = model_of(kind, attention)
+    batch = OBJECTIVE.mask_every_position(sentences)
+    with torch.no_grad():
+        logits = OBJECTIVE.logits(model, batch)
+        whole = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
+    assert logits.shape == (len(batch), 8)
+    torch.testing.assert_close(logits, whole[batch.rows, batch.positions], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_padding_changes_nothing_and_sentences_do_not_see_each_other(kind: str) -> None:
+    model = model_of(kind)
+    together = OBJECTIVE.mask_every_position(RAGGED)
+    with torch.no_grad():
+        logits = OBJECTIVE.logits(model, together)
+        alone = []
+        for sentence, length in enumerate(RAGGED.lengths.tolist()):
+            own = Sentences(
+                RAGGED.ids[sentence : sentence + 1, :length], RAGGED.lengths[sentence : sentence + 1]
+            )
+            alone.append(OBJECTIVE.logits(model, OBJECTIVE.mask_every_position(own)))
+    torch.testing.assert_close(logits, torch.cat(alone), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("kind", MODELS)
+def test_leaving_out_a_mask_that_hides_nothing_changes_no_bit(kind: str, attention: str) -> None:
+    model = model_of(kind, attention).float()
+    batch = OBJECTIVE.mask_every_position(EVEN)
+    masked = model.base_model(input_ids=batch.input_ids, attention_mask=batch.attention_mask)
+    unmasked = model.base_model(input_ids=batch.input_ids)
+    assert torch.equal(masked.last_hidden_state, unmasked.last_hidden_state)
+
+
+def test_several_predictions_a_row_and_the_sentence_average() -> None:
+    model = model_of("bert")
+    tokens = tokens_of_words(EVEN.ids)
+    rows, positions = torch.tensor([0, 0, 1, 2]), torch.tensor([1, 3, 2, 2])
+    batch = Batch(tokens, torch.ones_like(tokens, dtype=torch.bool), rows, positions, tokens[rows, positions])
+    with torch.no_grad():
+        logits = OBJECTIVE.logits(model, batch)
+        whole = model(input_ids=tokens).logits
+    torch.testing.assert_close(logits, whole[rows, positions], rtol=1e-12, atol=1e-12)
+    log_probability = logits.log_softmax(1)[range(4), batch.targets]
+    expected = -(log_probability[:2].mean() + log_probability[2:].sum()) / 3
+    torch.testing.assert_close(sentence_averaged_loss(logits, batch), expected)
+    once = OBJECTIVE.mask_one(EVEN, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        logits = OBJECTIVE.logits(model, once)
+    expected = -logits.log_softmax(1)[range(3), once.targets].sum() / 3
+    torch.testing.assert_close(sentence_averaged_loss(logits, once), expected)
+
+
+def test_a_batch_moves_to_a_device_and_stays_where_it_is() -> None:
+    batch = OBJECTIVE.mask_every_position(EVEN)
+    assert batch.to(torch.device("cpu")) is batch
+    moved = batch.to(torch.device("meta"))
+    assert {moved.input_ids.device.type, moved.targets.device.type, moved.rows.device.type} == {"meta"}
