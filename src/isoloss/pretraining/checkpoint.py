@@ -1,0 +1,231 @@
+"""Checkpoints: folders that `from_pretrained` loads by itself, complete or absent, with digests."""
+
+import hashlib
+import io
+import json
+import os
+import platform
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+import transformers
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+import isoloss
+from isoloss.errors import IsolossError
+from isoloss.files import sync_folder, writable
+from isoloss.pretraining.specification import PretrainingSpecification, settings_as_json
+from isoloss.pretraining.update_rule import UpdateRule
+
+STEPS_FOLDER = "steps"
+WEIGHTS_FILE = "model.safetensors"
+TRAINING_STATE_FILE = "training_state.pt"
+TRAINING_STATE_DIGEST_FILE = "training_state.sha256"
+RECORD_FILE = "checkpoint.json"
+UNFINISHED, REPLACED = ".part", ".replaced"
+"""How the names of folders end that are not yet, or no longer, checkpoints."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A complete checkpoint on disk.
+
+    `training_loss` is the mean in nats over the steps since the checkpoint before, with dropout on;
+    `digest` is the SHA-256 of the weights' file.
+    """
+
+    folder: Path
+    step: int
+    training_loss: float
+    digest: str
+
+
+def write_checkpoint(
+    run: Path,
+    step: int,
+    training_loss: float,
+    specification: PretrainingSpecification,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    update_rule: UpdateRule,
+) -> Checkpoint:
+    """Write `run`/steps/`step`: weights, config, tokenizer, training state, and a record of them all.
+
+    The folder appears under its name when all of it has reached the disk, in place of one of the same step.
+    Training state is kept in this checkpoint and the one before, to resume from either. Needs twice the
+    model's and the rule's memory. Raises IsolossError when the folder cannot be written.
+    """
+    final = run / STEPS_FOLDER / f"{step:06d}"
+    temporary = final.with_name(f".{final.name}.{uuid.uuid4().hex}{UNFINISHED}")
+    with writable(run):
+        try:
+            temporary.mkdir(parents=True)
+            model.config.save_pretrained(temporary)
+            _save_tokenizer(tokenizer, temporary)
+            (temporary / WEIGHTS_FILE).write_bytes(_weights(model))
+            digests = {path.name: _sha256(path) for path in sorted(temporary.iterdir())}
+            record = {
+                "step": step,
+                "training_loss": training_loss,
+                "specification_digest": specification.digest,
+                "specification": settings_as_json(specification),
+                "versions": _versions(),
+                "files": digests,
+            }
+            (temporary / RECORD_FILE).write_text(json.dumps(record, indent=2) + "\n")
+            _write_training_state(temporary, update_rule)
+            _put_in_place(temporary, final)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        earlier = [checkpoint for checkpoint in checkpoint_folders(run) if int(checkpoint.name) < step]
+        for checkpoint in earlier[:-1]:
+            (checkpoint / TRAINING_STATE_FILE).unlink(missing_ok=True)
+            (checkpoint / TRAINING_STATE_DIGEST_FILE).unlink(missing_ok=True)
+    return Checkpoint(final, step, training_loss, digests[WEIGHTS_FILE])
+
+
+def checkpoint_folders(run: Path) -> list[Path]:
+    """The run's checkpoint folders by step, unverified."""
+    folders = [folder for folder in (run / STEPS_FOLDER).glob("*") if folder.name.isdigit()]
+    return sorted(folders, key=lambda folder: int(folder.name))
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Verify every file's digest, training state too where it is kept, and read the record.
+
+    Raises IsolossError naming the damaged or missing file.
+    """
+    path = folder / RECORD_FILE
+    try:
+        record = json.loads(path.read_text())
+        files: dict[str, str] = record["files"]
+        checkpoint = Checkpoint(folder, record["step"], record["training_loss"], files[WEIGHTS_FILE])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(path, f"cannot be read ({error})") from error
+    for name, digest in files.items():
+        _verify(folder / name, digest)
+    # Only a run's two newest checkpoints keep their training state.
+    if (folder / TRAINING_STATE_FILE).exists():
+        try:
+            digest = (folder / TRAINING_STATE_DIGEST_FILE).read_text()
+        except (OSError, ValueError):
+            digest = "lost"
+        _verify(folder / TRAINING_STATE_FILE, digest)
+    return checkpoint
+
+
+def latest_checkpoint(run: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
+    """The newest intact checkpoint that training can go on from, if any, and what is wrong with newer ones.
+
+    Damaged checkpoints are passed over, each with a sentence naming it and the damaged file.
+    """
+    damaged = []
+    for folder in reversed(checkpoint_folders(run)):
+        try:
+            checkpoint = read_checkpoint(folder)
+        except IsolossError as error:
+            damaged.append(str(error))
+            continue
+        if (folder / TRAINING_STATE_FILE).exists():
+            return checkpoint, tuple(damaged)
+    return None, tuple(damaged)
+
+
+def restore(checkpoint: Checkpoint, model: PreTrainedModel, update_rule: UpdateRule) -> None:
+    """Put the checkpoint's weights into `model` and its training state into `update_rule`, in place."""
+    safetensors.torch.load_model(model, checkpoint.folder / WEIGHTS_FILE)
+    state = torch.load(checkpoint.folder / TRAINING_STATE_FILE, map_location="cpu", weights_only=True)
+    update_rule.load_state_dict(state)
+
+
+def remove_leftovers(run: Path) -> None:
+    """Remove what killed processes left half written; only the run's own process may call this."""
+    with writable(run):
+        for ending in (UNFINISHED, REPLACED):
+            for path in (run / STEPS_FOLDER).glob(f".*{ending}"):
+                shutil.rmtree(path)
+
+
+def _put_in_place(temporary: Path, final: Path) -> None:
+    """Make the folder durable under its name, in place of one of that name.
+
+    There is one only when training went on from before it: it is damaged, or will be equal to the bit.
+    """
+    for path in temporary.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    sync_folder(temporary)
+    if final.exists():
+        aside = temporary.with_suffix(REPLACED)
+        final.rename(aside)
+        temporary.rename(final)
+        shutil.rmtree(aside)
+    else:
+        temporary.rename(final)
+    sync_folder(final.parent)
+
+
+def _weights(model: PreTrainedModel) -> bytes:
+    """The state as safetensors, tied tensors once, under the first of their names."""
+    once: dict[int, tuple[str, torch.Tensor]] = {}
+    for name, tensor in model.state_dict().items():
+        once.setdefault(tensor.data_ptr(), (name, tensor))
+    return safetensors.torch.save(dict(once.values()), metadata={"format": "pt"})
+
+
+def _save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    try:
+        tokenizer.save_pretrained(folder)
+    except Exception as error:
+        # `tokenizers` raises a bare Exception where Python would raise OSError.
+        if "os error" in str(error):
+            raise OSError(str(error)) from error
+        raise
+
+
+def _write_training_state(folder: Path, update_rule: UpdateRule) -> None:
+    # Pickles of equal states may differ in bytes after a resume: their digest stays out of the record,
+    # so that resumed and undisturbed runs have the same records.
+    buffer = io.BytesIO()
+    torch.save(update_rule.state_dict(), buffer)
+    (folder / TRAINING_STATE_FILE).write_bytes(buffer.getvalue())
+    (folder / TRAINING_STATE_DIGEST_FILE).write_text(_sha256(folder / TRAINING_STATE_FILE))
+
+
+def _versions() -> dict[str, Any]:
+    """What a run's last bits may depend on besides its specification."""
+    return {
+        "isoloss": isoloss.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "safetensors": safetensors.__version__,
+        "machine": f"{platform.system()} {platform.machine()}",
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _verify(path: Path, digest: str) -> None:
+    try:
+        intact = _sha256(path) == digest
+    except OSError as error:
+        raise _damaged(path, f"cannot be read ({error.strerror})") from error
+    if not intact:
+        raise _damaged(path, "is not what was written")
+
+
+def _damaged(path: Path, how: str) -> IsolossError:
+    return IsolossError(
+        f"the checkpoint {path.parent} is damaged: {path.name} {how}; delete the run's folder and "
+        "run again to have it back"
+    )

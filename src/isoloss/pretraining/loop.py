@@ -1,0 +1,171 @@
+"""The one training loop."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from time import perf_counter
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from isoloss.errors import BadInput
+from isoloss.languages.language import Language
+from isoloss.models.tokenizer import word_tokenizer
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.checkpoint import (
+    Checkpoint,
+    latest_checkpoint,
+    remove_leftovers,
+    restore,
+    write_checkpoint,
+)
+from isoloss.pretraining.run_folder import claim, only_process_in
+from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed, seed_dropout
+from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.pretraining.stream import Stream
+from isoloss.pretraining.training_loss import TrainingLoss, diverged
+from isoloss.pretraining.update_rule import Training, UpdateRule
+from isoloss.progress import Progress, silent
+
+SECONDS_BETWEEN_REPORTS = 0.5
+TASK = "pre-training"
+
+
+@dataclass(frozen=True)
+class PretrainingReport:
+    """What one call of `pretrain` did.
+
+    `resumed_from` is the step it went on from, 0 for a fresh run. Of the `seconds` its own steps took,
+    `waiting_seconds` went by waiting for sentences and `writing_seconds` writing checkpoints. `damaged` has
+    a sentence for each damaged checkpoint that was passed over, also given to `progress`.
+    """
+
+    last: Checkpoint
+    resumed_from: int
+    seconds: float
+    waiting_seconds: float
+    writing_seconds: float
+    damaged: tuple[str, ...]
+
+
+def pretrain(
+    specification: PretrainingSpecification,
+    language: Language,
+    folder: Path,
+    *,
+    workers: int = 0,
+    device: str = "cpu",
+    progress: Progress = silent,
+) -> PretrainingReport:
+    """Train to the specification's last step, leaving its checkpoints in `folder`; go on where a run was.
+
+    Interrupted or killed at any moment, the same call goes on from the newest intact checkpoint, to the
+    same bits. `workers` processes make sentences ahead (0: none, inline) and change nothing else.
+
+    Raises BadInput for another language or another run's folder; IsolossError when another process trains
+    there, the disk refuses, a worker is killed, or the loss is no longer a number.
+
+    >>> import tempfile
+    >>> from isoloss.languages.pcfg import pcfg
+    >>> from isoloss.languages.random_grammar import laptop_grammar
+    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import PreLayerNormTransformer
+    >>> from isoloss.pretraining.adamw import AdamW
+    >>> language = pcfg(laptop_grammar(0))
+    >>> specification = PretrainingSpecification(
+    ...     PreLayerNormTransformer(laptop_shape(16)), AdamW(), language.digest, 4, 32, 0, (2, 4)
+    ... )
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> pretrain(specification, language, folder).last.step
+    4
+    >>> pretrain(specification, language, folder).resumed_from
+    4
+    """
+    if language.digest != specification.language_digest:
+        raise BadInput(
+            f"the specification is for the language {specification.language_digest[:12]}, not "
+            f"{language.digest[:12]}; hand over the language it was made for"
+        )
+    place = usable_device(device)
+    with only_process_in(folder), caller_randomness_kept(place):
+        claim(folder, specification)
+        remove_leftovers(folder)
+        words, longest = len(language.vocabulary), language.maximum_length
+        initialisation = derived_seed(specification.seed, "initialisation")
+        model = specification.architecture.build(words, longest, initialisation).to(place)
+        objective = MaskedObjective()
+        rule = specification.update_rule.build(Training(model, objective, language, specification.seed))
+        stream = Stream(language, objective, specification.batch_size, specification.seed)
+        tokenizer = word_tokenizer(language.vocabulary, longest)
+        run = _Run(specification, folder, model, tokenizer, rule, stream)
+        return _train(run, place, workers, progress)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What the loop works on."""
+
+    specification: PretrainingSpecification
+    folder: Path
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    rule: UpdateRule
+    stream: Stream
+
+
+def _train(run: _Run, device: torch.device, workers: int, progress: Progress) -> PretrainingReport:
+    specification, seed = run.specification, run.specification.seed
+    last, damaged = latest_checkpoint(run.folder)
+    if last:
+        restore(last, run.model, run.rule)
+    resumed_from = last.step if last else 0
+    for sentence in damaged:
+        progress(TASK, resumed_from, specification.steps, sentence)
+
+    run.model.train()
+    losses = TrainingLoss(seed, resumed_from + 1)
+    waiting = writing = 0.0
+    begun = shown = perf_counter()
+    with run.stream.batches(resumed_from, specification.steps, workers) as batches:
+        for step in range(resumed_from + 1, specification.steps + 1):
+            asked = perf_counter()
+            batch = next(batches).to(device)
+            waiting += perf_counter() - asked
+
+            seed_dropout(seed, step, device)
+            losses.add(run.rule.step(batch, step))
+
+            if step in specification.checkpoint_steps:
+                progress(TASK, step, specification.steps, f"loss {losses.settle():.4f}, writing a checkpoint")
+                settled = perf_counter()
+                last = _leave_checkpoint(run, step, losses.since_checkpoint())
+                writing += perf_counter() - settled
+            elif (now := perf_counter()) - shown >= SECONDS_BETWEEN_REPORTS:
+                shown = now
+                pace = (now - begun) / (step - resumed_from)
+                progress(TASK, step, specification.steps, _status(losses.settle(), pace, specification, step))
+    assert last is not None  # the last step is always a checkpoint
+    return PretrainingReport(last, resumed_from, perf_counter() - begun, waiting, writing, damaged)
+
+
+def _leave_checkpoint(run: _Run, step: int, training_loss: float) -> Checkpoint:
+    # The loss is that of the weights before the step; these are the weights after it.
+    if not all(bool(parameter.isfinite().all()) for parameter in run.model.parameters()):
+        raise diverged("a weight is infinite or not a number", step, run.specification.seed)
+    return write_checkpoint(
+        run.folder, step, training_loss, run.specification, run.model, run.tokenizer, run.rule
+    )
+
+
+def _status(loss: float, pace: float, specification: PretrainingSpecification, step: int) -> str:
+    left = timedelta(seconds=round(pace * (specification.steps - step)))
+    return f"loss {loss:.4f}, {specification.batch_size / pace:,.0f} sentences/s, {left} left"
+
+
+def usable_device(device: str) -> torch.device:
+    """The device of that name. Raises BadInput when this machine cannot use it."""
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise BadInput(f"the device '{device}' cannot be used ({reason}); choose cpu or cuda") from error

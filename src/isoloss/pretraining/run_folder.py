@@ -1,0 +1,74 @@
+"""A run's folder: one specification, one process at a time."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from isoloss.errors import BadInput, IsolossError
+from isoloss.files import writable, write_atomically
+from isoloss.pretraining.specification import (
+    PretrainingSpecification,
+    first_difference,
+    settings_as_json,
+)
+
+SPECIFICATION_FILE = "specification.json"
+_held_here: set[Path] = set()
+"""Record locks do not tell a process's own threads apart, so each process keeps its own list."""
+
+
+@contextmanager
+def only_process_in(folder: Path) -> Iterator[None]:
+    """Hold `folder`, made if need be, for this process; the hold ends with the process, however it ends.
+
+    A record lock, which children made by `fork` do not inherit: a killed run leaves nothing that its
+    orphaned workers could hold on to. Raises IsolossError when another run holds the folder, or when it
+    cannot be written.
+    """
+    with writable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        # Opening the file again in this process, and closing it, would end the first hold.
+        if (path := folder.resolve()) in _held_here:
+            raise _held(folder, os.getpid())
+        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    _held_here.add(path)
+    try:
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            raise _held(folder, os.pread(handle, 20, 0).decode() or "unknown") from None
+        os.pwrite(handle, f"{os.getpid():<20}".encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+        _held_here.discard(path)
+
+
+def _held(folder: Path, process: int | str) -> IsolossError:
+    return IsolossError(
+        f"another run is training in {folder} (process {str(process).strip()}); "
+        "wait for it, stop it, or name another folder"
+    )
+
+
+def claim(folder: Path, specification: PretrainingSpecification) -> None:
+    """Write the specification into a fresh run's folder; refuse a folder that holds another one.
+
+    Raises BadInput naming the first setting that differs, or saying that the file cannot be read.
+    """
+    path = folder / SPECIFICATION_FILE
+    settings = settings_as_json(specification)
+    try:
+        there = json.loads(path.read_text())
+    except FileNotFoundError:
+        write_atomically(path, json.dumps(settings, indent=2) + "\n")
+        return
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} cannot be read ({error}); delete {folder} or name another folder") from error
+    if difference := first_difference(there, settings):
+        raise BadInput(
+            f"{folder} holds another run: its {difference}; name another folder, or delete this one"
+        )

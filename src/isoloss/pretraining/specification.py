@@ -1,0 +1,81 @@
+"""The complete specification of a run: with the language, all that its weights depend on."""
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from isoloss.errors import BadInput
+from isoloss.models.transformers import Architecture
+from isoloss.pretraining.update_rule import UpdateRuleSettings
+
+
+@dataclass(frozen=True)
+class PretrainingSpecification:
+    """What is trained on what, how, and from which seed.
+
+    `language_digest` is the language's own digest, `checkpoint_steps` rise and end with `steps`, and
+    everything random is derived from `seed`. Two runs of one specification on one machine, with as many
+    threads, have the same weights to the bit. Raises BadInput for numbers that make no run.
+    """
+
+    architecture: Architecture
+    update_rule: UpdateRuleSettings
+    language_digest: str
+    steps: int
+    batch_size: int
+    seed: int
+    checkpoint_steps: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.batch_size < 1:
+            raise BadInput(
+                f"a run needs at least one step and one sentence a batch, not {self.steps} and "
+                f"{self.batch_size}"
+            )
+        rising = sorted(set(self.checkpoint_steps)) == list(self.checkpoint_steps)
+        if not rising or self.checkpoint_steps[:1] < (1,) or self.checkpoint_steps[-1:] != (self.steps,):
+            raise BadInput(
+                f"checkpoint steps must rise from at least 1 to the last step {self.steps}, not "
+                f"{self.checkpoint_steps}"
+            )
+
+    @property
+    def digest(self) -> str:
+        """A hexadecimal name of the whole specification: equal specifications have equal digests."""
+        canonical = json.dumps(settings_as_json(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def settings_as_json(value: Any) -> Any:
+    """Settings as plain JSON; a dataclass becomes an object whose "is" names its class.
+
+    >>> from isoloss.models.shapes import Shape
+    >>> settings_as_json((Shape(64, 1, 1, 256), 0.1))
+    [{'is': 'Shape', 'width': 64, 'heads': 1, 'layers': 1, 'inner_width': 256}, 0.1]
+    """
+    if dataclasses.is_dataclass(value):
+        kept = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {"is": type(value).__name__, **{name: settings_as_json(kept[name]) for name in kept}}
+    if isinstance(value, tuple):
+        return [settings_as_json(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # 1.0 and 1 are equal settings
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise BadInput(f"a setting must be a number, a string, or a dataclass of such, not {value!r}")
+
+
+def first_difference(there: Any, here: Any, name: str = "") -> str | None:
+    """The first setting in which two `settings_as_json` differ, in words; None when they agree.
+
+    >>> first_difference({"model": {"width": 64}}, {"model": {"width": 32}})
+    'model.width is 64, not 32'
+    """
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in [*here, *(key for key in there if key not in here)]:
+            if difference := first_difference(there.get(key), here.get(key), f"{name}.{key}".lstrip(".")):
+                return difference
+        return None
+    return None if there == here else f"{name} is {there}, not {here}"

@@ -1,0 +1,123 @@
+"""The endless stream of fresh sentences: batch k is a pure function of the seed and k."""
+
+import signal
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from isoloss.errors import BadInput, IsolossError
+from isoloss.languages.language import Language
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.seeds import derived_seed
+
+SENTENCES_PER_BLOCK = 8192
+"""About how many sentences are drawn at once: enough to amortise a draw's fixed cost at laptop sizes."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Masked batches of `batch_size` sentences without end.
+
+    Batches are drawn in blocks of `batches_per_block`, a block from a generator of its own seed; which
+    process draws it, and from which batch on, changes nothing. A block of n sentences of T words takes
+    17 n (T + 1) bytes.
+    """
+
+    language: Language
+    objective: MaskedObjective
+    batch_size: int
+    seed: int
+
+    @property
+    def batches_per_block(self) -> int:
+        """How many batches one draw makes."""
+        return max(1, SENTENCES_PER_BLOCK // self.batch_size)
+
+    def block(self, number: int) -> Batch:
+        """Batches `number * batches_per_block` and following, end to end."""
+        generator = torch.Generator().manual_seed(derived_seed(self.seed, "sentences", number))
+        sentences = self.language.sample(self.batch_size * self.batches_per_block, generator)
+        return self.objective.mask_one(sentences, generator)
+
+    def batch(self, number: int) -> Batch:
+        """Batch `number` alone; costs a whole block."""
+        block, place = divmod(number, self.batches_per_block)
+        return self._part(self.block(block), place)
+
+    @contextmanager
+    def batches(self, first: int, stop: int, workers: int = 0) -> Iterator[Iterator[Batch]]:
+        """Batches first, first + 1, .., stop - 1, made ahead by `workers` processes or inline with none.
+
+        Raises BadInput for a negative number of workers, and IsolossError when a worker is killed while
+        the context is open (torch tells so from a signal handler, at any moment, not only in `next`).
+        """
+        if workers < 0:
+            raise BadInput(f"the number of workers must be 0 or more, not {workers}")
+        iterator = self._from_blocks(first, stop, workers)
+        try:
+            yield iterator
+        except RuntimeError as error:
+            if "DataLoader worker" not in str(error):
+                raise
+            raise IsolossError(
+                "a worker process that prepares batches was killed, perhaps for want of memory; "
+                "start the same run again, with fewer workers, to go on from its last checkpoint"
+            ) from error
+        finally:
+            iterator.close()
+
+    def _from_blocks(self, first: int, stop: int, workers: int) -> Generator[Batch, None, None]:
+        first_block = first // self.batches_per_block
+        loader = DataLoader(
+            _Blocks(self, first_block, -(-stop // self.batches_per_block)),
+            batch_size=None,
+            num_workers=workers,
+            worker_init_fn=_leave_interrupts_to_the_parent,
+            # Without its own generator the loader would draw from the global one.
+            generator=torch.Generator(),
+        )
+        for number, block in enumerate(loader, start=first_block):
+            if isinstance(block, IsolossError):
+                raise block
+            begin = number * self.batches_per_block
+            for wanted in range(max(first, begin), min(stop, begin + self.batches_per_block)):
+                yield self._part(block, wanted - begin)
+
+    def _part(self, block: Batch, place: int) -> Batch:
+        rows = slice(place * self.batch_size, (place + 1) * self.batch_size)
+        return Batch(
+            block.input_ids[rows],
+            block.attention_mask[rows],
+            # Every sentence has one prediction, so a part's rows are a block's first ones.
+            block.rows[: self.batch_size],
+            block.positions[rows],
+            block.targets[rows],
+        )
+
+
+class _Blocks(Dataset[Batch | IsolossError]):
+    """Blocks `first` to `stop - 1` of a stream, for torch's loader."""
+
+    def __init__(self, stream: Stream, first: int, stop: int) -> None:
+        self.stream = stream
+        self.first = first
+        self.stop = stop
+
+    def __len__(self) -> int:
+        return max(0, self.stop - self.first)
+
+    def __getitem__(self, index: int) -> Batch | IsolossError:
+        try:
+            return self.stream.block(self.first + index)
+        except IsolossError as error:
+            # Raised in a worker it would arrive with the worker's traceback for a text.
+            return error
+
+
+def _leave_interrupts_to_the_parent(_worker: int) -> None:
+    """Ctrl-C reaches the whole process group: without this every worker prints a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,200 @@
+import json
+import multiprocessing
+import re
+import resource
+import shutil
+import signal
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+import torch
+from runs import LANGUAGE, small
+from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
+
+from isoloss.errors import IsolossError
+from isoloss.models.loading import load_masked_language_model
+from isoloss.models.shapes import Shape
+from isoloss.models.tokenizer import word_tokenizer
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.checkpoint import (
+    Checkpoint,
+    checkpoint_folders,
+    latest_checkpoint,
+    read_checkpoint,
+    remove_leftovers,
+    restore,
+    write_checkpoint,
+)
+from isoloss.pretraining.stream import Stream
+from isoloss.pretraining.update_rule import Training, UpdateRule
+
+FORK = multiprocessing.get_context("fork")
+SPECIFICATION = small()
+TOKENIZER = word_tokenizer(LANGUAGE.vocabulary, LANGUAGE.maximum_length)
+TRAINING_STATE = "training_state.pt"
+
+
+def trained(steps: int, architecture: type = PreLayerNormTransformer) -> tuple[torch.nn.Module, UpdateRule]:
+    model = architecture(Shape(8, 2, 1, 16), dropout=0.0).build(2, LANGUAGE.maximum_length, seed=0).train()
+    rule = SPECIFICATION.update_rule.build(Training(model, MaskedObjective(), LANGUAGE, 0))
+    stream = Stream(LANGUAGE, MaskedObjective(), 16, 0)
+    for step in range(1, steps + 1):
+        rule.step(stream.batch(step - 1), step)
+    return model, rule
+
+
+def write(
+    run: Path, step: int, loss: float = 0.5, architecture: type = PreLayerNormTransformer
+) -> Checkpoint:
+    model, rule = trained(2, architecture)
+    return write_checkpoint(run, step, loss, SPECIFICATION, model, TOKENIZER, rule)
+
+
+@pytest.mark.parametrize("architecture", [PostLayerNormTransformer, PreLayerNormTransformer])
+def test_transformers_loads_the_folder_by_itself(architecture: type, tmp_path: Path) -> None:
+    model, rule = trained(2, architecture)
+    folder = write_checkpoint(tmp_path, 5, 0.25, SPECIFICATION, model, TOKENIZER, rule).folder
+    alone = shutil.copytree(folder, tmp_path / "elsewhere")
+    own = BertForMaskedLM if architecture is PostLayerNormTransformer else type(model)
+    tokenizer = AutoTokenizer.from_pretrained(alone)
+    inputs = tokenizer(["heads [MASK] tails", "tails [MASK]"], padding=True, return_tensors="pt")
+    expected = model.eval()(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits
+    for cls in (own, AutoModelForMaskedLM):
+        loaded, found = cls.from_pretrained(alone, output_loading_info=True)
+        assert not any(found[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+        assert loaded.get_input_embeddings().weight is loaded.get_output_embeddings().weight
+        given = loaded(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits
+        torch.testing.assert_close(given, expected)
+    assert all(map(torch.equal, load_masked_language_model(alone).parameters(), model.parameters()))
+
+
+def test_the_record_names_step_loss_settings_versions_and_every_file(tmp_path: Path) -> None:
+    checkpoint = write(tmp_path, 5, loss=0.25)
+    record = json.loads((checkpoint.folder / "checkpoint.json").read_text())
+    assert (
+        (record["step"], record["training_loss"]) == (5, 0.25) == (checkpoint.step, checkpoint.training_loss)
+    )
+    assert record["specification_digest"] == SPECIFICATION.digest
+    assert record["specification"]["architecture"]["is"] == "PreLayerNormTransformer"
+    assert record["versions"]["torch"] == torch.__version__
+    there = {path.name for path in checkpoint.folder.iterdir()}
+    assert there == {*record["files"], "checkpoint.json", TRAINING_STATE, "training_state.sha256"}
+    assert {"model.safetensors", "config.json", "tokenizer.json"} < record["files"].keys()
+    assert record["files"]["model.safetensors"] == checkpoint.digest
+    assert read_checkpoint(checkpoint.folder) == checkpoint
+
+
+@pytest.mark.parametrize("architecture", [PostLayerNormTransformer, PreLayerNormTransformer])
+def test_restoring_gives_back_every_bit_and_keeps_tensors_tied(architecture: type, tmp_path: Path) -> None:
+    model, rule = trained(3, architecture)
+    checkpoint = write_checkpoint(tmp_path, 3, 0.5, SPECIFICATION, model, TOKENIZER, rule)
+    fresh, fresh_rule = trained(1, architecture)
+    restore(checkpoint, fresh, fresh_rule)
+    assert all(map(torch.equal, model.parameters(), fresh.parameters()))
+    assert fresh.get_input_embeddings().weight is fresh.get_output_embeddings().weight
+    batch = Stream(LANGUAGE, MaskedObjective(), 16, 0).batch(3)
+    assert torch.equal(rule.step(batch, 4), fresh_rule.step(batch, 4))
+    assert all(map(torch.equal, model.parameters(), fresh.parameters()))
+
+
+def test_training_state_is_kept_in_the_two_newest(tmp_path: Path) -> None:
+    for step in (5, 10, 1_000_000, 20):
+        write(tmp_path, step)
+    folders = checkpoint_folders(tmp_path)
+    assert [folder.name for folder in folders] == ["000005", "000010", "000020", "1000000"]
+    kept = [(folder / TRAINING_STATE).exists() for folder in folders]
+    assert kept == [False, True, True, True]
+    assert [read_checkpoint(folder).step for folder in folders] == [5, 10, 20, 1_000_000]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", TRAINING_STATE])
+@pytest.mark.parametrize("harm", ["flip", "cut", "empty", "remove"])
+def test_a_damaged_newest_is_named_and_the_one_before_used(name: str, harm: str, tmp_path: Path) -> None:
+    before, newest = write(tmp_path, 5), write(tmp_path, 10)
+    path = newest.folder / name
+    content = bytearray(path.read_bytes())
+    if harm == "flip":
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    elif harm == "remove":
+        path.unlink()
+    else:
+        path.write_bytes(content[: len(content) // 2 if harm == "cut" else 0])
+
+    latest, damaged = latest_checkpoint(tmp_path)
+    assert latest == before
+    if name == TRAINING_STATE and harm == "remove":
+        # Not damage: weights without training state are whole, only not to be gone on from.
+        assert damaged == ()
+        return
+    assert len(damaged) == 1
+    assert str(newest.folder) in damaged[0]
+    assert name in damaged[0]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", '{"step": 5, "training_loss": 1, "files": {}}', "\0"]
+)
+def test_an_unreadable_record_is_damage(content: str, tmp_path: Path) -> None:
+    checkpoint = write(tmp_path, 5)
+    (checkpoint.folder / "checkpoint.json").write_text(content)
+    with pytest.raises(IsolossError, match=r"000005 is damaged: checkpoint\.json"):
+        read_checkpoint(checkpoint.folder)
+    assert latest_checkpoint(tmp_path)[0] is None
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff"])
+def test_a_training_state_whose_digest_is_lost_is_not_trusted(content: bytes | None, tmp_path: Path) -> None:
+    folder = write(tmp_path, 5).folder
+    (folder / "training_state.sha256").unlink()
+    if content is not None:
+        (folder / "training_state.sha256").write_bytes(content)
+    with pytest.raises(IsolossError, match=r"training_state\.pt is not what was written"):
+        read_checkpoint(folder)
+
+
+def test_a_run_without_checkpoints_has_no_latest(tmp_path: Path) -> None:
+    assert latest_checkpoint(tmp_path) == (None, ())
+    assert checkpoint_folders(tmp_path / "missing") == []
+
+
+def test_a_damaged_folder_is_replaced_and_leftovers_are_removed(tmp_path: Path) -> None:
+    checkpoint = write(tmp_path, 5)
+    (checkpoint.folder / "model.safetensors").write_bytes(b"harmed")
+    (checkpoint.folder / "stray").write_text("from elsewhere")
+    assert write(tmp_path, 5) == checkpoint
+    assert read_checkpoint(checkpoint.folder) == checkpoint
+    assert not (checkpoint.folder / "stray").exists()
+    (tmp_path / "steps" / ".000010.half.part").mkdir()
+    (tmp_path / "steps" / ".000010.half.part" / "config.json").write_text("{")
+    remove_leftovers(tmp_path)
+    assert [path.name for path in (tmp_path / "steps").iterdir()] == ["000005"]
+
+
+def _write_with_little_room(run: Path, bytes_a_file: int, answer: Connection) -> None:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_a_file, bytes_a_file))
+    try:
+        write(run, 10)
+    except Exception as error:
+        answer.send((type(error), str(error)))
+
+
+@pytest.mark.parametrize("bytes_a_file", [100, 900, 1000, 1500, 3000, 5000, 10_000])
+def test_a_disk_that_refuses_gives_a_sentence_and_leaves_what_was_there(
+    bytes_a_file: int, tmp_path: Path
+) -> None:
+    """The system's own refusal, at whichever file is the first that is too large."""
+    before = write(tmp_path, 5)
+    here, there = FORK.Pipe()
+    process = FORK.Process(target=_write_with_little_room, args=(tmp_path, bytes_a_file, there))
+    process.start()
+    assert here.poll(60)
+    kind, sentence = here.recv()
+    process.join()
+    assert kind is IsolossError
+    assert re.fullmatch(r"cannot write in .*: File too large.*; free some space, .*", sentence)
+    assert latest_checkpoint(tmp_path) == (before, ())
+    assert [path.name for path in (tmp_path / "steps").iterdir()] == ["000005"]
