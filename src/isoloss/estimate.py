@@ -1,0 +1,83 @@
+"""An estimate: a number, its standard error, and how many independent sentences stand behind it."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from isoloss.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over `n` independent units and its standard error, both in the unit of what is averaged."""
+
+    value: float
+    standard_error: float
+    n: int
+
+
+def mean_over_sentences(values: Float[Tensor, " n"]) -> Estimate:
+    """Mean of one value a sentence, and s / √n, sentences being independent.
+
+    Raises BadInput for fewer than two sentences, which have no error bar.
+
+    >>> mean_over_sentences(torch.tensor([1.0, 2.0, 3.0, 6.0]))
+    Estimate(value=3.0, standard_error=1.0801234497346435, n=4)
+    """
+    n = len(values)
+    if n < 2:
+        raise BadInput(f"{n} sentences have no standard error; measure on at least 2")
+    values = values.double()
+    return Estimate(float(values.mean()), float(values.std() / n**0.5), n)
+
+
+def mean_over_tokens(values: Float[Tensor, " n"], lengths: Int[Tensor, " n"]) -> Estimate:
+    """Mean over all words, given each sentence's own mean over its words; sentences are the clusters.
+
+    The ratio R = Σ_i T_i y_i / Σ_i T_i, with the standard error of a ratio of means (linearised):
+    the deviation of T_i (y_i - R) over sentences, divided by √n and by the mean length.
+
+    >>> mean_over_tokens(torch.tensor([1.0, 4.0]), torch.tensor([2, 1])).value
+    2.0
+    """
+    weights = lengths.double()
+    ratio = (weights * values.double()).sum() / weights.sum()
+    residual = mean_over_sentences(weights * (values.double() - ratio) / weights.mean())
+    return Estimate(float(ratio), residual.standard_error, residual.n)
+
+
+def paired_difference(values: Float[Tensor, " n"], reference: Float[Tensor, " n_reference"]) -> Estimate:
+    """Mean of `values - reference`, both measured on the same sentences in the same order.
+
+    What the two share (the sentences' own difficulty, masks, signs) cancels, so that the standard error
+    is that of the difference and not the larger one of two separate measurements. Raises BadInput where
+    the numbers of sentences differ.
+
+    >>> paired_difference(torch.tensor([5.0, 9.0, 1.0]), torch.tensor([4.0, 8.0, 0.0]))
+    Estimate(value=1.0, standard_error=0.0, n=3)
+    """
+    if len(values) != len(reference):
+        raise BadInput(
+            f"a paired difference needs the same sentences on both sides, not {len(values)} and "
+            f"{len(reference)}; measure both on one set"
+        )
+    return mean_over_sentences(values.double() - reference.double())
+
+
+def deviation_over_subsets(values: Float[Tensor, " n"], subsets: int = 5) -> Estimate:
+    """Standard deviation of the means of disjoint subsets: the paper's error bar of a loss (A.5).
+
+    Subsets are runs of consecutive sentences. This is the spread of a mean over n / `subsets` sentences,
+    so about √`subsets` times the standard error of the mean over all. Its own standard error is that of
+    a deviation of `subsets` normal numbers, s / √(2 (subsets - 1)); `n` counts the subsets.
+
+    >>> deviation_over_subsets(torch.tensor([1.0, 3.0, 2.0, 6.0]), subsets=2).value
+    1.4142135623730951
+    """
+    if subsets < 2 or len(values) < subsets:
+        raise BadInput(f"{len(values)} sentences cannot be split into {subsets} subsets; measure on more")
+    means = torch.stack([part.mean() for part in values.double().tensor_split(subsets)])
+    deviation = float(means.std())
+    return Estimate(deviation, deviation / (2 * (subsets - 1)) ** 0.5, subsets)

@@ -1,0 +1,210 @@
+"""Linear probe: how well a linear head on frozen features tells a sentence's label (paper A.4, spec 4)."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.optim.adamw import adamw
+
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate, mean_over_sentences
+from isoloss.languages.task import LabelledSentences
+from isoloss.measurements.record import Record, Setting
+from isoloss.progress import Progress, silent
+
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    """How the heads are trained: the paper's settings; it does not give the minibatch size.
+
+    AdamW is torch's, with its default betas (0.9, 0.999), epsilon 1e-8 and weight decay 0.01. Features are
+    used as they are, neither centred nor scaled.
+    """
+
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    epochs: int = 100
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.01
+    batch_size: int = 256
+
+    def __post_init__(self) -> None:
+        if len(set(self.seeds)) != len(self.seeds) or len(self.seeds) < 2:
+            raise BadInput(f"a probe needs at least two different seeds for its deviation, not {self.seeds}")
+        if min(self.epochs, self.batch_size) < 1:
+            raise BadInput("a probe's epochs and batch_size must be at least 1")
+
+
+@dataclass(frozen=True)
+class Heads:
+    """S linear heads over D features for k classes, trained alike but for their seed.
+
+    `weight` has D_1 = D + 1 columns, of which the last is the bias.
+    """
+
+    weight: Float[Tensor, "S k D_1"]
+
+    def predict(self, features: Float[Tensor, "n D"]) -> Int[Tensor, "S n"]:
+        """Each head's most likely class for every sentence."""
+        with_one = _with_one(features)
+        return torch.stack([(with_one @ weight.mT).argmax(dim=1) for weight in self.weight])
+
+
+def train_heads(
+    features: Float[Tensor, "n D"],
+    labels: Int[Tensor, " n"],
+    classes: int,
+    settings: ProbeSettings,
+    progress: Progress = silent,
+) -> Heads:
+    """Train one head a seed by AdamW on the cross entropy, all heads at once as one batched problem.
+
+    Each seed has its own generator for its initial weights, uniform in ±1/√D as `torch.nn.Linear` has
+    them, and its own order of minibatches in each epoch. The heads after the last epoch are returned;
+    none is chosen on validation data. Memory: the features twice, and S minibatches of them.
+
+    Raises BadInput for a label outside 0..classes - 1 or when there are no examples.
+    """
+    _check_labels(features, labels, classes)
+    n, D = features.shape
+    generators = [torch.Generator().manual_seed(seed) for seed in settings.seeds]
+    start = [torch.empty(classes, D + 1).uniform_(-(D**-0.5), D**-0.5, generator=g) for g in generators]
+    weight = torch.stack(start).to(features)
+    update = _AdamW(weight, settings)
+    with_one, truth = _with_one(features), nn.functional.one_hot(labels, classes).to(features)
+    minibatch = features.new_empty(len(generators) * min(n, settings.batch_size), D + 1)
+    for epoch in range(settings.epochs):
+        order = torch.stack([torch.randperm(n, generator=g) for g in generators]).to(labels.device)
+        targets = truth[order].mT.contiguous()
+        for first in range(0, n, settings.batch_size):
+            chosen = order[:, first : first + settings.batch_size].flatten()
+            # Into one buffer: a fresh one each step costs more, in page faults, than the arithmetic.
+            rows = torch.index_select(with_one, 0, chosen, out=minibatch[: len(chosen)])
+            x = rows.view(len(generators), -1, D + 1)
+            # The gradient of the mean cross entropy at the logits is (p - onehot(y)) / size.
+            residual = torch.bmm(weight, x.mT).softmax(dim=1)
+            residual.sub_(targets[:, :, first : first + settings.batch_size]).div_(x.shape[1])
+            update(torch.bmm(residual, x))
+        progress("probe", epoch + 1, settings.epochs)
+    return Heads(weight)
+
+
+class _AdamW:
+    """torch's own AdamW on one tensor, without the bookkeeping of `torch.optim`, which takes longer."""
+
+    def __init__(self, weight: Tensor, settings: ProbeSettings) -> None:
+        self.weight, self.settings = weight, settings
+        self.moment, self.second_moment = torch.zeros_like(weight), torch.zeros_like(weight)
+        self.step = torch.zeros((), device=weight.device)
+
+    def __call__(self, gradient: Tensor) -> None:
+        adamw(
+            [self.weight],
+            [gradient],
+            [self.moment],
+            [self.second_moment],
+            [],
+            [self.step],
+            fused=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=self.settings.learning_rate,
+            weight_decay=self.settings.weight_decay,
+            eps=1e-8,
+            maximize=False,
+        )
+
+
+@dataclass(frozen=True)
+class ProbeAccuracy:
+    """Test accuracy of the heads, and what to hold it against.
+
+    `correct[i]` is the share of the seeds' heads that get test sentence i right, `by_seed` each head's
+    accuracy. Two checkpoints probed on the same test sentences are compared by `paired_difference` of
+    their `correct`.
+    """
+
+    correct: Float[Tensor, " n"]
+    by_seed: Float[Tensor, " S"]
+
+    @property
+    def estimate(self) -> Estimate:
+        """Mean accuracy; its standard error is over test sentences, the seeds' heads being averaged."""
+        return mean_over_sentences(self.correct)
+
+    @property
+    def deviation_over_seeds(self) -> Estimate:
+        """Standard deviation over the seeds (the paper's error bar), with its own standard error."""
+        deviation, seeds = float(self.by_seed.std()), len(self.by_seed)
+        return Estimate(deviation, deviation / (2 * (seeds - 1)) ** 0.5, seeds)
+
+    def records(self, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
+        """`linear_probe_accuracy` and `linear_probe_deviation_over_seeds`, n being sentences and seeds."""
+        quantities = {
+            "linear_probe_accuracy": self.estimate,
+            "linear_probe_deviation_over_seeds": self.deviation_over_seeds,
+        }
+        return [
+            Record(name, e.value, "fraction", e.standard_error, e.n, None, checkpoint, dict(settings))
+            for name, e in quantities.items()
+        ]
+
+
+def linear_probe(
+    train_features: Float[Tensor, "n D"],
+    train_labels: Int[Tensor, " n"],
+    test_features: Float[Tensor, "n_test D"],
+    test_labels: Int[Tensor, " n_test"],
+    classes: int,
+    settings: ProbeSettings | None = None,
+    progress: Progress = silent,
+) -> ProbeAccuracy:
+    """Train a head a seed on the training features, and measure all of them on the test features.
+
+    Features come from `sentence_features`, or are a lookup table's laws. float32 is enough.
+
+    >>> x = torch.eye(4).repeat(50, 1)
+    >>> y = torch.arange(4).repeat(50)
+    >>> linear_probe(x, y, x, y, classes=4, settings=ProbeSettings(batch_size=20)).estimate.value
+    1.0
+    """
+    settings = settings or ProbeSettings()
+    _check_labels(test_features, test_labels, classes)
+    heads = train_heads(train_features, train_labels, classes, settings, progress)
+    right = (heads.predict(test_features) == test_labels).double()
+    return ProbeAccuracy(correct=right.mean(dim=0), by_seed=right.mean(dim=1))
+
+
+def reference_records(test: LabelledSentences, settings: dict[str, Setting]) -> list[Record]:
+    """What a probe's accuracy is held against on a test set, none of which needs a model.
+
+    `chance_accuracy`: always saying the test set's most common label. `posterior_accuracy`: the argmax of
+    the exact posterior, the ceiling. `latent_agreement`: how often the label is the true latent symbol,
+    which is the mean of the largest posterior probability.
+    """
+    posterior = test.posterior.double()
+    quantities = {
+        "chance_accuracy": (test.labels == test.labels.mode().values).double(),
+        "posterior_accuracy": (posterior.argmax(dim=1) == test.labels).double(),
+        "latent_agreement": posterior.max(dim=1).values,
+    }
+    estimates = {name: mean_over_sentences(values) for name, values in quantities.items()}
+    return [
+        Record(name, e.value, "fraction", e.standard_error, e.n, settings=dict(settings))
+        for name, e in estimates.items()
+    ]
+
+
+def _with_one(features: Float[Tensor, "n D"]) -> Float[Tensor, "n D_1"]:
+    """The features and a column of ones, whose weight is the bias."""
+    return torch.cat([features, features.new_ones(len(features), 1)], dim=1)
+
+
+def _check_labels(features: Tensor, labels: Tensor, classes: int) -> None:
+    if len(labels) == 0 or len(features) != len(labels):
+        raise BadInput(f"a probe needs a label for each sentence, not {len(labels)} for {len(features)}")
+    if labels.min() < 0 or labels.max() >= classes:
+        raise BadInput(
+            f"labels must lie between 0 and {classes - 1}, not {int(labels.min())} and {int(labels.max())}"
+        )

@@ -1,0 +1,105 @@
+"""The file of a run's records: JSON, one record a line, only ever appended to."""
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from isoloss.errors import BadInput
+from isoloss.files import sync_folder, writable
+from isoloss.measurements.record import Record, Setting
+
+
+class TornLine(UserWarning):
+    """The file's last line was cut short by a crash, and is left out."""
+
+
+Identity = tuple[str, str, int | None, tuple[tuple[str, Setting], ...]]
+
+
+def identity(record: Record) -> Identity:
+    """What makes two records the same measurement: quantity, checkpoint, seed and settings."""
+    return record.quantity, record.checkpoint, record.seed, tuple(sorted(record.settings.items()))
+
+
+def append_records(path: Path, records: Sequence[Record]) -> None:
+    """Append the records that the file does not yet have; when this returns they survive a power cut.
+
+    A record already there, by `identity`, is kept as it stands and not written again, so that work which
+    is resumed may append what it appended before. A line that a crash cut short is removed first. One
+    process writes a file at a time. Each line is a JSON object with the fields of `Record`:
+    `polars.read_ndjson(path, infer_schema_length=None)` (all lines, since settings differ) and DuckDB's
+    `read_json` read it.
+
+    Raises BadInput for a number that is not finite, IsolossError where the file cannot be written, and
+    what `read_records` raises.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "records.jsonl"
+    >>> entropy = Record("masked_entropy", 1.25, "nats", 0.01, 2000, settings={"task": "root"})
+    >>> append_records(path, [entropy])
+    >>> append_records(path, [entropy])
+    >>> read_records(path) == [entropy]
+    True
+    """
+    known = {identity(record) for record in read_records(path)}
+    lines = []
+    for record in records:
+        if identity(record) not in known:
+            known.add(identity(record))
+            lines.append(_line(record))
+    with writable(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        created = not path.exists()
+        with path.open("ab") as file:
+            file.truncate(_whole_bytes(path))
+            file.write("".join(lines).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        if created:
+            sync_folder(path.parent)
+
+
+def read_records(path: Path) -> list[Record]:
+    """All records of the file, in the order in which they were written; none where there is no file.
+
+    A last line without its end, which a crash in mid-write leaves, is left out with a `TornLine` warning
+    that names it. Raises BadInput, naming the line, where any other line is not a record.
+    """
+    if not path.exists():
+        return []
+    *lines, rest = path.read_bytes().split(b"\n")
+    if rest:
+        warnings.warn(
+            f"{path}: line {len(lines) + 1} was cut short by a crash and is left out", TornLine, stacklevel=2
+        )
+    return [_parse(line, number, path) for number, line in enumerate(lines, start=1)]
+
+
+def _line(record: Record) -> str:
+    """The record as a line of JSON."""
+    numbers = [record.value, record.standard_error or 0.0]
+    numbers += [value for value in record.settings.values() if isinstance(value, float)]
+    if not all(map(math.isfinite, numbers)):
+        raise BadInput(
+            f"the record {record.quantity} of '{record.checkpoint}' holds a number that is not finite "
+            f"({record.value} ± {record.standard_error}); it is not written"
+        )
+    return json.dumps(asdict(record), allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _parse(line: bytes, number: int, path: Path) -> Record:
+    try:
+        return Record(**json.loads(line))
+    except (ValueError, TypeError) as error:
+        raise BadInput(
+            f"{path}: line {number} is not a record ({error}); delete the line, or the file to measure again"
+        ) from error
+
+
+def _whole_bytes(path: Path) -> int:
+    """The length of the file up to the end of its last whole line."""
+    return path.read_bytes().rfind(b"\n") + 1

@@ -1,0 +1,60 @@
+"""The features of a whole sentence that a linear probe reads (paper A.4)."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from isoloss.errors import BadInput
+from isoloss.languages.sentences import Sentences
+from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
+from isoloss.objectives.tokens import PAD, tokens_of_words
+
+
+def sentence_features(
+    model: nn.Module, sentences: Sentences, memory_bytes: int = FORWARD_MEMORY_BYTES
+) -> Float[Tensor, "n D"]:
+    """The contextual vectors of all words of each unmasked sentence, one after the other; D = T d.
+
+    The vectors are the last hidden states of the `transformers` model's backbone. [CLS], which
+    pre-training does not train, is left out (paper, "Linear probe"); positions after a sentence's end
+    are zero. Dropout is off and the model is left as found. On the CPU, in the model's precision: n T d
+    numbers, beside a forward pass within `memory_bytes`.
+
+    Raises BadInput when a feature is not finite, naming the sentence.
+    """
+    backbone = getattr(model, "base_model", model)
+    device = next(model.parameters()).device
+    at_once = rows_at_once(model, sentences.ids.shape[1] + 1, memory_bytes)
+    features = []
+    with evaluation_mode(model), torch.inference_mode():
+        for ids in torch.split(sentences.ids, at_once):
+            tokens = tokens_of_words(ids).to(device)
+            present = tokens != PAD
+            mask = None if bool(present.all()) else present
+            vectors = backbone(input_ids=tokens, attention_mask=mask).last_hidden_state
+            features.append((vectors * present[..., None])[:, 1:].flatten(1).cpu())
+    whole = torch.cat(features)
+    bad = (~whole.isfinite().all(dim=1)).nonzero()
+    if len(bad):
+        raise BadInput(
+            f"the model's features of sentence {int(bad[0]) + 1} are not finite; its weights have diverged: "
+            "measure an earlier checkpoint"
+        )
+    return whole
+
+
+def gaussian_projection(
+    features: Float[Tensor, "n D"], seed: int, dimension: int = 512
+) -> Float[Tensor, "n P"]:
+    """Features times a fixed matrix of independent N(0, 1 / P), P = `dimension`: probes of equal capacity.
+
+    The paper's option for comparing models of different widths (A.4). Squared lengths are kept on
+    average. One seed gives one matrix for every model of the same D: train and test must share it.
+
+    >>> gaussian_projection(torch.ones(2, 1000), seed=0, dimension=4).shape
+    torch.Size([2, 4])
+    """
+    generator = torch.Generator().manual_seed(seed)
+    matrix = torch.randn(features.shape[1], dimension, generator=generator) / dimension**0.5
+    projected: Tensor = features @ matrix.to(features)
+    return projected

@@ -1,0 +1,224 @@
+import itertools
+import math
+
+import pytest
+import ragged_batches
+import torch
+
+import isoloss.curvature.fisher_trace as fisher_module
+from isoloss.curvature.fisher_trace import FisherTrace, fisher_trace
+from isoloss.curvature.label_draws import fisher_cotangents, sign_draws
+from isoloss.curvature.per_sentence_norms import equal_pieces, per_sentence_squared_norms
+from isoloss.errors import BadInput
+from isoloss.estimate import mean_over_sentences, paired_difference
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.masked import MaskedObjective
+from tiny_models import ARCHITECTURES, tiny_model
+
+OBJECTIVE = MaskedObjective()
+TOKENS = 5
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def model(request):
+    return tiny_model(request.param, ragged_batches.WORDS, ragged_batches.LENGTH)
+
+
+@pytest.fixture
+def one_mask():
+    return ragged_batches.one_mask()
+
+
+@pytest.fixture
+def several_masks():
+    return ragged_batches.several_masks()
+
+
+def dense_traces(model, batch):
+    """Each sentence's mean over its masks of Σ_y p_y ||∇ log p_y||², one backward pass a label."""
+    model.eval()
+    log_p = OBJECTIVE.logits(model, batch).log_softmax(1)
+    parameters = list(model.parameters())
+    traces = torch.zeros(len(batch), dtype=torch.float64)
+    for j, row in enumerate(batch.rows.tolist()):
+        for label in range(TOKENS):
+            gradients = torch.autograd.grad(log_p[j, label], parameters, retain_graph=True, allow_unused=True)
+            squared = sum(g.square().sum() for g in gradients if g is not None)
+            traces[row] += log_p[j, label].exp().detach() * squared
+    return traces / torch.bincount(batch.rows)
+
+
+def repeated(piece, times):
+    """The one sentence of `piece`, `times` over."""
+    masks = len(piece.targets)
+    return Batch(
+        piece.input_ids.expand(times, -1),
+        piece.attention_mask.expand(times, -1),
+        torch.arange(times).repeat_interleave(masks),
+        piece.positions.repeat(times),
+        piece.targets.repeat(times),
+    )
+
+
+def over_all_signs(model, piece):
+    """The estimator's value for every one of the 2^(M v) sign vectors of a sentence."""
+    masks = len(piece.targets)
+    signs = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=masks * TOKENS)), dtype=torch.float64)
+    batch = repeated(piece, len(signs))
+    model.eval()
+    cotangents = fisher_cotangents(OBJECTIVE.logits(model, batch).detach(), signs.view(-1, TOKENS))
+    return sum(per_sentence_squared_norms(model, OBJECTIVE, batch, cotangents).values()) / masks
+
+
+def single_sentences(model, batch):
+    return {int(sentence): piece for sentence, piece in equal_pieces(model, batch, memory_bytes=1)}
+
+
+def test_expectation_over_all_signs_is_the_dense_trace(model, one_mask):
+    dense = dense_traces(model, one_mask)
+    for sentence, piece in single_sentences(model, one_mask).items():
+        assert float(over_all_signs(model, piece).mean()) == pytest.approx(float(dense[sentence]), rel=1e-9)
+
+
+def test_one_draw_for_two_masks_has_the_mean_of_their_traces(model, several_masks):
+    dense = dense_traces(model, several_masks)
+    piece = single_sentences(model, several_masks)[1]
+    assert len(piece.targets) == 2
+    assert float(over_all_signs(model, piece).mean()) == pytest.approx(float(dense[1]), rel=1e-9)
+
+
+def test_values_are_those_of_the_seeds_signs(model, several_masks):
+    """The whole routine against the quadratic form, with the signs looked up."""
+    trace = fisher_trace(model, OBJECTIVE, several_masks, seed=9)
+    for sentence, piece in single_sentences(model, several_masks).items():
+        masks = len(piece.targets)
+        signs = sign_draws(torch.tensor([sentence]), masks, TOKENS, seed=9)[0]
+        logits = OBJECTIVE.logits(model.eval(), piece)
+        cotangents = fisher_cotangents(logits.detach(), signs)
+        gradients = torch.autograd.grad(
+            (logits * cotangents).sum(), list(model.parameters()), allow_unused=True
+        )
+        expected = sum(float(g.square().sum()) for g in gradients if g is not None) / masks
+        assert float(trace.values[sentence]) == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_draws_second_moment_is_the_covariance_of_the_labels():
+    p = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
+    signs = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=3)), dtype=torch.float64)
+    delta = fisher_cotangents(p.log().expand(8, 3), signs)
+    torch.testing.assert_close(delta.T @ delta / 8, p.diag() - torch.outer(p, p))
+
+
+def test_error_bar_covers_the_true_trace(model, one_mask):
+    """2,000 samples of 300 sentences, each sentence with its own signs, drawn from all there are."""
+    table = torch.stack(
+        [over_all_signs(model, piece) for piece in single_sentences(model, one_mask).values()]
+    )
+    truth, generator = float(table.mean()), torch.Generator().manual_seed(5)
+    drawn = table.flatten()[torch.randint(0, table.numel(), (2000, 300), generator=generator)]
+    estimates = [FisherTrace({"all": values}, parameters=1, frozen=()).estimate for values in drawn]
+    covered = [abs(e.value - truth) < 1.96 * e.standard_error for e in estimates]
+    assert 0.93 < sum(covered) / len(covered) < 0.97
+    z = [(e.value - truth) / e.standard_error for e in estimates]
+    assert abs(sum(z) / len(z)) < 4 / math.sqrt(len(z))
+
+
+def test_groups_add_up_and_chunks_do_not_matter(model, several_masks):
+    whole = fisher_trace(model, OBJECTIVE, several_masks, seed=1)
+    in_pieces = fisher_trace(model, OBJECTIVE, several_masks, seed=1, memory_bytes=1)
+    torch.testing.assert_close(whole.values, in_pieces.values, rtol=1e-10, atol=0)
+    parts = sum(estimate.value for estimate in whole.group_estimates.values())
+    assert parts == pytest.approx(whole.estimate.value, rel=1e-12)
+    assert whole.parameters == sum(p.numel() for p in model.parameters())
+    again = fisher_trace(model, OBJECTIVE, several_masks, seed=1)
+    assert torch.equal(again.values, whole.values)
+    assert not torch.equal(fisher_trace(model, OBJECTIVE, several_masks, seed=2).values, whole.values)
+
+
+def test_frozen_parameters_are_said(model, one_mask):
+    name, weight = next(iter(model.named_parameters()))
+    weight.requires_grad_(False)
+    trace = fisher_trace(model, OBJECTIVE, one_mask, seed=0)
+    assert trace.frozen == (name,)
+    assert trace.parameters == sum(p.numel() for p in model.parameters()) - weight.numel()
+
+
+def test_checkpoints_compared_share_their_signs(model):
+    batch = OBJECTIVE.mask_every_position(ragged_batches.sentences())
+    before = fisher_trace(model, OBJECTIVE, batch, seed=0).values
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= 0.99
+    after = fisher_trace(model, OBJECTIVE, batch, seed=0).values
+    apart = math.hypot(mean_over_sentences(before).standard_error, mean_over_sentences(after).standard_error)
+    assert paired_difference(after, before).standard_error < 0.2 * apart
+
+
+def state(model):
+    return (
+        [module.training for module in model.modules()],
+        [parameter.requires_grad for parameter in model.parameters()],
+        [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None],
+        {name: value.clone() for name, value in model.state_dict().items()},
+        [(len(module._forward_hooks), len(module._backward_hooks)) for module in model.modules()],
+        torch.get_rng_state(),
+    )
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_model_is_left_as_found(model, one_mask, fails, monkeypatch):
+    model.train()
+    model.base_model.encoder.eval()
+    OBJECTIVE.logits(model, one_mask).sum().backward()
+    found = state(model)
+    if fails:
+
+        def fail(*arguments):
+            raise MemoryError
+
+        monkeypatch.setattr(fisher_module, "per_sentence_squared_norms", fail)
+        with pytest.raises(MemoryError):
+            fisher_trace(model, OBJECTIVE, one_mask, seed=0)
+    else:
+        fisher_trace(model, OBJECTIVE, one_mask, seed=0)
+    torch.testing.assert_close(state(model), found, rtol=0, atol=0)
+
+
+def test_dropout_is_off(model, one_mask):
+    training = fisher_trace(model.train(), OBJECTIVE, one_mask, seed=0)
+    evaluating = fisher_trace(model.eval(), OBJECTIVE, one_mask, seed=0)
+    assert torch.equal(training.values, evaluating.values)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_scores_that_are_not_finite_are_named(model, one_mask, value):
+    class Diverged:
+        def logits(self, model, batch):
+            scores = OBJECTIVE.logits(model, batch)
+            alone = batch.attention_mask.sum(1)[batch.rows] == 2
+            return scores.where(~alone[:, None], value)
+
+    with pytest.raises(BadInput, match="scores for sentence 4 are not finite"):
+        fisher_trace(model, Diverged(), one_mask, seed=0)
+
+
+def test_nothing_to_measure_is_refused(model, one_mask):
+    none = Batch(
+        one_mask.input_ids[:0],
+        one_mask.attention_mask[:0],
+        one_mask.rows[:0],
+        one_mask.positions[:0],
+        one_mask.targets[:0],
+    )
+    with pytest.raises(BadInput, match="no sentences"):
+        fisher_trace(model, OBJECTIVE, none, seed=0)
+
+
+def test_progress_ends_at_the_number_of_sentences(model, one_mask):
+    told = []
+
+    def progress(task, completed, total, message=""):
+        told.append((task, completed, total))
+
+    fisher_trace(model, OBJECTIVE, one_mask, seed=0, memory_bytes=1, progress=progress)
+    assert told == [("trace", done, 6) for done in range(1, 7)]

@@ -1,0 +1,118 @@
+import math
+import os
+import signal
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+from isoloss.errors import BadInput, IsolossError
+from isoloss.measurements.record import Record
+from isoloss.measurements.records_file import TornLine, append_records, read_records
+
+ENTROPY = Record("masked_entropy", 1.25, "nats", 0.5, 100, seed=3)
+TRACE = Record(
+    "fisher_trace", 32.0, "nats per squared parameter", 0.1, 9, 0, "step-8", {"step": 8, "width": "ü"}
+)
+EXACT = Record("chance", 0.25, "fraction", None, 1, settings={"task": "root", "exact": True, "none": None})
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run" / "records.jsonl"
+
+
+def test_what_is_written_is_read(path):
+    append_records(path, [ENTROPY, TRACE])
+    append_records(path, [EXACT])
+    assert read_records(path) == [ENTROPY, TRACE, EXACT]
+
+
+def test_no_file_holds_no_records(path):
+    assert read_records(path) == []
+
+
+def test_a_record_already_there_is_kept_and_not_repeated(path):
+    append_records(path, [ENTROPY, TRACE, ENTROPY])
+    content = path.read_bytes()
+    remeasured = Record(**{**vars(TRACE), "value": 33.0})
+    append_records(path, [remeasured, ENTROPY])
+    assert path.read_bytes() == content
+    others = [Record(**{**vars(TRACE), **change}) for change in ({"seed": 1}, {"checkpoint": "step-9"})]
+    append_records(path, [*others, Record(**{**vars(TRACE), "settings": {"step": 8}})])
+    assert len(read_records(path)) == 5
+
+
+def test_cut_anywhere_only_the_torn_line_is_lost(path):
+    append_records(path, [ENTROPY, TRACE])
+    whole = path.read_bytes()
+    first = whole.index(b"\n") + 1
+    for cut in range(first, len(whole)):
+        path.write_bytes(whole[:cut])
+        if cut == first:
+            assert read_records(path) == [ENTROPY]
+            append_records(path, [TRACE])
+        else:
+            with pytest.warns(TornLine, match=r"records\.jsonl: line 2 was cut short"):
+                assert read_records(path) == [ENTROPY]
+            with pytest.warns(TornLine):
+                append_records(path, [ENTROPY, TRACE])
+        assert path.read_bytes() == whole
+
+
+def test_killed_while_writing_nothing_finished_is_lost(path):
+    """A process appends records one by one, says so, and is killed at some moment."""
+    script = (
+        "import sys; from pathlib import Path; from isoloss.measurements.record import Record\n"
+        "from isoloss.measurements.records_file import append_records\n"
+        "for i in range(10**6):\n"
+        "    append_records(Path(sys.argv[1]), [Record('q', float(i), 'nats', 0.0, 1, settings={'i': i})])\n"
+        "    print(i, flush=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for _ in range(30):
+        process.stdout.readline()
+    os.kill(process.pid, signal.SIGKILL)
+    said = 30 + len(process.stdout.read().splitlines())
+    process.wait()
+    values = [record.value for record in read_records(path)]
+    assert values == [float(i) for i in range(len(values))]
+    assert len(values) >= said
+
+
+@pytest.mark.parametrize("line", ["{", "[1]", '{"quantity": "x"}', '{"word": 1}', "\0\xff", ""])
+def test_a_line_that_is_no_record_is_named(path, line):
+    append_records(path, [ENTROPY])
+    with path.open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(BadInput, match=r"records\.jsonl: line 2 is not a record"):
+        read_records(path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"value": math.nan}, {"standard_error": math.inf}, {"settings": {"x": math.nan}}]
+)
+def test_numbers_that_are_not_finite_are_not_written(path, change):
+    with pytest.raises(BadInput, match="masked_entropy of '' holds a number that is not finite"):
+        append_records(path, [TRACE, Record(**{**vars(ENTROPY), **change})])
+    assert not path.exists()
+
+
+def test_polars_reads_it_however_settings_differ(path):
+    late = [Record("late", float(i), "nats", 0.25, 1, i, "c", {"later": i, "step": i}) for i in range(3)]
+    many = [Record("early", float(i), "nats", None, 1, settings={"place": i}) for i in range(300)]
+    append_records(path, [EXACT, *many, *late])
+    table = pl.read_ndjson(path, infer_schema_length=None)
+    assert len(table) == 304
+    found = table.filter(pl.col("quantity") == "late").unnest("settings")
+    assert found["later"].to_list() == [0, 1, 2]
+    assert found["standard_error"].to_list() == [0.25] * 3
+    assert found["seed"].to_list() == [0, 1, 2]
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(IsolossError, match="cannot write in"):
+        append_records(tmp_path / "file" / "records.jsonl", [ENTROPY])

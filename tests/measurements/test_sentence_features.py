@@ -1,0 +1,53 @@
+import math
+
+import pytest
+import torch
+
+from enumerated_language import EnumeratedLanguage
+from isoloss.errors import BadInput
+from isoloss.languages.sentences import Sentences
+from isoloss.measurements.sentence_features import gaussian_projection, sentence_features
+from isoloss.objectives.tokens import CLS, FIRST_WORD
+from tiny_models import ARCHITECTURES, tiny_model
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def model(request):
+    return tiny_model(request.param, words=3, maximum_length=4)
+
+
+@pytest.fixture
+def language():
+    return EnumeratedLanguage()
+
+
+@pytest.mark.parametrize("memory_bytes", [1, 1 << 28])
+def test_words_vectors_in_order_without_cls_and_zero_after_the_end(model, language, memory_bytes):
+    sentences = language.sample(30, torch.Generator().manual_seed(0))
+    features = sentence_features(model, sentences, memory_bytes).view(30, 4, 8)
+    assert model.training
+    model.eval()
+    for row, words in enumerate(sentences.ids.tolist()):
+        length = int(sentences.lengths[row])
+        tokens = torch.tensor([[CLS] + [word + FIRST_WORD for word in words[:length]]])
+        with torch.no_grad():
+            last = model.base_model(input_ids=tokens).last_hidden_state[0, 1:]
+        torch.testing.assert_close(features[row, :length], last, rtol=1e-9, atol=1e-12)
+        assert not features[row, length:].any()
+
+
+def test_a_feature_that_is_not_finite_is_named(model):
+    sentences = Sentences.from_lists([[0, 1, 0, 0], [1, 1, 0, 1], [0, 2, 1, 0]])
+    with torch.no_grad():
+        model.get_input_embeddings().weight[FIRST_WORD + 2] = math.nan
+    with pytest.raises(BadInput, match="features of sentence 3 are not finite"):
+        sentence_features(model, sentences)
+
+
+def test_projection_keeps_squared_lengths_on_average_and_is_linear():
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(5, 300, generator=generator, dtype=torch.float64)
+    projected = gaussian_projection(features, seed=1, dimension=4096)
+    torch.testing.assert_close(projected.square().sum(1), features.square().sum(1), rtol=0.1, atol=0)
+    torch.testing.assert_close(gaussian_projection(2 * features[2:3], 1, 4096), 2 * projected[2:3])
+    assert not torch.equal(gaussian_projection(features, 2, 4096), projected)
