@@ -1,0 +1,100 @@
+"""`isoloss law`: the exact laws of a sentence's words under a grammar."""
+
+import json as json_format
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from isoloss.errors import BadInput
+from isoloss.languages.encoding import encode_sentence
+from isoloss.languages.pcfg import PCFG, read_pcfg
+
+WORDS_SHOWN = 5
+
+
+def law(
+    grammar: tyro.conf.Positional[Path],
+    /,
+    sentence: str,
+    json: bool = False,
+    maximum_length: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
+) -> None:
+    """Show the exact law of every word of a sentence: masked, and next.
+
+    Example: isoloss law my.pcfg --sentence "the cat sleeps" --json
+
+    Args:
+        grammar: A grammar file in NLTK's notation.
+        sentence: The sentence, words separated by blanks.
+        json: Print JSON with the probability of every word of the vocabulary.
+        maximum_length: Cut the language at sentences of N words.
+    """
+    language = read_pcfg(grammar, maximum_length)
+    laws = sentence_laws(language, sentence)
+    if json:
+        print(json_format.dumps(laws, ensure_ascii=False, allow_nan=False))
+    else:
+        _show(laws)
+
+
+def sentence_laws(language: PCFG, text: str) -> dict[str, Any]:
+    """The laws of one sentence: `log_probability` (nats), `masked`, `next` and `end`.
+
+    `masked` and `next` have a row a position (from 1) with the probability of every word; a row of
+    `next` has the probability that the sentence had ended before that position as its `end`, and the
+    outer `end` is the probability that it ends after its last word. Raises BadInput for a sentence that
+    is empty, has an unknown word, is too long or is outside the language.
+    """
+    sentence = encode_sentence(text, language.vocabulary)
+    words = text.split()
+    if language.longest is not None and len(words) > language.longest:
+        raise BadInput(
+            f"the sentence has {len(words)} words, the longest of the language {language.longest}; shorten it"
+        )
+    log_probability = float(language.log_probability(sentence)[0])
+    if math.isinf(log_probability):
+        raise BadInput(
+            "every word is known, but the grammar does not derive the sentence; check the words' order"
+        )
+    masked = language.masked_log_law(sentence)[0].exp()
+    following = language.next_log_law(sentence)[0].exp()
+    return {
+        "log_probability": log_probability,
+        "masked": [
+            {"position": place, "word": word, "law": _by_word(language, row)}
+            for place, (word, row) in enumerate(zip(words, masked.tolist(), strict=True), start=1)
+        ],
+        "next": [
+            {"position": place, "law": _by_word(language, row[:-1]), "end": row[-1]}
+            for place, row in enumerate(following.tolist()[:-1], start=1)
+        ],
+        "end": float(following[-1, -1]),
+    }
+
+
+def _by_word(language: PCFG, row: list[float]) -> dict[str, float]:
+    return dict(zip(language.vocabulary, row, strict=True))
+
+
+def _show(laws: dict[str, Any]) -> None:
+    table = Table(caption=f"log probability {laws['log_probability']:.6g} nats")
+    table.add_column("position", justify="right")
+    table.add_column("word")
+    table.add_column("masked law: given all other words")
+    table.add_column("next-word law: given the words before")
+    for masked, following in zip(laws["masked"], laws["next"], strict=True):
+        likely = _likely({**following["law"], "(end)": following["end"]})
+        table.add_row(str(masked["position"]), masked["word"], _likely(masked["law"]), likely)
+    table.add_row(str(len(laws["masked"]) + 1), "(end)", "", f"(end) {laws['end']:.3f}")
+    Console().print(table, markup=False)
+
+
+def _likely(law: dict[str, float]) -> str:
+    ranked = sorted(law.items(), key=lambda item: -item[1])
+    shown = [f"{word} {p:.3f}" for word, p in ranked[:WORDS_SHOWN] if p > 0]
+    more = sum(p > 0 for _, p in ranked[WORDS_SHOWN:])
+    return ", ".join(shown) + (f", {more} more" if more else "")

@@ -1,0 +1,65 @@
+"""Progress on stderr: live bars on a terminal, a plain line now and then elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+from isoloss.progress import Progress
+
+PLAIN_INTERVAL_SECONDS = 10.0
+
+
+@contextmanager
+def progress_display() -> Iterator[Progress]:
+    """Show what is reported until the block ends; nothing is ever written to stdout."""
+    if sys.stderr.isatty():
+        with _bars() as progress:
+            yield progress
+    else:
+        yield PlainLines()
+
+
+@contextmanager
+def _bars() -> Iterator[Progress]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[message]}", style="dim"),
+    )
+    with RichProgress(*columns, console=Console(stderr=True), refresh_per_second=4) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def report(task: str, completed: float, total: float, message: str = "") -> None:
+            if task not in tasks:
+                tasks[task] = bars.add_task(task, total=total, message=message)
+            bars.update(tasks[task], completed=completed, total=total, message=message)
+            if completed >= total:  # a finished piece of work gives its line to the next
+                bars.remove_task(tasks.pop(task))
+
+        yield report
+
+
+class PlainLines:
+    """A line for a task at most every PLAIN_INTERVAL_SECONDS, with its share done and its time left."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, float] = {}
+        self._shown: dict[str, float] = {}
+
+    def __call__(self, task: str, completed: float, total: float, message: str = "") -> None:
+        """Print a line to stderr when this task's turn has come."""
+        now = time.monotonic()
+        start = self._started.setdefault(task, now)
+        if now - self._shown.setdefault(task, start) < PLAIN_INTERVAL_SECONDS:
+            return
+        self._shown[task] = now
+        share = completed / total if total else 1.0
+        left = f", {(now - start) * (1 - share) / share:.0f} s left" if 0 < share < 1 else ""
+        print(f"{task}: {share:.0%}{left}  {message}".rstrip(), file=sys.stderr, flush=True)

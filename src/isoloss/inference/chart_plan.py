@@ -1,0 +1,234 @@
+"""Which spans, symbols and rules a sentence of a given length can use at all, whatever its words."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isoloss.inference.binary_grammar import BinaryGrammar
+
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Level:
+    """All spans of one length: the symbols they can have and where they can start.
+
+    A chart holds one tensor [len(symbols), len(starts), n] a level.
+    """
+
+    symbols: Int[Tensor, " s"]
+    starts: range
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rules of a combination, as the q distinct pairs of their right sides.
+
+    `weights[a, q]` leads from pair q to parent a; `left_of` and `right_of` are 0/1 and collect pairs by
+    their left and right symbols. Symbols are numbered within their levels.
+    """
+
+    parents: Int[Tensor, " a"]
+    lefts: Int[Tensor, " q"]
+    rights: Int[Tensor, " q"]
+    weights: Float[Tensor, "a q"]
+    left_symbols: Int[Tensor, " b"]
+    left_of: Float[Tensor, "b q"]
+    right_symbols: Int[Tensor, " d"]
+    right_of: Float[Tensor, "d q"]
+
+
+@dataclass(frozen=True)
+class Combination:
+    """Spans of `length` made of `left_length` words and the rest; the slices are places in the levels."""
+
+    length: int
+    left_length: int
+    parent_places: slice
+    left_places: slice
+    right_places: slice
+    block: Block
+
+
+@dataclass(frozen=True)
+class ChartPlan:
+    """The levels by length, and the combinations from short to long, for sentences of T words."""
+
+    words: int
+    levels: dict[int, Level]
+    combinations: tuple[Combination, ...]
+
+    @property
+    def numbers_per_sentence(self) -> int:
+        """Float64 numbers a sentence needs: an inside and an outside chart, and the largest combination."""
+        chart = sum(len(level.symbols) * len(level.starts) for level in self.levels.values())
+        places = (
+            len(range(c.parent_places.stop)[c.parent_places]) * len(c.block.lefts) for c in self.combinations
+        )
+        return 2 * chart + 4 * max(places, default=0)
+
+
+def sentence_plan(grammar: BinaryGrammar, words: int, roots: Bool[Tensor, " S"]) -> ChartPlan:
+    """Plan for whole sentences of `words` words whose root is one of `roots`.
+
+    A span is visited only if some symbol derives its length and some derivation of the whole contains
+    it: in a layered grammar of full length those are the 2T - 1 spans of the tree.
+
+    >>> one, zero = torch.ones(1, dtype=torch.float64), torch.tensor([0])
+    >>> grammar = BinaryGrammar(one, zero, zero, zero, one / 2, one[:, None] / 2)
+    >>> plan = sentence_plan(grammar, 3, torch.tensor([True]))
+    >>> {length: level.starts for length, level in plan.levels.items()}
+    {1: range(0, 3), 2: range(0, 2), 3: range(0, 1)}
+    """
+    rules = _Rules(grammar, words)
+    alive = {length: np.zeros((grammar.symbols, words - length + 1), bool) for length in range(1, words + 1)}
+    alive[words][:, 0] = roots.numpy() & rules.derivable[words]
+    for length in range(words, 1, -1):
+        for left in range(1, length):
+            used = rules.usable(alive[length], length, left)
+            if used.size:
+                places = alive[length][rules.parent[used]].astype(np.float32)
+                count = places.shape[1]
+                alive[left][:, :count] |= rules.has_left[:, used] @ places > 0
+                alive[length - left][:, left : left + count] |= rules.has_right[:, used] @ places > 0
+    return _plan(rules, alive)
+
+
+def prefix_plan(grammar: BinaryGrammar, words: int) -> ChartPlan:
+    """Plan for all spans within the first `words` words of sentences of any length.
+
+    >>> one, zero = torch.ones(1, dtype=torch.float64), torch.tensor([0])
+    >>> plan = prefix_plan(BinaryGrammar(one, zero, zero, zero, one / 2, one[:, None] / 2), 2)
+    >>> {length: level.starts for length, level in plan.levels.items()}
+    {1: range(0, 2), 2: range(0, 1)}
+    """
+    rules = _Rules(grammar, words)
+    starting = np.zeros((words + 1, grammar.symbols), bool)
+    starting[0] = (grammar.initial > 0).numpy()
+    for place in range(words):
+        starting[place] = rules.with_left_corners(starting[place])
+        parents = starting[place][rules.parent]
+        for length in range(1, words - place + 1):
+            starting[place + length, rules.right[parents & rules.derivable[length][rules.left]]] = True
+    return _plan(
+        rules,
+        {
+            length: starting[: words - length + 1].T & rules.derivable[length][:, None]
+            for length in range(1, words + 1)
+        },
+    )
+
+
+class _Rules:
+    """The grammar's rules as numpy arrays, with what is asked of them while planning."""
+
+    def __init__(self, grammar: BinaryGrammar, words: int) -> None:
+        self.words = words
+        self.parent, self.left, self.right = (
+            t.numpy() for t in (grammar.parent, grammar.left, grammar.right)
+        )
+        self.weight = grammar.weight
+        self.derivable = grammar.derivable_lengths(words).numpy()
+        symbols = np.arange(grammar.symbols)[:, None]
+        self.has_left = (self.left == symbols).astype(np.float32)
+        self.has_right = (self.right == symbols).astype(np.float32)
+
+    def usable(self, alive: Mask, length: int, left: int) -> Numbers:
+        """The rules that can make a living span of `length` from `left` words and the rest."""
+        parts = self.derivable[left][self.left] & self.derivable[length - left][self.right]
+        return np.flatnonzero(parts & _any(alive, 1)[self.parent])
+
+    def with_left_corners(self, symbols: Mask) -> Mask:
+        while True:
+            more = symbols.copy()
+            more[self.left[symbols[self.parent]]] = True
+            if np.array_equal(more, symbols):
+                return more
+            symbols = more
+
+
+def _plan(rules: _Rules, alive: dict[int, Mask]) -> ChartPlan:
+    """Gather living spans into levels, and rules into combinations that share equal blocks."""
+    levels = {
+        length: Level(torch.from_numpy(np.flatnonzero(_any(mask, 1))), _covering(_any(mask, 0)))
+        for length, mask in alive.items()
+        if mask.any()
+    }
+    blocks: dict[bytes, Block] = {}
+    combinations = []
+    for length in sorted(levels):
+        for left in range(1, length):
+            used = rules.usable(alive[length], length, left)
+            if not used.size:
+                continue
+            parts = levels[length], levels[left], levels[length - left]
+            key = b"|".join([used.tobytes(), *(level.symbols.numpy().tobytes() for level in parts)])
+            if key not in blocks:
+                blocks[key] = _block(rules, used, *parts)
+            starts = _covering(_any(alive[length][rules.parent[used]], 0))
+            combinations.append(
+                Combination(
+                    length,
+                    left,
+                    parent_places=_places(starts, parts[0]),
+                    left_places=_places(starts, parts[1]),
+                    right_places=_places(starts, parts[2], left),
+                    block=blocks[key],
+                )
+            )
+    return ChartPlan(rules.words, levels, tuple(combinations))
+
+
+def _any(mask: Mask, axis: int) -> Mask:
+    return np.asarray(mask.any(axis))
+
+
+def _covering(mask: Mask) -> range:
+    """The shortest arithmetic progression through every true place.
+
+    What it covers beyond them is computed in vain and never used: no living span is made of it.
+    """
+    places = np.flatnonzero(mask)
+    step = int(np.gcd.reduce(np.diff(places))) if len(places) > 1 else 1
+    return range(int(places[0]), int(places[-1]) + 1, step)
+
+
+def _places(starts: range, level: Level, offset: int = 0) -> slice:
+    """Where spans that start at `starts` + `offset` stand in their level."""
+    first = (starts[0] + offset - level.starts[0]) // level.starts.step
+    step = max(1, starts.step // level.starts.step)
+    return slice(first, first + (len(starts) - 1) * step + 1, step)
+
+
+def _block(rules: _Rules, used: Numbers, parent: Level, left: Level, right: Level) -> Block:
+    pairs, pair = np.unique(np.stack([rules.left[used], rules.right[used]]), axis=1, return_inverse=True)
+    parents, row = np.unique(rules.parent[used], return_inverse=True)
+    weights = torch.zeros(len(parents), pairs.shape[1], dtype=torch.float64)
+    places = torch.from_numpy(row.reshape(-1)), torch.from_numpy(pair.reshape(-1))
+    weights.index_put_(places, rules.weight[torch.from_numpy(used)], accumulate=True)
+    lefts, left_of = _collecting(pairs[0])
+    rights, right_of = _collecting(pairs[1])
+    return Block(
+        parents=_within(parent, parents),
+        lefts=_within(left, pairs[0]),
+        rights=_within(right, pairs[1]),
+        weights=weights,
+        left_symbols=_within(left, lefts),
+        left_of=left_of,
+        right_symbols=_within(right, rights),
+        right_of=right_of,
+    )
+
+
+def _collecting(symbols: Numbers) -> tuple[Numbers, Tensor]:
+    distinct = np.unique(symbols)
+    return distinct, torch.from_numpy(symbols == distinct[:, None]).double()
+
+
+def _within(level: Level, symbols: Numbers) -> Tensor:
+    return torch.from_numpy(np.searchsorted(level.symbols.numpy(), symbols))

@@ -1,0 +1,128 @@
+"""The inside and outside passes (Baker 1979; Lari and Young 1990), batched over sentences of one length.
+
+Numbers are not logarithms: every position's potentials are scaled by their maximum, and where that is
+not enough, spans of l words are scaled by 2^(e l) with one integer e a sentence, which is exact.
+Sentences are the last dimension, along which memory is contiguous. All float64.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from isoloss.inference.chart_plan import ChartPlan, Combination
+
+LIFT_BITS = 200
+"""Charts are rescaled when their largest number leaves 2^±200; float64 reaches 2^-1022."""
+
+
+@dataclass(frozen=True)
+class InsideChart:
+    """Inside weights of n sentences: `levels[l][A, i, s]` scales Pr(A derives the l words from start i).
+
+    True weight = levels[l] * exp(Σ log_scale over the span's words) / 2^(exponent * l).
+    """
+
+    levels: dict[int, Float[Tensor, "_ _ n"]]
+    log_scale: Float[Tensor, "T n"]
+    exponent: Float[Tensor, " n"]
+
+    def whole(self, words: int) -> Float[Tensor, "s n"]:
+        """Scaled weights of the whole sentence, a row a symbol of the plan's last level."""
+        return self.levels[words][:, 0]
+
+    def log_weight(self, scaled: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """Logarithm of the true weight, in nats, of whole sentences whose scaled weight is given."""
+        return scaled.log() + self.log_scale.sum(0) - self.exponent * (len(self.log_scale) * math.log(2))
+
+
+def inside(plan: ChartPlan, potentials: Float[Tensor, "S T n"]) -> InsideChart:
+    """Inside pass: c_l[A, i] = Σ_k Σ_{A -> B C} p c_k[B, i] c_{l-k}[C, i + k] over the plan's spans.
+
+    `potentials[A, t]` is the weight with which A becomes the word at t: a column of the emission table
+    for a known word, the sum of all columns for a word that may be anything.
+    """
+    scale = potentials.amax(0)
+    scale = torch.where(scale > 0, scale, 1.0)
+    chart = InsideChart({}, scale.log(), torch.zeros(potentials.shape[2], dtype=torch.float64))
+    first = plan.levels[1]
+    at = slice(first.starts.start, first.starts.stop, first.starts.step)
+    chart.levels[1] = potentials[first.symbols][:, at] / scale[at]
+    for combination in plan.combinations:
+        if combination.length not in chart.levels:
+            lift(chart, max(chart.levels))
+            level = plan.levels[combination.length]
+            shape = (len(level.symbols), len(level.starts), potentials.shape[2])
+            chart.levels[combination.length] = torch.zeros(shape, dtype=torch.float64)
+        left, right = _pairs(combination, chart.levels)
+        weights = _times(combination.block.weights, left.mul_(right))
+        target = chart.levels[combination.length][:, combination.parent_places]
+        target.index_add_(0, combination.block.parents, weights)
+    return chart
+
+
+def outside(plan: ChartPlan, chart: InsideChart, root: Float[Tensor, " s"]) -> Float[Tensor, "s_1 T n"]:
+    """Outside pass: the scaled weight of everything around each position, by the symbols that fit there.
+
+    o[B, i] += Σ p o[A] c[C] over rules A -> B C, and likewise o[C]; `root` weighs the symbols of the
+    plan's last level. Position t's own word plays no part in its outside weights, so o times the
+    emission table is, up to a factor, the law of the word at t given all others.
+    """
+    outer = {length: torch.zeros_like(level) for length, level in chart.levels.items()}
+    outer[plan.words][:, 0] = root[:, None]
+    for combination in reversed(plan.combinations):
+        block = combination.block
+        left, right = _pairs(combination, chart.levels)
+        above = outer[combination.length][:, combination.parent_places][block.parents]
+        reaching = _times(block.weights.T, above)
+        to_left = _times(block.left_of, right.mul_(reaching))
+        to_right = _times(block.right_of, left.mul_(reaching))
+        rest = combination.length - combination.left_length
+        outer[combination.left_length][:, combination.left_places].index_add_(0, block.left_symbols, to_left)
+        outer[rest][:, combination.right_places].index_add_(0, block.right_symbols, to_right)
+    return outer[1]
+
+
+def lift(chart: InsideChart, length: int) -> Float[Tensor, " n"]:
+    """Rescale, in place, where the numbers of `length` have become very small or large; the new bits."""
+    level = chart.levels[length]
+    return lift_by(chart, level.amax((0, 1)), length)
+
+
+def lift_by(chart: InsideChart, peak: Float[Tensor, " n"], length: int) -> Float[Tensor, " n"]:
+    """Rescale so that a number `peak`, which scales as spans of `length` words do, comes near 1.
+
+    Returns the bits a word that were added for each sentence, mostly zeros.
+    """
+    bits = torch.where(peak > 0, -peak.log2(), 0.0)
+    bits = torch.where(bits.abs() > LIFT_BITS, (bits / length).round(), 0.0)
+    if bits.any():
+        chart.exponent.add_(bits)
+        for words, level in chart.levels.items():
+            level.mul_((bits * words).exp2())
+    return bits
+
+
+def word_potentials(emission: Float[Tensor, "S c"], ids: Int[Tensor, "n T"]) -> Float[Tensor, "S T n"]:
+    """Potentials of known words, zero on padding.
+
+    >>> word_potentials(torch.tensor([[0.25, 0.75]], dtype=torch.float64), torch.tensor([[1, -1]])).tolist()
+    [[[0.75], [0.0]]]
+    """
+    padded = torch.nn.functional.pad(emission, (0, 1))
+    return padded[:, ids.T]
+
+
+def _pairs(
+    combination: Combination, levels: dict[int, Tensor]
+) -> tuple[Float[Tensor, "q p n"], Float[Tensor, "q p n"]]:
+    """Copies of the left and right parts' weights, a row a pair."""
+    left = levels[combination.left_length][:, combination.left_places]
+    right = levels[combination.length - combination.left_length][:, combination.right_places]
+    return left.index_select(0, combination.block.lefts), right.index_select(0, combination.block.rights)
+
+
+def _times(matrix: Float[Tensor, "a b"], values: Float[Tensor, "b p n"]) -> Float[Tensor, "a p n"]:
+    return (matrix @ values.flatten(1)).reshape(-1, *values.shape[1:])

@@ -1,0 +1,139 @@
+"""Prefix constituent tasks: which symbol spans the first L words of a sentence (spec 2; Section A.1)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from isoloss.errors import BadInput
+from isoloss.inference.inside_outside import inside, word_potentials
+from isoloss.inference.left_to_right import leftmost_weights
+from isoloss.languages.leftmost_constituents import leftmost_constituents
+from isoloss.languages.rule_tables import Bits, Numbers
+from isoloss.languages.sampling import CHUNK, Derivations, padded_sentences, sentence_keys
+from isoloss.languages.sentences import Sentences
+from isoloss.languages.task import LabelledSentences
+
+if TYPE_CHECKING:
+    from isoloss.languages.pcfg import PCFG
+
+SMALLEST_SHARE = 0.25
+"""A prefix length is a task when at least this share of sentences has a constituent of that length."""
+
+
+@dataclass(frozen=True, eq=False)
+class ConstituentTask:
+    """y = argmax_s Pr(s spans x_1..x_L | x_1..x_L) ∝ prior[s] inside(s, x_1..x_L); ties go to the first.
+
+    `length` is L, or None for the whole sentence, whatever its length. Sentences whose first L words are
+    no constituent of the derivation that they were drawn by do not count. `prior[s]` weighs symbol s of
+    the language; the classes are those with a weight.
+    """
+
+    name: str
+    language: "PCFG"
+    length: int | None
+    prior: Float[Tensor, " S"]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The symbols that can stand there."""
+        return tuple(self.language.form.names[s] for s in self._class_symbols.tolist())
+
+    @property
+    def _class_symbols(self) -> Int[Tensor, " k"]:
+        return self.prior.nonzero()[:, 0]
+
+    def sample(self, n: int, generator: torch.Generator) -> LabelledSentences:
+        """Draw n sentences that have the constituent, and label them with the exact posterior."""
+        chunks, found = [], 0
+        while found < n:
+            keys = sentence_keys(min(CHUNK, 2 * (n - found) + 64), generator)
+            words, lengths = self._with_constituent(keys)
+            chunks.append((words[:, : n - found], lengths[: n - found]))
+            found += len(chunks[-1][1])
+        return self.label(padded_sentences(chunks, self.language.longest))
+
+    def label(self, sentences: Sentences) -> LabelledSentences:
+        """The posterior over classes of each sentence, and its argmax.
+
+        Raises BadInput for a sentence whose first words no class spans.
+        """
+        posterior = torch.zeros(len(sentences), len(self._class_symbols), dtype=torch.float64)
+        spans = sentences.lengths if self.length is None else torch.full_like(sentences.lengths, self.length)
+        for span in sorted(set(spans.tolist())):
+            for rows in (spans == span).nonzero()[:, 0].split(256):
+                posterior[rows] = self._posterior(sentences.ids[rows, :span])
+        if posterior.isnan().any():
+            row = int(posterior.isnan().any(1).nonzero()[0])
+            raise BadInput(f"sentence {row + 1} has no constituent that {self.name} asks for; leave it out")
+        # Equal posteriors differ by rounding, which must not decide: the first near the maximum wins.
+        near = posterior >= posterior.amax(1, keepdim=True) * (1 - 1e-12)
+        return LabelledSentences(sentences, near.int().argmax(1), posterior)
+
+    def _posterior(self, ids: Int[Tensor, "n L"]) -> Float[Tensor, "n k"]:
+        grammar = self.language.form.grammar
+        plan = self.language.sentence_plan(ids.shape[1], self.prior > 0)
+        weights = torch.zeros(grammar.symbols, len(ids), dtype=torch.float64)
+        if ids.shape[1] in plan.levels:
+            chart = inside(plan, word_potentials(grammar.emission, ids))
+            weights[plan.levels[ids.shape[1]].symbols] = chart.whole(ids.shape[1])
+        joint = (weights * self.prior[:, None])[self._class_symbols].T
+        return joint / joint.sum(1, keepdim=True)
+
+    def _with_constituent(self, keys: Bits) -> tuple[Numbers, Numbers]:
+        """Words [T, n] and lengths of those sentences that have the constituent."""
+        derivations = Derivations(self.language.tables, keys, self.language.longest)
+        if self.length is None:
+            for _ in derivations:
+                pass
+            return self.language.tables.word[derivations.word_rules()], derivations.lengths
+        complete = leftmost_constituents(derivations, self.language.maximum_length)[:, self.length]
+        words = self.language.tables.word[derivations.word_rules()]
+        return words[:, complete], derivations.lengths[complete]
+
+
+def root_task(language: "PCFG") -> ConstituentTask:
+    """The root of the whole sentence; named `prefix-L` where every sentence has L words, else `root`."""
+    derivable = language.form.grammar.derivable_lengths(language.maximum_length)
+    possible = (derivable & (language.form.grammar.initial > 0)).any(1).nonzero()[:, 0].tolist()
+    name = f"prefix-{possible[0]}" if len(possible) == 1 else "root"
+    return ConstituentTask(name, language, None, language.form.grammar.initial)
+
+
+def prefix_task(language: "PCFG", length: int) -> ConstituentTask:
+    """The symbol that spans the first `length` words; its prior: how often it starts a sentence.
+
+    Raises BadInput where no symbol ever spans that many words at the start of a sentence.
+    """
+    prior = _prefix_prior(language, length)
+    if not prior.any():
+        raise BadInput(f"no symbol spans the first {length} words of any sentence; choose another length")
+    return ConstituentTask(f"prefix-{length}", language, length, prior)
+
+
+def likelihood_task(language: "PCFG", length: int) -> ConstituentTask:
+    """As `prefix_task`, without the prior: the likelihood alone, as the authors' released code labels."""
+    task = prefix_task(language, length)
+    return ConstituentTask(f"{task.name}-likelihood", language, length, (task.prior > 0).double())
+
+
+def constituent_tasks(language: "PCFG") -> Sequence[ConstituentTask]:
+    """The root task and the prefix tasks that have classes to tell apart and are not too rare."""
+    lengths = language.form.grammar.length_weights(language.maximum_length)
+    tasks = [root_task(language)]
+    for length in range(language.maximum_length - 1, 1, -1):
+        share = float(_prefix_prior(language, length) @ lengths[length]) / math.exp(language.log_share)
+        if share >= SMALLEST_SHARE:
+            tasks.append(prefix_task(language, length))
+    return [task for task in tasks if len(task.classes) > 1]
+
+
+def _prefix_prior(language: "PCFG", length: int) -> Float[Tensor, " S"]:
+    grammar = language.form.grammar
+    spanning = grammar.derivable_lengths(length)[length] & language.form.written
+    return leftmost_weights(grammar, language.corners, length) * spanning

@@ -1,0 +1,241 @@
+"""Probabilistic context-free grammars as a language whose laws are exact."""
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from isoloss.errors import BadInput
+from isoloss.inference.chart_plan import ChartPlan, prefix_plan, sentence_plan
+from isoloss.inference.conditional_laws import log_weights, masked_law
+from isoloss.inference.left_to_right import LeftCorners, bounded_left_corners, free_left_corners, next_law
+from isoloss.languages.constituent_task import constituent_tasks
+from isoloss.languages.derivation import Derivation, derivation_trees
+from isoloss.languages.grammar import Grammar
+from isoloss.languages.normal_form import NormalForm, normal_form
+from isoloss.languages.notation import read_grammar, write_grammar
+from isoloss.languages.rule_tables import RuleTables, rule_tables
+from isoloss.languages.sampling import CHUNK, Derivations, sample_sentences, sentence_keys
+from isoloss.languages.sentences import Sentences
+from isoloss.languages.task import Task
+from isoloss.languages.termination import (
+    check_some_sentence,
+    check_terminates,
+    longest_sentence,
+    proper_grammar,
+)
+from isoloss.languages.wellformed import check_well_formed
+
+SMALLEST_SHARE = 1e-5
+"""Sampling rejects longer sentences, so at least this share must be within the maximum length."""
+
+
+@dataclass(frozen=True, eq=False)
+class PCFG:
+    """A grammar ready for use; make one with `pcfg` or `read_pcfg`.
+
+    `grammar` is as written, `proper` has the probabilities that sentences are drawn with, `form` its
+    tensors. Sentences have at most `longest` words, whatever their number if it is None; `log_share` is
+    the logarithm of how many of the grammar's sentences are that short, where longer ones are cut off,
+    and otherwise 0. `log_z` is then that of the weight of all sentences as written, which is not quite 0
+    where written probabilities do not quite sum to 1. Working memory is
+    bounded by `memory_bytes`, beside the results and never below what one sentence needs.
+    """
+
+    grammar: Grammar
+    proper: Grammar
+    form: NormalForm
+    tables: RuleTables
+    corners: LeftCorners
+    longest: int | None
+    log_share: float
+    log_z: float
+    memory_bytes: int = 1 << 26
+    _plans: dict[tuple[object, ...], ChartPlan] = field(default_factory=dict, repr=False)
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The words, in the order of their first appearance in the grammar."""
+        return self.grammar.words
+
+    @property
+    def maximum_length(self) -> int:
+        """The most words a sentence can have; BadInput where nothing bounds them."""
+        if self.longest is None:
+            raise BadInput(
+                f"{self.grammar.source}: the grammar is recursive and its sentences have no longest; "
+                "give a maximum length"
+            )
+        return self.longest
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the grammar as `write_grammar` writes it, and of the length it is cut at, if any."""
+        cut = "" if self.corners.maximum is None else f"%maximum {self.corners.maximum}\n"
+        return hashlib.sha256((write_grammar(self.grammar) + cut).encode()).hexdigest()
+
+    def sample(self, n: int, generator: torch.Generator) -> Sentences:
+        """Draw n sentences, padded to `maximum_length`, or to the longest drawn where there is none."""
+        return sample_sentences(self.tables, self.longest, n, generator)
+
+    def sample_derivations(self, n: int, generator: torch.Generator) -> list[Derivation]:
+        """The derivation trees of the sentences that `sample` draws with the same generator."""
+        keys = sentence_keys(n, generator)
+        trees: list[Derivation] = []
+        for start in range(0, n, CHUNK):
+            derivations = Derivations(self.tables, keys[start : start + CHUNK], self.longest)
+            trees += derivation_trees(self.proper, derivations)
+        return trees
+
+    def masked_log_law(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
+        """log Pr(x_t = w | x_{-t}, length) in nats, float64; -inf on padding.
+
+        Raises BadInput for an unknown word, and where no word at all fits a position.
+        """
+        self._check(sentences)
+        n, width = sentences.ids.shape
+        result = torch.full((n, width, len(self.vocabulary)), -torch.inf, dtype=torch.float64)
+        for length, rows in _by_length(sentences):
+            plan = self.sentence_plan(length)
+            if length not in plan.levels:
+                raise BadInput(f"no sentence of the language has {length} words; check the sentence")
+            numbers = plan.numbers_per_sentence + length * (
+                self.form.grammar.symbols + 2 * len(self.vocabulary)
+            )
+            for chunk in self._chunks(rows, numbers):
+                law = masked_law(self.form.grammar, plan, sentences.ids[chunk, :length])
+                _refuse_undefined(law, chunk, "no word at all fits position {}")
+                result[chunk, :length] = law.log_()
+        return result
+
+    def next_log_law(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
+        """log Pr(next word or the end | the words before), float64; see `Language.next_log_law`.
+
+        Raises BadInput for an unknown word, and where the first words begin no sentence.
+        """
+        self._check(sentences)
+        n, width = sentences.ids.shape
+        result = torch.full((n, width + 1, len(self.vocabulary) + 1), -torch.inf, dtype=torch.float64)
+        for length, rows in _by_length(sentences):
+            plan = self._prefix_plan(length)
+            rules = len(self.corners.closure) * (
+                len(self.form.grammar.parent) + 3 * self.form.grammar.symbols
+            )
+            numbers = plan.numbers_per_sentence + length * (rules + 2 * len(self.vocabulary))
+            for chunk in self._chunks(rows, numbers):
+                law = next_law(self.form.grammar, self.corners, plan, sentences.ids[chunk, :length])
+                _refuse_undefined(law, chunk, "no sentence of the language goes on at position {}")
+                result[chunk, : length + 1] = law.log_()
+        return result
+
+    def log_probability(self, sentences: Sentences) -> Float[Tensor, " n"]:
+        """log of the sum over derivations of the products of the probabilities as written, in nats.
+
+        Where longer sentences are cut off, it is the probability given that the length is allowed: that
+        of being drawn. -inf outside the language.
+        """
+        self._check(sentences)
+        result = torch.full((len(sentences),), -torch.inf, dtype=torch.float64)
+        for length, rows in _by_length(sentences):
+            plan = self.sentence_plan(length)
+            if length in plan.levels:
+                numbers = plan.numbers_per_sentence + length * self.form.grammar.symbols
+                for chunk in self._chunks(rows, numbers):
+                    ids = sentences.ids[chunk, :length]
+                    result[chunk] = log_weights(self.form.grammar, plan, ids) + self.log_z - self.log_share
+        return result
+
+    def tasks(self) -> Sequence[Task]:
+        """The root task and the prefix constituent tasks, longest prefix first."""
+        return constituent_tasks(self)
+
+    def sentence_plan(self, length: int, roots: Bool[Tensor, " S"] | None = None) -> ChartPlan:
+        """The chart plan of `length` words below one of `roots`, those of whole sentences by default."""
+        roots = self.form.grammar.initial > 0 if roots is None else roots
+        key = ("sentence", length, *roots.tolist())
+        if key not in self._plans:
+            self._plans[key] = sentence_plan(self.form.grammar, length, roots)
+        return self._plans[key]
+
+    def _prefix_plan(self, length: int) -> ChartPlan:
+        if ("prefix", length) not in self._plans:
+            self._plans["prefix", length] = prefix_plan(self.form.grammar, length)
+        return self._plans["prefix", length]
+
+    def _chunks(self, rows: Tensor, numbers_per_sentence: int) -> tuple[Tensor, ...]:
+        return torch.split(rows, max(1, self.memory_bytes // (8 * numbers_per_sentence)))
+
+    def _check(self, sentences: Sentences) -> None:
+        ids, lengths = sentences.ids, sentences.lengths
+        if len(lengths) and int(lengths.min()) < 1:
+            raise BadInput(
+                f"sentence {int(lengths.argmin()) + 1} is empty; every sentence has at least one word"
+            )
+        unknown = sentences.real & ((ids < 0) | (ids >= len(self.vocabulary)))
+        if unknown.any():
+            row, place = unknown.nonzero()[0].tolist()
+            raise BadInput(
+                f"sentence {row + 1}, position {place + 1}: there is no word number {int(ids[row, place])}; "
+                f"words are numbered from 0 to {len(self.vocabulary) - 1}"
+            )
+
+
+def pcfg(grammar: Grammar, maximum_length: int | None = None) -> PCFG:
+    """The language of `grammar`, or of its sentences of at most `maximum_length` words.
+
+    Raises BadInput for a grammar that is not well-formed, and, without a maximum length, for one whose
+    sentences have no finite expected length.
+
+    >>> from isoloss.languages.notation import parse_grammar
+    >>> language = pcfg(parse_grammar("S -> 'a' 'b' [0.5] | 'a' 'a' [0.25] | 'c' [0.25]"))
+    >>> language.masked_log_law(Sentences.from_lists([[0, 1]])).exp().round(decimals=3)[0].tolist()
+    [[1.0, 0.0, 0.0], [0.333, 0.667, 0.0]]
+    """
+    check_well_formed(grammar)
+    if maximum_length is None:
+        check_terminates(grammar)
+    elif maximum_length < 1:
+        raise BadInput(f"a maximum length of {maximum_length} leaves no sentence; give at least 1")
+    check_some_sentence(grammar)
+    longest = longest_sentence(grammar)
+    proper, z = proper_grammar(grammar)
+    form = normal_form(proper)
+    if maximum_length is None or (longest is not None and longest <= maximum_length):
+        log_z, log_share, corners = math.log(z), 0.0, free_left_corners(form.grammar)
+    else:
+        longest, log_z = maximum_length, 0.0
+        lengths = form.grammar.length_weights(longest)
+        log_share = _log_share(float((lengths @ form.grammar.initial).sum()), longest, grammar)
+        corners = bounded_left_corners(form.grammar, longest)
+    return PCFG(grammar, proper, form, rule_tables(proper), corners, longest, log_share, log_z)
+
+
+def read_pcfg(path: Path, maximum_length: int | None = None) -> PCFG:
+    """The language of a grammar file in NLTK's notation; see `read_grammar` and `pcfg`."""
+    return pcfg(read_grammar(path), maximum_length)
+
+
+def _log_share(share: float, maximum: int, grammar: Grammar) -> float:
+    if share < SMALLEST_SHARE:
+        raise BadInput(
+            f"{grammar.source}: only {share:.2g} of its sentences have at most {maximum} words; "
+            "give a larger maximum length"
+        )
+    return math.log(share)
+
+
+def _by_length(sentences: Sentences) -> Iterator[tuple[int, Tensor]]:
+    for length in sorted(set(sentences.lengths.tolist())):
+        yield length, (sentences.lengths == length).nonzero()[:, 0]
+
+
+def _refuse_undefined(law: Tensor, rows: Tensor, sentence: str) -> None:
+    undefined = law[:, :, 0].isnan()
+    if undefined.any():
+        row, place = undefined.nonzero()[0].tolist()
+        raise BadInput(f"sentence {int(rows[row]) + 1}: {sentence.format(place + 1)}; check its words")

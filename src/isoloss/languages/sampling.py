@@ -1,0 +1,153 @@
+"""Sentences drawn from a grammar's own rules, a whole batch at once.
+
+Every sentence has a key, and is a function of its key alone: its derivation is drawn leftmost first, step
+k from the k-th number of the key's SplitMix64 stream (Steele, Lea and Flood 2014), and its words, all at
+the end, from a second stream, the word at t from the t-th number. A sentence that becomes too long goes
+back to its start symbol and on with its stream, which is rejection.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from isoloss.languages.rule_tables import END, Bits, Numbers, RuleTables
+from isoloss.languages.sentences import PADDING, Sentences
+
+CHUNK = 16384
+"""Sentences drawn at a time: many, to spread the cost of a step; not more, for the processor's cache."""
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+SECOND_STREAM = np.uint64(0xD1B54A32D192ED03)
+
+_FIRST_ROOM = 32
+_SPARE = 3
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of many derivations: `rules[i]` was applied in sentence `rows[i]`.
+
+    After it, `words[i]` words are there and `waiting[i]` items have been put off, the sentinel included.
+    `restarted` lists the places i that became too long and begin anew.
+    """
+
+    rows: Numbers
+    rules: Numbers
+    words: Numbers
+    waiting: Numbers
+    restarted: Numbers
+
+
+class Derivations:
+    """Leftmost derivations of one sentence a key, without their words: iterate to draw them, step by step.
+
+    Afterwards `slots[t, i]` is the item that becomes word t of sentence i, and `lengths[i]` its length.
+    What a step yields is valid until the next one.
+    """
+
+    def __init__(self, tables: RuleTables, keys: Bits, maximum: int | None) -> None:
+        self.tables, self.keys, self.maximum = tables, keys, maximum
+        room = _FIRST_ROOM if maximum is None else min(maximum, _FIRST_ROOM)
+        self.slots = np.full((room + _SPARE, len(keys)), END, np.int32)
+        self.lengths = np.zeros(len(keys), np.int64)
+        # At the bottom of every stack lies END: what is taken when nothing waits any more.
+        self._stacks = np.full_like(self.slots, END)
+
+    def __iter__(self) -> Iterator[Step]:
+        tables = self.tables
+        rows, stream = np.arange(len(self.keys)), self.keys.copy()
+        items, words, waiting = np.full(len(rows), tables.start), np.zeros_like(rows), np.ones_like(rows)
+        while len(rows):
+            stream += GOLDEN
+            rules = tables.rules.draw(items, mixed(stream))
+            slots, stacks = self.slots.reshape(-1), self._stacks.reshape(-1)
+            place = words * len(self.keys) + rows
+            slots[place] = tables.first_slot[rules]
+            place += len(self.keys)
+            slots[place] = tables.second_slot[rules]
+            words += tables.slot_count[rules]
+            stacks[waiting * len(self.keys) + rows] = tables.waiting_item[rules]
+            waiting += tables.waiting_change[rules]
+            items = tables.next_item[rules]
+            taken = stacks[waiting * len(self.keys) + rows]
+            items ^= (items ^ taken) & (
+                items >> 63
+            )  # where(items < 0, taken, items), which is slow: it branches
+            too_long = self._make_room(words + waiting)
+            if len(too_long):
+                self.slots[:, rows[too_long]] = END
+                items[too_long], words[too_long], waiting[too_long] = tables.start, 0, 1
+            yield Step(rows, rules, words, waiting, too_long)
+            ended = items == END
+            if np.count_nonzero(ended) * 4 >= len(rows):
+                self.lengths[rows[ended]] = words[ended]
+                going = np.flatnonzero(~ended)
+                rows, stream, items = rows[going], stream[going], items[going]
+                words, waiting = words[going], waiting[going]
+
+    def word_rules(self) -> Numbers:
+        """The number of the rule behind every word, [T, n]; what stands after a sentence has no word."""
+        slots = self.slots[: self.lengths.max(initial=0)].astype(np.int64)
+        stream = mixed(self.keys ^ SECOND_STREAM)
+        rules = np.empty_like(slots)
+        for place in range(len(slots)):
+            stream += GOLDEN
+            rules[place] = self.tables.word_rules.draw(slots[place], mixed(stream))
+        return rules
+
+    def _make_room(self, needed: Numbers) -> Numbers:
+        """Widen slots and stacks up to the maximum; the places of sentences that are longer still."""
+        room = len(self.slots) - _SPARE
+        longest = int(needed.max())
+        if longest <= room:
+            return needed[:0]
+        wider = 2 * longest if self.maximum is None else min(2 * longest, self.maximum)
+        if wider > room:
+            padding = ((0, wider - room), (0, 0))
+            self.slots = np.pad(self.slots, padding, constant_values=END)
+            self._stacks = np.pad(self._stacks, padding, constant_values=END)
+        return np.flatnonzero(needed > wider)
+
+
+def sentence_keys(n: int, generator: torch.Generator) -> Bits:
+    """One key a sentence, the same ones however the calls are split."""
+    numbers = torch.randint(-(2**63), 2**63 - 1, (n,), generator=generator, dtype=torch.int64)
+    return numbers.numpy().view(np.uint64)
+
+
+def sample_sentences(
+    tables: RuleTables, maximum: int | None, n: int, generator: torch.Generator
+) -> Sentences:
+    """Draw n sentences of at most `maximum` words, padded to it, or to the longest if there is none."""
+    keys = sentence_keys(n, generator)
+    chunks = []
+    for start in range(0, n, CHUNK):
+        derivations = Derivations(tables, keys[start : start + CHUNK], maximum)
+        for _ in derivations:
+            pass
+        chunks.append((tables.word[derivations.word_rules()], derivations.lengths))
+    return padded_sentences(chunks, maximum)
+
+
+def padded_sentences(chunks: list[tuple[Numbers, Numbers]], maximum: int | None) -> Sentences:
+    """One batch from chunks of words [T, n] and lengths, padded to `maximum` words or to the longest."""
+    width = max((len(words) for words, _ in chunks), default=0) if maximum is None else maximum
+    ids = torch.full((sum(len(lengths) for _, lengths in chunks), width), PADDING)
+    row = 0
+    for words, lengths in chunks:
+        ids[row : row + len(lengths), : len(words)] = torch.from_numpy(words).T
+        row += len(lengths)
+    lengths = np.concatenate([lengths for _, lengths in chunks] or [np.zeros(0, np.int64)])
+    return Sentences(ids, torch.from_numpy(lengths))
+
+
+def mixed(bits: Bits) -> Bits:
+    """SplitMix64's finaliser: a permutation of 64-bit numbers after which every bit looks random."""
+    bits = bits ^ (bits >> np.uint64(30))
+    bits *= np.uint64(0xBF58476D1CE4E5B9)
+    bits ^= bits >> np.uint64(27)
+    bits *= np.uint64(0x94D049BB133111EB)
+    bits ^= bits >> np.uint64(31)
+    return bits

@@ -1,0 +1,184 @@
+"""Whether derivations end, how long they get, and the probabilities that make every one end."""
+
+import math
+from collections import defaultdict
+from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from isoloss.errors import BadInput
+from isoloss.languages.grammar import Grammar, Rule, Symbol
+
+CRITICAL = 1 - 1e-9
+"""From this growth rate on, the expected length counts as infinite (exactly 1 is the critical case)."""
+
+
+def used_rules(grammar: Grammar) -> list[Rule]:
+    """The rules that some whole derivation uses: possible, reachable from the start, and able to end."""
+    able = _able_to_end(grammar)
+    ending = [rule for rule in grammar.rules if rule.probability > 0 and _children(rule) <= able]
+    by_left: dict[Symbol, list[Rule]] = defaultdict(list)
+    for rule in ending:
+        by_left[rule.left].append(rule)
+    reached, pending = {grammar.start}, [grammar.start]
+    while pending:
+        for rule in by_left[pending.pop()]:
+            new = _children(rule) - reached
+            reached |= new
+            pending.extend(new)
+    return [rule for rule in ending if rule.left in reached]
+
+
+def longest_sentence(grammar: Grammar) -> int | None:
+    """Words in the longest sentence; None when there is none, because the grammar is recursive.
+
+    >>> from isoloss.languages.notation import parse_grammar
+    >>> longest_sentence(parse_grammar("S -> A A [1.0]" + chr(10) + "A -> 'a' 'b' [0.5] | 'c' [0.5]"))
+    4
+    """
+    rules: dict[Symbol, list[Rule]] = defaultdict(list)
+    for rule in used_rules(grammar):
+        rules[rule.left].append(rule)
+    parts = {symbol: set().union(*map(_children, own)) for symbol, own in rules.items()}
+    longest: dict[Symbol, int] = {}
+    try:
+        for symbol in TopologicalSorter(parts).static_order():
+            longest[symbol] = max(
+                sum(longest[item] if isinstance(item, Symbol) else 1 for item in rule.right)
+                for rule in rules[symbol]
+            )
+    except CycleError:
+        return None
+    return longest[grammar.start]
+
+
+def check_some_sentence(grammar: Grammar) -> None:
+    """Refuse, with BadInput, a grammar whose start symbol can never end in words.
+
+    >>> from isoloss.languages.notation import parse_grammar
+    >>> check_some_sentence(parse_grammar("S -> 'a' S [1.0]"))
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: the grammar: its start symbol S can never end in words; give it a rule that ends
+    """
+    if grammar.start not in _able_to_end(grammar):
+        raise BadInput(
+            f"{grammar.source}: its start symbol {grammar.start.name} can never end in words; "
+            "give it a rule that ends"
+        )
+
+
+def check_terminates(grammar: Grammar) -> None:
+    """Refuse, with BadInput, a grammar whose sentences have no finite expected length.
+
+    That is one with a symbol that can never end, or with symbols that reproduce themselves at a growth
+    rate (the spectral radius of their mean numbers of children) of 1 or more.
+
+    >>> from isoloss.languages.notation import parse_grammar
+    >>> check_terminates(parse_grammar("S -> S S [0.5] | 'a' [0.5]"))
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: the grammar, line 1: S has an infinite expected length; ... give a maximum length
+    """
+    able = _able_to_end(grammar)
+    for rule in grammar.rules:
+        if rule.left not in able:
+            raise BadInput(
+                f"{grammar.place(rule)}: {rule.left.name} can never end in words; "
+                "give it a rule that ends, or give a maximum length"
+            )
+    rules = used_rules(grammar)
+    names = list(dict.fromkeys(rule.left for rule in rules))
+    place = {symbol: number for number, symbol in enumerate(names)}
+    children = np.zeros((len(names), len(names)))
+    for rule in rules:
+        for item in rule.right:
+            if isinstance(item, Symbol):
+                children[place[rule.left], place[item]] += rule.probability
+    count, component = connected_components(children > 0, connection="strong")
+    for number in range(count):
+        inside = np.flatnonzero(component == number)
+        growth = max(abs(np.linalg.eigvals(children[np.ix_(inside, inside)])))
+        if growth >= CRITICAL:
+            rule = next(rule for rule in rules if place[rule.left] in inside)
+            raise BadInput(
+                f"{grammar.place(rule)}: {rule.left.name} has an infinite expected length; "
+                "make the rules that lead back to it less probable, or give a maximum length"
+            )
+
+
+def proper_grammar(grammar: Grammar) -> tuple[Grammar, float]:
+    """The grammar with the same relative weights whose probabilities sum to 1, and the start's Z.
+
+    With Z_A the weight of all derivations of A (the least solution of Z_A = Σ_rules p Π Z), a rule gets
+    p Π Z / Z_A (Chi 1999): along a whole derivation the Zs cancel but the start's, so a sentence's weight
+    as written is its probability times that Z. Nothing is touched, and Z is 1, when the probabilities
+    already sum to 1 within 1e-12 and every symbol can end.
+
+    >>> from isoloss.languages.notation import parse_grammar
+    >>> proper, z = proper_grammar(parse_grammar("S -> 'a' [0.5] | 'b' [0.4998]"))
+    >>> round(z, 6), [round(rule.probability, 6) for rule in proper.rules]
+    (0.9998, [0.5001, 0.4999])
+    """
+    able = _able_to_end(grammar)
+    sums: dict[Symbol, float] = defaultdict(float)
+    for rule in grammar.rules:
+        sums[rule.left] += rule.probability
+    if len(able) == len(sums) and all(abs(total - 1) <= 1e-12 for total in sums.values()):
+        return grammar, 1.0
+    z = _partition_functions(grammar, able)
+    rules = (replace(rule, probability=_rescaled(rule, z)) for rule in grammar.rules)
+    return replace(grammar, rules=tuple(rules)), z.get(grammar.start, 0.0)
+
+
+def _rescaled(rule: Rule, z: dict[Symbol, float]) -> float:
+    weight = z.get(rule.left, 0.0)
+    return (
+        rule.probability * math.prod(z.get(child, 0.0) for child in _list(rule)) / weight if weight else 0.0
+    )
+
+
+def _partition_functions(grammar: Grammar, able: set[Symbol]) -> dict[Symbol, float]:
+    """Newton's method from zero, which climbs to the least solution (Etessami & Yannakakis 2009)."""
+    names = [symbol for symbol in grammar.symbols if symbol in able]
+    place = {symbol: number for number, symbol in enumerate(names)}
+    rules = [
+        (place[rule.left], [place[child] for child in _list(rule)], rule.probability)
+        for rule in grammar.rules
+        if rule.probability > 0 and _children(rule) <= able
+    ]
+    z = np.zeros(len(names))
+    for _ in range(1000):
+        value, slope = np.zeros(len(names)), np.zeros((len(names), len(names)))
+        for left, parts, probability in rules:
+            value[left] += probability * math.prod(z[parts])
+            for n, part in enumerate(parts):
+                slope[left, part] += probability * math.prod(z[parts[:n] + parts[n + 1 :]])
+        step = np.linalg.solve(np.eye(len(names)) - slope, value - z)
+        z = z + step
+        if not (np.isfinite(z).all() and (z >= 0).all()):
+            break
+        if abs(step).max() <= 1e-15 * abs(z).max():
+            return dict(zip(names, z.tolist(), strict=True))
+    raise BadInput(
+        f"{grammar.source}: its probabilities sum to more than 1 and its recursion never dies out; "
+        "make every symbol's probabilities sum to 1"
+    )
+
+
+def _able_to_end(grammar: Grammar) -> set[Symbol]:
+    able: set[Symbol] = set()
+    rules = [rule for rule in grammar.rules if rule.probability > 0]
+    while True:
+        new = {rule.left for rule in rules if _children(rule) <= able} - able
+        if not new:
+            return able
+        able |= new
+
+
+def _list(rule: Rule) -> list[Symbol]:
+    return [item for item in rule.right if isinstance(item, Symbol)]
+
+
+def _children(rule: Rule) -> set[Symbol]:
+    return set(_list(rule))

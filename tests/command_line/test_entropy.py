@@ -1,0 +1,50 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from isoloss.cli import main
+
+GRAMMAR = "S -> 'a' S [0.5] | 'b' [0.5]\n"
+
+
+@pytest.fixture
+def grammar(tmp_path: Path) -> str:
+    path = tmp_path / "my.pcfg"
+    path.write_text(GRAMMAR)
+    return str(path)
+
+
+def run(arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    return int(leaving.value.code or 0)
+
+
+def test_json_holds_four_records(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["entropy", grammar, "--sentences", "400", "--seed", "3", "--json"]) == 0
+    records = json.loads(capsys.readouterr().out)["records"]
+    assert [record["quantity"] for record in records] == [
+        "masked_entropy_sentence_averaged",
+        "masked_entropy_token_averaged",
+        "next_word_entropy",
+        "mean_length",
+    ]
+    assert [record["unit"] for record in records] == ["nats"] * 3 + ["words"]
+    assert {(record["n"], record["seed"]) for record in records} == {(400, 3)}
+    # Given the length, every word is certain; the length is geometric with mean 2.
+    assert records[0]["value"] == pytest.approx(0, abs=1e-12)
+    assert abs(records[3]["value"] - 2) < 4 * records[3]["standard_error"]
+
+
+def test_the_table(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["entropy", grammar, "--sentences", "50", "--maximum-length", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "next_word_entropy" in shown
+    assert "50 sentences, seed 0" in shown
+
+
+@pytest.mark.parametrize("n", ["1", "0", "-5"])
+def test_too_few_sentences(grammar: str, n: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["entropy", grammar, "--sentences", n]) == 2
+    assert "draw at least 2" in capsys.readouterr().err

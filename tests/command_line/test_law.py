@@ -1,0 +1,85 @@
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from isoloss.cli import main
+
+RECURSIVE = "S -> S 'and' S [0.2] | 'yes' [0.5] | 'no' [0.3]\n"
+
+
+@pytest.fixture
+def grammar(tmp_path: Path) -> str:
+    path = tmp_path / "my.pcfg"
+    path.write_text(RECURSIVE)
+    return str(path)
+
+
+def run(arguments: Sequence[str]) -> int:
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    return int(leaving.value.code or 0)
+
+
+def test_json_has_every_law_and_obeys_the_chain_rule(
+    grammar: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["law", grammar, "--sentence", "yes and no", "--json"]) == 0
+    laws = json.loads(capsys.readouterr().out)
+    assert list(laws) == ["log_probability", "masked", "next", "end"]
+    from math import exp
+
+    assert exp(laws["log_probability"]) == pytest.approx(0.2 * 0.5 * 0.3)
+    assert [list(row) for row in laws["masked"]] == [["position", "word", "law"]] * 3
+    assert [(row["position"], row["word"]) for row in laws["masked"]] == [(1, "yes"), (2, "and"), (3, "no")]
+    assert laws["masked"][0]["law"] == pytest.approx({"and": 0, "yes": 0.625, "no": 0.375})
+    assert [list(row) for row in laws["next"]] == [["position", "law", "end"]] * 3
+    product = laws["end"]
+    for row, word in zip(laws["next"], ["yes", "and", "no"], strict=True):
+        assert sum(row["law"].values()) + row["end"] == pytest.approx(1)
+        product *= row["law"][word]
+    assert product == pytest.approx(exp(laws["log_probability"]))
+
+
+def test_the_table_shows_the_likeliest_first(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["law", grammar, "--sentence", "yes and no", "--maximum-length", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "yes 0.625, no 0.375" in " ".join(shown.split())
+    assert "nats" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sentence", "yes adn no"], "word 2, 'adn', is not in the vocabulary; did you mean 'and'?"),
+        (["--sentence", "yes no"], "the grammar does not derive the sentence"),
+        (["--sentence", "  "], "the sentence is empty"),
+        (
+            ["--sentence", "yes and no and no", "--maximum-length", "3"],
+            "has 5 words, the longest of the language 3",
+        ),
+        (["--sentence", "yes", "--maximum-length", "0"], "give at least 1"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    grammar: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["law", grammar, *arguments]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
+    assert not shown.out
+
+
+def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["law", str(tmp_path / "none"), "--sentence", "a"]) == 2
+    assert "there is no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["law", "entropy", "sample"])
+def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"Example: isoloss {command} " in shown
+    assert "--maximum-length" in shown

@@ -1,0 +1,65 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from isoloss.cli import main
+from isoloss.languages.pcfg import read_pcfg
+
+GRAMMAR = "S -> 'a' S [0.5] | B [0.5]\nB -> 'b' [1.0]\n"
+
+
+@pytest.fixture
+def grammar(tmp_path: Path) -> str:
+    path = tmp_path / "my.pcfg"
+    path.write_text(GRAMMAR)
+    return str(path)
+
+
+def run(arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    return int(leaving.value.code or 0)
+
+
+def test_sentences_one_a_line(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sample", grammar, "--sentences", "20", "--seed", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 20
+    assert all(line.split()[-1] == "b" and set(line.split()[:-1]) <= {"a"} for line in lines)
+    assert run(["sample", grammar, "--sentences", "5", "--seed", "5"]) == 0
+    assert capsys.readouterr().out.splitlines() == lines[:5]
+
+
+def test_trees_of_the_same_sentences_and_json(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sample", grammar, "--sentences", "4", "--json"]) == 0
+    sentences = json.loads(capsys.readouterr().out)["sentences"]
+    assert run(["sample", grammar, "--sentences", "4", "--trees", "--json"]) == 0
+    trees = json.loads(capsys.readouterr().out)["sentences"]
+    for sentence, tree in zip(sentences, trees, strict=True):
+        deep = sentence.count("a")
+        assert tree == "(S a " * deep + "(S (B b))" + ")" * deep
+
+
+def test_a_maximum_length_cuts(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sample", grammar, "--sentences", "50", "--maximum-length", "2"]) == 0
+    assert set(capsys.readouterr().out.splitlines()) == {"b", "a b"}
+    assert read_pcfg(Path(grammar), 2).maximum_length == 2
+
+
+@pytest.mark.parametrize("n", ["0", "-5"])
+def test_no_sentences(grammar: str, n: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sample", grammar, "--sentences", n]) == 2
+    assert "draw at least 1" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_enough_is_no_error(grammar: str) -> None:
+    command = [sys.executable, "-m", "isoloss.cli", "sample", grammar, "--sentences", "200000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""

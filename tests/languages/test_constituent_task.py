@@ -1,0 +1,118 @@
+import math
+
+import pytest
+import torch
+from enumeration import Enumeration, enumerate_derivations
+from small_grammars import CASES
+from test_pcfg import encoded
+
+from isoloss.errors import BadInput
+from isoloss.languages.constituent_task import ConstituentTask, likelihood_task, prefix_task, root_task
+from isoloss.languages.pcfg import PCFG, pcfg
+from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.languages.task import Task
+
+BOUNDED = [name for name in CASES if name not in ("subcritical, whole", "one word")]
+
+
+def case(name: str) -> tuple[PCFG, Enumeration]:
+    written, maximum, complete = CASES[name]
+    return pcfg(written, maximum), enumerate_derivations(written, complete)
+
+
+def by_class(task: ConstituentTask, posterior: torch.Tensor) -> dict[str, float]:
+    law = dict(zip(task.classes, posterior.tolist(), strict=True))
+    return {symbol: weight for symbol, weight in law.items() if weight > 0}
+
+
+@pytest.mark.parametrize("length", [2, 3])
+@pytest.mark.parametrize("name", BOUNDED)
+def test_prefix_posteriors_are_those_of_enumeration(name: str, length: int) -> None:
+    language, enumeration = case(name)
+    if not any(length in chain for _, chain, _ in enumeration.chains):
+        with pytest.raises(BadInput, match="no symbol spans the first"):
+            prefix_task(language, length)
+        return
+    task = prefix_task(language, length)
+    drawn = task.sample(40, torch.Generator().manual_seed(0))
+    for ids, posterior, label in zip(drawn.sentences.ids, drawn.posterior, drawn.labels, strict=True):
+        words = tuple(language.vocabulary[word] for word in ids[:length].tolist())
+        expected = enumeration.prefix_posterior(words)
+        assert by_class(task, posterior) == pytest.approx(expected, rel=1e-11)
+        assert expected[task.classes[label]] == pytest.approx(max(expected.values()), rel=1e-11)
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_root_posteriors_are_those_of_enumeration(name: str) -> None:
+    language, enumeration = case(name)
+    task = root_task(language)
+    drawn = task.sample(40, torch.Generator().manual_seed(0))
+    for row in range(40):
+        ids = drawn.sentences.ids[row, : drawn.sentences.lengths[row]].tolist()
+        words = tuple(language.vocabulary[word] for word in ids)
+        assert by_class(task, drawn.posterior[row]) == pytest.approx(
+            enumeration.root_posterior(words), rel=1e-11
+        )
+
+
+@pytest.mark.parametrize("name", ["mixed", "mixed, cut", "ambiguous, cut", "supercritical, cut", "rounded"])
+def test_only_sentences_with_the_constituent_are_drawn(name: str) -> None:
+    """The first words' frequencies against the weight of derivations in which they are a constituent."""
+    language, enumeration = case(name)
+    weights: dict[tuple[str, ...], float] = {}
+    for words, chain, weight in enumeration.chains:
+        if 2 in chain:
+            weights[words[:2]] = weights.get(words[:2], 0.0) + weight
+    n, total = 8000, math.fsum(weights.values())
+    drawn = prefix_task(language, 2).sample(n, torch.Generator().manual_seed(5))
+    seen: dict[tuple[str, ...], int] = {}
+    for first, second in drawn.sentences.ids[:, :2].tolist():
+        words = (language.vocabulary[first], language.vocabulary[second])
+        seen[words] = seen.get(words, 0) + 1
+    assert set(seen) <= set(weights)
+    for words, weight in weights.items():
+        mean = n * weight / total
+        assert abs(seen.get(words, 0) - mean) < 4.5 * (mean * (1 - weight / total)) ** 0.5 + 1e-9
+
+
+def test_tasks_of_a_layered_grammar_are_named_by_their_lengths() -> None:
+    tasks = pcfg(laptop_grammar(0)).tasks()
+    assert [task.name for task in tasks] == ["prefix-8", "prefix-4", "prefix-2"]
+    assert tasks[0].classes == ("R1", "R2", "R3")
+    assert tasks[2].classes == ("L2_1", "L2_2", "L2_3")
+    assert all(isinstance(task, Task) for task in tasks)
+
+
+def test_the_likelihood_task_leaves_the_prior_out() -> None:
+    language = pcfg(laptop_grammar(0))
+    sentences = language.sample(50, torch.Generator().manual_seed(0))
+    with_prior, without = prefix_task(language, 4), likelihood_task(language, 4)
+    prior = with_prior.prior[with_prior.prior > 0]
+    weighted = without.label(sentences).posterior * prior
+    expected = weighted / weighted.sum(1, keepdim=True)
+    assert torch.allclose(with_prior.label(sentences).posterior, expected, rtol=1e-12)
+    assert without.name == "prefix-4-likelihood"
+
+
+def test_ties_go_to_the_first_class() -> None:
+    from small_grammars import grammar
+
+    same = "'x' C [0.3] | C 'x' [0.7]"
+    text = f"S -> A [0.5] | B [0.5]\nB -> {same}\nA -> {same}\nC -> 'x' [1.0]"
+    language = pcfg(grammar(text))
+    assert root_task(language).classes == ("B", "A")
+    assert not root_task(language).sample(20, torch.Generator().manual_seed(0)).labels.any()
+
+
+def test_sampling_is_reproducible_and_splits_nothing_off() -> None:
+    task = pcfg(laptop_grammar(0)).tasks()[1]
+    one, other = (task.sample(30, torch.Generator().manual_seed(2)) for _ in range(2))
+    assert torch.equal(one.sentences.ids, other.sentences.ids)
+    assert torch.equal(one.labels, other.labels)
+    assert len(one) == 30
+
+
+def test_words_that_no_class_spans_are_refused() -> None:
+    language, _ = case("mixed")
+    with pytest.raises(BadInput, match="sentence 1 has no constituent"):
+        prefix_task(language, 2).label(encoded(language, [("runs", "runs", "runs")]))

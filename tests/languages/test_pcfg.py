@@ -1,0 +1,224 @@
+"""Laws against enumeration of every derivation."""
+
+import math
+
+import pytest
+import torch
+from enumeration import Enumeration, enumerate_derivations
+from small_grammars import AMBIGUOUS, CASES, MIXED, ROUNDED, SUBCRITICAL, grammar, layered
+
+from isoloss.errors import BadInput
+from isoloss.languages.language import Language
+from isoloss.languages.pcfg import PCFG, pcfg, read_pcfg
+from isoloss.languages.sentences import Sentences
+
+CHECKED = 150
+
+
+def case(name: str) -> tuple[PCFG, Enumeration]:
+    written, maximum, complete = CASES[name]
+    return pcfg(written, maximum), enumerate_derivations(written, complete)
+
+
+def encoded(language: PCFG, words: list[tuple[str, ...]]) -> Sentences:
+    return Sentences.from_lists([[language.vocabulary.index(word) for word in own] for own in words])
+
+
+def some(enumeration: Enumeration) -> list[tuple[str, ...]]:
+    """Sentences of every length, shortest first, not all of them where there are very many."""
+    words = sorted(enumeration.sentences, key=lambda own: (len(own), own))
+    return words[:: max(1, len(words) // CHECKED)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_masked_law_is_that_of_enumeration(name: str) -> None:
+    language, enumeration = case(name)
+    sentences = some(enumeration)
+    law = language.masked_log_law(encoded(language, sentences)).exp()
+    for row, words in enumerate(sentences):
+        for place in range(len(words)):
+            expected = list(enumeration.masked_law(words, place).values())
+            assert law[row, place].tolist() == pytest.approx(expected, rel=1e-12, abs=1e-14)
+        assert not law[row, len(words) :].any()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_next_law_is_that_of_enumeration(name: str) -> None:
+    language, enumeration = case(name)
+    sentences = some(enumeration)[:60]
+    law = language.next_log_law(encoded(language, sentences)).exp()
+    for row, words in enumerate(sentences):
+        # Without a maximum, what the enumeration leaves out weighs 1e-12, and more after a long prefix.
+        whole = name == "subcritical, whole"
+        for place in range(min(4, len(words)) if whole else len(words) + 1):
+            expected = list(enumeration.next_law(words[:place]).values())
+            assert law[row, place].tolist() == pytest.approx(expected, abs=1e-8 if whole else 1e-12)
+        assert not law[row, len(words) + 1 :].any()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_log_probability_is_that_of_enumeration(name: str) -> None:
+    language, enumeration = case(name)
+    sentences = some(enumeration)
+    log_probability = language.log_probability(encoded(language, sentences)).tolist()
+    kept = enumeration.total if "cut" in name else 1.0
+    expected = [math.log(enumeration.sentences[words] / kept) for words in sentences]
+    assert log_probability == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def test_the_weight_of_all_derivations_is_that_of_enumeration() -> None:
+    language, enumeration = case("rounded")
+    assert abs(enumeration.total - 1) > 1e-4
+    assert math.exp(language.log_z) == pytest.approx(enumeration.total, rel=1e-14)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "rounded"])
+def test_chain_rule(name: str) -> None:
+    language, enumeration = case(name)
+    sentences = encoded(language, some(enumeration))
+    following = language.next_log_law(sentences)
+    words = following[:, :-1, :-1].gather(2, sentences.ids.clamp(min=0)[:, :, None])[:, :, 0]
+    total = words.where(sentences.real, 0.0).sum(1) + following[range(len(sentences)), sentences.lengths, -1]
+    assert torch.allclose(total, language.log_probability(sentences), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sampled_frequencies_pass_a_chi_square_test(name: str) -> None:
+    language, enumeration = case(name)
+    n = 20_000
+    drawn = language.sample(n, torch.Generator().manual_seed(1))
+    counts: dict[tuple[str, ...], int] = {}
+    for ids, length in zip(drawn.ids.tolist(), drawn.lengths.tolist(), strict=True):
+        words = tuple(language.vocabulary[word] for word in ids[:length])
+        counts[words] = counts.get(words, 0) + 1
+        assert ids[length:] == [-1] * (len(ids) - length)
+    expected = {words: n * weight / enumeration.total for words, weight in enumeration.sentences.items()}
+    assert chi_square_passes(counts, expected)
+
+
+def chi_square_passes(counts: dict[tuple[str, ...], int], expected: dict[tuple[str, ...], float]) -> bool:
+    """Cells of fewer than 5 expected are pooled; below the 99.99 % point."""
+    from scipy.stats import chi2
+
+    assert set(counts) <= set(expected)
+    large = [words for words, count in expected.items() if count >= 5]
+    cells = [(counts.get(words, 0), expected[words]) for words in large]
+    rest = sum(count for words, count in expected.items() if count < 5)
+    if rest >= 5:
+        cells.append((sum(counts.values()) - sum(seen for seen, _ in cells), rest))
+    statistic = sum((seen - mean) ** 2 / mean for seen, mean in cells)
+    return statistic <= chi2.ppf(0.9999, max(1, len(cells) - 1))
+
+
+def test_it_is_a_language_and_samples_as_the_protocol_says() -> None:
+    language = pcfg(grammar(MIXED))
+    assert isinstance(language, Language)
+    generator = torch.Generator().manual_seed(3)
+    parts = [language.sample(n, generator) for n in (5, 5, 1)]
+    whole = language.sample(11, torch.Generator().manual_seed(3))
+    assert torch.equal(torch.cat([part.ids for part in parts]), whole.ids)
+    assert torch.equal(torch.cat([part.lengths for part in parts]), whole.lengths)
+    assert whole.ids.shape == (11, language.maximum_length)
+    assert len(language.sample(0, generator)) == 0
+
+
+def test_the_draws_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    language = pcfg(grammar(AMBIGUOUS), 9)
+    whole = language.sample(50, torch.Generator().manual_seed(3))
+    monkeypatch.setattr("isoloss.languages.sampling.CHUNK", 7)
+    assert torch.equal(language.sample(50, torch.Generator().manual_seed(3)).ids, whole.ids)
+
+
+def test_laws_do_not_depend_on_the_memory_budget() -> None:
+    from dataclasses import replace
+
+    language = pcfg(grammar(MIXED))
+    sentences = language.sample(100, torch.Generator().manual_seed(0))
+    tight = replace(language, memory_bytes=1)
+    assert torch.allclose(tight.masked_log_law(sentences), language.masked_log_law(sentences), atol=1e-14)
+    assert torch.allclose(tight.next_log_law(sentences), language.next_log_law(sentences), atol=1e-14)
+
+
+def test_a_recursive_grammar_works_without_a_maximum_but_has_none() -> None:
+    language = pcfg(grammar(SUBCRITICAL))
+    drawn = language.sample(3000, torch.Generator().manual_seed(0))
+    assert drawn.ids.shape[1] == drawn.lengths.max()
+    with pytest.raises(BadInput, match="no longest; give a maximum length"):
+        _ = language.maximum_length
+
+
+def test_unbounded_sentences_have_room() -> None:
+    """Means of 20 words and many beyond the room that sampling starts with."""
+    language = pcfg(grammar("S -> 'a' S [0.95] | 'b' [0.05]"))
+    drawn = language.sample(4000, torch.Generator().manual_seed(0))
+    assert int(drawn.lengths.max()) > 100
+    assert float(drawn.lengths.double().mean()) == pytest.approx(20, abs=4 * 19.5 / 4000**0.5)
+
+
+def test_a_maximum_above_the_longest_changes_nothing() -> None:
+    assert pcfg(grammar(MIXED), 99).maximum_length == pcfg(grammar(MIXED)).maximum_length
+    assert pcfg(grammar(MIXED), 99).digest == pcfg(grammar(MIXED)).digest
+
+
+def test_digests_tell_languages_apart_and_nothing_else() -> None:
+    digests = {pcfg(grammar(MIXED)).digest, pcfg(grammar(MIXED), 4).digest, pcfg(grammar(MIXED), 5).digest}
+    assert len(digests | {pcfg(layered(0)).digest, pcfg(layered(1)).digest}) == 5
+    assert pcfg(grammar(MIXED + "# a comment\n")).digest in digests
+
+
+def test_sentences_outside_the_language() -> None:
+    language = pcfg(grammar(ROUNDED))
+    outside = encoded(language, [("a", "b", "a", "b")])
+    assert language.log_probability(outside).tolist() == [-math.inf]
+    with pytest.raises(BadInput, match="sentence 1: no word at all fits position 1"):
+        pcfg(grammar("S -> 'a' 'a' 'a' [0.5] | 'b' 'b' 'b' [0.5]")).masked_log_law(
+            Sentences.from_lists([[0, 1, 0]])
+        )
+    with pytest.raises(BadInput, match="no sentence of the language goes on at position 3"):
+        pcfg(grammar("S -> 'a' 'a' 'a' [0.5] | 'b' 'b' 'b' [0.5]")).next_log_law(
+            Sentences.from_lists([[0, 1, 0]])
+        )
+    with pytest.raises(BadInput, match="no sentence of the language has 9 words"):
+        language.masked_log_law(Sentences.from_lists([[0] * 9]))
+
+
+@pytest.mark.parametrize("ids", [[[0, 99]], [[0, -7]]])
+def test_numbers_that_are_no_words_are_refused(ids: list[list[int]]) -> None:
+    language = pcfg(grammar(ROUNDED))
+    for method in (language.masked_log_law, language.next_log_law, language.log_probability):
+        with pytest.raises(BadInput, match="sentence 1, position 2: there is no word number"):
+            method(Sentences.from_lists(ids))
+        with pytest.raises(BadInput, match="sentence 2 is empty"):
+            method(Sentences.from_lists([[0], []]))
+
+
+@pytest.mark.parametrize("maximum", [0, -3])
+def test_a_maximum_length_that_leaves_nothing_is_refused(maximum: int) -> None:
+    with pytest.raises(BadInput, match="give at least 1"):
+        pcfg(grammar(AMBIGUOUS), maximum)
+
+
+def test_a_maximum_length_below_every_sentence_is_refused() -> None:
+    with pytest.raises(BadInput, match="only 0 of its sentences have at most 2 words"):
+        pcfg(grammar("S -> 'a' 'b' 'c' [1.0]"), 2)
+
+
+@pytest.mark.parametrize("words", [60, 150])
+def test_very_improbable_sentences_do_not_underflow(words: int) -> None:
+    """e^-1243 and e^-3109: far below the smallest float64."""
+    language = pcfg(grammar("S -> X S [1e-9] | 'y' S [0.5] | 'e' [0.499999999]\nX -> 'x' [1.0]"))
+    sentence = encoded(language, [("x",) * words + ("e",)])
+    expected = words * math.log(1e-9) + math.log(0.499999999)
+    assert language.log_probability(sentence).item() == pytest.approx(expected, rel=1e-13)
+    law = dict(zip(language.vocabulary, language.masked_log_law(sentence)[0, 5].tolist(), strict=True))
+    assert law["x"] - law["y"] == pytest.approx(math.log(1e-9 / 0.5), rel=1e-12)
+    following = language.next_log_law(sentence)[0, words // 2]
+    assert following[language.vocabulary.index("x")].item() == pytest.approx(math.log(1e-9), rel=1e-12)
+
+
+def test_reading_a_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "g.pcfg"
+    path.write_text(AMBIGUOUS)
+    assert read_pcfg(path, 5).maximum_length == 5
+    with pytest.raises(BadInput, match="infinite expected length"):
+        read_pcfg(path)

@@ -1,0 +1,82 @@
+"""The grammar that the authors released, against substitution and a textbook inside pass."""
+
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from isoloss.languages.grammar import Grammar, Symbol
+from isoloss.languages.notation import read_grammar
+from isoloss.languages.pcfg import PCFG, read_pcfg
+from isoloss.languages.sentences import Sentences
+
+RELEASED = Path(__file__).parents[1] / "data" / "liu2023-released.pcfg"
+
+Rules = tuple[
+    dict[tuple[Symbol, Symbol], list[tuple[Symbol, float]]],
+    dict[str, list[tuple[Symbol, float]]],
+    list[tuple[Symbol, float]],
+]
+
+
+@cache
+def language() -> PCFG:
+    return read_pcfg(RELEASED)
+
+
+@cache
+def rules() -> Rules:
+    grammar: Grammar = read_grammar(RELEASED)
+    binary, lexical, roots = defaultdict(list), defaultdict(list), []
+    for rule in grammar.rules:
+        if len(rule.right) == 2:
+            binary[rule.right].append((rule.left, rule.probability))
+        elif isinstance(rule.right[0], str):
+            lexical[rule.right[0]].append((rule.left, rule.probability))
+        else:
+            roots.append((rule.right[0], rule.probability))
+    return binary, lexical, roots  # type: ignore[return-value]
+
+
+def textbook_inside(words: list[str]) -> float:
+    """The weight of a sentence, by dictionaries, from the numbers in the file."""
+    binary, lexical, roots = rules()
+    chart: dict[tuple[int, int], dict[Symbol, float]] = {}
+    for place, word in enumerate(words):
+        chart[place, place + 1] = dict(lexical[word])
+    for length in range(2, len(words) + 1):
+        for start in range(len(words) - length + 1):
+            cell: dict[Symbol, float] = defaultdict(float)
+            for split in range(start + 1, start + length):
+                for left, left_weight in chart[start, split].items():
+                    for right, right_weight in chart[split, start + length].items():
+                        for parent, probability in binary.get((left, right), ()):
+                            cell[parent] += probability * left_weight * right_weight
+            chart[start, start + length] = cell
+    return sum(probability * chart[0, len(words)].get(root, 0.0) for root, probability in roots)
+
+
+@pytest.mark.parametrize(("length", "places"), [(2, 2), (5, 5), (9, 3), (16, 1)])
+def test_masked_laws_are_those_of_substitution(length: int, places: int) -> None:
+    sentences = language().sample(400, torch.Generator().manual_seed(1))
+    row = int((sentences.lengths == length).nonzero()[0])
+    sentence = Sentences(sentences.ids[row : row + 1, :length], sentences.lengths[row : row + 1])
+    words = [language().vocabulary[word] for word in sentence.ids[0].tolist()]
+    law = language().masked_log_law(sentence)[0].exp()
+    for place in range(0, length, length // places):
+        weights = torch.tensor(
+            [textbook_inside([*words[:place], word, *words[place + 1 :]]) for word in language().vocabulary],
+            dtype=torch.float64,
+        )
+        assert (law[place] - weights / weights.sum()).abs().max() < 1e-12
+    weight = language().log_probability(sentence).exp().item()
+    assert weight == pytest.approx(textbook_inside(words), rel=1e-10)
+
+
+def test_its_lengths_and_tasks() -> None:
+    assert language().maximum_length == 16
+    assert [task.name for task in language().tasks()] == ["root", "prefix-8", "prefix-4", "prefix-2"]
+    assert language().tasks()[0].classes == tuple(f"S{n}" for n in range(1, 10))
+    assert set(language().tasks()[0].classes) < set(language().tasks()[1].classes)

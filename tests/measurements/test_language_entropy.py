@@ -1,0 +1,68 @@
+import math
+
+import pytest
+
+from isoloss.errors import BadInput
+from isoloss.languages.notation import parse_grammar
+from isoloss.languages.pcfg import pcfg
+from isoloss.measurements.entropy import language_entropy
+from isoloss.measurements.record import Record
+
+GRAMMAR = "S -> A [0.25] | A B [0.75]\nA -> 'a' [0.5] | 'b' [0.5]\nB -> 'c' [0.125] | 'd' [0.875]"
+
+
+def entropy(*law: float) -> float:
+    return -math.fsum(p * math.log(p) for p in law)
+
+
+def records(n: int, seed: int) -> dict[str, Record]:
+    return {record.quantity: record for record in language_entropy(pcfg(parse_grammar(GRAMMAR)), n, seed)}
+
+
+def test_the_exact_entropies_lie_within_the_error_bars() -> None:
+    coin, second, goes_on = entropy(0.5, 0.5), entropy(0.125, 0.875), entropy(0.25, 0.75)
+    exact = {
+        "masked_entropy_sentence_averaged": 0.25 * coin + 0.75 * (coin + second) / 2,
+        "masked_entropy_token_averaged": (0.25 * coin + 0.75 * (coin + second)) / 1.75,
+        # events: the first word; go on (and with what) or end; the end after two words is certain
+        "next_word_entropy": (coin + goes_on + 0.75 * second) * (0.25 / 2 + 0.75 / 3),
+        "mean_length": 1.75,
+    }  # fmt: skip
+    measured = records(2000, seed=0)
+    assert set(measured) == set(exact)
+    for quantity, record in measured.items():
+        assert abs(record.value - exact[quantity]) < 4 * record.standard_error
+        assert (record.n, record.seed, record.unit) == (
+            2000,
+            0,
+            "words" if quantity == "mean_length" else "nats",
+        )
+        assert record.standard_error > 0
+
+
+def test_the_error_bars_are_those_of_repeated_draws() -> None:
+    runs = [records(200, seed) for seed in range(60)]
+    for quantity in runs[0]:
+        values = [run[quantity].value for run in runs]
+        mean = math.fsum(values) / len(values)
+        spread = (math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)) ** 0.5
+        claimed = math.fsum(run[quantity].standard_error for run in runs) / len(runs)
+        assert 0.7 < claimed / spread < 1.4
+
+
+def test_the_same_seed_gives_the_same_records_and_progress_is_reported() -> None:
+    seen: list[tuple[str, float, float]] = []
+    language = pcfg(parse_grammar(GRAMMAR))
+
+    def progress(task: str, completed: float, total: float, message: str = "") -> None:
+        seen.append((task, completed, total))
+
+    once = language_entropy(language, 300, 1, progress)
+    assert once == language_entropy(language, 300, 1)
+    assert seen == [("entropy", 256, 300), ("entropy", 300, 300)]
+
+
+@pytest.mark.parametrize("n", [-1, 0, 1])
+def test_too_few_sentences_are_refused(n: int) -> None:
+    with pytest.raises(BadInput, match="at least 2"):
+        language_entropy(pcfg(parse_grammar(GRAMMAR)), n, 0)
