@@ -215,9 +215,9 @@ def pcfg(grammar: Grammar, maximum_length: int | None = None) -> PCFG:
     return PCFG(grammar, proper, form, rule_tables(proper), corners, longest, log_share, log_z)
 
 
-def read_pcfg(path: Path, maximum_length: int | None = None) -> PCFG:
+def read_pcfg(path: Path | str, maximum_length: int | None = None) -> PCFG:
     """The language of a grammar file in NLTK's notation; see `read_grammar` and `pcfg`."""
-    return pcfg(read_grammar(path), maximum_length)
+    return pcfg(read_grammar(Path(path)), maximum_length)
 
 
 def _log_share(share: float, maximum: int, grammar: Grammar) -> float:

@@ -1,0 +1,71 @@
+"""The `isoloss` command: one subcommand a file of `command_line`, one line for a user's mistake."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+EXIT_MISTAKE = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code.
+
+    0: done; 1: done in part, the rest is named; 2: a mistake that the user can mend, said in one line;
+    130: interrupted, and the same command goes on from there.
+    """
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (`head`, say) has enough; stdout must not be flushed again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        print(
+            "isoloss: interrupted; what was finished is kept, and the same command goes on from there.",
+            file=sys.stderr,
+        )
+        code = EXIT_INTERRUPTED
+    sys.exit(code)
+
+
+def _interrupt(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    # Imported here so that Ctrl-C while torch loads is answered as calmly as later.
+    import tyro
+
+    from isoloss.command_line.entropy import entropy
+    from isoloss.command_line.law import law
+    from isoloss.command_line.reproduce import reproduce
+    from isoloss.command_line.sample import sample
+    from isoloss.errors import IsolossError
+
+    commands: dict[str, Callable[..., object]] = {
+        "reproduce": reproduce,
+        "law": law,
+        "entropy": entropy,
+        "sample": sample,
+    }
+    try:
+        result = tyro.extras.subcommand_cli_from_dict(
+            commands,
+            args=arguments,
+            prog="isoloss",
+            description="Why language models with the same pre-training loss differ downstream.",
+            config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+        )
+    except IsolossError as error:
+        print(f"isoloss: {error}", file=sys.stderr)
+        return EXIT_MISTAKE
+    return result if isinstance(result, int) else 0
+
+
+if __name__ == "__main__":
+    main()

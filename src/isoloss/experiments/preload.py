@@ -1,0 +1,5 @@
+"""What every run imports, loaded once before processes are forked from it."""
+
+import torch  # noqa: F401
+import transformers.models.bert.modeling_bert
+import transformers.models.roberta_prelayernorm.modeling_roberta_prelayernorm  # noqa: F401

@@ -1,0 +1,28 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from isoloss.errors import IsolossError
+from isoloss.files import write_atomically
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_litter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    write_atomically(path, "old")
+
+    def disk_full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", disk_full)
+    with pytest.raises(IsolossError, match="No space left on device; free some space"):
+        write_atomically(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_folders_are_made_on_the_way_and_bytes_kept(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "b" / "c", b"\0\xff")
+    assert (tmp_path / "b" / "c").read_bytes() == b"\0\xff"
