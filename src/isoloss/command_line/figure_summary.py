@@ -99,14 +99,19 @@ def print_cost(figure: FigureOne, runs: Sequence[FigureRun], language: Language,
     if as_json:
         print(json.dumps({"sizes": rows, "assumed": assumed}, indent=2))
         return
-    names = ("width", "parameters", "runs", "operations", "hours here", "hours on an A100", "GB on disk")
-    table = Table(*names, title=f"Figure 1, {figure.scale} scale: cost of pre-training", caption=assumed)
+    table = Table(title=f"Figure 1, {figure.scale} scale: cost of pre-training", caption=assumed)
+    for name in ("width", "parameters", "runs", "operations", "hours here", "hours on A100", "GB on disk"):
+        table.add_column(name, justify="right")
     for row in [*rows, _total(rows)]:
-        table.add_row(
-            str(row["width"]), f"{row['parameters']:,}" if row["parameters"] else "", str(row["runs"]),
-            *(f"{row[name]:.3g}" for name in ("operations", "hours_here", "hours_a100", "gigabytes")),
-        )  # fmt: skip
+        costs = (row["hours_here"], row["hours_a100"], row["gigabytes"])
+        parameters = f"{row['parameters'] / 1e6:.3g} M" if row["parameters"] else ""
+        numbers = (f"{row['operations']:.2e}", *map(_three_digits, costs))
+        table.add_row(str(row["width"]), parameters, str(row["runs"]), *numbers)
     Console().print(table)
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _total(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

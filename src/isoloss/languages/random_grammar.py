@@ -26,7 +26,7 @@ def random_layered_grammar(
 
     >>> grammar = laptop_grammar(0)
     >>> len(grammar.words), len(grammar.symbols), len(grammar.rules)
-    (8, 13, 42)
+    (8, 9, 26)
     """
     counts = (words, symbols_per_level, levels, rules_per_symbol, roots, words_per_preterminal)
     if min(counts) < 1:
@@ -52,14 +52,14 @@ def random_layered_grammar(
 
 
 def laptop_grammar(seed: int) -> Grammar:
-    """A language for minutes on a laptop: 8 words, 3 roots, 3 levels of 3 symbols, sentences of 8 words."""
+    """A language for minutes on a laptop: 8 words, 2 roots, 3 levels of 2 symbols, sentences of 8 words."""
     return random_layered_grammar(
         words=8,
-        symbols_per_level=3,
+        symbols_per_level=2,
         levels=3,
-        rules_per_symbol=3,
-        roots=3,
-        words_per_preterminal=4,
+        rules_per_symbol=2,
+        roots=2,
+        words_per_preterminal=6,
         seed=seed,
     )
 

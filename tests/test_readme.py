@@ -1,0 +1,72 @@
+"""Everything that the README shows is run."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+GRAMMAR = """\
+S -> STATEMENT [0.7] | QUESTION [0.3]
+STATEMENT -> NP VP [1.0]
+QUESTION -> 'does' NP VP [1.0]
+NP -> 'the' N [1.0]
+VP -> V NP [0.8] | 'sleeps' [0.2]
+N -> 'dog' [0.5] | 'cat' [0.5]
+V -> 'sees' [0.6] | 'hears' [0.4]
+"""
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "grammar.pcfg").write_text(GRAMMAR)
+    return tmp_path
+
+
+def test_the_python_example_runs(folder: Path) -> None:
+    (example,) = blocks("python")
+    result = subprocess.run(
+        [sys.executable, "-c", example], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert "tensor" in result.stdout
+
+
+def commands() -> list[str]:
+    return [line for block in blocks("sh") for line in block.splitlines() if line.startswith("isoloss ")]
+
+
+def test_the_command_line_example_has_five_lines() -> None:
+    assert len(commands()) == 5
+
+
+@pytest.mark.parametrize("command", commands())
+def test_each_command_runs(command: str, folder: Path) -> None:
+    _, *arguments = shlex.split(command)
+    result = subprocess.run(
+        [sys.executable, "-m", "isoloss.cli", *arguments],
+        cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert result.stdout or "report:" in result.stderr
+
+
+def test_the_two_commands_are_targets_of_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    named = re.findall(r"^make (\w+)", README, flags=re.MULTILINE)
+    assert named == ["reproduce", "test"]
+    for target in named:
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)
+
+
+def test_the_picture_is_there() -> None:
+    for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README):
+        assert (ROOT / path).stat().st_size > 10_000
