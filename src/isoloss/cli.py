@@ -19,11 +19,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = _run(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may have been closed
+            sys.stdout.flush()
     except BrokenPipeError:
         # The reader (`head`, say) has enough; stdout must not be flushed again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = EXIT_BROKEN_PIPE
+    except (OSError, UnicodeEncodeError) as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        reason = getattr(error, "strerror", None) or error
+        print(f"isoloss: the output cannot be written: {reason}; send it elsewhere", file=sys.stderr)
+        code = EXIT_MISTAKE
     except KeyboardInterrupt:
         print(
             "isoloss: interrupted; what was finished is kept, and the same command goes on from there.",

@@ -63,7 +63,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
     for _ in range(40):
         (judgement,) = judge([falling()], runs_changing_by(list(generator.normal(-1.0, 1.0, 16))))
         covered += judgement.low <= -1.0 <= judgement.high
-    # 95 % nominal, 38 of 40 with a spread of 1.4; the percentile interval of 16 runs is slightly short.
+    # 95 % nominal, 38 of 40 with a spread of 1.4; the interval of 16 runs is slightly short.
     assert 33 <= covered <= 40
 
 

@@ -36,6 +36,8 @@ def entropy(
     """
     if sentences < 2:
         raise BadInput(f"--sentences {sentences} has no error bar; draw at least 2")
+    if not 0 <= seed < 2**63:
+        raise BadInput(f"--seed must be from 0 to {2**63 - 1}, not {seed}")
     language = read_pcfg(grammar, maximum_length)
     with progress_display() as progress:
         records = language_entropy(language, sentences, seed, progress)

@@ -104,9 +104,9 @@ def print_cost(figure: FigureOne, runs: Sequence[FigureRun], language: Language,
         table.add_column(name, justify="right")
     for row in [*rows, _total(rows)]:
         costs = (row["hours_here"], row["hours_a100"], row["gigabytes"])
-        parameters = f"{row['parameters'] / 1e6:.3g} M" if row["parameters"] else ""
+        millions = f"{row['parameters'] / 1e6:.3g} M" if row["parameters"] else ""
         numbers = (f"{row['operations']:.2e}", *map(_three_digits, costs))
-        table.add_row(str(row["width"]), parameters, str(row["runs"]), *numbers)
+        table.add_row(str(row["width"]), millions, str(row["runs"]), *numbers)
     Console().print(table)
 
 

@@ -34,7 +34,7 @@ def reproduce(
         maximum_length: Longest sentence kept of --language; needed when it has no longest sentence.
         task: Downstream task, such as prefix-4; the prefix of half the longest sentence when not given.
         runs: Only these runs, such as width-32-seed-1; all when not given.
-        processes: Runs side by side, one core each; as many as there are cores when not given.
+        processes: Runs side by side, one core each; when not given, one for each core, or 1 on cuda.
         device: Where models are trained and measured: cpu or cuda.
         dry_run: Print the cost in operations, hours and gigabytes, and stop.
         json: Print the claims and all numbers as JSON on stdout.

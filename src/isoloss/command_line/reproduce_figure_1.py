@@ -14,6 +14,7 @@ from isoloss.experiments.provenance import usable_cores
 from isoloss.experiments.scales import laptop, laptop_language, paper, paper_language, smoke
 from isoloss.languages.pcfg import PCFG, read_pcfg
 from isoloss.pretraining.loop import usable_device
+from isoloss.pretraining.run_folder import only_process_in
 from isoloss.report.figure_1_page import write_figure_1
 
 
@@ -45,14 +46,14 @@ def reproduce_figure_1(request: Request) -> int:
         print_cost(figure, runs, language, as_json=request.json)
         return 0
     folder = request.output or _default_folder(request)
-    with progress_display() as progress:
+    with only_process_in(folder), progress_display() as progress:
         result = carry_out_figure(
             figure,
             language,
             task,
             folder,
             runs,
-            processes=request.processes or usable_cores(),
+            processes=request.processes or _processes(request.device),
             device=request.device,
             progress=progress,
         )
@@ -62,6 +63,11 @@ def reproduce_figure_1(request: Request) -> int:
         print(result_as_json(result, judgements, page))
     print_summary(result, judgements, page)
     return 1 if result.outcome.failures else 0
+
+
+def _processes(device: str) -> int:
+    # Several processes on one accelerator would only take its memory from one another.
+    return usable_cores() if device == "cpu" else 1
 
 
 def _figure(scale: Scale) -> FigureOne:
@@ -103,6 +109,7 @@ def _command_of_one_run(request: Request, run: str) -> str:
         "--language": request.language,
         "--maximum-length": request.maximum_length,
         "--task": request.task,
+        "--device": None if request.device == "cpu" else request.device,
     }
     for name, value in options.items():
         words += [name, str(value)] if value is not None else []

@@ -10,6 +10,9 @@ import tyro
 from isoloss.errors import BadInput
 from isoloss.languages.pcfg import PCFG, read_pcfg
 
+PIECE = 10_000
+"""Sentences drawn before the first is printed; how draws are split changes none of them."""
+
 
 def sample(
     grammar: tyro.conf.Positional[Path],
@@ -34,13 +37,20 @@ def sample(
     """
     if sentences < 1:
         raise BadInput(f"--sentences {sentences} draws nothing; draw at least 1")
+    if not 0 <= seed < 2**63:
+        raise BadInput(f"--seed must be from 0 to {2**63 - 1}, not {seed}")
     language = read_pcfg(grammar, maximum_length)
-    lines = _lines(language, sentences, seed, trees)
-    print(json_format.dumps({"sentences": lines}, ensure_ascii=False) if json else "\n".join(lines))
-
-
-def _lines(language: PCFG, sentences: int, seed: int, trees: bool) -> list[str]:
     generator = torch.Generator().manual_seed(seed)
+    pieces = (min(PIECE, sentences - done) for done in range(0, sentences, PIECE))
+    lines = (line for piece in pieces for line in _lines(language, piece, generator, trees))
+    if json:
+        print(json_format.dumps({"sentences": list(lines)}, ensure_ascii=False))
+    else:
+        for line in lines:
+            print(line)
+
+
+def _lines(language: PCFG, sentences: int, generator: torch.Generator, trees: bool) -> list[str]:
     if trees:
         return [str(tree) for tree in language.sample_derivations(sentences, generator)]
     drawn = language.sample(sentences, generator)

@@ -57,7 +57,7 @@ class Judgement:
 
 
 def judge(claims: Sequence[Claim], runs: Sequence[pl.DataFrame], seed: int = 0) -> list[Judgement]:
-    """Judge all `claims` on `runs` with percentile intervals from resampling whole runs.
+    """Judge all `claims` on `runs` with basic bootstrap intervals from resampling whole runs.
 
     A run's checkpoints depend on one another, so the run is what is resampled. With k claims each
     interval has confidence 1 - (1 - CONFIDENCE)/k (Bonferroni), so that all k hold together.
@@ -85,9 +85,10 @@ def _judge_one(claim: Claim, runs: Sequence[pl.DataFrame], confidence: float, se
     )
     tail = (1 - confidence) / 2
     # A resample in which a statistic is undefined (all ranks tied, say) tells nothing of its spread.
-    low, high = np.nanquantile(draws, [tail, 1 - tail]) if np.isfinite(draws).any() else (np.nan, np.nan)
-    verdict = _verdict(claim, float(low), float(high), len(runs))
-    return Judgement(claim, effect, float(low), float(high), confidence, len(runs), verdict)
+    below, above = np.nanquantile(draws, [tail, 1 - tail]) if np.isfinite(draws).any() else (np.nan, np.nan)
+    # Mirrored at the effect: a resample's spread of losses, for one, can only fall short of the sample's.
+    low, high = 2 * effect - float(above), 2 * effect - float(below)
+    return Judgement(claim, effect, low, high, confidence, len(runs), _verdict(claim, low, high, len(runs)))
 
 
 def _verdict(claim: Claim, low: float, high: float, runs: int) -> Verdict:

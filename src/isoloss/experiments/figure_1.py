@@ -1,8 +1,6 @@
 """Figure 1: exact loss, trace of the Hessian and probe accuracy of checkpoints after saturation."""
 
-import hashlib
-import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from isoloss.errors import BadInput
 from isoloss.experiments.cost import training_operations
@@ -11,7 +9,7 @@ from isoloss.languages.language import Language
 from isoloss.languages.task import Task
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.specification import PretrainingSpecification, settings_as_json
+from isoloss.pretraining.specification import PretrainingSpecification
 
 
 @dataclass(frozen=True)
@@ -112,12 +110,6 @@ def choose_task(language: Language, name: str | None) -> Task:
     return tasks[name]
 
 
-def figure_digest(figure: FigureOne, language: Language, task: Task) -> str:
-    """A short hexadecimal name of everything the figure's numbers depend on."""
-    settings = [settings_as_json(figure), language.digest, task.name]
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
-
-
 def only_named(runs: list[FigureRun], names: tuple[str, ...]) -> list[FigureRun]:
     """The runs with these names, all when none is given. Raises BadInput for a name that no run has."""
     known = {run.name: run for run in runs}
@@ -125,8 +117,3 @@ def only_named(runs: list[FigureRun], names: tuple[str, ...]) -> list[FigureRun]
         if name not in known:
             raise BadInput(f"no run is called {name!r}; choose among {', '.join(known)}")
     return [known[name] for name in names] if names else runs
-
-
-def with_seeds(figure: FigureOne, seeds: tuple[int, ...]) -> FigureOne:
-    """The same figure on other seeds."""
-    return replace(figure, seeds=seeds)

@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 from torch import nn
 
+from isoloss.errors import IsolossError
 from isoloss.experiments.figure_1 import FigureRun, run_operations
 from isoloss.experiments.measured_on import MeasuredOn, load
 from isoloss.experiments.runner import Job
@@ -21,9 +22,13 @@ from isoloss.models.loading import load_masked_language_model
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 
 RECORDS_FILE = "records.jsonl"
+LAST_QUANTITY = "linear_probe_deviation_over_seeds"
+"""The last of a checkpoint's records to be written: where it stands, so do the others."""
+
 TRAINING_SHARE = 0.8
 """About how much of a run's time its pre-training takes; only the progress bar depends on it."""
 
@@ -46,7 +51,7 @@ def carry_out(
 ) -> tuple[str, ...]:
     """Pre-train and measure one run; what is there already is not computed again.
 
-    Returns a sentence for each damaged checkpoint that was passed over.
+    Returns a sentence for each damaged checkpoint, which is passed over.
     """
     folder = run_folder(output, run)
 
@@ -54,13 +59,27 @@ def carry_out(
         progress(task, TRAINING_SHARE * completed, total, message)
 
     report = pretrain(run.specification, language, folder, device=device, progress=while_training)
-    on = load(measured_on)
-    measured = _measured_steps(folder, on.digest)
+    with only_process_in(folder):
+        damaged = _measure_missing(run, folder, load(measured_on), device, progress)
+    progress("done", 1.0, 1.0)
+    return (*report.damaged, *damaged)
+
+
+def _measure_missing(
+    run: FigureRun, folder: Path, on: MeasuredOn, device: str, progress: Progress
+) -> list[str]:
+    """Measure the checkpoints that have no records yet; a sentence for each that is damaged."""
+    damaged = []
+    measured = _measured(folder, on.digest)
     missing = [path for path in checkpoint_folders(folder) if int(path.name) not in measured]
     for done, path in enumerate(missing):
         share = TRAINING_SHARE + (1 - TRAINING_SHARE) * done / len(missing)
         progress("measuring", share, 1.0, f"step {int(path.name):,}")
-        checkpoint = read_checkpoint(path)
+        try:
+            checkpoint = read_checkpoint(path)
+        except IsolossError as error:
+            damaged.append(str(error))
+            continue
         settings: dict[str, Setting] = {
             "run": run.name,
             "width": run.width,
@@ -69,8 +88,7 @@ def carry_out(
         }
         model = load_masked_language_model(checkpoint.folder).to(device)
         append_records(folder / RECORDS_FILE, measure(model, on, checkpoint.digest[:16], run.seed, settings))
-    progress("done", 1.0, 1.0)
-    return report.damaged
+    return damaged
 
 
 def measure(
@@ -108,10 +126,7 @@ def checkpoint_table(
     """
     rows = []
     for run in runs:
-        by_step: dict[int, dict[str, Record]] = {}
-        for record in read_records(run_folder(output, run) / RECORDS_FILE):
-            if record.settings.get("measured_on") == measured_on and "group" not in record.settings:
-                by_step.setdefault(int(record.settings["step"] or 0), {})[record.quantity] = record
+        by_step = _measured(run_folder(output, run), measured_on)
         rows += [_row(run, step, by_step[step], step >= saturated_from) for step in sorted(by_step)]
     return pl.DataFrame(rows)
 
@@ -143,11 +158,10 @@ def _row(run: FigureRun, step: int, records: dict[str, Record], saturated: bool)
     }
 
 
-def _measured_steps(folder: Path, measured_on: str) -> set[int]:
-    # The last of a checkpoint's records: where it stands, so do the others.
-    return {
-        int(record.settings["step"] or 0)
-        for record in read_records(folder / RECORDS_FILE)
-        if record.quantity == "linear_probe_deviation_over_seeds"
-        and record.settings.get("measured_on") == measured_on
-    }
+def _measured(folder: Path, measured_on: str) -> dict[int, dict[str, Record]]:
+    """The records of every completely measured checkpoint, by step and quantity, without the groups."""
+    by_step: dict[int, dict[str, Record]] = {}
+    for record in read_records(folder / RECORDS_FILE):
+        if record.settings.get("measured_on") == measured_on and "group" not in record.settings:
+            by_step.setdefault(int(record.settings["step"] or 0), {})[record.quantity] = record
+    return {step: records for step, records in by_step.items() if LAST_QUANTITY in records}

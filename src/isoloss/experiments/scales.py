@@ -62,11 +62,11 @@ def laptop() -> FigureOne:
         seeds=(1, 2, 3),
         pilot_seeds=PILOT_SEEDS,
         measurement=MeasurementSettings(
-            loss_sentences=2000,
-            trace_sentences=2000,
+            loss_sentences=1000,
+            trace_sentences=1000,
             probe_train=1000,
             probe_validation=500,
-            probe_test=10_000,
+            probe_test=5000,
             probe=ProbeSettings(batch_size=32),
         ),
     )
@@ -101,7 +101,7 @@ def paper() -> FigureOne:
 
 
 def laptop_language() -> PCFG:
-    """The language of the smoke and laptop scales: three roots, length 8, 12 words."""
+    """The language of the smoke and laptop scales: two roots, length 8, 8 words."""
     return pcfg(laptop_grammar(LANGUAGE_SEED))
 
 

@@ -45,7 +45,10 @@ def _panels(result: FigureOneResult) -> tuple[Panel, ...]:
     every, saturated_from = result.checkpoints, result.figure.saturated_from
     dots = every.filter("saturated")
     first = every.row(0, named=True)
+    reference = {record.quantity: record for record in result.language.records}
+    chance, ceiling = reference["chance_accuracy"], reference["posterior_accuracy"]
     vertical = (
+        f"Chance {chance.value:.3f}, ceiling (the exact posterior) {ceiling.value:.3f}. "
         f"Up and down: one standard deviation over {len(result.figure.measurement.probe.seeds)} seeds of the "
         f"probe, each on {first['probe_test_sentences']:,} test sentences. "
     )
