@@ -58,7 +58,8 @@ def _panels(result: FigureOneResult) -> tuple[Panel, ...]:
     )
     of_trace = (
         f"Across: one standard error over {first['trace_sentences']:,} sentences. The trace is that of the "
-        "Fisher information, the Hessian's own where the model has learnt the law (Lemma 3.2)."
+        "Fisher information, the Hessian's own where the model has learnt the law (Lemma 3.2). "
+        "Widths are compared as they stand; only the paper's Figure 5 enlarges them to one shape."
     )
     of_steps = (
         "A line a run. The dots above are the checkpoints from the dashed line "
