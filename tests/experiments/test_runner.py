@@ -56,5 +56,14 @@ def test_one_failure_does_not_sink_the_others(tmp_path: Path) -> None:
     assert seen[-1] == ("all runs", 1.0)
 
 
+def count(tensors: list[torch.Tensor], progress: Progress) -> list[str]:
+    return [str(len(tensors))]
+
+
+def test_work_may_hold_more_tensors_than_a_process_may_send_descriptors() -> None:
+    tensors = [torch.zeros(1) for _ in range(500)]
+    assert run_jobs([Job("many", partial(count, tensors), 1.0)], 1).notices == (Notice("many", "500"),)
+
+
 def test_nothing_to_do_is_done_at_once() -> None:
     assert run_jobs([], 2) == Outcome((), ())

@@ -1,6 +1,7 @@
 """Runs side by side on this machine's cores: when one fails, the others go on."""
 
 import os
+import pickle
 import signal
 import traceback
 from collections.abc import Callable, Sequence
@@ -102,13 +103,15 @@ def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress = silent) -
 
 def _start(job: Job) -> _Running:
     receiver, sender = _CONTEXT.Pipe(duplex=False)
-    process = _CONTEXT.Process(target=_work, args=(job.work, sender), name=job.name, daemon=True)
+    # By value: torch would hand over a file descriptor for each tensor, of which a process may send few.
+    work = pickle.dumps(job.work)
+    process = _CONTEXT.Process(target=_work, args=(work, sender), name=job.name, daemon=True)
     process.start()
     sender.close()
     return _Running(job, process, receiver)
 
 
-def _work(work: Callable[[Progress], Sequence[str]], sender: Connection) -> None:
+def _work(pickled: bytes, sender: Connection) -> None:
     # Ctrl-C reaches the whole process group; only the parent answers it, and then stops this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
@@ -120,6 +123,7 @@ def _work(work: Callable[[Progress], Sequence[str]], sender: Connection) -> None
             os._exit(1)
 
     try:
+        work: Callable[[Progress], Sequence[str]] = pickle.loads(pickled)
         sender.send(_Ended(tuple(work(report))))
     except IsolossError as error:
         sender.send(_Ended(failure=str(error)))
