@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-NAMES = ("pcfg", "pretraining", "measurements")
+NAMES = ("pcfg", "hmm", "pretraining", "measurements")
 
 
 def main() -> int:

@@ -6,7 +6,35 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from isoloss.errors import IsolossError
+from isoloss.errors import BadInput, IsolossError
+
+
+def read_text(path: Path, kind: str) -> str:
+    """The text of a UTF-8 file; `kind` says what it should be, for example "a grammar in NLTK's notation".
+
+    Raises BadInput when there is no such file, when it cannot be read, or when it is no text.
+
+    >>> read_text(Path("none.pcfg"), "a grammar")
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: there is no file none.pcfg; name a file that holds a grammar
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise BadInput(f"there is no file {path}; name a file that holds {kind}") from error
+    except IsADirectoryError as error:
+        raise BadInput(f"{path} is a folder; name the file inside it that holds {kind}") from error
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}; check its permissions") from error
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise BadInput(f"{path}, line {line}: this is not UTF-8 text; give {kind}") from error
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise BadInput(f"{path}, line {line}: this is binary data; give {kind}")
+    return text
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:

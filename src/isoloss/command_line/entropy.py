@@ -1,4 +1,4 @@
-"""`isoloss entropy`: the entropy of a grammar's exact laws, with error bars."""
+"""`isoloss entropy`: the entropy of a language's exact laws, with error bars."""
 
 import json as json_format
 from dataclasses import asdict
@@ -11,12 +11,12 @@ from rich.table import Table
 
 from isoloss.command_line.progress_display import progress_display
 from isoloss.errors import BadInput
-from isoloss.languages.pcfg import read_pcfg
+from isoloss.languages.language_file import read_language
 from isoloss.measurements.entropy import language_entropy
 
 
 def entropy(
-    grammar: tyro.conf.Positional[Path],
+    language: tyro.conf.Positional[Path],
     /,
     sentences: Annotated[int, tyro.conf.arg(metavar="N")] = 1000,
     seed: int = 0,
@@ -28,19 +28,19 @@ def entropy(
     Example: isoloss entropy my.pcfg --sentences 10000 --seed 1 --json
 
     Args:
-        grammar: A grammar file in NLTK's notation.
+        language: A grammar file in NLTK's notation, or an HMM file in JSON.
         sentences: How many sentences to draw.
         seed: Seed of the draws; the same seed gives the same figures.
         json: Print JSON: {"records": [...]}.
-        maximum_length: Cut the language at sentences of N words.
+        maximum_length: Cut a grammar at sentences of N words.
     """
     if sentences < 2:
         raise BadInput(f"--sentences {sentences} has no error bar; draw at least 2")
     if not 0 <= seed < 2**63:
         raise BadInput(f"--seed must be from 0 to {2**63 - 1}, not {seed}")
-    language = read_pcfg(grammar, maximum_length)
+    drawn_from = read_language(language, maximum_length)
     with progress_display() as progress:
-        records = language_entropy(language, sentences, seed, progress)
+        records = language_entropy(drawn_from, sentences, seed, progress)
     if json:
         print(json_format.dumps({"records": [asdict(record) for record in records]}, allow_nan=False))
         return

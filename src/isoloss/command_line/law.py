@@ -1,4 +1,4 @@
-"""`isoloss law`: the exact laws of a sentence's words under a grammar."""
+"""`isoloss law`: the exact laws of a sentence's words under a grammar or an HMM."""
 
 import json as json_format
 import math
@@ -11,13 +11,15 @@ from rich.table import Table
 
 from isoloss.errors import BadInput
 from isoloss.languages.encoding import encode_sentence
-from isoloss.languages.pcfg import PCFG, read_pcfg
+from isoloss.languages.hmm import HMM
+from isoloss.languages.language_file import read_language
+from isoloss.languages.pcfg import PCFG
 
 WORDS_SHOWN = 5
 
 
 def law(
-    grammar: tyro.conf.Positional[Path],
+    language: tyro.conf.Positional[Path],
     /,
     sentence: str,
     json: bool = False,
@@ -28,41 +30,35 @@ def law(
     Example: isoloss law my.pcfg --sentence "the cat sleeps" --json
 
     Args:
-        grammar: A grammar file in NLTK's notation.
+        language: A grammar file in NLTK's notation, or an HMM file in JSON.
         sentence: The sentence, words separated by blanks.
         json: Print JSON with the probability of every word of the vocabulary.
-        maximum_length: Cut the language at sentences of N words.
+        maximum_length: Cut a grammar at sentences of N words.
     """
-    language = read_pcfg(grammar, maximum_length)
-    laws = sentence_laws(language, sentence)
+    laws = sentence_laws(read_language(language, maximum_length), sentence)
     if json:
         print(json_format.dumps(laws, ensure_ascii=False, allow_nan=False))
     else:
         _show(laws)
 
 
-def sentence_laws(language: PCFG, text: str) -> dict[str, Any]:
-    """The laws of one sentence: `log_probability` (nats), `masked`, `next` and `end`.
+def sentence_laws(language: PCFG | HMM, text: str) -> dict[str, Any]:
+    """The laws of one sentence: `log_probability` (nats), `masked`, `next` and `end`; of an HMM `posteriors`.
 
     `masked` and `next` have a row a position (from 1) with the probability of every word; a row of
     `next` has the probability that the sentence had ended before that position as its `end`, and the
-    outer `end` is the probability that it ends after its last word. Raises BadInput for a sentence that
-    is empty, has an unknown word, is too long or is outside the language.
+    outer `end` is the probability that it ends after its last word. `posteriors` has a row a position with
+    the probability of every state. Raises BadInput for a sentence that is empty, has an unknown word, is
+    too long or is outside the language.
     """
     sentence = encode_sentence(text, language.vocabulary)
     words = text.split()
-    if language.longest is not None and len(words) > language.longest:
-        raise BadInput(
-            f"the sentence has {len(words)} words, the longest of the language {language.longest}; shorten it"
-        )
     log_probability = float(language.log_probability(sentence)[0])
     if math.isinf(log_probability):
-        raise BadInput(
-            "every word is known, but the grammar does not derive the sentence; check the words' order"
-        )
+        raise BadInput(_why_outside(language, len(words)))
     masked = language.masked_log_law(sentence)[0].exp()
     following = language.next_log_law(sentence)[0].exp()
-    return {
+    laws = {
         "log_probability": log_probability,
         "masked": [
             {"position": place, "word": word, "law": _by_word(language, row)}
@@ -74,9 +70,23 @@ def sentence_laws(language: PCFG, text: str) -> dict[str, Any]:
         ],
         "end": float(following[-1, -1]),
     }
+    if isinstance(language, HMM):
+        laws["posteriors"] = language.state_posteriors(sentence)[0].tolist()
+    return laws
 
 
-def _by_word(language: PCFG, row: list[float]) -> dict[str, float]:
+def _why_outside(language: PCFG | HMM, words: int) -> str:
+    """Why a sentence of known words has no probability."""
+    if isinstance(language, HMM):
+        if words != language.length:
+            return f"the sentence has {words} words, all of the language's {language.length}; give as many"
+        return "every word is known, but no path of states emits the sentence; check the words' order"
+    if language.longest is not None and words > language.longest:
+        return f"the sentence has {words} words, the longest of the language {language.longest}; shorten it"
+    return "every word is known, but the grammar does not derive the sentence; check the words' order"
+
+
+def _by_word(language: PCFG | HMM, row: list[float]) -> dict[str, float]:
     return dict(zip(language.vocabulary, row, strict=True))
 
 

@@ -12,11 +12,11 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.inference.inside_outside import inside, word_potentials
 from isoloss.inference.left_to_right import leftmost_weights
+from isoloss.languages.alias_tables import Bits, Numbers
 from isoloss.languages.leftmost_constituents import leftmost_constituents
-from isoloss.languages.rule_tables import Bits, Numbers
 from isoloss.languages.sampling import CHUNK, Derivations, padded_sentences, sentence_keys
 from isoloss.languages.sentences import Sentences
-from isoloss.languages.task import LabelledSentences
+from isoloss.languages.task import LabelledSentences, most_probable
 
 if TYPE_CHECKING:
     from isoloss.languages.pcfg import PCFG
@@ -71,9 +71,7 @@ class ConstituentTask:
         if posterior.isnan().any():
             row = int(posterior.isnan().any(1).nonzero()[0])
             raise BadInput(f"sentence {row + 1} has no constituent that {self.name} asks for; leave it out")
-        # Equal posteriors differ by rounding, which must not decide: the first near the maximum wins.
-        near = posterior >= posterior.amax(1, keepdim=True) * (1 - 1e-12)
-        return LabelledSentences(sentences, near.int().argmax(1), posterior)
+        return LabelledSentences(sentences, most_probable(posterior), posterior)
 
     def _posterior(self, ids: Int[Tensor, "n L"]) -> Float[Tensor, "n k"]:
         grammar = self.language.form.grammar

@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from isoloss.errors import BadInput
+from isoloss.files import read_text
 from isoloss.languages.grammar import Grammar, Rule, Symbol
 from isoloss.languages.wellformed import check_well_formed
 
@@ -22,25 +23,7 @@ def read_grammar(path: Path) -> Grammar:
 
     Raises BadInput when there is no such file, when it is no text, or for what `parse_grammar` refuses.
     """
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        raise BadInput(f"there is no file {path}; check the path of the grammar") from error
-    except IsADirectoryError as error:
-        raise BadInput(f"{path} is a folder; name the grammar file inside it") from error
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}; check its permissions") from error
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise BadInput(
-            f"{path}, line {line}: this is not UTF-8 text; give a grammar in NLTK's notation"
-        ) from error
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise BadInput(f"{path}, line {line}: this is binary data; give a grammar in NLTK's notation")
-    return parse_grammar(text, str(path))
+    return parse_grammar(read_text(path, "a grammar in NLTK's notation"), str(path))
 
 
 def parse_grammar(text: str, source: str = "the grammar") -> Grammar:

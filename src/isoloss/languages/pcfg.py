@@ -19,6 +19,7 @@ from isoloss.languages.derivation import Derivation, derivation_trees
 from isoloss.languages.grammar import Grammar
 from isoloss.languages.normal_form import NormalForm, normal_form
 from isoloss.languages.notation import read_grammar, write_grammar
+from isoloss.languages.refusals import refuse_undefined, refuse_unknown_words
 from isoloss.languages.rule_tables import RuleTables, rule_tables
 from isoloss.languages.sampling import CHUNK, Derivations, sample_sentences, sentence_keys
 from isoloss.languages.sentences import Sentences
@@ -97,19 +98,19 @@ class PCFG:
 
         Raises BadInput for an unknown word, and where no word at all fits a position.
         """
-        self._check(sentences)
+        refuse_unknown_words(sentences, len(self.vocabulary))
         n, width = sentences.ids.shape
         result = torch.full((n, width, len(self.vocabulary)), -torch.inf, dtype=torch.float64)
         for length, rows in _by_length(sentences):
-            plan = self.sentence_plan(length)
-            if length not in plan.levels:
+            if not self._has_length(length):
                 raise BadInput(f"no sentence of the language has {length} words; check the sentence")
+            plan = self.sentence_plan(length)
             numbers = plan.numbers_per_sentence + length * (
                 self.form.grammar.symbols + 2 * len(self.vocabulary)
             )
             for chunk in self._chunks(rows, numbers):
                 law = masked_law(self.form.grammar, plan, sentences.ids[chunk, :length])
-                _refuse_undefined(law, chunk, "no word at all fits position {}")
+                refuse_undefined(law, chunk, "no word at all fits position {}")
                 result[chunk, :length] = law.log_()
         return result
 
@@ -118,7 +119,7 @@ class PCFG:
 
         Raises BadInput for an unknown word, and where the first words begin no sentence.
         """
-        self._check(sentences)
+        refuse_unknown_words(sentences, len(self.vocabulary))
         n, width = sentences.ids.shape
         result = torch.full((n, width + 1, len(self.vocabulary) + 1), -torch.inf, dtype=torch.float64)
         for length, rows in _by_length(sentences):
@@ -129,7 +130,7 @@ class PCFG:
             numbers = plan.numbers_per_sentence + length * (rules + 2 * len(self.vocabulary))
             for chunk in self._chunks(rows, numbers):
                 law = next_law(self.form.grammar, self.corners, plan, sentences.ids[chunk, :length])
-                _refuse_undefined(law, chunk, "no sentence of the language goes on at position {}")
+                refuse_undefined(law, chunk, "no sentence of the language goes on at position {}")
                 result[chunk, : length + 1] = law.log_()
         return result
 
@@ -139,11 +140,11 @@ class PCFG:
         Where longer sentences are cut off, it is the probability given that the length is allowed: that
         of being drawn. -inf outside the language.
         """
-        self._check(sentences)
+        refuse_unknown_words(sentences, len(self.vocabulary))
         result = torch.full((len(sentences),), -torch.inf, dtype=torch.float64)
         for length, rows in _by_length(sentences):
-            plan = self.sentence_plan(length)
-            if length in plan.levels:
+            if self._has_length(length):
+                plan = self.sentence_plan(length)
                 numbers = plan.numbers_per_sentence + length * self.form.grammar.symbols
                 for chunk in self._chunks(rows, numbers):
                     ids = sentences.ids[chunk, :length]
@@ -162,6 +163,10 @@ class PCFG:
             self._plans[key] = sentence_plan(self.form.grammar, length, roots)
         return self._plans[key]
 
+    def _has_length(self, length: int) -> bool:
+        allowed = self.longest is None or length <= self.longest
+        return allowed and length in self.sentence_plan(length).levels
+
     def _prefix_plan(self, length: int) -> ChartPlan:
         if ("prefix", length) not in self._plans:
             self._plans["prefix", length] = prefix_plan(self.form.grammar, length)
@@ -169,20 +174,6 @@ class PCFG:
 
     def _chunks(self, rows: Tensor, numbers_per_sentence: int) -> tuple[Tensor, ...]:
         return torch.split(rows, max(1, self.memory_bytes // (8 * numbers_per_sentence)))
-
-    def _check(self, sentences: Sentences) -> None:
-        ids, lengths = sentences.ids, sentences.lengths
-        if len(lengths) and int(lengths.min()) < 1:
-            raise BadInput(
-                f"sentence {int(lengths.argmin()) + 1} is empty; every sentence has at least one word"
-            )
-        unknown = sentences.real & ((ids < 0) | (ids >= len(self.vocabulary)))
-        if unknown.any():
-            row, place = unknown.nonzero()[0].tolist()
-            raise BadInput(
-                f"sentence {row + 1}, position {place + 1}: there is no word number {int(ids[row, place])}; "
-                f"words are numbered from 0 to {len(self.vocabulary) - 1}"
-            )
 
 
 def pcfg(grammar: Grammar, maximum_length: int | None = None) -> PCFG:
@@ -232,10 +223,3 @@ def _log_share(share: float, maximum: int, grammar: Grammar) -> float:
 def _by_length(sentences: Sentences) -> Iterator[tuple[int, Tensor]]:
     for length in sorted(set(sentences.lengths.tolist())):
         yield length, (sentences.lengths == length).nonzero()[:, 0]
-
-
-def _refuse_undefined(law: Tensor, rows: Tensor, sentence: str) -> None:
-    undefined = law[:, :, 0].isnan()
-    if undefined.any():
-        row, place = undefined.nonzero()[0].tolist()
-        raise BadInput(f"sentence {int(rows[row]) + 1}: {sentence.format(place + 1)}; check its words")

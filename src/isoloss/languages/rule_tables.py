@@ -7,38 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from isoloss.languages.alias_tables import AliasTables, Numbers, alias_tables
 from isoloss.languages.grammar import Grammar, Right, Symbol
 from isoloss.languages.sentences import PADDING
-
-Numbers = NDArray[np.int64]
-Bits = NDArray[np.uint64]
 
 Item = Symbol | str | Right
 
 END = 0
 STAY = (END, END, 0, END, END, 0)
-
-CHANCE_BITS = 40
-"""A table's column is chosen by a number's high bits, and one of its two outcomes by the low 40."""
-
-
-@dataclass(frozen=True)
-class AliasTables:
-    """For each item a table of 2^k columns of two outcomes each (Walker 1977)."""
-
-    first_column: Numbers
-    shift: Bits
-    threshold: Bits
-    outcome: Numbers
-
-    def draw(self, items: Numbers, bits: Bits) -> Numbers:
-        """One outcome for each item, from 64 random bits each."""
-        column = (bits >> self.shift[items]).view(np.int64)
-        column += self.first_column[items]
-        above = (bits & np.uint64((1 << CHANCE_BITS) - 1)) >= self.threshold[column]
-        column *= 2
-        column += above
-        return self.outcome[column]
 
 
 @dataclass(frozen=True)
@@ -97,14 +73,14 @@ def rule_tables(grammar: Grammar) -> RuleTables:
     )
     return RuleTables(
         start=items[grammar.start],
-        rules=_alias_tables(rules, weights),
+        rules=alias_tables(rules, weights),
         first_slot=first.astype(np.int32),
         second_slot=second.astype(np.int32),
         slot_count=count,
         next_item=following,
         waiting_item=waiting.astype(np.int32),
         waiting_change=change,
-        word_rules=_alias_tables(word_rules, weights),
+        word_rules=alias_tables(word_rules, weights),
         word=np.array(words),
     )
 
@@ -139,44 +115,3 @@ def _step(right: Right, single: set[Symbol], items: dict[Item, int]) -> tuple[in
     if len(rest) == 1:
         return slots[0], slots[1], leading, number(rest[0]), END, 0
     return slots[0], slots[1], leading, number(rest[0]), number(rest[1] if len(rest) == 2 else rest[1:]), 1
-
-
-def _alias_tables(choices: list[list[int]], weights: NDArray[np.float64]) -> AliasTables:
-    """Tables of 2^k >= 2 columns each: columns with too little weight share theirs with one with too much."""
-    first, shift, thresholds, outcomes = [], [], [], []
-    columns = 0
-    for outcome in choices:
-        bits = max(1, (len(outcome) - 1).bit_length())
-        share, own, other = _alias_table(weights[outcome], 1 << bits)
-        first.append(columns)
-        shift.append(64 - bits)
-        numbers = np.array([*outcome, *[outcome[0]] * ((1 << bits) - len(outcome))])
-        thresholds.append(np.round(share * 2.0**CHANCE_BITS).astype(np.uint64))
-        outcomes.append(np.stack([numbers[own], numbers[other]], 1).reshape(-1))
-        columns += 1 << bits
-    return AliasTables(
-        np.array(first), np.array(shift, np.uint64), np.concatenate(thresholds), np.concatenate(outcomes)
-    )
-
-
-def _alias_table(
-    weights: NDArray[np.float64], columns: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """For each column the share of its own outcome, that outcome, and the other one (Vose 1991)."""
-    total = weights.sum()
-    share = np.zeros(columns)
-    share[: len(weights)] = weights * (columns / total) if total > 0 else columns / len(weights)
-    other = np.arange(columns)
-    small = [column for column in range(columns) if share[column] < 1]
-    large = [column for column in range(columns) if share[column] >= 1]
-    while small and large:
-        poor, rich = small.pop(), large[-1]
-        other[poor] = rich
-        share[rich] -= 1 - share[poor]
-        if share[rich] < 1:
-            small.append(large.pop())
-    for column in [*small, *large]:
-        # Rounding alone leaves these: a column that has no weight of its own must still never be drawn.
-        if column < len(weights) and weights[column] > 0:
-            share[column] = 1
-    return share, np.arange(columns), other

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from isoloss.languages.rule_tables import END, Bits, Numbers, RuleTables
+from isoloss.languages.alias_tables import Bits, Numbers
+from isoloss.languages.rule_tables import END, RuleTables
 from isoloss.languages.sentences import PADDING, Sentences
 
 CHUNK = 16384

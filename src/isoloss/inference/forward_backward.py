@@ -1,0 +1,177 @@
+"""The forward and backward passes of a hidden Markov chain (Baum et al. 1970; Rabiner 1989), in batch.
+
+    p_t[s] = Pr(z_t = s, x_<t):     p_0 = initial,  p_{t+1} = (p_t * e_t) transition
+    f_t[s] = Pr(x_>t | z_t = s):    f_{T-1} = 1,    f_{t-1} = (f_t * e_t) transitionᵀ
+with e_t[s] = emission[s, x_t]. The law of the state at t given the words before is ∝ p_t, given all other
+words ∝ p_t * f_t, and given all words ∝ p_t * f_t * e_t; a law of states times `emission` is the law of
+the word. These laws sum over all paths of states, which Viterbi's algorithm does not: it finds the one best
+path, whose share of the probability may be small, and a maximum gives no law.
+
+Numbers are not logarithms: each sentence's are divided by their sum before they can leave float64's range.
+Where that could still lose a positive number, that sentence alone is done again in logarithms, so that
+a zero always means impossible. A chain with probabilities below 1e-65 takes that slower way throughout.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from isoloss.inference.diagonal_blocks import times_blocks
+from isoloss.inference.hidden_markov_chain import FLOOR, HiddenMarkovChain
+from isoloss.inference.logarithmic_sweep import logarithmic_sweep
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    """What both passes give: Pr(x_t = w | x_{-t}) and Pr(z_t = s | x).
+
+    Rows are NaN where they condition on what is impossible.
+    """
+
+    masked_law: Float[Tensor, "n T c"]
+    posteriors: Float[Tensor, "n T S"]
+
+
+@dataclass(frozen=True)
+class Forward:
+    """The forward pass over n sentences of T words: `predicted[t]` is p_t up to a factor a sentence.
+
+    `log_probability` is log Pr(x) in nats, -inf where that is impossible. Rows of `predicted` that are
+    `risky` mean nothing: their laws are worked out in logarithms. Memory: 8 n T S bytes.
+    """
+
+    chain: HiddenMarkovChain
+    words: Int[Tensor, "T n"]
+    predicted: tuple[Float[Tensor, "n S"], ...]
+    risky: Bool[Tensor, " n"]
+    log_probability: Float[Tensor, " n"]
+
+    def next_law(self) -> Float[Tensor, "n T c"]:
+        """Pr(x_t = w | x_<t), t from 0; rows are NaN where the words before are impossible."""
+        law = torch.empty(*self.words.T.shape, len(self.chain.by_word), dtype=torch.float64)
+        for t, predicted in enumerate(self.predicted):
+            states = predicted / predicted.sum(1, keepdim=True)
+            times_blocks(states, self.chain.emission_blocks, out=law[:, t])
+        rows = self.risky.nonzero()[:, 0]
+        if len(rows):
+            law[rows] = self._log_predicted(rows).softmax(2).transpose(0, 1) @ self.chain.emission
+        return law
+
+    def posteriors(self, out: Float[Tensor, "T n S"] | None = None) -> Float[Tensor, "n T S"]:
+        """Pr(z_t = s | x), a view of `out` where it is given; NaN for a sentence that is impossible."""
+        result = self._room_for_posteriors() if out is None else out
+        backward = self._backward()
+        for t, (following, emitted) in zip(reversed(range(len(result))), backward, strict=True):
+            here = torch.mul(self.predicted[t], following, out=result[t]).mul_(emitted)
+            here.div_(here.sum(1, keepdim=True))
+        rows = (self.risky | backward.risky).nonzero()[:, 0]
+        if len(rows):
+            result[:, rows] = self._laws_by_logarithms(rows)[1]
+        return result.transpose(0, 1)
+
+    def smoothed(self) -> Smoothed:
+        """Masked laws and posteriors, by one backward pass. Memory: 8 n T (S + c) bytes."""
+        result, backward = self._room_for_posteriors(), self._backward()
+        law = torch.empty(*self.words.T.shape, len(self.chain.by_word), dtype=torch.float64)
+        for t, (following, emitted) in zip(reversed(range(len(result))), backward, strict=True):
+            here = torch.mul(self.predicted[t], following, out=result[t])
+            here.div_(here.sum(1, keepdim=True))
+            times_blocks(here, self.chain.emission_blocks, out=law[:, t])
+            here.mul_(emitted)
+            here.div_(here.sum(1, keepdim=True))
+        rows = (self.risky | backward.risky).nonzero()[:, 0]
+        if len(rows):
+            given_others, result[:, rows] = self._laws_by_logarithms(rows)
+            law[rows] = (given_others @ self.chain.emission).transpose(0, 1)
+        return Smoothed(law, result.transpose(0, 1))
+
+    def _room_for_posteriors(self) -> Float[Tensor, "T n S"]:
+        return torch.empty(*self.words.shape, self.chain.states, dtype=torch.float64)
+
+    def _backward(self) -> "_Sweep":
+        """f_t and e_t from t = T - 1 down to 0."""
+        ones = torch.ones_like(self.chain.initial)
+        return _Sweep(self.chain, ones, self.chain.reverse_blocks, self.words.flip(0))
+
+    def _log_predicted(self, rows: Int[Tensor, " r"]) -> Float[Tensor, "T r S"]:
+        return logarithmic_sweep(
+            self.chain.initial, self.chain.transition, self.chain.by_word, self.words[:, rows]
+        )[:-1]
+
+    def _laws_by_logarithms(
+        self, rows: Int[Tensor, " r"]
+    ) -> tuple[Float[Tensor, "T r S"], Float[Tensor, "T r S"]]:
+        """The laws of the states of some sentences, given all other words and given all words."""
+        chain, words = self.chain, self.words[:, rows]
+        ones = torch.ones_like(chain.initial)
+        following = logarithmic_sweep(ones, chain.transition.T, chain.by_word, words.flip(0))[:-1].flip(0)
+        given_others = self._log_predicted(rows) + following
+        return given_others.softmax(2), (given_others + chain.by_word[words].log()).softmax(2)
+
+
+def forward(chain: HiddenMarkovChain, ids: Int[Tensor, "n T"]) -> Forward:
+    """The forward pass; the backward pass is made by what asks for it.
+
+    >>> stay = torch.tensor([[0.75, 0.25], [0.25, 0.75]], dtype=torch.float64)
+    >>> chain = HiddenMarkovChain(stay.mean(0), stay, torch.eye(2, dtype=torch.float64))
+    >>> passed = forward(chain, torch.tensor([[0, 0, 0]]))
+    >>> passed.log_probability.exp().tolist()
+    [0.28125]
+    >>> passed.next_law().tolist()
+    [[[0.5, 0.5], [0.75, 0.25], [0.75, 0.25]]]
+    >>> passed.smoothed().masked_law.tolist()
+    [[[0.75, 0.25], [0.9, 0.1], [0.75, 0.25]]]
+    """
+    words = ids.T.contiguous()
+    sweep = _Sweep(chain, chain.initial, chain.transition_blocks, words)
+    steps = list(sweep)
+    predicted, emitted = tuple(values for values, _ in steps), steps[-1][1]
+    log_probability = torch.linalg.vecdot(predicted[-1], emitted).log() + sweep.log_scale
+    rows = sweep.risky.nonzero()[:, 0]
+    if len(rows):
+        full = logarithmic_sweep(chain.initial, chain.transition, chain.by_word, words[:, rows])
+        log_probability[rows] = full[-1].logsumexp(1)
+    return Forward(chain, words, predicted, sweep.risky, log_probability)
+
+
+class _Sweep:
+    """v_0 = start, v_{t+1} = (v_t * e_t) blocks: yields v_t, each sentence's up to a factor, and e_t.
+
+    When it has ended, true v_{T-1} = v_{T-1} * exp(log_scale), and a sentence is risky if one of its
+    numbers, positive as yet, was so small that it could reach zero before the next look. What is yielded
+    as e_t is valid until the next step.
+    """
+
+    def __init__(
+        self,
+        chain: HiddenMarkovChain,
+        start: Float[Tensor, " S"],
+        blocks: Float[Tensor, "B m m"],
+        words: Int[Tensor, "T n"],
+    ) -> None:
+        self.chain, self.start, self.blocks, self.words = chain, start, blocks, words
+        self.steps_in_range = chain.steps_in_range(len(words))
+        self.log_scale = torch.zeros(words.shape[1], dtype=torch.float64)
+        self.risky = torch.full((words.shape[1],), self.steps_in_range == 0)
+
+    def __iter__(self) -> Iterator[tuple[Float[Tensor, "n S"], Float[Tensor, "n S"]]]:
+        values = self.start.repeat(self.words.shape[1], 1)
+        emitted, weighted = torch.empty_like(values), torch.empty_like(values)
+        for t, here in enumerate(self.words):
+            if t > 0:
+                torch.mul(values, emitted, out=weighted)
+                values = times_blocks(weighted, self.blocks, out=torch.empty_like(values))
+                if t % max(1, self.steps_in_range) == 0:
+                    self._rescale(values)
+            torch.index_select(self.chain.by_word, 0, here, out=emitted)
+            yield values, emitted
+
+    def _rescale(self, values: Float[Tensor, "n S"]) -> None:
+        total = values.sum(1)
+        total = torch.where(total > 0, total, 1.0)
+        values.div_(total[:, None])
+        self.log_scale.add_(total.log())
+        self.risky |= torch.where(values > 0, values, 1.0).amin(1) < FLOOR

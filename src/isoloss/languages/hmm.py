@@ -1,0 +1,236 @@
+"""Hidden Markov models as a language whose laws are exact."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from isoloss.errors import BadInput
+from isoloss.inference.forward_backward import forward
+from isoloss.inference.hidden_markov_chain import HiddenMarkovChain
+from isoloss.inference.viterbi import viterbi
+from isoloss.languages.hidden_paths import PathTables, path_tables, sample_paths
+from isoloss.languages.probabilities import checked_laws
+from isoloss.languages.refusals import refuse_other_lengths, refuse_undefined, refuse_unknown_words
+from isoloss.languages.sentences import Sentences
+from isoloss.languages.state_task import StateTask
+from isoloss.languages.task import Task
+
+SENTENCES_AT_ONCE = 512
+"""Sentences worked out together: enough for fast products, few enough for the processor's cache."""
+
+_IMPOSSIBLE = "no path of states emits these words"
+
+
+@dataclass(frozen=True, eq=False)
+class HMM:
+    """Sentences of `length` words: a state is drawn from `initial`, emits a word, and passes to the next.
+
+    `transition[s, s']` and `emission[s, w]` are float64 laws. Make one with `hmm`, which checks them,
+    `read_hmm`, `random_hmm` or `from_hmmlearn`. Working memory is bounded by `memory_bytes`, beside the
+    results and never below what one sentence needs, 8 `length` (2 S + c) bytes; sentences that need
+    logarithms (see `inference.forward_backward`) take up to four times that, and 8 MiB.
+    """
+
+    words: tuple[str, ...]
+    initial: Float[Tensor, " S"]
+    transition: Float[Tensor, "S S"]
+    emission: Float[Tensor, "S c"]
+    length: int
+    memory_bytes: int = 1 << 26
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The words, in the order of the emission's columns."""
+        return self.words
+
+    @property
+    def maximum_length(self) -> int:
+        """The number of words of every sentence."""
+        return self.length
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the words, the length and all probabilities."""
+        content = hashlib.sha256(json.dumps([self.words, self.length]).encode())
+        for law in (self.initial, self.transition, self.emission):
+            content.update(law.contiguous().numpy().tobytes())
+        return content.hexdigest()
+
+    @cached_property
+    def chain(self) -> HiddenMarkovChain:
+        """The probabilities as the dynamic programs take them."""
+        return HiddenMarkovChain(self.initial, self.transition, self.emission)
+
+    def sample(self, n: int, generator: torch.Generator) -> Sentences:
+        """Draw n sentences."""
+        return self.sample_with_states(n, generator)[0]
+
+    def sample_with_states(self, n: int, generator: torch.Generator) -> tuple[Sentences, Int[Tensor, "n T"]]:
+        """The sentences that `sample` draws with the same generator, and the state behind each word."""
+        words, states = sample_paths(self._tables, self.length, n, generator)
+        return Sentences(words, torch.full((n,), self.length)), states
+
+    def masked_log_law(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
+        """log Pr(x_t = w | x_{-t}) in nats, float64; -inf on padding.
+
+        Raises BadInput for an unknown word, a sentence of another length, and where no word fits a position.
+        """
+        ids = self._whole_sentences(sentences)
+        result = torch.empty(*sentences.ids.shape, len(self.words), dtype=torch.float64)
+        result[:, self.length :] = -torch.inf
+        for rows in self._chunks(len(ids), self.length):
+            law = forward(self.chain, ids[rows]).smoothed().masked_law
+            refuse_undefined(law, torch.arange(len(ids))[rows], "no word at all fits position {}")
+            _logarithms(law, out=result[rows, : self.length])
+        return result
+
+    def next_log_law(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
+        """log Pr(next word or the end | the words before), float64; see `Language.next_log_law`.
+
+        Sentences may be shorter than `length`: they are then beginnings. Raises BadInput for an unknown
+        word, and where the first words begin no sentence.
+        """
+        refuse_unknown_words(sentences, len(self.words))
+        n, width = sentences.ids.shape
+        result = torch.empty(n, width + 1, len(self.words) + 1, dtype=torch.float64)
+        for rows in self._chunks(n, width):
+            law = self._next_law(sentences[rows])
+            refuse_undefined(law, torch.arange(n)[rows], "no sentence of the language goes on at position {}")
+            _logarithms(law, out=result[rows])
+        return result
+
+    def log_probability(self, sentences: Sentences) -> Float[Tensor, " n"]:
+        """log Pr(sentence) in nats, float64; -inf for an impossible sentence or another length."""
+        refuse_unknown_words(sentences, len(self.words))
+        result = torch.full((len(sentences),), -torch.inf, dtype=torch.float64)
+        whole = (sentences.lengths == self.length).nonzero()[:, 0]
+        for rows in self._chunks(len(whole), self.length):
+            passed = forward(self.chain, sentences.ids[whole[rows], : self.length])
+            result[whole[rows]] = passed.log_probability
+        return result
+
+    def state_posteriors(self, sentences: Sentences) -> Float[Tensor, "n T S"]:
+        """Pr(z_t = s | x), float64, of whole sentences; raises BadInput for an impossible one."""
+        ids = self._whole_sentences(sentences)
+        result = torch.empty(self.length, len(ids), self.chain.states, dtype=torch.float64)
+        for rows in self._chunks(len(ids), self.length):
+            law = forward(self.chain, ids[rows]).posteriors(out=result[:, rows])
+            refuse_undefined(law, torch.arange(len(ids))[rows], _IMPOSSIBLE)
+        return result.transpose(0, 1)
+
+    def best_paths(self, sentences: Sentences) -> Int[Tensor, "n T"]:
+        """Each sentence's single most probable path of states (Viterbi).
+
+        A maximum is no law: masked and next-word laws sum over all paths, which only the forward and
+        backward passes do. Raises BadInput for an impossible sentence.
+        """
+        ids = self._whole_sentences(sentences)
+        result = torch.empty(len(ids), self.length, dtype=torch.int64)
+        for rows in self._chunks(len(ids), self.length):
+            best = viterbi(self.chain, ids[rows])
+            if best.log_probability.isinf().any():
+                row = int(torch.arange(len(ids))[rows][best.log_probability.isinf()][0])
+                raise BadInput(f"sentence {row + 1}: {_IMPOSSIBLE}; check its words")
+            result[rows] = best.states
+        return result
+
+    def tasks(self) -> Sequence[Task]:
+        """`state-1` to `state-T`: which state emitted each word."""
+        return [StateTask(self, position) for position in range(1, self.length + 1)]
+
+    @cached_property
+    def _tables(self) -> PathTables:
+        return path_tables(self.initial.numpy(), self.transition.numpy(), self.emission.numpy())
+
+    def _next_law(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
+        """Probabilities, not logarithms; NaN where the words before are impossible."""
+        lengths = sentences.lengths
+        n, width = sentences.ids.shape
+        law = torch.zeros(n, width + 1, len(self.words) + 1, dtype=torch.float64)
+        rows = min(width + 1, self.length)
+        # Words after a beginning may be any: the laws that depend on them are left out below.
+        ids = torch.nn.functional.pad(sentences.ids, (0, 1))[:, : self.length].clamp(min=0)
+        passed = forward(self.chain, ids)
+        law[:, :rows, :-1] = passed.next_law()
+        law[:, self.length :, -1] = 1
+        beyond = torch.arange(width + 1) > lengths[:, None]
+        law[beyond] = 0
+        law[lengths > self.length, self.length + 1 :] = torch.nan
+        law[passed.log_probability.isinf() & (lengths >= self.length), self.length :] = torch.nan
+        return law
+
+    def _whole_sentences(self, sentences: Sentences) -> Int[Tensor, "n T"]:
+        refuse_unknown_words(sentences, len(self.words))
+        refuse_other_lengths(sentences, self.length)
+        return sentences.ids[:, : self.length]
+
+    def _chunks(self, n: int, length: int) -> Iterator[slice]:
+        numbers = length * (2 * self.chain.states + len(self.words)) + 1
+        at_once = max(1, min(SENTENCES_AT_ONCE, self.memory_bytes // (8 * numbers)))
+        return (slice(start, start + at_once) for start in range(0, n, at_once))
+
+
+def hmm(
+    words: Sequence[str],
+    initial: Tensor,
+    transition: Tensor,
+    emission: Tensor,
+    length: int,
+    source: str = "the HMM",
+) -> HMM:
+    """The language of an HMM: probabilities [S], [S, S] and [S, c], kept as given, in float64.
+
+    Only rows whose sum is off by more than rounding (1e-12) are divided by it. Raises BadInput, naming
+    `source`, for a table of another shape, a row that does not sum to 1 within 1e-6 or has a number that is
+    no probability, for words that are none, repeated, empty or hold blanks, and for a length below 1.
+
+    >>> stay = torch.tensor([[0.75, 0.25], [0.25, 0.75]])
+    >>> coins = hmm(["a", "b"], stay.mean(0), stay, torch.eye(2), length=3)
+    >>> coins.masked_log_law(Sentences.from_lists([[0, 0, 1]])).exp().round(decimals=3)[0].tolist()
+    [[0.75, 0.25], [0.5, 0.5], [0.75, 0.25]]
+    """
+    _check_words(words, source)
+    if length < 1:
+        raise BadInput(f"{source}: a length of {length} leaves no sentence; give at least 1")
+    states = len(initial)
+    for name, table, shape in (
+        ("transition", transition, (states, states)),
+        ("emission", emission, (states, len(words))),
+    ):
+        if table.shape != shape:
+            raise BadInput(
+                f"{source}: {name} has shape {tuple(table.shape)}, and {states} states and {len(words)} "
+                f"words need {shape}; mend the table"
+            )
+    return HMM(
+        tuple(words),
+        checked_laws(initial[None], f"{source}: initial")[0],
+        checked_laws(transition, f"{source}: transition"),
+        checked_laws(emission, f"{source}: emission"),
+        length,
+    )
+
+
+def _check_words(words: Sequence[str], source: str) -> None:
+    if not words:
+        raise BadInput(f"{source}: words is empty; give at least one word")
+    seen: set[str] = set()
+    for word in words:
+        if not word or word.split() != [word]:
+            raise BadInput(f"{source}: {word!r} is no word, which has a letter or more and no blanks")
+        if word in seen:
+            raise BadInput(f"{source}: the word {word!r} stands twice in words; give each once")
+        seen.add(word)
+
+
+def _logarithms(law: Float[Tensor, "n T c"], out: Float[Tensor, "n T c"]) -> None:
+    """log, using `law` up; zeros are set aside, for which torch takes several times as long."""
+    impossible = law == 0
+    torch.log(law.masked_fill_(impossible, 1), out=out)
+    out.masked_fill_(impossible, -torch.inf)

@@ -1,0 +1,57 @@
+"""Random hidden Markov models, dense or block-diagonal (Section A.1)."""
+
+import numpy as np
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.languages.hmm import HMM, hmm
+
+
+def random_hmm(*, words: int, states: int, blocks: int, length: int, seed: int) -> HMM:
+    """An HMM whose states and words fall into `blocks` equal blocks that never mix; 1 block is dense.
+
+    A block's states pass to its states and emit its words only; the initial law spans all states, so that
+    a sentence keeps to the block that it starts in. Every law is uniform over all laws (Dirichlet with
+    parameter 1) on the places that may be positive. Raises BadInput where the numbers do not allow it.
+
+    >>> two = random_hmm(words=4, states=4, blocks=2, length=3, seed=0)
+    >>> (two.transition > 0).int().tolist()
+    [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1], [0, 0, 1, 1]]
+    """
+    if min(words, states, blocks, length) < 1:
+        raise BadInput(
+            f"a random HMM needs at least one of everything, not {(words, states, blocks, length)}"
+        )
+    if words % blocks or states % blocks:
+        raise BadInput(
+            f"{states} states and {words} words cannot be cut into {blocks} equal blocks; "
+            "give a number of blocks that divides both"
+        )
+    generator = np.random.default_rng(seed)
+    initial = torch.from_numpy(generator.dirichlet(np.ones(states)))
+    transition = _block_diagonal(states, states, blocks, generator)
+    emission = _block_diagonal(states, words, blocks, generator)
+    names = [f"w{number}" for number in range(1, words + 1)]
+    return hmm(names, initial, transition, emission, length, f"random HMM {seed}")
+
+
+def laptop_hmm(seed: int) -> HMM:
+    """An HMM for minutes on a laptop: 12 words, 8 states in 2 blocks, sentences of 8 words."""
+    return random_hmm(words=12, states=8, blocks=2, length=8, seed=seed)
+
+
+def paper_hmm(seed: int) -> HMM:
+    """The paper's scale (A.1): 200 words, 100 states, sentences of 16 words.
+
+    The paper's matrices are block-diagonal; it does not say of how many blocks. Here they are 10.
+    """
+    return random_hmm(words=200, states=100, blocks=10, length=16, seed=seed)
+
+
+def _block_diagonal(rows: int, columns: int, blocks: int, generator: np.random.Generator) -> torch.Tensor:
+    matrix = np.zeros((rows, columns))
+    tall, wide = rows // blocks, columns // blocks
+    for block in range(blocks):
+        laws = generator.dirichlet(np.ones(wide), tall)
+        matrix[block * tall : (block + 1) * tall, block * wide : (block + 1) * wide] = laws
+    return torch.from_numpy(matrix)

@@ -1,0 +1,53 @@
+"""What every language refuses of sentences, each in one sentence that names the place."""
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from isoloss.errors import BadInput
+from isoloss.languages.sentences import Sentences
+
+
+def refuse_unknown_words(sentences: Sentences, words: int) -> None:
+    """Raise BadInput for an empty sentence, and for a number that is none of a language's `words` words.
+
+    >>> refuse_unknown_words(Sentences.from_lists([[0, 7]]), 2)
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: sentence 1, position 2: there is no word number 7; words are numbered from 0 to 1
+    """
+    ids, lengths = sentences.ids, sentences.lengths
+    if len(lengths) and int(lengths.min()) < 1:
+        raise BadInput(f"sentence {int(lengths.argmin()) + 1} is empty; every sentence has at least one word")
+    unknown = sentences.real & ((ids < 0) | (ids >= words))
+    if unknown.any():
+        row, place = unknown.nonzero()[0].tolist()
+        raise BadInput(
+            f"sentence {row + 1}, position {place + 1}: there is no word number {int(ids[row, place])}; "
+            f"words are numbered from 0 to {words - 1}"
+        )
+
+
+def refuse_other_lengths(sentences: Sentences, length: int) -> None:
+    """Raise BadInput for a sentence that has not exactly `length` words.
+
+    >>> refuse_other_lengths(Sentences.from_lists([[0, 0]]), 3)
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: sentence 1 has 2 words, the language's have 3; give whole sentences
+    """
+    other = (sentences.lengths != length).nonzero()
+    if len(other):
+        row = int(other[0])
+        raise BadInput(
+            f"sentence {row + 1} has {int(sentences.lengths[row])} words, the language's have {length}; "
+            "give whole sentences"
+        )
+
+
+def refuse_undefined(law: Float[Tensor, "r T c"], rows: Int[Tensor, " r"], sentence: str) -> None:
+    """Raise BadInput where a law is NaN, which is where it conditions on what is impossible.
+
+    `rows` are the sentences' numbers; `sentence` says what is wrong, with {} for the position.
+    """
+    undefined = law[:, :, 0].isnan()
+    if undefined.any():
+        row, place = undefined.nonzero()[0].tolist()
+        raise BadInput(f"sentence {int(rows[row]) + 1}: {sentence.format(place + 1)}; check its words")

@@ -1,0 +1,93 @@
+"""Every command takes an HMM file where it takes a grammar; the content tells which it is."""
+
+import json
+from math import exp
+from pathlib import Path
+
+import pytest
+
+from isoloss.cli import main
+
+HMM = {
+    "words": ["sun", "rain"],
+    "initial": [0.5, 0.5],
+    "transition": [[0.75, 0.25], [0.25, 0.75]],
+    "emission": [[1.0, 0.0], [0.0, 1.0]],
+    "length": 3,
+}
+
+
+@pytest.fixture
+def weather(tmp_path: Path) -> str:
+    path = tmp_path / "weather"
+    path.write_text("\n  " + json.dumps(HMM))
+    return str(path)
+
+
+def run(arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    return int(leaving.value.code or 0)
+
+
+def test_law_adds_the_posteriors(weather: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["law", weather, "--sentence", "sun sun rain", "--json"]) == 0
+    laws = json.loads(capsys.readouterr().out)
+    assert list(laws) == ["log_probability", "masked", "next", "end", "posteriors"]
+    assert exp(laws["log_probability"]) == pytest.approx(0.5 * 0.75 * 0.25)
+    assert laws["posteriors"] == [[1, 0], [1, 0], [0, 1]]
+    assert laws["masked"][1] == {
+        "position": 2,
+        "word": "sun",
+        "law": pytest.approx({"sun": 0.5, "rain": 0.5}),
+    }
+    assert laws["next"][1] == {"position": 2, "law": pytest.approx({"sun": 0.75, "rain": 0.25}), "end": 0}
+    assert laws["end"] == 1
+    assert run(["law", weather, "--sentence", "sun sun rain"]) == 0
+    assert "sun 0.750, rain 0.250" in " ".join(capsys.readouterr().out.split())
+
+
+def test_sample_and_entropy(weather: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sample", weather, "--sentences", "50"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 50
+    assert {len(line.split()) for line in lines} == {3}
+    assert run(["entropy", weather, "--sentences", "50", "--json"]) == 0
+    records = {record["quantity"]: record for record in json.loads(capsys.readouterr().out)["records"]}
+    assert records["mean_length"]["value"] == 3
+    assert 0 < records["masked_entropy_sentence_averaged"]["value"] < 0.7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["law", "--sentence", "sun sun"], "the sentence has 2 words, all of the language's 3; give as many"),
+        (["law", "--sentence", "sun sun snow"], "word 3, 'snow', is not in the vocabulary"),
+        (["law", "--sentence", "sun sun sun", "--maximum-length", "3"], "leave the maximum length out"),
+        (["sample", "--trees"], "the sentences of an HMM have no derivation trees; leave --trees out"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    weather: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([arguments[0], weather, *arguments[1:]]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert shown.err.count("\n") == 1
+    assert not shown.out
+
+
+def test_an_impossible_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "stuck.json"
+    path.write_text(json.dumps(HMM | {"transition": [[1, 0], [0, 1]]}))
+    assert run(["law", str(path), "--sentence", "sun sun rain"]) == 2
+    assert "no path of states emits the sentence" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["law", "sample", "entropy"])
+def test_a_damaged_file_is_named(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "damaged.json"
+    path.write_text(json.dumps(HMM)[:-20])
+    sentence = ["--sentence", "sun"] if command == "law" else []
+    assert run([command, str(path), *sentence]) == 2
+    assert f"{path}: this is not JSON" in capsys.readouterr().err

@@ -1,0 +1,108 @@
+"""Small languages of every kind, each with all its sentences written down: what the contract test runs over.
+
+A new kind joins the contract by one more `Case` here.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from math import comb
+from pathlib import Path
+
+from enumeration import enumerate_derivations
+from hidden_paths_enumeration import PathEnumeration
+from small_grammars import CASES as GRAMMARS
+
+from isoloss.languages.dyck import dyck
+from isoloss.languages.hmm_file import read_hmm, write_hmm
+from isoloss.languages.language import Language
+from isoloss.languages.notation import write_grammar
+from isoloss.languages.pcfg import pcfg, read_pcfg
+from isoloss.languages.random_hmm import random_hmm
+
+Words = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A language, the probability of every sentence it has, and the posterior of each task by class name.
+
+    `text` is its file and `read` reads one, where there is a file format; `bad` are texts to refuse.
+    """
+
+    make: Callable[[], Language]
+    sentences: Callable[[], dict[Words, float]]
+    posterior: Callable[[str, Words], dict[str, float]] | None = None
+    text: Callable[[], str] | None = None
+    read: Callable[[Path], Language] | None = None
+    bad: tuple[str, ...] = ()
+
+
+def grammar_case(name: str) -> Case:
+    grammar, maximum, complete = GRAMMARS[name]
+    numbers = {word: number for number, word in enumerate(grammar.words)}
+
+    @cache
+    def sentences() -> dict[Words, float]:
+        derived = enumerate_derivations(grammar, complete)
+        return {tuple(numbers[w] for w in ws): p / derived.total for ws, p in derived.sentences.items()}
+
+    def posterior(task: str, words: Words) -> dict[str, float]:
+        derived = enumerate_derivations(grammar, complete)
+        text = tuple(grammar.words[word] for word in words)
+        length = None if task == "root" else int(task.removeprefix("prefix-"))
+        whole = length is None or {len(own) for own in derived.sentences} == {length}
+        return derived.root_posterior(text) if whole else derived.prefix_posterior(text[:length])
+
+    return Case(
+        make=lambda: pcfg(grammar, maximum),
+        sentences=sentences,
+        posterior=posterior,
+        text=lambda: write_grammar(grammar),
+        read=lambda path: read_pcfg(path, maximum),
+        bad=("", "S -> 'a' [0.5]", "S -> S [1.0]"),
+    )
+
+
+def hmm_case(words: int, states: int, blocks: int, length: int) -> Case:
+    def make() -> Language:
+        return random_hmm(words=words, states=states, blocks=blocks, length=length, seed=2)
+
+    @cache
+    def paths() -> PathEnumeration:
+        language = random_hmm(words=words, states=states, blocks=blocks, length=length, seed=2)
+        return PathEnumeration(
+            language.initial.tolist(), language.transition.tolist(), language.emission.tolist()
+        )
+
+    def posterior(task: str, sentence: Words) -> dict[str, float]:
+        law = paths().state_posterior(sentence, int(task.removeprefix("state-")) - 1)
+        return {str(state): p for state, p in enumerate(law, start=1)}
+
+    return Case(
+        make=make,
+        sentences=cache(lambda: paths().sentences(length)),
+        posterior=posterior,
+        text=lambda: write_hmm(random_hmm(words=words, states=states, blocks=blocks, length=length, seed=2)),
+        read=read_hmm,
+        bad=("", "{}", "[]", '{"words": ["a"], "initial": [1]}'),
+    )
+
+
+def dyck_case(length: int) -> Case:
+    def sentences() -> dict[Words, float]:
+        balanced = [w for w in itertools.product((0, 1), repeat=length) if 2 * sum(w) == length]
+        return dict.fromkeys(balanced, 1 / comb(length, length // 2))
+
+    return Case(make=lambda: dyck(length), sentences=sentences)
+
+
+LANGUAGES = {
+    "PCFG of one length": grammar_case("layered"),
+    "recursive PCFG, cut": grammar_case("ambiguous, cut"),
+    "PCFG with all there is": grammar_case("mixed, cut"),
+    "dense HMM": hmm_case(words=3, states=3, blocks=1, length=4),
+    "block-diagonal HMM": hmm_case(words=4, states=4, blocks=2, length=5),
+    "Dyck": dyck_case(6),
+}

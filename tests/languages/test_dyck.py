@@ -1,0 +1,71 @@
+"""What the Dyck variant has beyond the contract."""
+
+import math
+
+import pytest
+import torch
+from scipy.stats import binom, chi2
+
+from isoloss.errors import BadInput
+from isoloss.languages.dyck import counted_strings, dyck, mismatches
+from isoloss.languages.sentences import Sentences
+
+
+@pytest.mark.parametrize("length", [0, -2, 1, 7])
+def test_lengths_without_balanced_strings_are_refused(length: int) -> None:
+    with pytest.raises(BadInput, match="give an even length of at least 2"):
+        dyck(length)
+
+
+def test_long_strings_are_balanced_and_every_place_is_even() -> None:
+    n = 4000
+    drawn = dyck(200).sample(n, torch.Generator().manual_seed(0))
+    assert (mismatches(drawn) == 0).all()
+    lefts = (drawn.ids == 0).double().mean(0)
+    assert (lefts - 0.5).abs().max() < 5 * 0.5 / math.sqrt(n)
+    assert not torch.equal(drawn.ids[0], drawn.ids[1])
+    expected = -math.log(math.comb(200, 100))
+    assert dyck(200).log_probability(drawn).tolist() == pytest.approx([expected] * n, rel=1e-14)
+
+
+def test_the_masked_bracket_is_the_missing_one() -> None:
+    """A masked bracket's law depends on the others alone; where they are wrong there is none."""
+    language = dyck(4)
+    right, wrong = Sentences.from_lists([[0, 1, 1, 0]]), Sentences.from_lists([[1, 1, 1, 0]])
+    assert torch.equal(language.masked_log_law(right)[0, 0], torch.tensor([0, -math.inf]).double())
+    assert language.log_probability(wrong).tolist() == [-math.inf]
+    with pytest.raises(BadInput, match="sentence 1: no word at all fits position 4"):
+        language.masked_log_law(wrong)
+    with pytest.raises(BadInput, match="sentence 2 has 2 words, the language's have 4"):
+        language.masked_log_law(Sentences.from_lists([[0, 1, 1, 0], [0, 1]]))
+
+
+def test_beginnings_that_cannot_be_balanced_are_refused() -> None:
+    following = dyck(4).next_log_law(Sentences.from_lists([[0, 0]])).exp()[0]
+    torch.testing.assert_close(following[1:], torch.tensor([[1 / 3, 2 / 3, 0], [0, 1, 0]]).double())
+    with pytest.raises(BadInput, match="sentence 1: no sentence of the language goes on at position 4"):
+        dyck(4).next_log_law(Sentences.from_lists([[0, 0, 0]]))
+    with pytest.raises(BadInput, match="goes on at position 6"):
+        dyck(4).next_log_law(Sentences.from_lists([[0, 1, 0, 1, 0]]))
+
+
+def test_counted_strings_are_uniform_and_counted() -> None:
+    n, length = 20_000, 6
+    drawn = counted_strings(length, n, torch.Generator().manual_seed(0))
+    assert torch.equal(drawn.target, (2 * drawn.sentences.ids.sum(1) - length).float())
+    seen = torch.bincount(drawn.sentences.ids @ 2 ** torch.arange(length), minlength=2**length)
+    statistic = ((seen - n / 2**length) ** 2).sum() / (n / 2**length)
+    assert statistic < chi2.ppf(0.999, 2**length - 1)
+    zero = (drawn.target == 0).double().mean().item()
+    share = binom.pmf(length // 2, length, 0.5)
+    assert zero == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / n))
+
+
+def test_counted_strings_do_not_depend_on_how_calls_are_split() -> None:
+    stream = torch.Generator().manual_seed(1)
+    parts = [counted_strings(5, n, stream) for n in (3, 4)]
+    whole = counted_strings(5, 7, torch.Generator().manual_seed(1))
+    assert torch.equal(torch.cat([part.sentences.ids for part in parts]), whole.sentences.ids)
+    assert torch.equal(torch.cat([part.target for part in parts]), whole.target)
+    with pytest.raises(BadInput, match="give a length of at least 1"):
+        counted_strings(0, 1, stream)
