@@ -1,4 +1,4 @@
-"""The exact masked loss of a model: entropy of the law plus KL(law || model), no sampled labels (A.5)."""
+"""The exact loss of a model: entropy of the law plus KL(law || model), no sampled labels (A.5)."""
 
 from dataclasses import dataclass
 
@@ -12,27 +12,43 @@ from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.record import Record, Setting
 from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
+from isoloss.objectives.exact_objective import ExactObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import FIRST_WORD
 from isoloss.progress import Progress, silent
 
+MASKED = MaskedObjective()
+
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Fixed sentences and the exact law of each of their m words given the others, computed once.
+    """Fixed sentences and the exact laws of their m predictions, computed once for one objective.
 
-    `log_law` is in nats, float64, a row a word in sentence and then position order; it takes 8 m c bytes.
-    `entropy` is each sentence's mean over its own positions of the law's entropy, in nats.
+    `log_law` is in nats, float64, a row a prediction in sentence and then position order, a column an
+    outcome; it takes 8 m k bytes. `entropy` is each sentence's mean over its own predictions of the law's
+    entropy, in nats.
     """
 
     sentences: Sentences
-    log_law: Float[Tensor, "m c"]
+    log_law: Float[Tensor, "m k"]
     entropy: Float[Tensor, " n"]
     seed: int
+    objective: ExactObjective = MASKED
+
+    @property
+    def predictions(self) -> Int[Tensor, " n"]:
+        """How many predictions each sentence has."""
+        return self.objective.predictions(self.sentences)
 
     @staticmethod
-    def draw(language: Language, n: int, seed: int, progress: Progress = silent) -> "EvaluationSet":
-        """Draw n sentences and work out their masked laws, 256 sentences at a time.
+    def draw(
+        language: Language,
+        n: int,
+        seed: int,
+        progress: Progress = silent,
+        objective: ExactObjective = MASKED,
+    ) -> "EvaluationSet":
+        """Draw n sentences and work out the laws of all their predictions, 256 sentences at a time.
 
         Raises BadInput for fewer than 5 sentences, which the paper's error bar over 5 subsets needs.
         """
@@ -44,15 +60,15 @@ class EvaluationSet:
         log_law = []
         for start in range(0, n, 256):
             part = sentences[start : start + 256]
-            log_law.append(language.masked_log_law(part)[part.real])
+            log_law.append(objective.log_law(language, part))
             progress("exact laws", start + len(part), n)
         rows = torch.cat(log_law)
-        entropy = _sentence_means(torch.special.entr(rows.exp()).sum(dim=1), sentences)
-        return EvaluationSet(sentences, rows, entropy, seed)
+        entropy = _sentence_means(torch.special.entr(rows.exp()).sum(dim=1), objective.predictions(sentences))
+        return EvaluationSet(sentences, rows, entropy, seed, objective)
 
     def records(self) -> list[Record]:
         """The law's entropy, sentence-averaged, and token-averaged too where sentences differ in length."""
-        estimates = _averages("masked_entropy", self.entropy, self.sentences.lengths)
+        estimates = _averages(f"{self.objective.quantity}_entropy", self.entropy, self.predictions)
         return [
             Record(name, e.value, "nats", e.standard_error, e.n, self.seed) for name, e in estimates.items()
         ]
@@ -62,7 +78,7 @@ class EvaluationSet:
 class ExactLoss:
     """One model's exact loss on an evaluation set, sentence by sentence, in nats, float64.
 
-    `kl` is each sentence's mean over its positions of KL(law || model), `entropy` the same of the law's
+    `kl` is each sentence's mean over its predictions of KL(law || model), `entropy` the same of the law's
     entropy, which belongs to the set: it is common to all models measured on it and cancels from their
     differences, which `paired_difference` of two models' `kl` gives with its own error bar.
     """
@@ -78,12 +94,14 @@ class ExactLoss:
     def records(self, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
         """KL and loss with standard errors over sentences, and the paper's own error bar.
 
-        `masked_loss_subset_deviation` is the standard deviation over 5 disjoint subsets. Where sentences
-        differ in length, the token-averaged figures are records of their own.
+        Of the masked objective they are `masked_kl_..`, `masked_loss_..`, of the next-word objective
+        `next_word_kl_..` and so on. `.._loss_subset_deviation` is the standard deviation over 5 disjoint
+        subsets. Where sentences differ in length, the token-averaged figures are records of their own.
         """
-        lengths = self.evaluation.sentences.lengths
-        estimates = _averages("masked_kl", self.kl, lengths) | _averages("masked_loss", self.loss, lengths)
-        estimates["masked_loss_subset_deviation"] = deviation_over_subsets(self.loss)
+        name, predictions = self.evaluation.objective.quantity, self.evaluation.predictions
+        estimates = _averages(f"{name}_kl", self.kl, predictions)
+        estimates |= _averages(f"{name}_loss", self.loss, predictions)
+        estimates[f"{name}_loss_subset_deviation"] = deviation_over_subsets(self.loss)
         return [
             Record(
                 name, e.value, "nats", e.standard_error, e.n, self.evaluation.seed, checkpoint, dict(settings)
@@ -94,72 +112,83 @@ class ExactLoss:
 
 def exact_loss(
     model: nn.Module,
-    objective: MaskedObjective,
+    objective: ExactObjective,
     evaluation: EvaluationSet,
     *,
     memory_bytes: int = FORWARD_MEMORY_BYTES,
     progress: Progress = silent,
 ) -> ExactLoss:
-    """L = E_x E_t [H(law_t) + KL(law_t || f(x_{-t}))] over the set, every position masked in turn (A.5).
+    """L = E_x E_t [H(law_t) + KL(law_t || f_t)] over the set and all of a sentence's predictions (A.5).
 
-    The model's probabilities are normalised over its whole vocabulary, special tokens included, to which
-    the law gives nothing. Sums are in float64. Dropout is off; the model is left as found.
-    `memory_bytes` bounds a forward pass, at least one sentence's.
+    Masked, each word is hidden in turn: the law and f_t are those of x_t given x_{-t}. Of the next word, each
+    is given those before it, and the end of the sentence all of them. The model's probabilities are
+    normalised over its whole vocabulary, special tokens included; the law gives nothing to those that stand
+    for no outcome. Sums are in float64. Dropout is off; the model is left as found. `memory_bytes` bounds a
+    forward pass, at least one sentence's.
 
-    Raises BadInput when the model's vocabulary is not the language's words and the special tokens, or
-    when a score is not finite, naming the sentence.
+    Raises BadInput when the set is another objective's, when the model's vocabulary is not the language's
+    words and the special tokens, or when a score is not finite, naming the sentence.
     """
-    sentences = evaluation.sentences
+    if objective.quantity != evaluation.objective.quantity:
+        raise BadInput(
+            f"the evaluation set has {evaluation.objective.quantity} laws, but the objective is "
+            f"{objective.quantity}; draw the set with the objective"
+        )
+    sentences, predictions = evaluation.sentences, evaluation.predictions
     n, width = sentences.ids.shape
-    at_once = max(1, rows_at_once(model, width + 1, memory_bytes) // width)
-    laws = torch.split(
-        evaluation.log_law, [int(part.sum()) for part in torch.split(sentences.lengths, at_once)]
-    )
+    longest = int(sentences.lengths.argmax())
+    rows_a_sentence = len(objective.every_prediction(sentences[longest : longest + 1]))
+    at_once = max(1, rows_at_once(model, width + 1, memory_bytes) // rows_a_sentence)
+    laws = torch.split(evaluation.log_law, [int(part.sum()) for part in torch.split(predictions, at_once)])
     device = next(model.parameters()).device
     kl = []
     with evaluation_mode(model), torch.inference_mode():
         for start, log_law in zip(range(0, n, at_once), laws, strict=True):
             part = sentences[start : start + at_once]
-            batch = objective.mask_every_position(part).to(device)
-            logits = objective.logits(model, batch)
-            _check_scores(logits, part, start, words=log_law.shape[1])
-            kl.append(_sentence_means(_kl(log_law, logits.cpu()), part))
+            counts = predictions[start : start + at_once]
+            logits = objective.logits(model, objective.every_prediction(part).to(device)).cpu()
+            log_model = objective.outcomes(logits.double().log_softmax(dim=1))
+            _check_scores(logits, counts, start, log_law.shape[1] - log_model.shape[1])
+            kl.append(_sentence_means(_kl(log_law, log_model), counts))
             progress("exact loss", start + len(part), n)
     return ExactLoss(torch.cat(kl), evaluation)
 
 
-def _averages(quantity: str, values: Float[Tensor, " n"], lengths: Int[Tensor, " n"]) -> dict[str, Estimate]:
+def _averages(
+    quantity: str, values: Float[Tensor, " n"], predictions: Int[Tensor, " n"]
+) -> dict[str, Estimate]:
     """The sentence-averaged estimate, and the token-averaged one where it is another number."""
     estimates = {f"{quantity}_sentence_averaged": mean_over_sentences(values)}
-    if lengths.min() < lengths.max():
-        estimates[f"{quantity}_token_averaged"] = mean_over_tokens(values, lengths)
+    if predictions.min() < predictions.max():
+        estimates[f"{quantity}_token_averaged"] = mean_over_tokens(values, predictions)
     return estimates
 
 
-def _kl(log_law: Float[Tensor, "m c"], logits: Float[Tensor, "m v"]) -> Float[Tensor, " m"]:
-    """KL(law || softmax(logits)) in nats; words of no probability add nothing."""
-    log_model = logits.double().log_softmax(dim=1)[:, FIRST_WORD:]
+def _kl(log_law: Float[Tensor, "m k"], log_model: Float[Tensor, "m k"]) -> Float[Tensor, " m"]:
+    """KL(law || model) in nats; outcomes of no probability add nothing."""
     surplus = (log_law - log_model).where(log_law > -torch.inf, 0.0)
     return (log_law.exp() * surplus).sum(dim=1)
 
 
-def _sentence_means(values: Float[Tensor, " m"], sentences: Sentences) -> Float[Tensor, " n"]:
-    """Mean of each sentence's values, which stand in sentence order, one a word."""
-    rows = sentences.real.nonzero()[:, 0]
-    return torch.zeros(len(sentences), dtype=values.dtype).index_add(0, rows, values) / sentences.lengths
+def _sentence_means(values: Float[Tensor, " m"], counts: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """Mean of each sentence's values, which stand in sentence order, `counts[i]` of sentence i."""
+    rows = torch.arange(len(counts)).repeat_interleave(counts)
+    return torch.zeros(len(counts), dtype=values.dtype).index_add(0, rows, values) / counts
 
 
-def _check_scores(logits: Float[Tensor, "m v"], part: Sentences, start: int, words: int) -> None:
+def _check_scores(logits: Float[Tensor, "m v"], counts: Int[Tensor, " n"], start: int, missing: int) -> None:
     """Raise BadInput for a model of another vocabulary or scores that are not finite."""
-    if logits.shape[1] != words + FIRST_WORD:
+    if missing:
+        tokens = logits.shape[1] + missing
         raise BadInput(
-            f"the model scores {logits.shape[1]} tokens, but a language of {words} words needs "
-            f"{words + FIRST_WORD} ({FIRST_WORD} special tokens first); measure it on its own language"
+            f"the model scores {logits.shape[1]} tokens, but a language of {tokens - FIRST_WORD} words needs "
+            f"{tokens} ({FIRST_WORD} special tokens first); measure it on its own language"
         )
     bad = (~logits.isfinite().all(dim=1)).nonzero()
     if len(bad):
-        row, position = part.real.nonzero()[int(bad[0])].tolist()
+        row = int(torch.arange(len(counts)).repeat_interleave(counts)[bad[0]])
+        prediction = int(bad[0] - counts[:row].sum())
         raise BadInput(
-            f"the model's scores for word {position + 1} of sentence {start + row + 1} are not finite; its "
+            f"the model's scores for word {prediction + 1} of sentence {start + row + 1} are not finite; its "
             "weights have diverged: measure an earlier checkpoint"
         )

@@ -8,10 +8,10 @@ from torch import nn
 from isoloss.curvature.fisher_trace import FisherTrace, fisher_trace
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.estimate import Estimate
-from isoloss.languages.language import Language
+from isoloss.languages.sentence_source import SentenceSource
 from isoloss.measurements.record import Record, Setting
-from isoloss.objectives.batch import Batch
-from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress, silent
 
 UNIT = "nats per squared parameter"
@@ -19,7 +19,7 @@ UNIT = "nats per squared parameter"
 
 @dataclass(frozen=True)
 class FlatnessSet:
-    """Fixed sentences with one masked position each, uniform over the sentence's own (spec 1).
+    """Fixed sentences and what is predicted of each: with `MaskedObjective` one word (spec 1).
 
     `seed` settles the sentences and the masks, and the signs of the trace as well: checkpoints measured
     on one set differ by their weights alone.
@@ -29,16 +29,16 @@ class FlatnessSet:
     seed: int
 
     @staticmethod
-    def draw(language: Language, objective: MaskedObjective, n: int, seed: int) -> "FlatnessSet":
-        """Draw n sentences and a mask for each."""
+    def draw(language: SentenceSource, objective: PretrainingObjective, n: int, seed: int) -> "FlatnessSet":
+        """Draw n sentences and what the objective predicts of them."""
         generator = torch.Generator().manual_seed(seed)
         sentences = language.sample(n, generator)
-        return FlatnessSet(objective.mask_one(sentences, generator), seed)
+        return FlatnessSet(objective.draw(sentences, generator), seed)
 
 
 def flatness(
     model: nn.Module,
-    objective: MaskedObjective,
+    objective: Objective,
     flatness_set: FlatnessSet,
     *,
     memory_bytes: int = MEMORY_BYTES,

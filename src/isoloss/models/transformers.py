@@ -53,14 +53,14 @@ class PostLayerNormTransformer:
     attention: Attention = "sdpa"
 
     def __post_init__(self) -> None:
-        _check_dropout(self.dropout)
+        check_dropout(self.dropout)
 
     def build(self, words: int, maximum_length: int, seed: int) -> BertForMaskedLM:
         """A `BertForMaskedLM` of words + 3 tokens; see `Architecture.build`."""
         settings = _settings(self.shape, self.dropout, words)
         # One position for each word and one for [CLS].
         config = BertConfig(max_position_embeddings=maximum_length + 1, **settings)
-        return _initialised(BertForMaskedLM, config, self.attention, seed)
+        return initialised(BertForMaskedLM, config, self.attention, seed)
 
 
 @dataclass(frozen=True)
@@ -82,14 +82,14 @@ class PreLayerNormTransformer:
     attention: Attention = "sdpa"
 
     def __post_init__(self) -> None:
-        _check_dropout(self.dropout)
+        check_dropout(self.dropout)
 
     def build(self, words: int, maximum_length: int, seed: int) -> RobertaPreLayerNormForMaskedLM:
         """A `RobertaPreLayerNormForMaskedLM` of words + 3 tokens; see `Architecture.build`."""
         settings = _settings(self.shape, self.dropout, words)
         # RoBERTa counts positions from the padding token's number plus one.
         config = RobertaPreLayerNormConfig(max_position_embeddings=maximum_length + PAD + 2, **settings)
-        return _initialised(RobertaPreLayerNormForMaskedLM, config, self.attention, seed)
+        return initialised(RobertaPreLayerNormForMaskedLM, config, self.attention, seed)
 
 
 def parameter_count(architecture: Architecture, words: int, maximum_length: int) -> int:
@@ -125,7 +125,8 @@ def _settings(shape: Shape, dropout: float, words: int) -> dict[str, Any]:
     }
 
 
-def _initialised(model: Any, config: Any, attention: Attention, seed: int) -> Any:
+def initialised(model: Any, config: Any, attention: Attention, seed: int) -> Any:
+    """A model of class `model`, its weights drawn from `seed` alone."""
     config.architectures = [model.__name__]
     config._attn_implementation = attention
     with torch.random.fork_rng(devices=[]):
@@ -133,6 +134,7 @@ def _initialised(model: Any, config: Any, attention: Attention, seed: int) -> An
         return model(config)
 
 
-def _check_dropout(dropout: float) -> None:
+def check_dropout(dropout: float) -> None:
+    """Raise BadInput unless `dropout` is a probability below 1."""
     if not 0 <= dropout < 1:
         raise BadInput(f"dropout must be at least 0 and below 1, not {dropout}")

@@ -1,6 +1,7 @@
 """Masked language modelling: a word is hidden and read back from the rest of its sentence (spec 1)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -8,9 +9,10 @@ from torch import Tensor, nn
 from transformers import BertForMaskedLM, RobertaForMaskedLM, RobertaPreLayerNormForMaskedLM
 
 from isoloss.errors import BadInput
+from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.tokens import MASK, PAD, tokens_of_words
+from isoloss.objectives.tokens import FIRST_WORD, MASK, PAD, tokens_of_words
 
 
 @dataclass(frozen=True)
@@ -23,12 +25,34 @@ class MaskedObjective:
     ([[1, 2, 3], [1, 7, 2], [1, 2, 0]], [1, 2, 1], [7, 3, 5])
     """
 
+    quantity: ClassVar[str] = "masked"
+
+    def draw(self, sentences: Sentences, generator: torch.Generator) -> Batch:
+        """One mask a sentence (spec 1); see `mask_one`."""
+        return self.mask_one(sentences, generator)
+
+    def every_prediction(self, sentences: Sentences) -> Batch:
+        """Each word masked in turn; see `mask_every_position`."""
+        return self.mask_every_position(sentences)
+
+    def predictions(self, sentences: Sentences) -> Int[Tensor, " n"]:
+        """See `ExactObjective.predictions`: the words."""
+        return sentences.lengths
+
+    def log_law(self, language: Language, sentences: Sentences) -> Float[Tensor, "m k"]:
+        """See `ExactObjective.log_law`: the language's masked laws."""
+        return language.masked_log_law(sentences)[sentences.real]
+
+    def outcomes(self, scores: Float[Tensor, "m v"]) -> Float[Tensor, "m k"]:
+        """See `ExactObjective.outcomes`: the words."""
+        return scores[:, FIRST_WORD:]
+
     def mask_one(self, sentences: Sentences, generator: torch.Generator) -> Batch:
         """Mask one word of every sentence, uniform over the sentence's own positions (spec 1).
 
         Row i of the batch is sentence i. Raises BadInput when a sentence has no words.
         """
-        _refuse_empty(sentences)
+        refuse_empty(sentences)
         uniform = torch.rand(len(sentences), generator=generator, dtype=torch.float64)
         # A float64 uniform below 1 times a length rounds to below the length, so the floor is a position.
         places = (uniform * sentences.lengths).long()
@@ -42,7 +66,7 @@ class MaskedObjective:
         hand over no more sentences at once than memory allows. `sentence_averaged_loss` averages its rows
         alike, which is the token-averaged loss where lengths vary.
         """
-        _refuse_empty(sentences)
+        refuse_empty(sentences)
         rows, places = sentences.real.nonzero(as_tuple=True)
         return _masked(tokens_of_words(sentences.ids)[rows], places + 1)
 
@@ -75,7 +99,8 @@ def _masked(tokens: Int[Tensor, "n S"], positions: Int[Tensor, " n"]) -> Batch:
     return Batch(tokens, attention_mask, rows, positions, targets)
 
 
-def _refuse_empty(sentences: Sentences) -> None:
+def refuse_empty(sentences: Sentences) -> None:
+    """Raise BadInput for a sentence without words."""
     empty = (sentences.lengths == 0).nonzero()
     if len(empty):
         raise BadInput(

@@ -9,9 +9,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from isoloss.errors import BadInput
-from isoloss.languages.language import Language
+from isoloss.languages.sentence_source import SentenceSource
 from isoloss.models.tokenizer import word_tokenizer
-from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.checkpoint import (
     Checkpoint,
     latest_checkpoint,
@@ -50,7 +49,7 @@ class PretrainingReport:
 
 def pretrain(
     specification: PretrainingSpecification,
-    language: Language,
+    language: SentenceSource,
     folder: Path,
     *,
     workers: int = 0,
@@ -93,7 +92,7 @@ def pretrain(
         words, longest = len(language.vocabulary), language.maximum_length
         initialisation = derived_seed(specification.seed, "initialisation")
         model = specification.architecture.build(words, longest, initialisation).to(place)
-        objective = MaskedObjective()
+        objective = specification.objective
         rule = specification.update_rule.build(Training(model, objective, language, specification.seed))
         stream = Stream(language, objective, specification.batch_size, specification.seed)
         tokenizer = word_tokenizer(language.vocabulary, longest)

@@ -3,11 +3,13 @@
 import dataclasses
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from isoloss.errors import BadInput
 from isoloss.models.transformers import Architecture
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 
@@ -15,9 +17,10 @@ from isoloss.pretraining.update_rule import UpdateRuleSettings
 class PretrainingSpecification:
     """What is trained on what, how, and from which seed.
 
-    `language_digest` is the language's own digest, `checkpoint_steps` rise and end with `steps`, and
-    everything random is derived from `seed`. Two runs of one specification on one machine, with as many
-    threads, have the same weights to the bit. Raises BadInput for numbers that make no run.
+    `language_digest` is the language's own digest, `checkpoint_steps` rise and end with `steps`, `objective`
+    is what is predicted, by default one masked word a sentence, and everything random is derived from
+    `seed`. Two runs of one specification on one machine, with as many threads, have the same weights to the
+    bit. Raises BadInput for numbers that make no run.
     """
 
     architecture: Architecture
@@ -27,6 +30,7 @@ class PretrainingSpecification:
     batch_size: int
     seed: int
     checkpoint_steps: tuple[int, ...]
+    objective: PretrainingObjective = field(default_factory=MaskedObjective)
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.batch_size < 1:

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.languages.language import Language
+from isoloss.languages.sentence_source import SentenceSource
 from isoloss.objectives.batch import Batch, Objective
 
 
@@ -37,12 +37,12 @@ class Training:
     """What a rule may build on: the model it updates, what is predicted, and where more data comes from.
 
     A rule that trains on more than the batch (the adversarial rule on tasks) draws it from `language`, with
-    seeds derived from `seed`.
+    seeds derived from `seed`, and refuses one that has no such thing.
     """
 
     model: nn.Module
     objective: Objective
-    language: Language
+    language: SentenceSource
     seed: int
 
 

@@ -1,0 +1,36 @@
+"""What the exact loss needs of an objective."""
+
+from typing import Protocol, runtime_checkable
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from isoloss.languages.language import Language
+from isoloss.languages.sentences import Sentences
+from isoloss.objectives.batch import Batch, Objective
+
+
+@runtime_checkable
+class ExactObjective(Objective, Protocol):
+    """An objective all of whose predictions have an exact law in every language."""
+
+    @property
+    def quantity(self) -> str:
+        """How the names of its records begin."""
+        ...
+
+    def every_prediction(self, sentences: Sentences) -> Batch:
+        """Each sentence's predictions, in sentence and then position order, however many rows they take."""
+        ...
+
+    def predictions(self, sentences: Sentences) -> Int[Tensor, " n"]:
+        """How many predictions each sentence has."""
+        ...
+
+    def log_law(self, language: Language, sentences: Sentences) -> Float[Tensor, "m k"]:
+        """The exact law of each prediction over its k outcomes, in the same order, in nats, float64."""
+        ...
+
+    def outcomes(self, scores: Float[Tensor, "m v"]) -> Float[Tensor, "m k"]:
+        """Of a model's v tokens those that stand for the k outcomes, in the law's order."""
+        ...

@@ -1,0 +1,87 @@
+"""Next-word prediction: each word, and the end of the sentence, from the words before (spec 1)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from transformers import (
+    BertForMaskedLM,
+    GPT2LMHeadModel,
+    LlamaForCausalLM,
+    RobertaForMaskedLM,
+    RobertaPreLayerNormForMaskedLM,
+)
+
+from isoloss.errors import BadInput
+from isoloss.languages.language import Language
+from isoloss.languages.sentences import Sentences
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.tokens import CLS, FIRST_WORD, PAD, tokens_of_words
+
+
+@dataclass(frozen=True)
+class NextWordObjective:
+    """Predicts x_{t+1} from x_1..x_t for t = 0..T, where what follows the last word is the end.
+
+    The end is an event of its own (spec 2), on every language, also where the length makes it certain: a
+    sentence of T words has T + 1 predictions, and its loss is -log Pr(sentence) / (T + 1). The token of the
+    end is [CLS], which thus begins and ends a sentence, as GPT-2's <|endoftext|> does.
+
+    >>> batch = NextWordObjective().every_prediction(Sentences.from_lists([[4, 0], [2]]))
+    >>> batch.input_ids.tolist(), batch.positions.tolist(), batch.targets.tolist()
+    ([[1, 7, 3], [1, 5, 0]], [0, 1, 2, 0, 1], [7, 3, 1, 5, 1])
+    """
+
+    quantity: ClassVar[str] = "next_word"
+
+    def draw(self, sentences: Sentences, generator: torch.Generator) -> Batch:  # noqa: ARG002 - none is needed
+        """Every prediction: nothing is left to chance."""
+        return self.every_prediction(sentences)
+
+    def every_prediction(self, sentences: Sentences) -> Batch:
+        """All T + 1 predictions of each sentence, which has one row; 33 bytes a token at most."""
+        tokens = tokens_of_words(sentences.ids)
+        present = tokens != PAD
+        rows, positions = present.nonzero(as_tuple=True)
+        following = torch.nn.functional.pad(tokens[:, 1:], (0, 1), value=PAD)
+        targets = following.where(following != PAD, CLS)[rows, positions]
+        return Batch(tokens, present, rows, positions, targets)
+
+    def predictions(self, sentences: Sentences) -> Int[Tensor, " n"]:
+        """See `ExactObjective.predictions`: the words and the end."""
+        return sentences.lengths + 1
+
+    def log_law(self, language: Language, sentences: Sentences) -> Float[Tensor, "m k"]:
+        """See `ExactObjective.log_law`: the language's next-word laws; the last outcome is the end."""
+        laws = language.next_log_law(sentences)
+        return laws[torch.arange(laws.shape[1]) <= sentences.lengths[:, None]]
+
+    def outcomes(self, scores: Float[Tensor, "m v"]) -> Float[Tensor, "m k"]:
+        """See `ExactObjective.outcomes`: the words, then [CLS]."""
+        return torch.cat([scores[:, FIRST_WORD:], scores[:, CLS : CLS + 1]], dim=1)
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+        """Scores of the model's v tokens, the special ones included, for each of the m predictions.
+
+        Words see what is before them only, so padding, which follows, needs no mask. GPT-2's and Llama's
+        output layer runs at the predicted positions alone; any other causal model that returns `logits` [n,
+        S, v] runs whole. Raises BadInput for a model that reads both ways, which would see what it is to
+        predict.
+        """
+        if isinstance(model, BertForMaskedLM | RobertaForMaskedLM | RobertaPreLayerNormForMaskedLM):
+            raise BadInput(
+                f"{type(model).__name__} reads sentences both ways and would see the next word; take a "
+                "causal model, such as GPT2Transformer builds"
+            )
+        if isinstance(model, GPT2LMHeadModel | LlamaForCausalLM):
+            states: Tensor = model.base_model(input_ids=batch.input_ids).last_hidden_state
+            logits: Tensor = model.lm_head(_at_predictions(states, batch))
+            return logits
+        return _at_predictions(model(input_ids=batch.input_ids).logits, batch)
+
+
+def _at_predictions(everywhere: Float[Tensor, "n S d"], batch: Batch) -> Float[Tensor, "m d"]:
+    # Unlike indexing by two tensors, `index_select` adds gradients up row by row, which is fast.
+    return everywhere.flatten(0, 1).index_select(0, batch.rows * everywhere.shape[1] + batch.positions)

@@ -1,0 +1,132 @@
+import pytest
+import torch
+from transformers import OPTConfig, OPTForCausalLM
+
+from isoloss.errors import BadInput
+from isoloss.languages.notation import parse_grammar
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.sentences import Sentences
+from isoloss.models.causal import GPT2Transformer, LlamaTransformer
+from isoloss.models.shapes import Shape
+from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.objectives.batch import sentence_averaged_loss
+from isoloss.objectives.exact_objective import ExactObjective
+from isoloss.objectives.next_word import NextWordObjective
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.tokens import CLS, FIRST_WORD, PAD
+
+OBJECTIVE = NextWordObjective()
+RAGGED = Sentences.from_lists([[0, 1, 2, 3], [2], [4, 4, 0], [1, 3]])
+EVEN = Sentences.from_lists([[0, 1, 2], [2, 2, 4], [4, 3, 0]])
+SHAPE = Shape(8, 2, 2, 16)
+
+
+def opt():
+    config = OPTConfig(
+        vocab_size=8,
+        hidden_size=8,
+        word_embed_proj_dim=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        ffn_dim=16,
+        pad_token_id=PAD,
+        bos_token_id=CLS,
+        eos_token_id=CLS,
+    )
+    return OPTForCausalLM(config)
+
+
+MODELS = {
+    "gpt2": lambda: GPT2Transformer(SHAPE).build(5, 6, 0),
+    "llama": lambda: LlamaTransformer(SHAPE).build(5, 6, 0),
+    "another": opt,
+}
+
+
+def model_of(kind):
+    """In evaluation, with weights far from their small start."""
+    model = MODELS[kind]().double().eval()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    return model
+
+
+@pytest.mark.parametrize("sentences", [RAGGED, EVEN])
+def test_every_word_and_the_end_is_predicted_once_and_padding_never(sentences):
+    batch = OBJECTIVE.every_prediction(sentences)
+    row = 0
+    for number, length in enumerate(sentences.lengths.tolist()):
+        words = [int(word) + FIRST_WORD for word in sentences.ids[number, :length]]
+        assert batch.input_ids[number, : length + 1].tolist() == [CLS, *words]
+        assert (batch.input_ids[number, length + 1 :] == PAD).all()
+        for position, target in enumerate([*words, CLS]):
+            found = (int(batch.rows[row]), int(batch.positions[row]), int(batch.targets[row]))
+            assert found == (number, position, target)
+            row += 1
+    assert row == len(batch.targets)
+    assert torch.equal(batch.attention_mask, batch.input_ids != PAD)
+    assert OBJECTIVE.predictions(sentences).sum() == row
+    assert isinstance(OBJECTIVE, PretrainingObjective)
+    assert isinstance(OBJECTIVE, ExactObjective)
+
+
+def test_nothing_is_left_to_chance():
+    first, second = (OBJECTIVE.draw(RAGGED, torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    assert all(torch.equal(a, b) for a, b in zip(vars(first).values(), vars(second).values(), strict=True))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_logits_are_those_of_each_sentence_alone(kind):
+    model = model_of(kind)
+    with torch.no_grad():
+        logits = OBJECTIVE.logits(model, OBJECTIVE.every_prediction(RAGGED))
+        alone = []
+        for number, length in enumerate(RAGGED.lengths.tolist()):
+            tokens = [CLS, *(RAGGED.ids[number, :length] + FIRST_WORD).tolist()]
+            alone.append(model(input_ids=torch.tensor([tokens])).logits[0])
+    torch.testing.assert_close(logits, torch.cat(alone), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_prediction_does_not_see_what_it_predicts(kind):
+    model = model_of(kind)
+    changed = Sentences(EVEN.ids.clone(), EVEN.lengths)
+    changed.ids[:, 1:] = (changed.ids[:, 1:] + 1) % 5
+    with torch.no_grad():
+        before, after = (OBJECTIVE.logits(model, OBJECTIVE.every_prediction(s)) for s in (EVEN, changed))
+    before, after = before.view(3, 4, 8), after.view(3, 4, 8)
+    torch.testing.assert_close(before[:, :2], after[:, :2], rtol=0, atol=0)
+    assert (before[:, 2:] != after[:, 2:]).any(2).all()
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_gradients_are_those_of_the_whole_models_scores(kind):
+    model = model_of(kind)
+    batch = OBJECTIVE.every_prediction(RAGGED)
+    parameters = list(model.parameters())
+    ours = torch.autograd.grad(sentence_averaged_loss(OBJECTIVE.logits(model, batch), batch), parameters)
+    whole = model(input_ids=batch.input_ids).logits
+    losses = [
+        -sum(whole[i].log_softmax(1)[t, target] for t, target in enumerate(targets)) / len(targets)
+        for i, targets in enumerate(batch.targets.split(OBJECTIVE.predictions(RAGGED).tolist()))
+    ]
+    expected = torch.autograd.grad(sum(losses) / 4, parameters)
+    torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_laws_and_outcomes_stand_in_the_same_order():
+    language = pcfg(parse_grammar("S -> 'a' 'b' [0.5] | 'a' 'a' [0.2] | 'c' [0.3]"))
+    sentences = Sentences.from_lists([[0, 1], [2]])
+    laws = OBJECTIVE.log_law(language, sentences).exp()
+    expected = [[0.7, 0, 0.3, 0], [2 / 7, 5 / 7, 0, 0], [0, 0, 0, 1], [0.7, 0, 0.3, 0], [0, 0, 0, 1]]
+    torch.testing.assert_close(laws, torch.tensor(expected, dtype=torch.float64))
+    scores = torch.arange(6.0)[None]
+    assert OBJECTIVE.outcomes(scores).tolist() == [[3, 4, 5, CLS]]
+
+
+def test_a_model_that_reads_both_ways_is_refused():
+    model = PostLayerNormTransformer(SHAPE).build(5, 6, 0)
+    with pytest.raises(BadInput, match="BertForMaskedLM reads sentences both ways"):
+        OBJECTIVE.logits(model, OBJECTIVE.every_prediction(EVEN))
