@@ -1,11 +1,18 @@
-"""Masked language models from folders on disk."""
+"""Language models from folders on disk, and causal ones by a hub's name too."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForMaskedLM, PreTrainedModel
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging
 
 from isoloss.errors import BadInput
@@ -32,6 +39,55 @@ def load_masked_language_model(folder: Path, attention: Attention = "sdpa") -> P
         missing = min(found["missing_keys"])
         raise BadInput(f"the model in {folder} lacks {missing}: it is no complete masked language model")
     return model.eval()
+
+
+def load_causal_language_model(
+    name: str, gguf_file: str | None = None, attention: Attention = "sdpa", dtype: torch.dtype = torch.float32
+) -> PreTrainedModel:
+    """A causal model in evaluation mode on the CPU: of a folder, or else of that name on a hub.
+
+    Whatever `AutoModelForCausalLM.from_pretrained` reads; `gguf_file` names a GGUF file in the folder, which
+    needs the packages `gguf` and `accelerate`. Raises BadInput where nothing can be read, or weights are
+    missing.
+    """
+    with _refusing("causal language model", name), _quiet():
+        model, found = AutoModelForCausalLM.from_pretrained(
+            name,
+            gguf_file=gguf_file,
+            local_files_only=Path(name).is_dir(),
+            attn_implementation=attention,
+            dtype=dtype,
+            output_loading_info=True,
+        )
+    if found["missing_keys"]:
+        missing = min(found["missing_keys"])
+        raise BadInput(f"the model {name} lacks {missing}: it is no complete causal language model")
+    return model.eval()
+
+
+def load_tokenizer(name: str, gguf_file: str | None = None) -> PreTrainedTokenizerBase:
+    """The tokenizer beside such a model. Raises BadInput where there is none."""
+    with _refusing("tokenizer", name), _quiet():
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            name, gguf_file=gguf_file, local_files_only=Path(name).is_dir()
+        )
+        # Where there are no files `transformers` makes up a tokenizer without words.
+        if len(tokenizer) <= len(tokenizer.all_special_ids):
+            raise ValueError("its tokenizer has no tokens")
+    return tokenizer
+
+
+@contextmanager
+def _refusing(what: str, name: str) -> Iterator[None]:
+    """Turn the many ways in which loading fails into a sentence."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise BadInput(
+            f"no {what} can be read from {name}: {reason}; give a folder that holds one, or a hub's name "
+            "where the hub can be reached"
+        ) from error
 
 
 @contextmanager

@@ -1,0 +1,240 @@
+"""A pre-trained autoregressive model, restricted to some of its tokens, as a language with exact laws."""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from isoloss.errors import BadInput
+from isoloss.inference.ancestral_sampling import draw_sentences
+from isoloss.inference.causal_model import CausalModel
+from isoloss.inference.suffix_scores import SuffixCost, masked_log_laws, rows_at_once, suffix_cost
+from isoloss.languages.alias_tables import Bits
+from isoloss.languages.refusals import refuse_unknown_words
+from isoloss.languages.sampling import GOLDEN, mixed, sentence_keys
+from isoloss.languages.sentences import Sentences
+from isoloss.languages.task import Task
+from isoloss.languages.token_restriction import TokenRestriction
+from isoloss.progress import Progress, silent
+
+MEMORY_BYTES = 1 << 26
+
+
+@dataclass(frozen=True, eq=False)
+class CausalLM:
+    """Sentences of `length` words after the bos token, each word drawn from the model's law over K tokens.
+
+    At every step the model's probabilities are restricted to `restriction.tokens` and renormalised (paper
+    A.1); `model` scores those tokens, in that order. All sentences have `length` words, so that the end is
+    certain after the last and impossible before. `weights` names the model's content. Make one with
+    `models.causal_language`. Working memory is about `memory_bytes` beside the results, never below what one
+    sentence needs.
+
+    Laws are sums of float64 logarithms of the model's own scores: they are exact for the model as its
+    precision computes it, and equal full forward passes to 1e-5 in float32, 1e-10 in float64.
+    """
+
+    model: CausalModel
+    restriction: TokenRestriction
+    length: int
+    weights: str
+    memory_bytes: int = MEMORY_BYTES
+
+    def __post_init__(self) -> None:
+        if self.length < 1:
+            raise BadInput(f"sentences of {self.length} words say nothing; give at least 1")
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The K words, in the restriction's order."""
+        return self.restriction.words
+
+    @property
+    def maximum_length(self) -> int:
+        """The number of words of every sentence."""
+        return self.length
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the model's weights, its tokens and words, and the length."""
+        r = self.restriction
+        content = json.dumps([self.weights, r.tokens, r.words, r.bos, self.length])
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def sample(self, n: int, generator: torch.Generator) -> Sentences:
+        """Draw n sentences.
+
+        Each has random numbers of its own, whatever n and `memory_bytes`. Its words are a function of these
+        and of the model's scores, whose last bits may depend on how many sentences are read at once: in
+        float32 about one word in a million can so change, in float64 none in practice.
+        """
+        keys = sentence_keys(n, generator)
+        bytes_a_row = self.model.cache_bytes(self.length) + self.model.pass_bytes(self.length, 1)
+        at_once = max(1, self.memory_bytes // bytes_a_row)
+        ids = torch.empty(n, self.length, dtype=torch.int64)
+        for start in range(0, n, at_once):
+            uniforms = _uniforms(keys[start : start + at_once], self.length)
+            drawn = draw_sentences(self.model, self.restriction.bos, self._tokens, uniforms)
+            ids[start : start + at_once] = drawn.cpu()
+        return Sentences(ids, torch.full((n,), self.length))
+
+    def masked_log_law(self, sentences: Sentences, progress: Progress = silent) -> Float[Tensor, "n T c"]:
+        """log Pr(x_t = w | x_{-t}) in nats, float64, for every position.
+
+        Costly: see `masked_log_law_at`. Raises BadInput for an unknown word and for a sentence of another
+        length.
+        """
+        rows, positions = sentences.real.nonzero(as_tuple=True)
+        result = torch.full((*sentences.ids.shape, len(self.vocabulary)), -torch.inf, dtype=torch.float64)
+        result[rows, positions] = self.masked_log_law_at(sentences, rows, positions, progress)
+        return result
+
+    def masked_log_law_at(
+        self,
+        sentences: Sentences,
+        rows: Int[Tensor, " m"],
+        positions: Int[Tensor, " m"],
+        progress: Progress = silent,
+    ) -> Float[Tensor, "m c"]:
+        """log Pr(x_t = w | x_{-t}) for t = positions[j] (from 0) of sentence rows[j] alone, float64.
+
+        The law of position t reads K (T - 1 - t) tokens: 552,000 for all positions of a sentence at the
+        paper's scale. `progress` is told the whole cost before anything is computed, and the time left after.
+        Raises BadInput for an unknown word, a sentence of another length, and a position that is not there.
+        """
+        self._check(sentences)
+        wrong = (sentences.lengths != self.length).nonzero()
+        if len(wrong):
+            row = int(wrong[0])
+            raise BadInput(
+                f"sentence {row + 1} has {int(sentences.lengths[row])} words, but every sentence of the "
+                f"language has {self.length}; give whole sentences"
+            )
+        if len(positions) and not 0 <= int(positions.min()) <= int(positions.max()) < self.length:
+            raise BadInput(
+                f"positions count from 0 to {self.length - 1}, not {int(positions.min())} to "
+                f"{int(positions.max())}; ask for those of words"
+            )
+        result = torch.empty(len(rows), len(self.vocabulary), dtype=torch.float64)
+        tell = _Pace(progress, self.law_cost(positions))
+        for row in sorted(set(rows.tolist())):
+            asked = (rows == row).nonzero()[:, 0]
+            laws = masked_log_laws(
+                self.model,
+                self.restriction.bos,
+                self._tokens,
+                sentences.ids[row, : self.length].to(self.model.device),
+                positions[asked],
+                self.memory_bytes,
+            )
+            for place, law in zip(asked.tolist(), laws, strict=True):
+                result[place] = law.cpu()
+                tell(self.law_cost(positions[place : place + 1]))
+        return result
+
+    def law_cost(self, positions: Int[Tensor, " m"]) -> SuffixCost:
+        """What masked laws at these positions (from 0), of whichever sentences, take to compute."""
+        return suffix_cost(self.model, len(self.vocabulary), self.length, positions)
+
+    def seconds(self, cost: SuffixCost) -> float:
+        """About how long that takes here, from one timed pass of the size that the laws use."""
+        middle = self.length // 2
+        suffix = max(1, self.length - 1 - middle)
+        rows = min(len(self.vocabulary), rows_at_once(self.model, middle + 1, suffix, self.memory_bytes))
+        read = self._tokens[torch.arange(rows * suffix, device=self.model.device) % len(self.vocabulary)]
+        _, cache = self.model(self._tokens.new_full((1, middle + 1), self.restriction.bos))
+        past = cache.shared_prefix(middle + 1)
+        start = time.perf_counter()
+        self.model(read.view(rows, suffix), past)[0].sum().item()
+        elapsed = time.perf_counter() - start
+        return cost.operations * elapsed / (rows * self.model.operations(middle + 1, suffix))
+
+    def next_log_law(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
+        """log Pr(next word or the end | the words before), float64; see `Language.next_log_law`.
+
+        A shorter sentence counts as the beginning of one. Raises BadInput for an unknown word and for a
+        longer sentence.
+        """
+        self._check(sentences)
+        n, width = sentences.ids.shape
+        result = torch.full((n, width + 1, len(self.vocabulary) + 1), -torch.inf, dtype=torch.float64)
+        for chunk in self._chunks(n):
+            laws = self._next_word_laws(sentences.ids[chunk, : self.length - 1])
+            result[chunk, : laws.shape[1], :-1] = laws
+        result[torch.arange(width + 1) > sentences.lengths[:, None]] = -torch.inf
+        whole = sentences.lengths == self.length
+        if whole.any():
+            result[whole, self.length, -1] = 0.0
+        return result
+
+    def log_probability(self, sentences: Sentences) -> Float[Tensor, " n"]:
+        """log Pr(sentence) in nats, float64; -inf for a sentence of another length."""
+        self._check(sentences)
+        result = torch.full((len(sentences),), -torch.inf, dtype=torch.float64)
+        whole = (sentences.lengths == self.length).nonzero()[:, 0]
+        for chunk in self._chunks(len(whole)):
+            ids = sentences.ids[whole[chunk], : self.length]
+            laws = self._next_word_laws(ids[:, :-1])
+            result[whole[chunk]] = laws.gather(2, ids[..., None])[..., 0].sum(1)
+        return result
+
+    def tasks(self) -> Sequence[Task]:
+        """None: what the model has in mind is not known."""
+        return ()
+
+    @property
+    def _tokens(self) -> Int[Tensor, " K"]:
+        return torch.tensor(self.restriction.tokens, device=self.model.device)
+
+    def _next_word_laws(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T_1 K"]:
+        """log Pr(x_{t+1} | x_1..x_t) for t = 0..T; after a sentence's end, of whatever fills it up."""
+        tokens = self._tokens
+        read = tokens[ids.clamp(min=0).to(self.model.device)]
+        scores, _ = self.model(torch.nn.functional.pad(read, (1, 0), value=self.restriction.bos))
+        return scores.double().log_softmax(2).cpu()
+
+    def _chunks(self, n: int) -> Iterator[slice]:
+        # Thrice for the scores' float64 logarithms.
+        bytes_a_row = 3 * self.model.pass_bytes(0, self.length) + self.model.cache_bytes(self.length)
+        at_once = max(1, self.memory_bytes // bytes_a_row)
+        for start in range(0, n, at_once):
+            yield slice(start, start + at_once)
+
+    def _check(self, sentences: Sentences) -> None:
+        if len(sentences) and int(sentences.lengths.max()) > self.length:
+            row = int(sentences.lengths.argmax())
+            raise BadInput(
+                f"sentence {row + 1} has {int(sentences.lengths[row])} words, but those of the language have "
+                f"{self.length}; shorten it"
+            )
+        refuse_unknown_words(sentences, len(self.vocabulary))
+
+
+class _Pace:
+    """Tells a long law's cost before it starts, and the time left while it runs."""
+
+    def __init__(self, progress: Progress, cost: SuffixCost) -> None:
+        self.progress, self.cost = progress, cost
+        self.done, self.begun = 0.0, time.perf_counter()
+        progress("exact laws", 0.0, cost.operations, str(cost))
+
+    def __call__(self, cost: SuffixCost) -> None:
+        self.done += cost.operations
+        elapsed = time.perf_counter() - self.begun
+        left = elapsed * (self.cost.operations / self.done - 1) if self.done else 0.0
+        self.progress("exact laws", self.done, self.cost.operations, f"{left:,.0f} s left")
+
+
+def _uniforms(keys: Bits, count: int) -> list[Tensor]:
+    """The first `count` numbers in [0, 1) of every key's stream, float64."""
+    stream, found = keys.copy(), []
+    for _ in range(count):
+        stream += GOLDEN
+        found.append(torch.from_numpy((mixed(stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53))
+    return found

@@ -1,0 +1,167 @@
+"""Languages made of pre-trained causal models: loading, choosing the words, keeping the choice in a file."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from isoloss.errors import BadInput
+from isoloss.files import read_text, write_atomically
+from isoloss.languages.causal_lm import MEMORY_BYTES, CausalLM
+from isoloss.languages.token_restriction import (
+    RANKING_SENTENCES,
+    TokenRestriction,
+    expected_frequencies,
+    written_words,
+)
+from isoloss.models.loading import load_causal_language_model, load_tokenizer
+from isoloss.models.restricted_causal import RestrictedCausalModel
+from isoloss.progress import Progress, silent
+
+WORDS, LENGTH = 2000, 24
+"""The paper's: the 2,000 most frequent tokens, sentences of 24 (A.1)."""
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where a causal language model is: a folder or a hub's name, and in it a GGUF file if it is one.
+
+    The paper's is `ModelSource("facebook/opt-125m")`, where a hub can be reached.
+    """
+
+    name: str
+    gguf_file: str | None = None
+
+
+def load_causal_language(
+    source: ModelSource, words: int = WORDS, length: int = LENGTH, seed: int = 0, progress: Progress = silent
+) -> CausalLM:
+    """The language of a pre-trained model's `words` most frequent tokens; see `causal_language`."""
+    model = load_causal_language_model(source.name, source.gguf_file)
+    tokenizer = load_tokenizer(source.name, source.gguf_file)
+    return causal_language(model, tokenizer, words, length, seed, progress=progress)
+
+
+def causal_language(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    words: int = WORDS,
+    length: int = LENGTH,
+    seed: int = 0,
+    memory_bytes: int = MEMORY_BYTES,
+    progress: Progress = silent,
+) -> CausalLM:
+    """The language of the model's `words` most frequent tokens, in the model's own precision.
+
+    The rule: a token's frequency is its mean probability over the positions of 256 sentences of `length`
+    tokens that the model writes after its bos token, drawn with `seed`, special tokens left out
+    (`expected_frequencies`). Words are numbered by rank and written as the tokenizer writes its tokens,
+    "Ġthe" for a "the" after a blank. Raises BadInput where the model has no bos token or fewer tokens.
+    """
+    bos = _bos(model, tokenizer)
+    special = set(tokenizer.all_special_ids) | {bos}
+    ordinary = torch.tensor(sorted(set(tokenizer.get_vocab().values()) - special))
+    if not 1 <= words <= len(ordinary):
+        raise BadInput(
+            f"the model has {len(ordinary):,} ordinary tokens, so the words can be 1 to as many, not {words}"
+        )
+    whole = RestrictedCausalModel(model, ordinary)
+    frequencies = expected_frequencies(
+        whole, bos, ordinary.to(whole.device), length, seed, memory_bytes, progress
+    )
+    chosen = ordinary[frequencies.sort(descending=True, stable=True).indices[:words]]
+    rule = (
+        f"highest mean probability over {RANKING_SENTENCES} sentences of {length} tokens that the model "
+        f"writes, seed {seed}"
+    )
+    tokens = tuple(chosen.tolist())
+    restriction = TokenRestriction(
+        tokens, written_words(tokenizer.convert_ids_to_tokens(list(tokens))), bos, rule
+    )
+    return restricted_language(model, restriction, length, memory_bytes)
+
+
+def restricted_language(
+    model: PreTrainedModel,
+    restriction: TokenRestriction,
+    length: int = LENGTH,
+    memory_bytes: int = MEMORY_BYTES,
+) -> CausalLM:
+    """The language of the model's tokens in `restriction`.
+
+    >>> from isoloss.models.causal import GPT2Transformer
+    >>> from isoloss.models.shapes import laptop_shape
+    >>> model = GPT2Transformer(laptop_shape(16)).build(words=4, maximum_length=6, seed=0)
+    >>> language = restricted_language(model, TokenRestriction((3, 4, 6), ("a", "b", "d"), 1, "by hand"), 5)
+    >>> sentences = language.sample(2, torch.Generator().manual_seed(0))
+    >>> language.masked_log_law(sentences).exp().sum(2).round(decimals=6).tolist()
+    [[1.0, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0, 1.0]]
+    """
+    tokens = torch.tensor(restriction.tokens)
+    restricted = RestrictedCausalModel(model, tokens)
+    if not 0 <= restriction.bos < model.get_input_embeddings().weight.shape[0]:
+        raise BadInput(f"the bos token {restriction.bos} is none of the model's; choose one that it knows")
+    return CausalLM(restricted, restriction, length, weights_digest(model), memory_bytes)
+
+
+def write_causal_language(language: CausalLM, source: ModelSource, path: Path) -> None:
+    """Keep what makes the language in a JSON file, all but the weights: where those are, and their digest."""
+    content = {
+        "causal_language_model": source.name,
+        "gguf_file": source.gguf_file,
+        "weights": language.weights,
+        "length": language.length,
+        "bos": language.restriction.bos,
+        "rule": language.restriction.rule,
+        "tokens": list(language.restriction.tokens),
+        "words": list(language.restriction.words),
+    }
+    write_atomically(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_causal_language(path: Path) -> CausalLM:
+    """The language that `write_causal_language` kept, its model loaded from where the file says.
+
+    Raises BadInput for a file that is not one, and where the model now has other weights.
+    """
+    text = read_text(path, "a causal language")
+    try:
+        content = json.loads(text)
+        source = ModelSource(content["causal_language_model"], content["gguf_file"])
+        restriction = TokenRestriction(
+            tuple(content["tokens"]), tuple(content["words"]), content["bos"], content["rule"]
+        )
+        length, weights = int(content["length"]), content["weights"]
+    except (ValueError, KeyError, TypeError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise BadInput(
+            f"{path} is no causal language: {reason}; write it again with write_causal_language"
+        ) from error
+    language = restricted_language(
+        load_causal_language_model(source.name, source.gguf_file), restriction, length
+    )
+    if language.weights != weights:
+        raise BadInput(
+            f"{source.name} has other weights than the language in {path} was made of; make it anew"
+        )
+    return language
+
+
+def weights_digest(model: PreTrainedModel) -> str:
+    """SHA-256 of every parameter and buffer, by name, with its type and shape; about a second a gigabyte."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def _bos(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    """The token that sentences start after: the tokenizer's bos, else the model's, else what ends texts."""
+    for token in (tokenizer.bos_token_id, model.config.bos_token_id, tokenizer.eos_token_id):
+        if token is not None:
+            return int(token)
+    raise BadInput(f"{type(model).__name__} names no bos token; choose a model that has one")

@@ -1,0 +1,125 @@
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from tokenizers import Tokenizer, models
+from transformers import PreTrainedTokenizerFast
+
+from isoloss.errors import BadInput
+from isoloss.languages.token_restriction import TokenRestriction, expected_frequencies
+from isoloss.models.causal_language import (
+    ModelSource,
+    causal_language,
+    load_causal_language,
+    read_causal_language,
+    restricted_language,
+    weights_digest,
+    write_causal_language,
+)
+from isoloss.models.restricted_causal import RestrictedCausalModel
+from tiny_causal_models import BOS, MODELS, TOKENS, tiny_causal_model
+
+
+def tokenizer():
+    pieces = {"<pad>": 0, "<s>": 1} | {f"Ġ{number}": number for number in range(2, TOKENS)}
+    fast = Tokenizer(models.WordLevel(pieces, unk_token="<pad>"))
+    return PreTrainedTokenizerFast(tokenizer_object=fast, bos_token="<s>", eos_token="<s>", pad_token="<pad>")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A checkpoint as `AutoModelForCausalLM` reads it."""
+    tiny_causal_model("opt", torch.float32).save_pretrained(tmp_path / "teacher")
+    tokenizer().save_pretrained(tmp_path / "teacher")
+    return tmp_path / "teacher"
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_words_are_the_most_frequent_tokens_in_order(kind):
+    model = tiny_causal_model(kind)
+    language = causal_language(model, tokenizer(), words=9, length=5, seed=2)
+    ordinary = torch.arange(2, TOKENS)
+    frequencies = expected_frequencies(RestrictedCausalModel(model, ordinary), BOS, ordinary, 5, 2, 1 << 26)
+    expected = sorted(range(2, TOKENS), key=lambda token: -float(frequencies[token - 2]))[:9]
+    assert list(language.restriction.tokens) == expected
+    assert language.vocabulary == tuple(f"Ġ{token}" for token in expected)
+    assert "mean probability over 256 sentences of 5 tokens" in language.restriction.rule
+    assert "seed 2" in language.restriction.rule
+    again = causal_language(model, tokenizer(), words=9, length=5, seed=2)
+    assert again.digest == language.digest
+
+
+def test_special_tokens_are_never_words():
+    language = causal_language(tiny_causal_model("gpt2"), tokenizer(), words=TOKENS - 2, length=3)
+    assert sorted(language.restriction.tokens) == list(range(2, TOKENS))
+    with pytest.raises(BadInput, match="has 38 ordinary tokens"):
+        causal_language(tiny_causal_model("gpt2"), tokenizer(), words=TOKENS - 1)
+
+
+def test_a_written_language_is_read_back_equal(folder, tmp_path):
+    source = ModelSource(str(folder))
+    language = load_causal_language(source, words=6, length=4, seed=1)
+    path = tmp_path / "language.json"
+    write_causal_language(language, source, path)
+    again = read_causal_language(path)
+    assert (again.digest, again.restriction) == (language.digest, language.restriction)
+    sentences = language.sample(3, torch.Generator().manual_seed(0))
+    assert torch.equal(again.sample(3, torch.Generator().manual_seed(0)).ids, sentences.ids)
+    assert torch.equal(again.masked_log_law(sentences), language.masked_log_law(sentences))
+
+
+def test_a_file_that_is_no_language_is_refused(folder, tmp_path):
+    path = tmp_path / "language.json"
+    source = ModelSource(str(folder))
+    language = load_causal_language(source, words=3, length=2)
+    write_causal_language(language, source, path)
+    whole = json.loads(path.read_text())
+    for changed, says in (
+        ({key: value for key, value in whole.items() if key != "tokens"}, "it has no 'tokens'"),
+        (whole | {"words": ["a", "a", "b"]}, "the word 'a' stands twice"),
+        (whole | {"length": "many"}, "is no causal language"),
+        (whole | {"length": 0}, "sentences of 0 words"),
+        (whole | {"tokens": [5, 6, 4000]}, "tokens 5 to 4000 are not all among the 40"),
+        ([], "is no causal language"),
+    ):
+        path.write_text(json.dumps(changed))
+        with pytest.raises(BadInput, match=says):
+            read_causal_language(path)
+    path.write_bytes(b"\xff\x00")
+    with pytest.raises(BadInput, match="is not UTF-8 text"):
+        read_causal_language(path)
+    with pytest.raises(BadInput, match="there is no file"):
+        read_causal_language(tmp_path / "nowhere.json")
+
+
+def test_other_weights_than_the_files_are_noticed(folder, tmp_path):
+    path, source = tmp_path / "language.json", ModelSource(str(folder))
+    language = load_causal_language(source, words=3, length=2)
+    write_causal_language(replace(language, weights="0" * 64), source, path)
+    with pytest.raises(BadInput, match="has other weights than the language"):
+        read_causal_language(path)
+
+
+def test_the_digest_of_weights_sees_every_number_and_type():
+    model = tiny_causal_model("llama")
+    before = weights_digest(model)
+    assert before == weights_digest(tiny_causal_model("llama"))
+    assert before != weights_digest(tiny_causal_model("llama", torch.float32))
+    with torch.no_grad():
+        next(model.parameters())[0, 0] += 1e-9
+    assert before != weights_digest(model)
+
+
+def test_models_that_cannot_be_loaded_are_refused(tmp_path):
+    with pytest.raises(BadInput, match="no causal language model can be read from"):
+        load_causal_language(ModelSource(str(tmp_path)))
+    tiny_causal_model("gpt2").save_pretrained(tmp_path / "alone")
+    with pytest.raises(BadInput, match="no tokenizer can be read from"):
+        load_causal_language(ModelSource(str(tmp_path / "alone")))
+
+
+def test_a_bos_token_that_is_not_there_is_refused():
+    restriction = TokenRestriction((3, 4), ("a", "b"), TOKENS, "by hand")
+    with pytest.raises(BadInput, match="the bos token 40 is none of the model's"):
+        restricted_language(tiny_causal_model("gpt2"), restriction)

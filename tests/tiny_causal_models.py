@@ -1,0 +1,83 @@
+"""Tiny causal models of three families with random weights, and their laws by full forward passes."""
+
+import torch
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    OPTConfig,
+    OPTForCausalLM,
+)
+
+from isoloss.languages.token_restriction import TokenRestriction
+from isoloss.models.causal_language import restricted_language
+
+TOKENS, BOS = 40, 1
+SPECIAL = {"bos_token_id": BOS, "eos_token_id": BOS, "pad_token_id": 0, "vocab_size": TOKENS}
+MODELS = {
+    "gpt2": lambda attention: GPT2LMHeadModel(
+        GPT2Config(
+            **SPECIAL, n_embd=16, n_layer=2, n_head=2, initializer_range=0.4, attn_implementation=attention
+        )
+    ),
+    # The embeddings of OPT-350M are narrower than its layers.
+    "opt": lambda attention: OPTForCausalLM(
+        OPTConfig(
+            **SPECIAL,
+            hidden_size=16,
+            word_embed_proj_dim=8,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            ffn_dim=24,
+            init_std=0.4,
+            attn_implementation=attention,
+        )
+    ),
+    # Two heads share their keys and values, as in SmolLM2.
+    "llama": lambda attention: LlamaForCausalLM(
+        LlamaConfig(
+            **SPECIAL,
+            hidden_size=16,
+            intermediate_size=24,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            initializer_range=0.4,
+            attn_implementation=attention,
+        )
+    ),
+}
+CHOSEN = (5, 39, 17, 2, 30, 8, 11)
+"""The tokens that are the language's words."""
+
+
+def tiny_causal_model(kind, dtype=torch.float64, attention="sdpa"):
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        return MODELS[kind](attention).to(dtype).eval()
+
+
+def tiny_language(kind, length=6, dtype=torch.float64, memory_bytes=1 << 26):
+    words = tuple("abcdefg")
+    restriction = TokenRestriction(CHOSEN, words, BOS, "by hand")
+    return restricted_language(tiny_causal_model(kind, dtype), restriction, length, memory_bytes)
+
+
+def joint_log_probabilities(model, ids):
+    """log Pr of each whole sentence [n, T] of word numbers, by one full forward pass over all tokens."""
+    tokens = torch.tensor(CHOSEN)[ids]
+    read = torch.cat([torch.full((len(ids), 1), BOS), tokens], dim=1)
+    with torch.no_grad():
+        scores = model(input_ids=read, use_cache=False).logits[:, :-1]
+    log_laws = scores[..., list(CHOSEN)].double().log_softmax(2)
+    return log_laws.gather(2, ids[..., None])[..., 0].sum(1)
+
+
+def masked_laws_by_full_passes(model, sentence):
+    """[T, K]: every word put in every place, one full forward pass over all T K sentences."""
+    length, words = len(sentence), len(CHOSEN)
+    tried = sentence.repeat(length, words, 1)
+    for place in range(length):
+        tried[place, :, place] = torch.arange(words)
+    return joint_log_probabilities(model, tried.flatten(0, 1)).view(length, words).log_softmax(1)
