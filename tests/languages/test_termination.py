@@ -78,3 +78,9 @@ def test_a_symbol_that_never_ends_gets_no_weight() -> None:
 def test_weights_above_one_without_a_finite_sum_are_refused() -> None:
     with pytest.raises(BadInput, match="never dies out"):
         proper_grammar(grammar("S -> S S [0.5] | 'a' [0.5009]"))
+
+
+@pytest.mark.parametrize("text", ["S -> 'a' S [1.0] | 'b' [0.0005]", "S -> S S [0.5005] | 'a' [0.5]"])
+def test_sums_above_one_whose_recursion_never_dies_out_are_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="make every symbol's probabilities sum to 1"):
+        proper_grammar(parse_grammar(text))

@@ -251,8 +251,9 @@ def test_another_specification_is_refused_with_what_differs(undisturbed: Path) -
 def test_another_language_device_or_spoiled_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="language"):
         pretrain(small(), MarkovLanguage(stay=0.5), tmp_path)
-    with pytest.raises(BadInput, match="device 'toaster'"):
-        pretrain(small(), LANGUAGE, tmp_path, device="toaster")
+    for device in ("toaster", "meta"):
+        with pytest.raises(BadInput, match=f"device '{device}'"):
+            pretrain(small(), LANGUAGE, tmp_path, device=device)
     (tmp_path / "specification.json").write_text("{")
     with pytest.raises(BadInput, match=r"specification\.json cannot be read"):
         pretrain(small(), LANGUAGE, tmp_path)

@@ -154,7 +154,10 @@ def _partition_functions(grammar: Grammar, able: set[Symbol]) -> dict[Symbol, fl
             value[left] += probability * math.prod(z[parts])
             for n, part in enumerate(parts):
                 slope[left, part] += probability * math.prod(z[parts[:n] + parts[n + 1 :]])
-        step = np.linalg.solve(np.eye(len(names)) - slope, value - z)
+        try:
+            step = np.linalg.solve(np.eye(len(names)) - slope, value - z)
+        except np.linalg.LinAlgError:
+            break
         z = z + step
         if not (np.isfinite(z).all() and (z >= 0).all()):
             break

@@ -74,7 +74,7 @@ def write_checkpoint(
                 "training_loss": training_loss,
                 "specification_digest": specification.digest,
                 "specification": settings_as_json(specification),
-                "versions": _versions(),
+                "versions": _versions() | {"device": next(model.parameters()).device.type},
                 "files": digests,
             }
             (temporary / RECORD_FILE).write_text(json.dumps(record, indent=2) + "\n")
@@ -100,6 +100,13 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
     Raises IsolossError naming the damaged or missing file.
     """
+    try:
+        return _verified(folder)
+    except _DamagedError as error:
+        raise IsolossError(f"{error}; delete the run's folder and run again to have it back") from error
+
+
+def _verified(folder: Path) -> Checkpoint:
     path = folder / RECORD_FILE
     try:
         record = json.loads(path.read_text())
@@ -122,17 +129,23 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 def latest_checkpoint(run: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
     """The newest intact checkpoint that training can go on from, if any, and what is wrong with newer ones.
 
-    Damaged checkpoints are passed over, each with a sentence naming it and the damaged file.
+    Those passed over have a sentence each, naming the checkpoint and the damaged or missing file.
     """
     damaged = []
-    for folder in reversed(checkpoint_folders(run)):
+    folders = checkpoint_folders(run)
+    for folder in reversed(folders):
         try:
-            checkpoint = read_checkpoint(folder)
-        except IsolossError as error:
-            damaged.append(str(error))
+            checkpoint = _verified(folder)
+        except _DamagedError as error:
+            damaged.append(f"{error}; training goes on from before it and makes it again")
             continue
         if (folder / TRAINING_STATE_FILE).exists():
             return checkpoint, tuple(damaged)
+        if folder in folders[-2:]:  # older ones keep none
+            damaged.append(
+                f"the checkpoint {folder} has no {TRAINING_STATE_FILE} to go on from; training goes on from "
+                "before it and makes it again"
+            )
     return None, tuple(damaged)
 
 
@@ -224,8 +237,9 @@ def _verify(path: Path, digest: str) -> None:
         raise _damaged(path, "is not what was written")
 
 
-def _damaged(path: Path, how: str) -> IsolossError:
-    return IsolossError(
-        f"the checkpoint {path.parent} is damaged: {path.name} {how}; delete the run's folder and "
-        "run again to have it back"
-    )
+class _DamagedError(IsolossError):
+    """What is wrong with a checkpoint, without what to do, which depends on who asks for it."""
+
+
+def _damaged(path: Path, how: str) -> _DamagedError:
+    return _DamagedError(f"the checkpoint {path.parent} is damaged: {path.name} {how}")

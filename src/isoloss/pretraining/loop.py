@@ -164,7 +164,8 @@ def _status(loss: float, pace: float, specification: PretrainingSpecification, s
 def usable_device(device: str) -> torch.device:
     """The device of that name. Raises BadInput when this machine cannot use it."""
     try:
-        return torch.empty(0, device=device).device
-    except (RuntimeError, AssertionError) as error:
+        torch.zeros(1, device=device).item()  # "meta" is a device too, but one that holds no numbers
+        return torch.device(device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise BadInput(f"the device '{device}' cannot be used ({reason}); choose cpu or cuda") from error
