@@ -11,8 +11,6 @@ tokens instead of the vocabulary, and from batches.
 
 import argparse
 import json
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
@@ -20,23 +18,13 @@ import torch
 from torch import Tensor
 from transformers import OPTConfig, OPTForCausalLM, PreTrainedModel
 
+from benchmarks.comparison import Comparison, compare
 from isoloss.inference.suffix_scores import masked_log_laws, rows_at_once
 from isoloss.models.causal import GPT2Transformer
 from isoloss.models.restricted_causal import RestrictedCausalModel
 from isoloss.models.shapes import Shape
 
 LENGTH, MEMORY_BYTES = 24, 1 << 26
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Median seconds of the library and of its peer, and the median of the pairs' ratios."""
-
-    name: str
-    peer: str
-    seconds: float
-    peer_seconds: float
-    times_as_fast: float
 
 
 @dataclass(frozen=True)
@@ -108,28 +96,6 @@ def comparisons(case: Case, pairs: int) -> list[Comparison]:
         compare(case.name, ours, f"whole sentences, {batch} at a time", whole(batch, 0.1), pairs, 0.1),
         compare(case.name, ours, "the suffixes' forward passes alone", bare, pairs),
     ]
-
-
-def compare(
-    name: str, ours: Callable[[], None], peer: str, theirs: Callable[[], None], pairs: int, share: float = 1.0
-) -> Comparison:
-    """Time both in turn, after one warm-up each; `theirs` does a `share` of the peer's whole work."""
-    ours()
-    theirs()
-    times = [(seconds(ours), seconds(theirs) / share) for _ in range(pairs)]
-    return Comparison(
-        name,
-        peer,
-        statistics.median(own for own, _ in times),
-        statistics.median(other for _, other in times),
-        statistics.median(other / own for own, other in times),
-    )
-
-
-def seconds(work: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def main() -> None:

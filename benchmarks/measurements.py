@@ -6,14 +6,13 @@ eight words out of twelve. Sentences and labels are random: the cost does not de
 
 import argparse
 import json
-import statistics
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import torch
 from torch import nn
 
+from benchmarks.comparison import Comparison, compare
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
@@ -27,44 +26,6 @@ from isoloss.objectives.tokens import tokens_of_words
 
 WORDS, LENGTH, CLASSES = 12, 8, 3
 OBJECTIVE = MaskedObjective()
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Median seconds of the library and of its peer, and the median of the pairs' ratios."""
-
-    name: str
-    peer: str
-    seconds: float
-    peer_seconds: float
-    times_as_fast: float
-
-
-def compare(
-    name: str,
-    ours: Callable[[], object],
-    peer: str,
-    theirs: Callable[[], object],
-    pairs: int,
-    share: float = 1.0,
-) -> Comparison:
-    """Time both in turn, after one warm-up each; `theirs` does a `share` of the peer's whole work."""
-    ours()
-    theirs()
-    times = [(seconds(ours), seconds(theirs) / share) for _ in range(pairs)]
-    return Comparison(
-        name,
-        peer,
-        statistics.median(own for own, _ in times),
-        statistics.median(other for _, other in times),
-        statistics.median(other / own for own, other in times),
-    )
-
-
-def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def random_sentences(n: int, seed: int) -> Sentences:
