@@ -10,16 +10,21 @@ from functools import cache
 from math import comb
 from pathlib import Path
 
+import torch
 from enumeration import enumerate_derivations
 from hidden_paths_enumeration import PathEnumeration
 from small_grammars import CASES as GRAMMARS
 
 from isoloss.languages.dyck import dyck
+from isoloss.languages.dyck_file import read_dyck, write_dyck
+from isoloss.languages.hmm import HMM
 from isoloss.languages.hmm_file import read_hmm, write_hmm
 from isoloss.languages.language import Language
 from isoloss.languages.notation import write_grammar
 from isoloss.languages.pcfg import pcfg, read_pcfg
 from isoloss.languages.random_hmm import random_hmm
+from isoloss.models.causal_language import ModelSource, read_causal_language, write_causal_language
+from tiny_causal_models import CHOSEN, joint_log_probabilities, tiny_causal_model, tiny_language
 
 Words = tuple[int, ...]
 
@@ -28,15 +33,16 @@ Words = tuple[int, ...]
 class Case:
     """A language, the probability of every sentence it has, and the posterior of each task by class name.
 
-    `text` is its file and `read` reads one, where there is a file format; `bad` are texts to refuse.
+    `write` makes its file, with whatever that refers to beside it, and `read` reads one; `bad` are texts to
+    refuse.
     """
 
     make: Callable[[], Language]
     sentences: Callable[[], dict[Words, float]]
+    write: Callable[[Path], object]
+    read: Callable[[Path], Language]
+    bad: tuple[str, ...]
     posterior: Callable[[str, Words], dict[str, float]] | None = None
-    text: Callable[[], str] | None = None
-    read: Callable[[Path], Language] | None = None
-    bad: tuple[str, ...] = ()
 
 
 def grammar_case(name: str) -> Case:
@@ -59,19 +65,19 @@ def grammar_case(name: str) -> Case:
         make=lambda: pcfg(grammar, maximum),
         sentences=sentences,
         posterior=posterior,
-        text=lambda: write_grammar(grammar),
+        write=lambda path: path.write_text(write_grammar(grammar)),
         read=lambda path: read_pcfg(path, maximum),
         bad=("", "S -> 'a' [0.5]", "S -> S [1.0]"),
     )
 
 
 def hmm_case(words: int, states: int, blocks: int, length: int) -> Case:
-    def make() -> Language:
+    def make() -> HMM:
         return random_hmm(words=words, states=states, blocks=blocks, length=length, seed=2)
 
     @cache
     def paths() -> PathEnumeration:
-        language = random_hmm(words=words, states=states, blocks=blocks, length=length, seed=2)
+        language = make()
         return PathEnumeration(
             language.initial.tolist(), language.transition.tolist(), language.emission.tolist()
         )
@@ -84,7 +90,7 @@ def hmm_case(words: int, states: int, blocks: int, length: int) -> Case:
         make=make,
         sentences=cache(lambda: paths().sentences(length)),
         posterior=posterior,
-        text=lambda: write_hmm(random_hmm(words=words, states=states, blocks=blocks, length=length, seed=2)),
+        write=lambda path: path.write_text(write_hmm(make())),
         read=read_hmm,
         bad=("", "{}", "[]", '{"words": ["a"], "initial": [1]}'),
     )
@@ -95,7 +101,53 @@ def dyck_case(length: int) -> Case:
         balanced = [w for w in itertools.product((0, 1), repeat=length) if 2 * sum(w) == length]
         return dict.fromkeys(balanced, 1 / comb(length, length // 2))
 
-    return Case(make=lambda: dyck(length), sentences=sentences)
+    return Case(
+        make=lambda: dyck(length),
+        sentences=sentences,
+        write=lambda path: path.write_text(write_dyck(dyck(length))),
+        read=read_dyck,
+        bad=(
+            "",
+            "[]",
+            '{"dyck": 8}',
+            '{"dyck": {"length": 7}}',
+            '{"dyck": {"length": true}}',
+            '{"dyck": {"length": 8, "width": 1}}',
+        ),
+    )
+
+
+def causal_case(kind: str, length: int) -> Case:
+    """A model of random weights over seven words, all of whose sentences go through full forward passes."""
+
+    @cache
+    def sentences() -> dict[Words, float]:
+        every = list(itertools.product(range(len(CHOSEN)), repeat=length))
+        probabilities = joint_log_probabilities(tiny_causal_model(kind), torch.tensor(every)).exp()
+        return dict(zip(every, probabilities.tolist(), strict=True))
+
+    def posterior(task: str, words: Words) -> dict[str, float]:
+        first = [0.0] * len(CHOSEN)
+        for sentence, p in sentences().items():
+            first[sentence[0]] += p
+        openings = sorted(range(len(CHOSEN)), key=lambda word: -first[word])[: int(task[-1])]
+        joint = {"abcdefg"[word]: sentences()[(word, *words)] for word in openings}
+        return {word: p / sum(joint.values()) for word, p in joint.items()}
+
+    def write(path: Path) -> None:
+        folder = path.with_name("model")
+        tiny_causal_model(kind).save_pretrained(folder)
+        source = ModelSource(str(folder), precision="float64")
+        write_causal_language(tiny_language(kind, length), source, path)
+
+    return Case(
+        make=lambda: tiny_language(kind, length),
+        sentences=sentences,
+        write=write,
+        read=read_causal_language,
+        bad=("", "{}", "[]", '{"causal_language_model": "somewhere"}'),
+        posterior=posterior,
+    )
 
 
 LANGUAGES = {
@@ -105,4 +157,5 @@ LANGUAGES = {
     "dense HMM": hmm_case(words=3, states=3, blocks=1, length=4),
     "block-diagonal HMM": hmm_case(words=4, states=4, blocks=2, length=5),
     "Dyck": dyck_case(6),
+    "causal LM": causal_case("gpt2", length=4),
 }

@@ -206,20 +206,16 @@ def test_a_language_survives_the_way_to_another_process(name: str) -> None:
     assert_same(language_of(name), pickle.loads(pickle.dumps(language_of(name))))
 
 
-@pytest.mark.parametrize("name", [name for name, case in LANGUAGES.items() if case.text])
+@every_language
 def test_saved_and_loaded_languages_are_equal(name: str, tmp_path: Path) -> None:
-    case = LANGUAGES[name]
-    assert case.text is not None
-    assert case.read is not None
-    path = tmp_path / "language"
-    path.write_text(case.text())
+    case, path = LANGUAGES[name], tmp_path / "language"
+    case.write(path)
     assert_same(language_of(name), case.read(path))
 
 
-@pytest.mark.parametrize("name", [name for name, case in LANGUAGES.items() if case.read])
+@every_language
 def test_bad_files_are_refused(name: str, tmp_path: Path) -> None:
     case = LANGUAGES[name]
-    assert case.read is not None
     with pytest.raises(BadInput, match="there is no file"):
         case.read(tmp_path / "none")
     with pytest.raises(BadInput, match="is a folder"):

@@ -10,16 +10,22 @@ from isoloss.inference.causal_model import CausalModel, KeyValueCache
 
 
 def draw_sentences(
-    model: CausalModel, bos: int, tokens: Int[Tensor, " K"], uniforms: Sequence[Float[Tensor, " n"]]
+    model: CausalModel,
+    bos: int,
+    tokens: Int[Tensor, " K"],
+    uniforms: Sequence[Float[Tensor, " n"]],
+    begun: Int[Tensor, "n b"] | None = None,
 ) -> Int[Tensor, "n T"]:
-    """Word numbers of n sentences of T words after `bos`, word t by inversion of uniforms[t] in [0, 1).
+    """Word numbers of n sentences after `bos`: the words `begun`, if any, and one more by each of `uniforms`.
 
-    A sentence is a function of its own uniforms and the model's scores; cumulative laws are in float64.
-    Holds the n sentences' cache.
+    Each is drawn by inversion of its uniform in [0, 1), so that a sentence is a function of its own words
+    and uniforms and of the model's scores; cumulative laws are in float64. Holds the n sentences' cache.
     """
-    read = torch.full((len(uniforms[0]), 1), bos, device=tokens.device)
+    if begun is None:
+        begun = torch.empty(len(uniforms[0]), 0, dtype=torch.int64, device=tokens.device)
+    words = list(begun.T)
+    read = torch.nn.functional.pad(tokens[begun], (1, 0), value=bos)
     past: KeyValueCache | None = None
-    words = []
     for uniform in uniforms:
         scores, past = model(read, past)
         drawn = inverse_cumulative(scores[:, -1].double().softmax(1), uniform.to(tokens.device))

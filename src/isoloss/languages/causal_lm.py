@@ -12,10 +12,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.inference.ancestral_sampling import draw_sentences
+from isoloss.inference.ancestral_sampling import draw_sentences, inverse_cumulative
 from isoloss.inference.causal_model import CausalModel
 from isoloss.inference.suffix_scores import SuffixCost, masked_log_laws, rows_at_once, suffix_cost
 from isoloss.languages.alias_tables import Bits
+from isoloss.languages.opening_task import opening_tasks
 from isoloss.languages.refusals import refuse_unknown_words
 from isoloss.languages.sampling import GOLDEN, mixed, sentence_keys
 from isoloss.languages.sentences import Sentences
@@ -74,15 +75,30 @@ class CausalLM:
         and of the model's scores, whose last bits may depend on how many sentences are read at once: in
         float32 about one word in a million can so change, in float64 none in practice.
         """
+        return self.sample_opening_with(torch.arange(len(self.vocabulary)), n, generator)
+
+    def sample_opening_with(
+        self, openings: Int[Tensor, " k"], n: int, generator: torch.Generator
+    ) -> Sentences:
+        """Draw n sentences given that their first word is one of `openings`; see `sample`."""
         keys = sentence_keys(n, generator)
+        prior = self.first_word_log_law()[openings].softmax(0)
         bytes_a_row = self.model.cache_bytes(self.length) + self.model.pass_bytes(self.length, 1)
         at_once = max(1, self.memory_bytes // bytes_a_row)
         ids = torch.empty(n, self.length, dtype=torch.int64)
         for start in range(0, n, at_once):
-            uniforms = _uniforms(keys[start : start + at_once], self.length)
-            drawn = draw_sentences(self.model, self.restriction.bos, self._tokens, uniforms)
+            first, *others = _uniforms(keys[start : start + at_once], self.length)
+            begun = openings[inverse_cumulative(prior.expand(len(first), -1), first)][:, None]
+            drawn = draw_sentences(
+                self.model, self.restriction.bos, self._tokens, others, begun.to(self.model.device)
+            )
             ids[start : start + at_once] = drawn.cpu()
         return Sentences(ids, torch.full((n,), self.length))
+
+    def first_word_log_law(self) -> Float[Tensor, " K"]:
+        """log Pr(x_1 = w) in nats, float64."""
+        bos = torch.tensor([[self.restriction.bos]], device=self.model.device)
+        return self.model(bos)[0][0, 0].double().log_softmax(0).cpu()
 
     def masked_log_law(self, sentences: Sentences, progress: Progress = silent) -> Float[Tensor, "n T c"]:
         """log Pr(x_t = w | x_{-t}) in nats, float64, for every position.
@@ -175,7 +191,7 @@ class CausalLM:
 
     def log_probability(self, sentences: Sentences) -> Float[Tensor, " n"]:
         """log Pr(sentence) in nats, float64; -inf for a sentence of another length."""
-        self._check(sentences)
+        refuse_unknown_words(sentences, len(self.vocabulary))
         result = torch.full((len(sentences),), -torch.inf, dtype=torch.float64)
         whole = (sentences.lengths == self.length).nonzero()[:, 0]
         for chunk in self._chunks(len(whole)):
@@ -185,8 +201,8 @@ class CausalLM:
         return result
 
     def tasks(self) -> Sequence[Task]:
-        """None: what the model has in mind is not known."""
-        return ()
+        """`opening-2` and `opening-4`: which word, of as many, the unseen first one is."""
+        return opening_tasks(self)
 
     @property
     def _tokens(self) -> Int[Tensor, " K"]:

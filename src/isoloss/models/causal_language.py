@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -29,18 +30,25 @@ WORDS, LENGTH = 2000, 24
 class ModelSource:
     """Where a causal language model is: a folder or a hub's name, and in it a GGUF file if it is one.
 
-    The paper's is `ModelSource("facebook/opt-125m")`, where a hub can be reached.
+    The paper's is `ModelSource("facebook/opt-125m")`, where a hub can be reached. Weights are read in
+    `precision`, in which the laws are computed too.
     """
 
     name: str
     gguf_file: str | None = None
+    precision: Literal["float32", "float64"] = "float32"
+
+    def load(self) -> PreTrainedModel:
+        """The model, in evaluation mode, on the CPU; see `load_causal_language_model`."""
+        dtype = torch.float64 if self.precision == "float64" else torch.float32
+        return load_causal_language_model(self.name, self.gguf_file, dtype=dtype)
 
 
 def load_causal_language(
     source: ModelSource, words: int = WORDS, length: int = LENGTH, seed: int = 0, progress: Progress = silent
 ) -> CausalLM:
     """The language of a pre-trained model's `words` most frequent tokens; see `causal_language`."""
-    model = load_causal_language_model(source.name, source.gguf_file)
+    model = source.load()
     tokenizer = load_tokenizer(source.name, source.gguf_file)
     return causal_language(model, tokenizer, words, length, seed, progress=progress)
 
@@ -112,6 +120,7 @@ def write_causal_language(language: CausalLM, source: ModelSource, path: Path) -
     content = {
         "causal_language_model": source.name,
         "gguf_file": source.gguf_file,
+        "precision": source.precision,
         "weights": language.weights,
         "length": language.length,
         "bos": language.restriction.bos,
@@ -130,7 +139,7 @@ def read_causal_language(path: Path) -> CausalLM:
     text = read_text(path, "a causal language")
     try:
         content = json.loads(text)
-        source = ModelSource(content["causal_language_model"], content["gguf_file"])
+        source = ModelSource(content["causal_language_model"], content["gguf_file"], content["precision"])
         restriction = TokenRestriction(
             tuple(content["tokens"]), tuple(content["words"]), content["bos"], content["rule"]
         )
@@ -140,9 +149,7 @@ def read_causal_language(path: Path) -> CausalLM:
         raise BadInput(
             f"{path} is no causal language: {reason}; write it again with write_causal_language"
         ) from error
-    language = restricted_language(
-        load_causal_language_model(source.name, source.gguf_file), restriction, length
-    )
+    language = restricted_language(source.load(), restriction, length)
     if language.weights != weights:
         raise BadInput(
             f"{source.name} has other weights than the language in {path} was made of; make it anew"

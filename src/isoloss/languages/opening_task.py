@@ -1,0 +1,88 @@
+"""Opening tasks: with which word a generated text began, told from what came after it (spec 2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from isoloss.errors import BadInput
+from isoloss.languages.refusals import refuse_unknown_words
+from isoloss.languages.sentences import Sentences
+from isoloss.languages.task import LabelledSentences, most_probable
+
+if TYPE_CHECKING:
+    from isoloss.languages.causal_lm import CausalLM
+
+OPENINGS = (2, 4)
+SENTENCES_AT_ONCE = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class OpeningTask:
+    """y = argmax_o Pr(x_1 = o | x_2..x_T, x_1 in `openings`); ties go to the first, the more frequent one.
+
+    The generator's latent choice is its first word, one of `openings` (word numbers), drawn by its law
+    renormalised over them; the sentences to label are the T - 1 words that follow. By Bayes' rule the
+    posterior is Pr(o) Pr(x_2..x_T | o), normalised: k forward passes a sentence. As for a hidden state, the
+    mean of its largest probabilities is how often any reader, at best, names the word that was drawn.
+    """
+
+    language: "CausalLM"
+    openings: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """`opening-2` for a choice between two words."""
+        return f"opening-{len(self.openings)}"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The words that can be the first."""
+        return tuple(self.language.vocabulary[word] for word in self.openings)
+
+    def sample(self, n: int, generator: torch.Generator) -> LabelledSentences:
+        """Draw n sentences, and label what follows their first words with the exact posterior."""
+        whole = self.language.sample_opening_with(torch.tensor(self.openings), n, generator)
+        return self.label(Sentences(whole.ids[:, 1:], whole.lengths - 1))
+
+    def label(self, sentences: Sentences) -> LabelledSentences:
+        """The posterior of each sentence's unseen first word, and its argmax.
+
+        Raises BadInput for an unknown word and for a sentence that has not T - 1 words.
+        """
+        self._check(sentences)
+        posterior = torch.empty(len(sentences), len(self.openings), dtype=torch.float64)
+        for start in range(0, len(sentences), SENTENCES_AT_ONCE):
+            rows = slice(start, start + SENTENCES_AT_ONCE)
+            posterior[rows] = self._posterior(sentences.ids[rows, : self.language.length - 1])
+        return LabelledSentences(sentences, most_probable(posterior), posterior)
+
+    def _posterior(self, ids: Int[Tensor, "n T_1"]) -> Float[Tensor, "n k"]:
+        n, k, length = len(ids), len(self.openings), self.language.length
+        tried = torch.empty(n, k, length, dtype=torch.int64)
+        tried[:, :, 0] = torch.tensor(self.openings)
+        tried[:, :, 1:] = ids[:, None]
+        whole = Sentences(tried.view(n * k, length), torch.full((n * k,), length))
+        return self.language.log_probability(whole).view(n, k).softmax(1)
+
+    def _check(self, sentences: Sentences) -> None:
+        refuse_unknown_words(sentences, len(self.language.vocabulary))
+        expected = self.language.length - 1
+        other = (sentences.lengths != expected).nonzero()
+        if len(other):
+            row = int(other[0])
+            raise BadInput(
+                f"sentence {row + 1} has {int(sentences.lengths[row])} words, those of {self.name} have "
+                f"{expected}; give whole sentences without their first word"
+            )
+
+
+def opening_tasks(language: "CausalLM") -> Sequence[OpeningTask]:
+    """The tasks of telling the 2 and the 4 most probable first words apart, where there are as many words."""
+    if language.length < 2:
+        return []
+    ranked = language.first_word_log_law().sort(descending=True, stable=True).indices.tolist()
+    return [OpeningTask(language, tuple(ranked[:k])) for k in OPENINGS if k <= len(ranked)]
