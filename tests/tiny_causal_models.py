@@ -1,6 +1,7 @@
 """Tiny causal models of three families with random weights, and their laws by full forward passes."""
 
 import torch
+from tokenizers import Tokenizer, models
 from transformers import (
     GPT2Config,
     GPT2LMHeadModel,
@@ -8,6 +9,7 @@ from transformers import (
     LlamaForCausalLM,
     OPTConfig,
     OPTForCausalLM,
+    PreTrainedTokenizerFast,
 )
 
 from isoloss.languages.token_restriction import TokenRestriction
@@ -62,6 +64,20 @@ def tiny_language(kind, length=6, dtype=torch.float64, memory_bytes=1 << 26):
     words = tuple("abcdefg")
     restriction = TokenRestriction(CHOSEN, words, BOS, "by hand")
     return restricted_language(tiny_causal_model(kind, dtype), restriction, length, memory_bytes)
+
+
+def tiny_tokenizer():
+    """A tokenizer of these models' tokens, each a number after a blank."""
+    pieces = {"<pad>": 0, "<s>": 1} | {f"Ġ{number}": number for number in range(2, TOKENS)}
+    fast = Tokenizer(models.WordLevel(pieces, unk_token="<pad>"))
+    return PreTrainedTokenizerFast(tokenizer_object=fast, bos_token="<s>", eos_token="<s>", pad_token="<pad>")
+
+
+def tiny_checkpoint(kind, folder):
+    """A model and its tokenizer as `AutoModelForCausalLM` and `AutoTokenizer` read them."""
+    tiny_causal_model(kind, torch.float32).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
 
 
 def joint_log_probabilities(model, ids):

@@ -48,6 +48,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     import tyro
 
     from isoloss.command_line.entropy import entropy
+    from isoloss.command_line.language import language
     from isoloss.command_line.law import law
     from isoloss.command_line.reproduce import reproduce
     from isoloss.command_line.sample import sample
@@ -58,6 +59,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         "law": law,
         "entropy": entropy,
         "sample": sample,
+        "language": language,
     }
     try:
         result = tyro.extras.subcommand_cli_from_dict(
@@ -65,7 +67,11 @@ def _run(arguments: Sequence[str] | None) -> int:
             args=arguments,
             prog="isoloss",
             description="Why language models with the same pre-training loss differ downstream.",
-            config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+            config=(
+                tyro.conf.FlagCreatePairsOff,
+                tyro.conf.OmitArgPrefixes,
+                tyro.conf.OmitSubcommandPrefixes,
+            ),
         )
     except IsolossError as error:
         print(f"isoloss: {error}", file=sys.stderr)

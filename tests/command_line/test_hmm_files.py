@@ -64,7 +64,7 @@ def test_sample_and_entropy(weather: str, capsys: pytest.CaptureFixture[str]) ->
         (["law", "--sentence", "sun sun"], "the sentence has 2 words, all of the language's 3; give as many"),
         (["law", "--sentence", "sun sun snow"], "word 3, 'snow', is not in the vocabulary"),
         (["law", "--sentence", "sun sun sun", "--maximum-length", "3"], "leave the maximum length out"),
-        (["sample", "--trees"], "the sentences of an HMM have no derivation trees; leave --trees out"),
+        (["sample", "--trees"], "sentences of this HMM have no derivation trees; leave --trees out"),
     ],
 )
 def test_mistakes_are_one_sentence(

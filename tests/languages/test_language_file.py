@@ -22,7 +22,7 @@ def test_the_content_tells_the_kind(tmp_path: Path) -> None:
     assert isinstance(model, HMM)
     assert model.digest == laptop_hmm(0).digest
     with pytest.raises(
-        BadInput, match="is an HMM, whose sentences have one length; leave the maximum length out"
+        BadInput, match="is no grammar, and its sentences have one length; leave the maximum length out"
     ):
         read_language(path, 3)
 
@@ -41,5 +41,5 @@ def test_what_is_neither_is_refused(content: str, message: str, tmp_path: Path) 
     with pytest.raises(BadInput, match=message) as refusal:
         read_language(path)
     assert str(path) in str(refusal.value)
-    with pytest.raises(BadInput, match="a grammar in NLTK's notation or an HMM in JSON"):
+    with pytest.raises(BadInput, match="a grammar in NLTK's notation, or JSON of an HMM"):
         read_language(tmp_path / "none")

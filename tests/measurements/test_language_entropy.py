@@ -1,12 +1,15 @@
 import math
 
 import pytest
+import torch
 
 from isoloss.errors import BadInput
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
-from isoloss.measurements.entropy import language_entropy
+from isoloss.languages.sentences import Sentences
+from isoloss.measurements.entropy import entropies, language_entropy, usual_sentences
 from isoloss.measurements.record import Record
+from tiny_causal_models import tiny_language
 
 GRAMMAR = "S -> A [0.25] | A B [0.75]\nA -> 'a' [0.5] | 'b' [0.5]\nB -> 'c' [0.125] | 'd' [0.875]"
 
@@ -66,3 +69,37 @@ def test_the_same_seed_gives_the_same_records_and_progress_is_reported() -> None
 def test_too_few_sentences_are_refused(n: int) -> None:
     with pytest.raises(BadInput, match="at least 2"):
         language_entropy(pcfg(parse_grammar(GRAMMAR)), n, 0)
+
+
+def test_costly_laws_are_taken_at_one_position_a_sentence_and_the_mean_is_unbiased() -> None:
+    language = tiny_language("gpt2", length=3)
+    everything = Sentences(torch.cartesian_prod(*[torch.arange(7)] * 3), torch.full((7**3,), 3))
+    probability = language.log_probability(everything).exp()
+    table = probability.view(7, 7, 7)
+    per_sentence = torch.zeros_like(table)
+    for place in range(3):
+        law = table / table.sum(place, keepdim=True)
+        per_sentence += torch.special.entr(law).sum(place, keepdim=True) / 3
+    exact = float((table * per_sentence).sum())
+    measured = {record.quantity: record for record in language_entropy(language, 400, 3)}
+    record = measured["masked_entropy_sentence_averaged"]
+    assert abs(record.value - exact) < 4 * record.standard_error
+    assert measured["masked_entropy_token_averaged"].value == pytest.approx(record.value)
+    # One position a sentence: its own spread comes on top of that between sentences.
+    between = float((table * (per_sentence - exact) ** 2).sum() / 400) ** 0.5
+    assert record.standard_error > 1.1 * between
+    following = entropies(language.next_log_law(everything)).sum(1) / 4
+    of_next = measured["next_word_entropy"]
+    assert abs(of_next.value - float(probability @ following)) < 4 * of_next.standard_error
+
+
+def test_the_memory_for_laws_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    language = pcfg(parse_grammar(GRAMMAR))
+    roomy = language_entropy(language, 300, 1)
+    monkeypatch.setattr("isoloss.measurements.entropy.LAW_BYTES", 1)
+    for tight, record in zip(language_entropy(language, 300, 1), roomy, strict=True):
+        assert tight.value == pytest.approx(record.value, abs=1e-12)
+
+
+def test_costly_laws_are_measured_on_fewer_sentences_where_nobody_says() -> None:
+    assert usual_sentences(tiny_language("gpt2")) < usual_sentences(pcfg(parse_grammar(GRAMMAR)))

@@ -3,8 +3,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tokenizers import Tokenizer, models
-from transformers import PreTrainedTokenizerFast
 
 from isoloss.errors import BadInput
 from isoloss.languages.token_restriction import TokenRestriction, expected_frequencies
@@ -18,27 +16,18 @@ from isoloss.models.causal_language import (
     write_causal_language,
 )
 from isoloss.models.restricted_causal import RestrictedCausalModel
-from tiny_causal_models import BOS, MODELS, TOKENS, tiny_causal_model
-
-
-def tokenizer():
-    pieces = {"<pad>": 0, "<s>": 1} | {f"Ġ{number}": number for number in range(2, TOKENS)}
-    fast = Tokenizer(models.WordLevel(pieces, unk_token="<pad>"))
-    return PreTrainedTokenizerFast(tokenizer_object=fast, bos_token="<s>", eos_token="<s>", pad_token="<pad>")
+from tiny_causal_models import BOS, MODELS, TOKENS, tiny_causal_model, tiny_checkpoint, tiny_tokenizer
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A checkpoint as `AutoModelForCausalLM` reads it."""
-    tiny_causal_model("opt", torch.float32).save_pretrained(tmp_path / "teacher")
-    tokenizer().save_pretrained(tmp_path / "teacher")
-    return tmp_path / "teacher"
+    return tiny_checkpoint("opt", tmp_path / "teacher")
 
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_words_are_the_most_frequent_tokens_in_order(kind):
     model = tiny_causal_model(kind)
-    language = causal_language(model, tokenizer(), words=9, length=5, seed=2)
+    language = causal_language(model, tiny_tokenizer(), words=9, length=5, seed=2)
     ordinary = torch.arange(2, TOKENS)
     frequencies = expected_frequencies(RestrictedCausalModel(model, ordinary), BOS, ordinary, 5, 2, 1 << 26)
     expected = sorted(range(2, TOKENS), key=lambda token: -float(frequencies[token - 2]))[:9]
@@ -46,15 +35,15 @@ def test_the_words_are_the_most_frequent_tokens_in_order(kind):
     assert language.vocabulary == tuple(f"Ġ{token}" for token in expected)
     assert "mean probability over 256 sentences of 5 tokens" in language.restriction.rule
     assert "seed 2" in language.restriction.rule
-    again = causal_language(model, tokenizer(), words=9, length=5, seed=2)
+    again = causal_language(model, tiny_tokenizer(), words=9, length=5, seed=2)
     assert again.digest == language.digest
 
 
 def test_special_tokens_are_never_words():
-    language = causal_language(tiny_causal_model("gpt2"), tokenizer(), words=TOKENS - 2, length=3)
+    language = causal_language(tiny_causal_model("gpt2"), tiny_tokenizer(), words=TOKENS - 2, length=3)
     assert sorted(language.restriction.tokens) == list(range(2, TOKENS))
     with pytest.raises(BadInput, match="has 38 ordinary tokens"):
-        causal_language(tiny_causal_model("gpt2"), tokenizer(), words=TOKENS - 1)
+        causal_language(tiny_causal_model("gpt2"), tiny_tokenizer(), words=TOKENS - 1)
 
 
 def test_a_written_language_is_read_back_equal(folder, tmp_path):

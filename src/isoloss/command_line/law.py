@@ -1,4 +1,4 @@
-"""`isoloss law`: the exact laws of a sentence's words under a grammar or an HMM."""
+"""`isoloss law`: the exact laws of a sentence's words."""
 
 import json as json_format
 import math
@@ -8,12 +8,18 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 from rich.table import Table
+from torch import Tensor
 
+from isoloss.command_line.language_argument import LanguageOfFile, language_argument
+from isoloss.command_line.law_cost import tell_cost_of_all_positions
+from isoloss.command_line.progress_display import progress_display
 from isoloss.errors import BadInput
+from isoloss.languages.causal_lm import CausalLM
+from isoloss.languages.dyck import Dyck
 from isoloss.languages.encoding import encode_sentence
 from isoloss.languages.hmm import HMM
-from isoloss.languages.language_file import read_language
 from isoloss.languages.pcfg import PCFG
+from isoloss.languages.sentences import Sentences
 
 WORDS_SHOWN = 5
 
@@ -30,19 +36,19 @@ def law(
     Example: isoloss law my.pcfg --sentence "the cat sleeps" --json
 
     Args:
-        language: A grammar file in NLTK's notation, or an HMM file in JSON.
+        language: A language's file: a grammar in NLTK's notation, or JSON; see `isoloss language`.
         sentence: The sentence, words separated by blanks.
         json: Print JSON with the probability of every word of the vocabulary.
         maximum_length: Cut a grammar at sentences of N words.
     """
-    laws = sentence_laws(read_language(language, maximum_length), sentence)
+    laws = sentence_laws(language_argument(language, maximum_length), sentence)
     if json:
         print(json_format.dumps(laws, ensure_ascii=False, allow_nan=False))
     else:
         _show(laws)
 
 
-def sentence_laws(language: PCFG | HMM, text: str) -> dict[str, Any]:
+def sentence_laws(language: LanguageOfFile, text: str) -> dict[str, Any]:
     """The laws of one sentence: `log_probability` (nats), `masked`, `next` and `end`; of an HMM `posteriors`.
 
     `masked` and `next` have a row a position (from 1) with the probability of every word; a row of
@@ -56,7 +62,7 @@ def sentence_laws(language: PCFG | HMM, text: str) -> dict[str, Any]:
     log_probability = float(language.log_probability(sentence)[0])
     if math.isinf(log_probability):
         raise BadInput(_why_outside(language, len(words)))
-    masked = language.masked_log_law(sentence)[0].exp()
+    masked = _masked_log_law(language, sentence)[0].exp()
     following = language.next_log_law(sentence)[0].exp()
     laws = {
         "log_probability": log_probability,
@@ -75,18 +81,31 @@ def sentence_laws(language: PCFG | HMM, text: str) -> dict[str, Any]:
     return laws
 
 
-def _why_outside(language: PCFG | HMM, words: int) -> str:
+def _masked_log_law(language: LanguageOfFile, sentence: Sentences) -> Tensor:
+    if not isinstance(language, CausalLM):
+        return language.masked_log_law(sentence)
+    tell_cost_of_all_positions(language)
+    with progress_display() as progress:
+        return language.masked_log_law(sentence, progress)
+
+
+def _why_outside(language: LanguageOfFile, words: int) -> str:
     """Why a sentence of known words has no probability."""
-    if isinstance(language, HMM):
-        if words != language.length:
-            return f"the sentence has {words} words, all of the language's {language.length}; give as many"
+    if not isinstance(language, PCFG):
+        if words != language.maximum_length:
+            return (
+                f"the sentence has {words} words, all of the language's {language.maximum_length}; "
+                "give as many"
+            )
+        if isinstance(language, Dyck):
+            return "the sentence has not as many < as >; give half of each"
         return "every word is known, but no path of states emits the sentence; check the words' order"
     if language.longest is not None and words > language.longest:
         return f"the sentence has {words} words, the longest of the language {language.longest}; shorten it"
     return "every word is known, but the grammar does not derive the sentence; check the words' order"
 
 
-def _by_word(language: PCFG | HMM, row: list[float]) -> dict[str, float]:
+def _by_word(language: LanguageOfFile, row: list[float]) -> dict[str, float]:
     return dict(zip(language.vocabulary, row, strict=True))
 
 

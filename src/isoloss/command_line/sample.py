@@ -1,4 +1,4 @@
-"""`isoloss sample`: sentences, or their derivation trees, drawn from a grammar or an HMM."""
+"""`isoloss sample`: sentences of a language, or a grammar's derivation trees."""
 
 import json as json_format
 from pathlib import Path
@@ -7,13 +7,14 @@ from typing import Annotated
 import torch
 import tyro
 
+from isoloss.command_line.language_argument import LanguageOfFile, kind_of, language_argument
+from isoloss.command_line.seed import usable_seed
 from isoloss.errors import BadInput
-from isoloss.languages.hmm import HMM
-from isoloss.languages.language_file import read_language
+from isoloss.languages.causal_lm import CausalLM
 from isoloss.languages.pcfg import PCFG
 
-PIECE = 10_000
-"""Sentences drawn before the first is printed; how draws are split changes none of them."""
+PIECE, PIECE_OF_A_MODEL = 10_000, 64
+"""Sentences drawn before the first is printed, some seconds at most; how draws are split changes none."""
 
 
 def sample(
@@ -25,12 +26,12 @@ def sample(
     json: bool = False,
     maximum_length: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
 ) -> None:
-    """Draw sentences from a grammar or an HMM, one a line.
+    """Draw sentences from a language, one a line.
 
     Example: isoloss sample my.pcfg --sentences 5 --trees
 
     Args:
-        language: A grammar file in NLTK's notation, or an HMM file in JSON.
+        language: A language's file: a grammar in NLTK's notation, or JSON; see `isoloss language`.
         sentences: How many sentences to draw.
         seed: Seed of the draws; the same seed gives the same sentences.
         trees: Print each sentence's derivation tree, such as (S (A a) b); grammars only.
@@ -39,11 +40,10 @@ def sample(
     """
     if sentences < 1:
         raise BadInput(f"--sentences {sentences} draws nothing; draw at least 1")
-    if not 0 <= seed < 2**63:
-        raise BadInput(f"--seed must be from 0 to {2**63 - 1}, not {seed}")
-    drawn_from = read_language(language, maximum_length)
-    generator = torch.Generator().manual_seed(seed)
-    pieces = (min(PIECE, sentences - done) for done in range(0, sentences, PIECE))
+    generator = torch.Generator().manual_seed(usable_seed(seed))
+    drawn_from = language_argument(language, maximum_length)
+    at_once = PIECE_OF_A_MODEL if isinstance(drawn_from, CausalLM) else PIECE
+    pieces = (min(at_once, sentences - done) for done in range(0, sentences, at_once))
     lines = (line for piece in pieces for line in _lines(drawn_from, piece, generator, trees))
     if json:
         print(json_format.dumps({"sentences": list(lines)}, ensure_ascii=False))
@@ -52,10 +52,12 @@ def sample(
             print(line)
 
 
-def _lines(language: PCFG | HMM, sentences: int, generator: torch.Generator, trees: bool) -> list[str]:
+def _lines(language: LanguageOfFile, sentences: int, generator: torch.Generator, trees: bool) -> list[str]:
     if trees:
-        if isinstance(language, HMM):
-            raise BadInput("the sentences of an HMM have no derivation trees; leave --trees out")
+        if not isinstance(language, PCFG):
+            raise BadInput(
+                f"sentences of this {kind_of(language)} have no derivation trees; leave --trees out"
+            )
         return [str(tree) for tree in language.sample_derivations(sentences, generator)]
     drawn = language.sample(sentences, generator)
     rows = zip(drawn.ids.tolist(), drawn.lengths.tolist(), strict=True)

@@ -87,15 +87,19 @@ def _suffix_log_probabilities(
     for substitutes in torch.split(tokens, at_once):
         rest = tokens[following[:-1]].expand(len(substitutes), -1)
         scores, _ = model(torch.cat([substitutes[:, None], rest], dim=1), past)
-        found.append(_sum_of_log_probabilities(scores, following))
+        found.append(sum_of_log_probabilities(scores, following.expand(len(scores), -1)))
     return torch.cat(found)
 
 
-def _sum_of_log_probabilities(
-    scores: Float[Tensor, "k s K"], words: Int[Tensor, " s"]
-) -> Float[Tensor, " k"]:
-    """Σ_s log softmax(scores[:, s])[words[s]], in float64; overwrites `scores`, the most of the memory."""
-    chosen = scores.gather(2, words[None, :, None].expand(len(scores), -1, 1)).double()[..., 0]
+def sum_of_log_probabilities(
+    scores: Float[Tensor, "n s K"], words: Int[Tensor, "n s"]
+) -> Float[Tensor, " n"]:
+    """Σ_s log softmax(scores[:, s])[words[:, s]], in float64; overwrites `scores`, the most of the memory.
+
+    >>> sum_of_log_probabilities(torch.tensor([[[1.0, 1.0], [0.0, 0.0]]]), torch.tensor([[0, 1]])).exp()
+    tensor([0.2500], dtype=torch.float64)
+    """
+    chosen = scores.gather(2, words[..., None]).double()[..., 0]
     highest = scores.amax(2, keepdim=True)
     normaliser = scores.sub_(highest).exp_().sum(2).double().log() + highest[..., 0].double()
     return (chosen - normaliser).sum(1)

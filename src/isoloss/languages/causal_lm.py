@@ -14,7 +14,13 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.inference.ancestral_sampling import draw_sentences, inverse_cumulative
 from isoloss.inference.causal_model import CausalModel
-from isoloss.inference.suffix_scores import SuffixCost, masked_log_laws, rows_at_once, suffix_cost
+from isoloss.inference.suffix_scores import (
+    SuffixCost,
+    masked_log_laws,
+    rows_at_once,
+    suffix_cost,
+    sum_of_log_probabilities,
+)
 from isoloss.languages.alias_tables import Bits
 from isoloss.languages.opening_task import opening_tasks
 from isoloss.languages.refusals import refuse_unknown_words
@@ -121,8 +127,8 @@ class CausalLM:
         """log Pr(x_t = w | x_{-t}) for t = positions[j] (from 0) of sentence rows[j] alone, float64.
 
         The law of position t reads K (T - 1 - t) tokens: 552,000 for all positions of a sentence at the
-        paper's scale. `progress` is told the whole cost before anything is computed, and the time left after.
-        Raises BadInput for an unknown word, a sentence of another length, and a position that is not there.
+        paper's scale. `progress` is told the whole cost before anything is computed. Raises BadInput for an
+        unknown word, a sentence of another length, and a position that is not there.
         """
         self._check(sentences)
         wrong = (sentences.lengths != self.length).nonzero()
@@ -138,7 +144,8 @@ class CausalLM:
                 f"{int(positions.max())}; ask for those of words"
             )
         result = torch.empty(len(rows), len(self.vocabulary), dtype=torch.float64)
-        tell = _Pace(progress, self.law_cost(positions))
+        cost, done = self.law_cost(positions), 0.0
+        progress("exact laws", done, cost.operations, str(cost))
         for row in sorted(set(rows.tolist())):
             asked = (rows == row).nonzero()[:, 0]
             laws = masked_log_laws(
@@ -151,7 +158,8 @@ class CausalLM:
             )
             for place, law in zip(asked.tolist(), laws, strict=True):
                 result[place] = law.cpu()
-                tell(self.law_cost(positions[place : place + 1]))
+                done += self.law_cost(positions[place : place + 1]).operations
+                progress("exact laws", done, cost.operations, str(cost))
         return result
 
     def law_cost(self, positions: Int[Tensor, " m"]) -> SuffixCost:
@@ -195,9 +203,8 @@ class CausalLM:
         result = torch.full((len(sentences),), -torch.inf, dtype=torch.float64)
         whole = (sentences.lengths == self.length).nonzero()[:, 0]
         for chunk in self._chunks(len(whole)):
-            ids = sentences.ids[whole[chunk], : self.length]
-            laws = self._next_word_laws(ids[:, :-1])
-            result[whole[chunk]] = laws.gather(2, ids[..., None])[..., 0].sum(1)
+            ids = sentences.ids[whole[chunk], : self.length].to(self.model.device)
+            result[whole[chunk]] = sum_of_log_probabilities(self._scores(ids[:, :-1]), ids).cpu()
         return result
 
     def tasks(self) -> Sequence[Task]:
@@ -210,10 +217,12 @@ class CausalLM:
 
     def _next_word_laws(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T_1 K"]:
         """log Pr(x_{t+1} | x_1..x_t) for t = 0..T; after a sentence's end, of whatever fills it up."""
-        tokens = self._tokens
-        read = tokens[ids.clamp(min=0).to(self.model.device)]
-        scores, _ = self.model(torch.nn.functional.pad(read, (1, 0), value=self.restriction.bos))
-        return scores.double().log_softmax(2).cpu()
+        return self._scores(ids.clamp(min=0).to(self.model.device)).double().log_softmax(2).cpu()
+
+    def _scores(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T_1 K"]:
+        """The model's scores of the word after each beginning, the empty one first."""
+        read = torch.nn.functional.pad(self._tokens[ids], (1, 0), value=self.restriction.bos)
+        return self.model(read)[0]
 
     def _chunks(self, n: int) -> Iterator[slice]:
         # Thrice for the scores' float64 logarithms.
@@ -230,21 +239,6 @@ class CausalLM:
                 f"{self.length}; shorten it"
             )
         refuse_unknown_words(sentences, len(self.vocabulary))
-
-
-class _Pace:
-    """Tells a long law's cost before it starts, and the time left while it runs."""
-
-    def __init__(self, progress: Progress, cost: SuffixCost) -> None:
-        self.progress, self.cost = progress, cost
-        self.done, self.begun = 0.0, time.perf_counter()
-        progress("exact laws", 0.0, cost.operations, str(cost))
-
-    def __call__(self, cost: SuffixCost) -> None:
-        self.done += cost.operations
-        elapsed = time.perf_counter() - self.begun
-        left = elapsed * (self.cost.operations / self.done - 1) if self.done else 0.0
-        self.progress("exact laws", self.done, self.cost.operations, f"{left:,.0f} s left")
 
 
 def _uniforms(keys: Bits, count: int) -> list[Tensor]:

@@ -1,22 +1,34 @@
 """Entropy of a language's exact laws: the least loss that any model can reach on it (spec 1; A.5)."""
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from isoloss.estimate import Estimate, mean_over_sentences, mean_over_tokens
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.record import Record
+from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
 
 BATCH = 256
+LAW_BYTES = 1 << 26
+"""Laws are worked on in parts of about this size; beside them a routine of the language's needs its own."""
+
+SENTENCES, SENTENCES_WITH_COSTLY_LAWS = 1000, 100
+"""How many sentences are drawn where nobody says; the second for laws that are computed one at a time."""
 
 
 @runtime_checkable
 class ExactLaws(Protocol):
     """What entropy needs of a `Language`; also those whose sentences have no longest offer it."""
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The c words."""
+        ...
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
         """Draw n sentences; see `Language.sample`."""
@@ -31,6 +43,26 @@ class ExactLaws(Protocol):
         ...
 
 
+@runtime_checkable
+class CostlyLaws(ExactLaws, Protocol):
+    """Laws of a language where each masked position takes long by itself: see `CausalLM`."""
+
+    def masked_log_law_at(
+        self,
+        sentences: Sentences,
+        rows: Int[Tensor, " m"],
+        positions: Int[Tensor, " m"],
+        progress: Progress = silent,
+    ) -> Float[Tensor, "m c"]:
+        """The masked law of position positions[j] of sentence rows[j] alone."""
+        ...
+
+
+def usual_sentences(language: ExactLaws) -> int:
+    """How many sentences give a fair error bar within about a minute or less."""
+    return SENTENCES_WITH_COSTLY_LAWS if isinstance(language, CostlyLaws) else SENTENCES
+
+
 def language_entropy(
     language: ExactLaws, sentences: int, seed: int, progress: Progress = silent
 ) -> list[Record]:
@@ -39,7 +71,10 @@ def language_entropy(
     `masked_entropy_sentence_averaged` = E_x mean_t H(Pr(. | x_{-t})), the least masked loss;
     `masked_entropy_token_averaged` weighs every word alike instead, a ratio whose error is linearised;
     `next_word_entropy` = E_x mean over the T + 1 events of a sentence, its words and its end, of the
-    entropy of the next-word law; `mean_length` in words. Raises BadInput for fewer than 2 sentences.
+    entropy of the next-word law; `mean_length` in words. Of a language of `CostlyLaws` one masked
+    position a sentence, all as likely, stands for all, which leaves the means unbiased. Beside the results
+    and what the laws themselves need, memory is about `LAW_BYTES`. Raises BadInput for fewer than 2
+    sentences.
 
     >>> from isoloss.languages.notation import parse_grammar
     >>> from isoloss.languages.pcfg import pcfg
@@ -49,14 +84,16 @@ def language_entropy(
      'next_word_entropy': 0.3466, 'mean_length': 1.0}
     """
     generator = torch.Generator().manual_seed(seed)
-    masked, following, lengths = [], [], []
+    places = torch.Generator().manual_seed(derived_seed(seed, "masked positions"))
+    masked, following, lengths = [torch.zeros(0)], [torch.zeros(0)], [torch.zeros(0, dtype=torch.int64)]
     for start in range(0, sentences, BATCH):
         batch = language.sample(min(BATCH, sentences - start), generator)
-        masked.append(_entropies(language.masked_log_law(batch)).sum(1) / batch.lengths)
-        following.append(_entropies(language.next_log_law(batch)).sum(1) / (batch.lengths + 1))
+        masked.append(_masked_entropies(language, batch, places, progress))
+        events = batch.lengths + 1
+        following.append(_summed_entropies(language.next_log_law, batch, len(language.vocabulary)) / events)
         lengths.append(batch.lengths)
         progress("entropy", start + len(batch), sentences)
-    of_masked, all_lengths = torch.cat(masked or [torch.zeros(0)]), torch.cat(lengths or [torch.zeros(0)])
+    of_masked, all_lengths = torch.cat(masked), torch.cat(lengths)
     estimates = {
         "masked_entropy_sentence_averaged": (mean_over_sentences(of_masked), "nats"),
         "masked_entropy_token_averaged": (mean_over_tokens(of_masked, all_lengths), "nats"),
@@ -66,10 +103,37 @@ def language_entropy(
     return [_record(quantity, estimate, unit, seed) for quantity, (estimate, unit) in estimates.items()]
 
 
-def _entropies(log_law: Float[Tensor, "n T c"]) -> Float[Tensor, "n T"]:
-    """-Σ p log p of every row; 0 for rows that are all -inf, which stand beyond a sentence's end."""
-    entropies: Tensor = torch.special.entr(log_law.exp()).sum(-1)
-    return entropies
+def _masked_entropies(
+    language: ExactLaws, sentences: Sentences, places: torch.Generator, progress: Progress
+) -> Float[Tensor, " n"]:
+    """Each sentence's mean over its positions, or of costly laws its value at one drawn from `places`."""
+    if not isinstance(language, CostlyLaws):
+        total = _summed_entropies(language.masked_log_law, sentences, len(language.vocabulary))
+        return total / sentences.lengths
+    uniforms = torch.rand(len(sentences), generator=places, dtype=torch.float64)
+    positions = (uniforms * sentences.lengths).long()
+    return entropies(language.masked_log_law_at(sentences, torch.arange(len(sentences)), positions, progress))
+
+
+def _summed_entropies(
+    law: Callable[[Sentences], Tensor], sentences: Sentences, words: int
+) -> Float[Tensor, " n"]:
+    """The sum of the entropies of all laws of each sentence."""
+    # Thrice: the logarithms, their exponentials, and the terms of the sum.
+    bytes_a_sentence = 3 * 8 * (sentences.ids.shape[1] + 1) * (words + 1)
+    at_once = max(1, LAW_BYTES // bytes_a_sentence)
+    starts = range(0, len(sentences), at_once)
+    return torch.cat([entropies(law(sentences[start : start + at_once])).sum(1) for start in starts])
+
+
+def entropies(log_law: Float[Tensor, "*rows c"]) -> Float[Tensor, "*rows"]:
+    """-Σ p log p of every row, in nats; 0 for rows that are all -inf, which stand beyond a sentence's end.
+
+    >>> entropies(torch.tensor([[0.5, 0.5], [1.0, 0.0], [0.0, 0.0]]).log())
+    tensor([0.6931, 0.0000, 0.0000])
+    """
+    terms: Tensor = torch.special.entr(log_law.exp())
+    return terms.sum(-1)
 
 
 def _record(quantity: str, estimate: Estimate, unit: str, seed: int) -> Record:

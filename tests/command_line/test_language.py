@@ -1,0 +1,204 @@
+"""`isoloss language` makes files that the other commands take."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from isoloss.cli import main
+from isoloss.experiments.teacher import Teacher
+from isoloss.languages.language_file import read_language
+from isoloss.languages.random_hmm import random_hmm
+from isoloss.models.causal import GPT2Transformer
+from isoloss.models.shapes import Shape
+from tiny_causal_models import tiny_checkpoint
+
+SIZES = {
+    "grammar": "--words 6 --levels 2 --symbols-per-level 2 --roots 2 --rules-per-symbol 2 "
+    "--words-per-preterminal 4",
+    "hmm": "--words 6 --states 4 --blocks 2 --length 4",
+    "dyck": "--length 4",
+}
+
+
+def run(arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    return int(leaving.value.code or 0)
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_what_is_made_is_said_and_read_back(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "new" / "language"
+    assert run(["language", kind, "--out", str(path), *SIZES[kind].split(), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    language = read_language(path)
+    assert told == {
+        "file": str(path),
+        "kind": {"grammar": "grammar", "hmm": "HMM", "dyck": "Dyck language"}[kind],
+        "words": len(language.vocabulary),
+        "maximum_length": 4,
+        "digest": language.digest,
+    }
+
+
+def test_seeds_give_different_languages_and_the_same_one_twice(tmp_path: Path) -> None:
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        path = str(tmp_path / name)
+        assert run(["language", "hmm", "--out", path, *SIZES["hmm"].split(), "--seed", str(seed)]) == 0
+    a, b, c = (read_language(tmp_path / name).digest for name in "abc")
+    assert a == b == random_hmm(words=6, states=4, blocks=2, length=4, seed=3).digest
+    assert c != a
+
+
+def test_the_default_sizes_are_the_papers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["language", "hmm", "--out", str(tmp_path / "hmm.json")]) == 0
+    assert run(["language", "grammar", "--out", str(tmp_path / "my.pcfg")]) == 0
+    assert "HMM, 200 words, sentences of 16" in (shown := capsys.readouterr().out)
+    assert "grammar, 200 words, sentences of 32" in shown
+
+
+@pytest.mark.parametrize(
+    "options", [f"{kind} {sizes}" for kind, sizes in SIZES.items()] + ["causal-lm --model x", "teacher"]
+)
+def test_a_file_that_is_there_is_never_overwritten(
+    options: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "precious"
+    path.write_text("mine")
+    assert run(["language", *options.split(), "--out", str(path)]) == 2
+    assert capsys.readouterr().err == (
+        f"isoloss: {path} is there already; name another file, or delete it first\n"
+    )
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("dyck --length 7", "give an even length"),
+        ("hmm --blocks 7", "cannot be cut into 7 equal blocks"),
+        ("hmm --seed -1", "--seed must be from 0"),
+        ("grammar --levels 0", "at least one of everything"),
+        ("causal-lm --model .", "no causal language model can be read from /"),
+        ("teacher --length 0", "no window of 0"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_leave_no_file(
+    options: str,
+    says: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("isoloss.experiments.teacher.gutenberg_books", lambda *_: ("He came. She went.",))
+    monkeypatch.chdir(tmp_path)
+    assert run(["language", *options.split(), "--out", "out.json"]) == 2
+    shown = capsys.readouterr().err
+    assert says in shown
+    assert shown.count("\n") == 1
+    assert not Path("out.json").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_noticed_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(["language", "teacher", "--out", str(tmp_path / "file" / "t.json")]) == 2
+    assert "cannot write in" in capsys.readouterr().err
+
+
+def test_a_models_language_serves_every_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny_checkpoint("opt", tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    made = "language causal-lm --out my.json --model model --words 6 --length 4 --precision float64 --json"
+    assert run(made.split()) == 0
+    assert json.loads(capsys.readouterr().out)["kind"] == "causal language"
+    # The file finds its model from anywhere.
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert run(["sample", "../my.json", "--sentences", "2"]) == 0
+    sentence, _ = capsys.readouterr().out.splitlines()
+    assert run(["law", "../my.json", "--sentence", sentence, "--json"]) == 0
+    shown = capsys.readouterr()
+    laws = json.loads(shown.out)
+    assert list(laws) == ["log_probability", "masked", "next", "end"]
+    assert [sum(row["law"].values()) for row in laws["masked"]] == pytest.approx([1] * 4)
+    # 6 words, of which each of 3 substitutes leaves 3, 2 and 1 tokens to read.
+    assert shown.err.startswith("masked laws: 36 tokens of suffixes")
+    assert run(["entropy", "../my.json", "--sentences", "20", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.startswith("masked laws: 180 tokens of suffixes")
+    masked, _, following, length = json.loads(shown.out)["records"]
+    assert masked["n"] == 20
+    assert 0 < masked["value"] < 1.8
+    assert 0 < following["value"] < 1.8
+    assert length["value"] == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["law", "--sentence", "Ġ2 Ġ3"], "the sentence has 2 words, all of the language's 4; give as many"),
+        (["law", "--sentence", "Ġ2 Ġ3 x"], "word 3, 'x', is not in the vocabulary"),
+        (["sample", "--trees"], "sentences of this causal language have no derivation trees"),
+        (["entropy", "--maximum-length", "3"], "is no grammar, and its sentences have one length"),
+    ],
+)
+def test_mistakes_with_a_models_language_are_one_sentence(
+    arguments: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = str(tmp_path / "my.json")
+    tiny_checkpoint("gpt2", tmp_path / "model")
+    model = str(tmp_path / "model")
+    assert (
+        run(["language", "causal-lm", "--out", path, "--model", model, "--words", "38", "--length", "4"]) == 0
+    )
+    capsys.readouterr()
+    assert run([arguments[0], path, *arguments[1:]]) == 2
+    shown = capsys.readouterr()
+    assert says in shown.err
+    assert shown.err.count("\n") == 1
+    assert not shown.out
+
+
+def test_a_teacher_is_trained_once_and_its_language_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = " ".join(["The cats purr. The dogs bark. He said so."] * 40)
+    monkeypatch.setattr("isoloss.experiments.teacher.gutenberg_books", lambda *_: (book,))
+    tiny = GPT2Transformer(Shape(16, 2, 1, 32), dropout=0.0)
+    monkeypatch.setattr(
+        "isoloss.experiments.teacher.Teacher",
+        lambda **sizes: Teacher(architecture=tiny, batch_size=8, **sizes),
+    )
+    monkeypatch.chdir(tmp_path)
+    options = "--words 50 --length 4 --steps 10 --folder run"
+    assert run(f"language teacher --out one.json {options}".split()) == 0
+    weights = Path("run/steps/000010/model.safetensors")
+    when = weights.stat().st_mtime_ns
+    assert run(f"language teacher --out two.json {options}".split()) == 0
+    assert weights.stat().st_mtime_ns == when
+    assert Path("one.json").read_text() == Path("two.json").read_text()
+    capsys.readouterr()
+    assert run(["sample", "one.json", "--sentences", "3"]) == 0
+    assert [len(line.split()) for line in capsys.readouterr().out.splitlines()] == [4, 4, 4]
+
+
+def test_the_laws_of_balanced_strings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "dyck.json")
+    assert run(["language", "dyck", "--out", path, "--length", "4"]) == 0
+    capsys.readouterr()
+    assert run(["law", path, "--sentence", "< > > <", "--json"]) == 0
+    laws = json.loads(capsys.readouterr().out)
+    assert [row["law"] for row in laws["masked"]] == [
+        {"<": 1, ">": 0}, {"<": 0, ">": 1}, {"<": 0, ">": 1}, {"<": 1, ">": 0},
+    ]  # fmt: skip
+    assert laws["next"][1]["law"] == pytest.approx({"<": 1 / 3, ">": 2 / 3})
+    for sentence, says in (("< >", "has 2 words, all of"), ("< < < >", "not as many < as >")):
+        assert run(["law", path, "--sentence", sentence]) == 2
+        assert says in capsys.readouterr().err
