@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from isoloss.cli import main
+from tiny_causal_models import tiny_checkpoint
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 GRAMMAR = """\
@@ -28,6 +31,7 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "grammar.pcfg").write_text(GRAMMAR)
+    tiny_checkpoint("gpt2", tmp_path / "MODEL")
     return tmp_path
 
 
@@ -44,12 +48,27 @@ def commands() -> list[str]:
     return [line for block in blocks("sh") for line in block.splitlines() if line.startswith("isoloss ")]
 
 
-def test_the_command_line_example_has_five_lines() -> None:
-    assert len(commands()) == 5
+def test_the_command_line_example_has_eight_lines() -> None:
+    assert len(commands()) == 8
 
 
-@pytest.mark.parametrize("command", commands())
-def test_each_command_runs(command: str, folder: Path) -> None:
+@pytest.mark.parametrize("command", [line for line in commands() if " reproduce " not in line])
+def test_each_command_runs(
+    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, *arguments = shlex.split(command, comments=True)
+    if "causal-lm" in arguments:
+        arguments += ["--words", "30"]  # the model here is a tiny one
+    monkeypatch.chdir(folder)
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    shown = capsys.readouterr()
+    assert leaving.value.code == 0, shown.err
+    assert shown.out
+
+
+@pytest.mark.parametrize("command", [line for line in commands() if " reproduce " in line])
+def test_each_reproduction_runs(command: str, folder: Path) -> None:
     _, *arguments = shlex.split(command)
     result = subprocess.run(
         [sys.executable, "-m", "isoloss.cli", *arguments],

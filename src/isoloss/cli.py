@@ -47,6 +47,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     # Imported here so that Ctrl-C while torch loads is answered as calmly as later.
     import tyro
 
+    from isoloss.command_line.describe import describe
     from isoloss.command_line.entropy import entropy
     from isoloss.command_line.language import language
     from isoloss.command_line.law import law
@@ -59,6 +60,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         "law": law,
         "entropy": entropy,
         "sample": sample,
+        "describe": describe,
         "language": language,
     }
     try:

@@ -47,6 +47,8 @@ def test_the_page_and_its_pictures_are_there(done: tuple[Path, dict]) -> None:
     for claim in content["claims"]:
         assert claim["claim"] in html
     assert "--runs width-16-seed-1" in html
+    assert 'href="language.html"' in html
+    assert "prefix-8" in (output / "language.html").read_text()
     for panel in ("loss", "trace", "steps"):
         for ending in ("csv", "png", "svg"):
             assert (output / f"figure-1-{panel}.{ending}").stat().st_size > 100

@@ -1,17 +1,16 @@
 """`isoloss language`: the files of languages, made."""
 
 import json as json_format
-import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
 from tyro.conf import subcommand
 
 from isoloss.command_line.language_argument import LanguageOfFile, kind_of
+from isoloss.command_line.output_file import refuse_existing
 from isoloss.command_line.progress_display import progress_display
 from isoloss.command_line.seed import usable_seed
-from isoloss.errors import BadInput
-from isoloss.files import writable, write_atomically
+from isoloss.files import write_atomically
 from isoloss.languages.dyck_file import write_dyck
 from isoloss.languages.hmm_file import write_hmm
 from isoloss.languages.notation import write_grammar
@@ -46,7 +45,7 @@ def grammar(
         seed: Seed of the draw.
         json: Print what was made as JSON.
     """
-    _refuse_existing(out)
+    refuse_existing(out)
     made = random_layered_grammar(
         words=words,
         symbols_per_level=symbols_per_level,
@@ -82,7 +81,7 @@ def hmm(
         seed: Seed of the draw.
         json: Print what was made as JSON.
     """
-    _refuse_existing(out)
+    refuse_existing(out)
     made = random_hmm(words=words, states=states, blocks=blocks, length=length, seed=usable_seed(seed))
     write_atomically(out, write_hmm(made))
     _tell(made, out, json)
@@ -100,7 +99,7 @@ def dyck(out: Path, length: int = 16, json: bool = False) -> None:
     """
     from isoloss.languages.dyck import dyck as dyck_language
 
-    _refuse_existing(out)
+    refuse_existing(out)
     made = dyck_language(length)
     write_atomically(out, write_dyck(made))
     _tell(made, out, json)
@@ -130,7 +129,7 @@ def causal_lm(
         seed: Seed of the sentences that rank the tokens.
         json: Print what was made as JSON.
     """
-    _refuse_existing(out)
+    refuse_existing(out)
     seed = usable_seed(seed)
     from isoloss.models.causal_language import ModelSource, load_causal_language, write_causal_language
 
@@ -168,7 +167,7 @@ def teacher(
         seed: Seed of the pre-training.
         json: Print what was made as JSON.
     """
-    _refuse_existing(out)
+    refuse_existing(out)
     from isoloss.experiments.gutenberg import default_cache
     from isoloss.experiments.teacher import Teacher, teacher_language
     from isoloss.models.causal_language import ModelSource, write_causal_language
@@ -192,16 +191,6 @@ def language(
 
     Example: isoloss language hmm --out my.json
     """
-
-
-def _refuse_existing(out: Path) -> None:
-    """Refuse, before any work, a file that is there already or cannot be written."""
-    if out.exists():
-        raise BadInput(f"{out} is there already; name another file, or delete it first")
-    with writable(out.parent):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out.parent):
-            pass
 
 
 def _tell(made: LanguageOfFile, out: Path, json: bool) -> None:

@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
-import torch
 
 from isoloss.experiments.claims import Judgement, judge
 from isoloss.experiments.figure_1 import FigureOne, FigureRun, figure_runs
 from isoloss.experiments.figure_1_claims import CLAIMS
 from isoloss.experiments.figure_1_run import checkpoint_table, jobs
+from isoloss.experiments.language_portrait import LanguagePortrait, language_portrait
 from isoloss.experiments.measured_on import draw, save
 from isoloss.experiments.runner import Outcome, run_jobs
 from isoloss.files import writable
-from isoloss.languages.derivation import Derivation
 from isoloss.languages.pcfg import PCFG
 from isoloss.languages.task import Task
-from isoloss.measurements.entropy import language_entropy
 from isoloss.measurements.linear_probe import reference_records
 from isoloss.measurements.record import Record
 from isoloss.progress import Progress, silent
@@ -28,14 +26,11 @@ ENTROPY_SENTENCES = 2000
 
 @dataclass(frozen=True)
 class LanguageFacts:
-    """What the page tells of the language: where it is from, its numbers, and one derivation."""
+    """What the page tells of the language: its portrait, the task, and their numbers."""
 
-    source: str
-    words: int
-    maximum_length: int
+    portrait: LanguagePortrait
     task: str
     records: tuple[Record, ...]
-    derivation: Derivation
 
 
 @dataclass(frozen=True)
@@ -77,17 +72,9 @@ def carry_out_figure(
         output.mkdir(parents=True, exist_ok=True)
     on = draw(figure.measurement, language, task, progress)
     outcome = run_jobs(jobs(runs, language, save(on, output), output, device), processes, progress)
-    generator = torch.Generator().manual_seed(figure.measurement.seed)
-    facts = LanguageFacts(
-        source=language.grammar.source,
-        words=len(language.vocabulary),
-        maximum_length=language.maximum_length,
-        task=task.name,
-        records=(
-            *language_entropy(language, ENTROPY_SENTENCES, figure.measurement.seed),
-            *reference_records(on.splits.test, {"task": task.name}),
-        ),
-        derivation=language.sample_derivations(1, generator)[0],
-    )
+    seed, source = figure.measurement.seed, language.grammar.source
+    portrait = language_portrait(language, source, ENTROPY_SENTENCES, seed, progress)
+    references = reference_records(on.splits.test, {"task": task.name})
+    facts = LanguageFacts(portrait, task.name, (*portrait.entropy, *references))
     checkpoints = checkpoint_table(figure_runs(figure, language), output, on.digest, figure.saturated_from)
     return FigureOneResult(figure, facts, checkpoints, outcome, time.monotonic() - begun)

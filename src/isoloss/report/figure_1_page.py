@@ -4,18 +4,23 @@ from pathlib import Path
 
 from isoloss.experiments.figure_1 import FigureOne
 from isoloss.experiments.figure_1_result import FigureOneResult
+from isoloss.experiments.language_portrait import LanguagePortrait
 from isoloss.experiments.provenance import machine, versions
 from isoloss.measurements.record import Record
 from isoloss.report.charts import ACCURACY, KL, LOSS, TRACE, curves, scatter
+from isoloss.report.language_page import write_language_page
 from isoloss.report.page import Page, Panel, Section, write_page
 from isoloss.report.tree import tree_picture
+
+LANGUAGE_PAGE = "language"
 
 
 def write_figure_1(result: FigureOneResult, folder: Path, again: str) -> Path:
     """Write the page, its pictures and its numbers into `folder`; return the page's path.
 
-    `again` is the command that reruns one run.
+    The language's own page stands beside it. `again` is the command that reruns one run.
     """
+    write_language_page(result.language.portrait, folder, LANGUAGE_PAGE)
     panels = _panels(result) if not result.checkpoints.is_empty() else ()
     page = Page(
         title="Same pre-training loss, different flatness, different downstream accuracy",
@@ -75,14 +80,14 @@ def _panels(result: FigureOneResult) -> tuple[Panel, ...]:
 
 
 def _sections(result: FigureOneResult, again: str) -> list[Section]:
-    language = result.language
+    language, portrait = result.language, result.language.portrait
     where = (("machine", machine()), ("time of this call", f"{result.seconds:,.0f} s"), *versions().items())
     return [
         Section(
             "The language",
-            text=f"{language.source}: {language.words} words, at most {language.maximum_length} a sentence. "
-            f"Downstream task: {language.task}. One derivation:",
-            markup=tree_picture(language.derivation),
+            text=f"{portrait.source}: {len(portrait.vocabulary)} words, at most {portrait.maximum_length} a "
+            f"sentence. Downstream task: {language.task}. One derivation:",
+            markup=_structure(portrait),
             rows=tuple((_title(record), _shown(record)) for record in language.records),
         ),
         Section("Settings", rows=_settings(result.figure)),
@@ -94,6 +99,12 @@ def _sections(result: FigureOneResult, again: str) -> list[Section]:
             code=again,
         ),
     ]
+
+
+def _structure(portrait: LanguagePortrait) -> str:
+    tree = tree_picture(portrait.derivation) if portrait.derivation else ""
+    more = "sentences, the laws of a masked word, every task with its ceiling"
+    return f'{tree}<p><a href="{LANGUAGE_PAGE}.html">More of the language</a>: {more}.</p>'
 
 
 def _settings(figure: FigureOne) -> tuple[tuple[str, str], ...]:

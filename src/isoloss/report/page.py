@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import altair as alt
@@ -41,7 +42,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that the report shows, in its order."""
+    """Everything that the report shows, in its order; `opening` is ready HTML (from trusted code)."""
 
     title: str
     summary: str
@@ -49,6 +50,7 @@ class Page:
     judgements: tuple[Judgement, ...]
     sections: tuple[Section, ...]
     notices: tuple[str, ...] = ()
+    opening: str = ""
 
 
 def write_page(page: Page, folder: Path, name: str) -> Path:
@@ -92,8 +94,7 @@ def _html(page: Page, name: str) -> str:
         }
         for panel in page.panels
     ]
-    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_vega_lite_version())
-    return environment.get_template("page.html.j2").render(page=page, panels=panels, script=script)
+    return environment.get_template("page.html.j2").render(page=page, panels=panels, script=_script())
 
 
 def _embedded(chart: alt.LayerChart) -> str:
@@ -102,8 +103,11 @@ def _embedded(chart: alt.LayerChart) -> str:
     return json.dumps(responsive).replace("</", "<\\/")
 
 
-def _vega_lite_version() -> str:
-    return ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+@cache
+def _script() -> str:
+    """The charts' JavaScript, which takes more than a second to bundle."""
+    version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
 
 
 def _data_address(text: str) -> str:

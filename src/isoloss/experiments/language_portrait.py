@@ -1,0 +1,174 @@
+"""What a page tells of a language: sentences, one word's laws, entropy, tasks, and how long laws take."""
+
+import time
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isoloss.errors import BadInput
+from isoloss.estimate import mean_over_sentences
+from isoloss.experiments.language_facts import language_facts
+from isoloss.languages.causal_lm import CausalLM
+from isoloss.languages.derivation import Derivation
+from isoloss.languages.language import Language
+from isoloss.languages.pcfg import PCFG
+from isoloss.languages.sentences import Sentences
+from isoloss.languages.task import Task
+from isoloss.measurements.entropy import language_entropy, usual_sentences
+from isoloss.measurements.record import Record
+from isoloss.pretraining.seeds import derived_seed
+from isoloss.progress import Progress, silent
+
+SHOWN = 6
+TIMED = 256
+
+
+@dataclass(frozen=True)
+class WordLaws:
+    """The exact laws of one word of a sentence; `position` counts from 0.
+
+    `masked` is Pr(. | all other words), `following` Pr(. | the words before), the end last.
+    """
+
+    words: tuple[str, ...]
+    position: int
+    masked: Float[Tensor, " c"]
+    following: Float[Tensor, " c_1"]
+
+
+@dataclass(frozen=True)
+class TaskPortrait:
+    """A task and what its exact posterior tells of it.
+
+    `ceiling` is the mean of the posterior's largest probability: how often, at best, a reader of the
+    sentence names the latent variable. `blind` is how often always giving the one best answer does.
+    `majority` is the share of the most common label, labels being the posterior's first choices.
+    """
+
+    name: str
+    classes: int
+    ceiling: Record
+    blind: Record
+    majority: Record
+
+
+@dataclass(frozen=True)
+class LanguagePortrait:
+    """All that the page of a language shows; `facts` are names and values in words."""
+
+    source: str
+    kind: str
+    vocabulary: tuple[str, ...]
+    maximum_length: int
+    facts: tuple[tuple[str, str], ...]
+    sentences: tuple[tuple[str, ...], ...]
+    word: WordLaws
+    derivation: Derivation | None
+    entropy: tuple[Record, ...]
+    tasks: tuple[TaskPortrait, ...]
+    speed: Record
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """Every number of the page."""
+        of_tasks = (record for task in self.tasks for record in (task.ceiling, task.blind, task.majority))
+        return (*self.entropy, *of_tasks, self.speed)
+
+
+def language_portrait(
+    language: Language,
+    source: str,
+    sentences: int | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> LanguagePortrait:
+    """Draw `sentences` for each average (`usual_sentences` when None) and compute what the page tells.
+
+    All but the speed is a function of the arguments. The laws shown are those of the middle word of the
+    first sentence that `sample` draws with `seed`. Raises BadInput for fewer than two sentences.
+
+    >>> from isoloss.languages.dyck import dyck
+    >>> portrait = language_portrait(dyck(4), "by hand", sentences=10)
+    >>> portrait.kind, portrait.word.masked.amax().item(), len(portrait.records)
+    ('Dyck language', 1.0, 5)
+    """
+    n = usual_sentences(language) if sentences is None else sentences
+    if n < 2:
+        raise BadInput(f"{n} sentences have no standard error; draw at least 2")
+    kind, facts = language_facts(language)
+    shown = language.sample(SHOWN, torch.Generator().manual_seed(seed))
+    words = tuple(
+        tuple(language.vocabulary[word] for word in ids[:length])
+        for ids, length in zip(shown.ids.tolist(), shown.lengths.tolist(), strict=True)
+    )
+    first = shown[:1]
+    return LanguagePortrait(
+        source=source,
+        kind=kind,
+        vocabulary=language.vocabulary,
+        maximum_length=language.maximum_length,
+        facts=facts,
+        sentences=words,
+        word=_word_laws(language, first, words[0], progress),
+        derivation=_derivation(language, seed),
+        entropy=tuple(language_entropy(language, n, seed, progress)),
+        tasks=tuple(_task(task, n, seed, progress) for task in language.tasks()),
+        speed=_speed(language, seed),
+    )
+
+
+def _word_laws(
+    language: Language, sentence: Sentences, words: tuple[str, ...], progress: Progress
+) -> WordLaws:
+    position = len(words) // 2
+    if isinstance(language, CausalLM):
+        place = torch.tensor([position])
+        masked = language.masked_log_law_at(sentence, torch.zeros_like(place), place, progress)[0]
+    else:
+        masked = language.masked_log_law(sentence)[0, position]
+    following = language.next_log_law(sentence)[0, position]
+    return WordLaws(words, position, masked.exp(), following.exp())
+
+
+def _derivation(language: Language, seed: int) -> Derivation | None:
+    """The first sentence's derivation, where there is one."""
+    if not isinstance(language, PCFG):
+        return None
+    return language.sample_derivations(1, torch.Generator().manual_seed(seed))[0]
+
+
+def _task(task: Task, sentences: int, seed: int, progress: Progress) -> TaskPortrait:
+    progress(f"task {task.name}", 0, 1)
+    seed = derived_seed(seed, task.name)
+    drawn = task.sample(sentences, torch.Generator().manual_seed(seed))
+    best = int(drawn.posterior.sum(0).argmax())
+    most_common = drawn.labels == drawn.labels.mode().values
+    progress(f"task {task.name}", 1, 1)
+
+    def record(quantity: str, values: Tensor) -> Record:
+        e = mean_over_sentences(values.double())
+        return Record(
+            quantity, e.value, "fraction", e.standard_error, e.n, seed, settings={"task": task.name}
+        )
+
+    return TaskPortrait(
+        task.name,
+        len(task.classes),
+        ceiling=record("latent_agreement", drawn.posterior.amax(1)),
+        blind=record("latent_agreement_of_one_answer", drawn.posterior[:, best]),
+        majority=record("chance_accuracy", most_common),
+    )
+
+
+def _speed(language: Language, seed: int) -> Record:
+    """Sentences a second whose masked laws, of all positions, are computed on this machine."""
+    if isinstance(language, CausalLM):
+        whole = language.law_cost(torch.arange(language.length))
+        return Record("masked_law_speed", 1 / language.seconds(whole), "sentences/s", None, 1)
+    sentences = language.sample(TIMED, torch.Generator().manual_seed(seed))
+    language.masked_log_law(sentences)  # the first time builds what later calls share
+    begun = time.perf_counter()
+    language.masked_log_law(sentences)
+    return Record("masked_law_speed", TIMED / (time.perf_counter() - begun), "sentences/s", None, TIMED)

@@ -1,0 +1,149 @@
+"""The page of a language: its sentences, one word's two laws as bars, entropy, tasks, and its facts."""
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from tokenizers import decoders
+
+from isoloss.experiments.language_portrait import LanguagePortrait, TaskPortrait
+from isoloss.experiments.provenance import machine, versions
+from isoloss.measurements.record import Record
+from isoloss.report.law_chart import law_bars, law_table
+from isoloss.report.page import Page, Panel, Section, write_page
+from isoloss.report.tree import tree_picture
+
+_BLANK_OF_BYTES = "Ġ"
+"""How byte-level tokenizers (GPT-2's, OPT's, the teacher's) write the blank before a word."""
+
+
+def write_language_page(portrait: LanguagePortrait, folder: Path, name: str) -> Path:
+    """Write `name`.html, and CSV, PNG and SVG of the bars beside it, into `folder`; return its path."""
+    page = Page(
+        title=f"{portrait.kind[0].upper()}{portrait.kind[1:]}: {portrait.source}",
+        summary=_summary(portrait),
+        opening=_sentences(portrait),
+        panels=_panels(portrait),
+        judgements=(),
+        sections=tuple(_sections(portrait)),
+    )
+    return write_page(page, folder, name)
+
+
+def _summary(portrait: LanguagePortrait) -> str:
+    least = portrait.entropy[0]
+    return (
+        "A language whose exact law is known: of every masked word, and of every next word. No model can "
+        f"predict masked words with a loss below the entropy of their law, {least.value:.4g} ± "
+        f"{least.standard_error:.2g} nats."
+    )
+
+
+def _sentences(portrait: LanguagePortrait) -> str:
+    """The sentences as a list, the masked word of the first one marked."""
+    word = portrait.word
+    before, after = word.words[: word.position], word.words[word.position + 1 :]
+    marked = (
+        f"{escape(as_text(before))} <mark>{escape(as_text(word.words[word.position : word.position + 1]))}"
+        f"</mark> {escape(as_text(after, begins=False))}"
+    )
+    lines = [marked, *(escape(as_text(words)) for words in portrait.sentences[1:])]
+    return '<ul class="sentences">' + "".join(f"<li>{line}</li>" for line in lines) + "</ul>"
+
+
+def _panels(portrait: LanguagePortrait) -> tuple[Panel, ...]:
+    word = portrait.word
+    true = portrait.vocabulary.index(word.words[word.position])
+    words = labels(portrait.vocabulary)
+    masked = law_table(word.masked, words, true)
+    following = law_table(word.following, [*words, "(end)"], true)
+    place = f"Word {word.position + 1} of the first sentence, marked above"
+    return (
+        Panel(
+            "masked",
+            "The law of the masked word, given all others",
+            f"{place}. The exact law Pr(word | all other words).",
+            (law_bars(masked),),
+            masked,
+        ),
+        Panel(
+            "next",
+            "The law of the same word as the next one",
+            f"{place}. The exact law Pr(word | the words before it).",
+            (law_bars(following),),
+            following,
+        ),
+    )
+
+
+def _sections(portrait: LanguagePortrait) -> list[Section]:
+    sections = [Section("Entropy", rows=tuple((_title(r), _shown(r)) for r in portrait.entropy))]
+    if portrait.tasks:
+        sections.append(
+            Section(
+                "Tasks",
+                text="What can be asked about a sentence's latent variables. The ceiling is how often, at "
+                "best, a reader of the sentence names the true one; the exact posterior does. Blind is "
+                "how often always giving the same answer does. Labels are the posterior's first choices; "
+                "the most common one's share is what a classifier learns without reading.",
+                rows=tuple((task.name, _task(task)) for task in portrait.tasks),
+            )
+        )
+    if portrait.derivation:
+        text = "The derivation of the first sentence:"
+        sections.append(Section("Structure", text=text, markup=tree_picture(portrait.derivation)))
+    sections.append(Section("Facts", rows=portrait.facts))
+    where = (("masked laws", _speed(portrait.speed)), ("machine", machine()), *versions().items())
+    sections.append(Section("How long it takes", rows=where))
+    return sections
+
+
+def as_text(words: Sequence[str], *, begins: bool = True) -> str:
+    """Words as one reads them: pieces of a byte-level tokenizer joined, other words with blanks between.
+
+    `begins` drops the blank before a first piece.
+
+    >>> as_text(["ĠHe", "Ġr", "an", "."]), as_text(["the", "dog"])
+    ('He ran.', 'the dog')
+    """
+    if not any(word.startswith(_BLANK_OF_BYTES) for word in words):
+        return " ".join(words)
+    text: str = decoders.ByteLevel().decode(list(words))
+    return text.removeprefix(" ") if begins else text
+
+
+def labels(words: Sequence[str]) -> list[str]:
+    """Words as bars are labelled: a byte-level piece decoded, with its blank shown, where that is unique.
+
+    >>> labels(["Ġthe", "the", "Ã©"])
+    ['␣the', 'the', 'é']
+    """
+    if not any(word.startswith(_BLANK_OF_BYTES) for word in words):
+        return list(words)
+    decoded: list[str] = [decoders.ByteLevel().decode([word]) for word in words]
+    shown = [
+        word if "\ufffd" in text else text.replace(" ", "␣")
+        for word, text in zip(words, decoded, strict=True)
+    ]
+    return shown if len(set(shown)) == len(shown) else list(words)
+
+
+def _task(task: TaskPortrait) -> str:
+    shares = {"ceiling": task.ceiling, "blind": task.blind, "most common label": task.majority}
+    shown = (f"{name} {r.value:.3f} ± {r.standard_error or 0:.3f}" for name, r in shares.items())
+    return f"{', '.join(shown)}; {task.classes} classes (n = {task.ceiling.n:,})"
+
+
+def _speed(record: Record) -> str:
+    if record.value >= 1:
+        return f"{record.value:,.0f} sentences a second, all positions (timed on {record.n:,} sentences)"
+    return f"about {1 / record.value:,.1f} s a sentence, all positions (from one timed pass)"
+
+
+def _title(record: Record) -> str:
+    return record.quantity.replace("_", " ")
+
+
+def _shown(record: Record) -> str:
+    error = f" ± {record.standard_error:.2g}" if record.standard_error is not None else ""
+    return f"{record.value:.4g}{error} {record.unit} (n = {record.n:,})"

@@ -1,0 +1,88 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from isoloss.cli import main
+from tiny_causal_models import tiny_checkpoint
+
+
+def run(arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    return int(leaving.value.code or 0)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("my.pcfg").write_text("S -> A S [0.5] | A [0.5]\nA -> 'a' [0.5] | 'b' [0.5]\n")
+    return tmp_path
+
+
+def test_json_has_every_number_of_the_page(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run(["describe", "my.pcfg", "--maximum-length", "4", "--sentences", "50", "--seed", "2", "--json"])
+        == 0
+    )
+    told = json.loads(capsys.readouterr().out)
+    assert (here / told["page"]).name == "my.html"
+    assert (here / "my.html").is_file()
+    assert told["kind"] == "probabilistic grammar"
+    assert told["facts"]["longest sentence"] == "4 words"
+    assert told["word"]["masked"] == pytest.approx({"a": 0.5, "b": 0.5})
+    assert sum(told["word"]["next"].values()) == pytest.approx(1)
+    assert told["word"]["word"] == told["sentences"][0].split()[told["word"]["position"] - 1]
+    quantities = [record["quantity"] for record in told["records"]]
+    assert quantities[0] == "masked_entropy_sentence_averaged"
+    assert quantities[-1] == "masked_law_speed"
+
+
+def test_the_page_can_be_anywhere(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        run(
+            ["describe", "my.pcfg", "--maximum-length", "3", "--sentences", "20", "--out", "pages/first.html"]
+        )
+        == 0
+    )
+    assert capsys.readouterr().out == "page: pages/first.html\n"
+    assert (here / "pages" / "first.html").is_file()
+    assert (here / "pages" / "first-masked.png").is_file()
+
+
+def test_a_models_language_tells_its_cost_first(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny_checkpoint("llama", here / "model")
+    assert (
+        run(
+            ["language", "causal-lm", "--out", "my.json", "--model", "model", "--words", "6", "--length", "4"]
+        )
+        == 0
+    )
+    capsys.readouterr()
+    assert run(["describe", "my.json", "--sentences", "8"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.startswith("masked laws: 72 tokens of suffixes")
+    html = (here / "my.html").read_text()
+    assert "LlamaForCausalLM" in html
+    assert "highest mean probability over 256 sentences" in html
+    assert "opening-4" in html
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("my.pcfg --out page.txt", "give a name that ends in .html"),
+        ("my.pcfg --sentences 1", "draw at least 2"),
+        ("my.pcfg --sentences 10", "give a maximum length"),
+        ("none.pcfg", "there is no file none.pcfg"),
+        ("my.pcfg --maximum-length 3 --sentences 5 --out my.pcfg/page.html", "cannot write in my.pcfg"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    options: str, says: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["describe", *options.split()]) == 2
+    shown = capsys.readouterr()
+    assert says in shown.err
+    assert shown.err.count("\n") == 1
+    assert not shown.out

@@ -1,0 +1,71 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.experiments.language_portrait import LanguagePortrait, language_portrait
+from isoloss.languages.dyck import dyck
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.languages.random_hmm import laptop_hmm
+from isoloss.measurements.entropy import language_entropy
+from tiny_causal_models import masked_laws_by_full_passes, tiny_causal_model, tiny_language
+
+LANGUAGES = {
+    "probabilistic grammar": lambda: pcfg(laptop_grammar(5)),
+    "hidden Markov model": lambda: laptop_hmm(0),
+    "Dyck language": lambda: dyck(6),
+    "causal language model": lambda: tiny_language("gpt2"),
+}
+
+
+def portrait_of(kind: str) -> LanguagePortrait:
+    return language_portrait(LANGUAGES[kind](), "here", sentences=30, seed=4)
+
+
+@pytest.mark.parametrize("kind", LANGUAGES)
+def test_every_number_is_the_languages_own(kind: str) -> None:
+    language, portrait = LANGUAGES[kind](), portrait_of(kind)
+    assert portrait.kind == kind
+    facts = dict(portrait.facts)
+    assert (facts["digest"], facts["words"]) == (language.digest, str(len(language.vocabulary)))
+    drawn = language.sample(6, torch.Generator().manual_seed(4))
+    assert [[language.vocabulary[w] for w in ids] for ids in drawn.ids.tolist()] == [
+        list(words) for words in portrait.sentences
+    ]
+    word = portrait.word
+    assert (word.words, word.position) == (portrait.sentences[0], len(word.words) // 2)
+    masked = language.masked_log_law(drawn[:1])[0, word.position].exp()
+    torch.testing.assert_close(word.masked, masked)
+    following = language.next_log_law(drawn[:1])[0, word.position].exp()
+    torch.testing.assert_close(word.following, following)
+    assert portrait.entropy == tuple(language_entropy(language, 30, 4))
+    assert [task.name for task in portrait.tasks] == [task.name for task in language.tasks()]
+    for task in portrait.tasks:
+        assert 1 / task.classes <= task.blind.value <= task.ceiling.value <= 1
+        assert 1 / task.classes <= task.majority.value <= 1
+    assert portrait.speed.value > 0
+    assert (portrait.derivation is not None) == (kind == "probabilistic grammar")
+
+
+def test_a_causal_models_law_is_that_of_full_forward_passes() -> None:
+    portrait = portrait_of("causal language model")
+    ids = torch.tensor(["abcdefg".index(word) for word in portrait.sentences[0]])
+    expected = masked_laws_by_full_passes(tiny_causal_model("gpt2"), ids)[portrait.word.position].exp()
+    torch.testing.assert_close(portrait.word.masked, expected, rtol=0, atol=1e-10)
+    facts = dict(portrait.facts)
+    assert facts["model"].startswith("GPT2LMHeadModel")
+    assert facts["words chosen by"] == "by hand"
+
+
+def test_all_but_the_speed_is_the_same_twice() -> None:
+    once, again = (portrait_of("hidden Markov model") for _ in range(2))
+    assert torch.equal(once.word.masked, again.word.masked)
+    still = {"speed": once.speed, "word": once.word}
+    assert replace(again, **still) == once
+
+
+def test_too_few_sentences_are_refused() -> None:
+    with pytest.raises(BadInput, match="draw at least 2"):
+        language_portrait(dyck(4), "here", sentences=1)

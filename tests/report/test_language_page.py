@@ -1,0 +1,77 @@
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+
+from isoloss.experiments.language_portrait import language_portrait
+from isoloss.languages.notation import parse_grammar
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.random_hmm import random_hmm
+from isoloss.report.language_page import as_text, labels, write_language_page
+from isoloss.report.law_chart import OTHER, REST, TRUE, law_bars, law_table
+
+WORDS = [f"w{number}" for number in range(20)]
+
+
+def test_the_bars_are_the_likeliest_words_the_true_one_and_the_rest() -> None:
+    law = torch.arange(20, 0, -1, dtype=torch.float64) / 210
+    table = law_table(law, WORDS, true=17)
+    assert table["word"].to_list() == [*WORDS[:12], "w17", "all 7 others"]
+    assert table["kind"].to_list() == [OTHER] * 12 + [TRUE, REST]
+    assert table["probability"].sum() == pytest.approx(1)
+    assert table["probability"][12] == pytest.approx(3 / 210)
+    among = law_table(law, WORDS, true=3)
+    assert among["kind"].to_list() == [OTHER] * 3 + [TRUE] + [OTHER] * 8 + [REST]
+    assert among["word"].to_list()[-1] == "all 8 others"
+
+
+def test_a_small_vocabulary_is_shown_whole() -> None:
+    table = law_table(torch.tensor([0.0, 1.0]).double(), ["<", ">"], true=1)
+    assert table.rows() == [(">", 1.0, TRUE), ("<", 0.0, OTHER)]
+    drawn = law_bars(table).to_dict()
+    assert drawn["layer"][0]["encoding"]["color"]["scale"]["domain"] == [TRUE, OTHER]
+    assert drawn["layer"][0]["encoding"]["y"]["sort"] is None
+
+
+def test_pieces_are_read_as_text_where_they_are_a_byte_level_tokenizers() -> None:
+    assert as_text(["ĠHe", "'s", "Ġr", "an", ",", "Ġ", "âĢ", "ľ"]) == "He's ran, “"
+    assert as_text(["s", "Ġan"], begins=False) == "s an"
+    assert as_text(["w1", "w2"]) == "w1 w2"
+    # Half a character has no reading, and labels stay apart.
+    assert labels(["Ġa", "a", "âĢ"]) == ["␣a", "a", "âĢ"]
+    assert labels(["Ġa", "␣a"]) in (["␣a", "␣a#2"], ["Ġa", "␣a"])
+
+
+def test_the_page_says_all_and_loads_nothing(tmp_path: Path) -> None:
+    language = random_hmm(words=20, states=4, blocks=1, length=5, seed=0)
+    portrait = language_portrait(language, "my <file>", sentences=40)
+    page = write_language_page(portrait, tmp_path, "mine")
+    html = page.read_text()
+    assert page == tmp_path / "mine.html"
+    assert "Hidden Markov model: my &lt;file&gt;" in html
+    assert f"<mark>{portrait.sentences[0][2]}</mark>" in html
+    for words in portrait.sentences[1:]:
+        assert " ".join(words) in html
+    for text in ("state-5", "4 classes", language.digest, "nats (n = 40)", "sentences a second"):
+        assert text in html
+    without_script = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
+    assert not re.search(r"(src|href)=[\"']https?:", without_script)
+    # One copy of the charts' JavaScript.
+    assert 0.8e6 < len(html) < 1.6e6
+    charts = re.findall(r'vegaEmbed\("#chart[^"]*", (\{.*?\}), \{actions: false\}\)', html)
+    assert [len(json.loads(chart.replace("<\\/", "</"))["layer"]) for chart in charts] == [2, 2]
+    masked = pl.read_csv(tmp_path / "mine-masked.csv")
+    assert masked["probability"].sum() == pytest.approx(1)
+    assert masked.filter(pl.col("kind") == TRUE)["word"].to_list() == [portrait.sentences[0][2]]
+    following = pl.read_csv(tmp_path / "mine-next.csv")
+    assert following["probability"].sum() == pytest.approx(1)
+
+
+def test_a_grammars_page_has_the_derivation(tmp_path: Path) -> None:
+    language = pcfg(parse_grammar("S -> A A [1]\nA -> 'a' [0.5] | 'b' [0.5]"))
+    html = write_language_page(language_portrait(language, "g", 20), tmp_path, "g").read_text()
+    assert 'aria-label="derivation tree"' in html
+    assert "<h2>Tasks</h2>" not in html
