@@ -22,7 +22,7 @@ def run(blocks: list[str]) -> dict[str, Any]:
 
 
 def test_everything_the_guide_shows_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
     run(BLOCKS)
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("masked_entropy_sentence_averaged: 0.")

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from isoloss.errors import BadInput
+from isoloss.languages.dyck import dyck
 from isoloss.languages.hmm import HMM
 from isoloss.languages.hmm_file import write_hmm
 from isoloss.languages.language_file import read_language
@@ -21,6 +22,8 @@ def test_the_content_tells_the_kind(tmp_path: Path) -> None:
     model = read_language(path)
     assert isinstance(model, HMM)
     assert model.digest == laptop_hmm(0).digest
+    path.write_text('{"dyck": {"length": 6}}')
+    assert read_language(path) == dyck(6)
     with pytest.raises(
         BadInput, match="is no grammar, and its sentences have one length; leave the maximum length out"
     ):
@@ -30,6 +33,8 @@ def test_the_content_tells_the_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        ('{"dyck": {"length": 3}}', "give an even length of at least 2"),
+        ('{"causal_language_model": "x"}', "is a causal language; read it with models.causal_language"),
         ("", "it holds no rules"),
         (json.dumps({}), "the key words is missing"),
         ("{", "this is not JSON"),

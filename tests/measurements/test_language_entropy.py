@@ -84,6 +84,8 @@ def test_costly_laws_are_taken_at_one_position_a_sentence_and_the_mean_is_unbias
     measured = {record.quantity: record for record in language_entropy(language, 400, 3)}
     record = measured["masked_entropy_sentence_averaged"]
     assert abs(record.value - exact) < 4 * record.standard_error
+    assert record.settings == {"masked_positions": "one a sentence"}
+    assert measured["next_word_entropy"].settings == {}
     assert measured["masked_entropy_token_averaged"].value == pytest.approx(record.value)
     # One position a sentence: its own spread comes on top of that between sentences.
     between = float((table * (per_sentence - exact) ** 2).sum() / 400) ** 0.5

@@ -56,7 +56,7 @@ def _model(language: CausalLM) -> Facts:
     model = language.model.model
     return (
         ("model", f"{type(model).__name__} of {model.name_or_path or 'memory'}"),
-        ("parameters", f"{sum(p.numel() for p in model.base_model.parameters()):,} below the output layer"),
+        ("parameters", f"{sum(p.numel() for p in model.base_model.parameters()):,} without the output layer"),
         ("precision", str(model.dtype).removeprefix("torch.")),
         ("weights", language.weights),
     )

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isoloss.estimate import Estimate, mean_over_sentences, mean_over_tokens
+from isoloss.estimate import mean_over_sentences, mean_over_tokens
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.record import Record
 from isoloss.pretraining.seeds import derived_seed
@@ -72,7 +72,8 @@ def language_entropy(
     `masked_entropy_token_averaged` weighs every word alike instead, a ratio whose error is linearised;
     `next_word_entropy` = E_x mean over the T + 1 events of a sentence, its words and its end, of the
     entropy of the next-word law; `mean_length` in words. Of a language of `CostlyLaws` one masked
-    position a sentence, all as likely, stands for all, which leaves the means unbiased. Beside the results
+    position a sentence, all as likely, stands for all, which leaves the means unbiased and which those
+    records' settings tell. Beside the results
     and what the laws themselves need, memory is about `LAW_BYTES`. Raises BadInput for fewer than 2
     sentences.
 
@@ -100,7 +101,14 @@ def language_entropy(
         "next_word_entropy": (mean_over_sentences(torch.cat(following)), "nats"),
         "mean_length": (mean_over_sentences(all_lengths.double()), "words"),
     }
-    return [_record(quantity, estimate, unit, seed) for quantity, (estimate, unit) in estimates.items()]
+    costly = isinstance(language, CostlyLaws)
+    return [
+        Record(
+            *(quantity, e.value, unit, e.standard_error, e.n, seed),
+            settings={"masked_positions": "one a sentence"} if costly and "masked" in quantity else {},
+        )
+        for quantity, (e, unit) in estimates.items()
+    ]
 
 
 def _masked_entropies(
@@ -134,7 +142,3 @@ def entropies(log_law: Float[Tensor, "*rows c"]) -> Float[Tensor, "*rows"]:
     """
     terms: Tensor = torch.special.entr(log_law.exp())
     return terms.sum(-1)
-
-
-def _record(quantity: str, estimate: Estimate, unit: str, seed: int) -> Record:
-    return Record(quantity, estimate.value, unit, estimate.standard_error, estimate.n, seed)

@@ -1,6 +1,6 @@
 """The page of a language: its sentences, one word's two laws as bars, entropy, tasks, and its facts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
@@ -41,13 +41,12 @@ def _summary(portrait: LanguagePortrait) -> str:
 
 def _sentences(portrait: LanguagePortrait) -> str:
     """The sentences as a list, the masked word of the first one marked."""
-    word = portrait.word
-    before, after = word.words[: word.position], word.words[word.position + 1 :]
-    marked = (
-        f"{escape(as_text(before))} <mark>{escape(as_text(word.words[word.position : word.position + 1]))}"
-        f"</mark> {escape(as_text(after, begins=False))}"
-    )
-    lines = [marked, *(escape(as_text(words)) for words in portrait.sentences[1:])]
+    word, read = portrait.word, reader(portrait.vocabulary)
+    place = word.position
+    parts = (word.words[:place], word.words[place : place + 1], word.words[place + 1 :])
+    before, masked, after = (escape(read(part)) for part in parts)
+    lines = [f"{before} <mark>{masked}</mark> {after}"]
+    lines += [escape(read(words)) for words in portrait.sentences[1:]]
     return '<ul class="sentences">' + "".join(f"<li>{line}</li>" for line in lines) + "</ul>"
 
 
@@ -77,7 +76,9 @@ def _panels(portrait: LanguagePortrait) -> tuple[Panel, ...]:
 
 
 def _sections(portrait: LanguagePortrait) -> list[Section]:
-    sections = [Section("Entropy", rows=tuple((_title(r), _shown(r)) for r in portrait.entropy))]
+    sampled = "masked_positions" in portrait.entropy[0].settings
+    text = "Of each sentence one masked position was taken, at random." if sampled else ""
+    sections = [Section("Entropy", text, tuple((_title(r), _shown(r)) for r in portrait.entropy))]
     if portrait.tasks:
         sections.append(
             Section(
@@ -98,18 +99,16 @@ def _sections(portrait: LanguagePortrait) -> list[Section]:
     return sections
 
 
-def as_text(words: Sequence[str], *, begins: bool = True) -> str:
-    """Words as one reads them: pieces of a byte-level tokenizer joined, other words with blanks between.
+def reader(vocabulary: Sequence[str]) -> Callable[[Sequence[str]], str]:
+    """How words of a vocabulary are read as text: byte-level pieces joined, others with blanks between.
 
-    `begins` drops the blank before a first piece.
-
-    >>> as_text(["ĠHe", "Ġr", "an", "."]), as_text(["the", "dog"])
-    ('He ran.', 'the dog')
+    >>> reader(["Ġr", "an", "."])(["Ġr", "an", "."]), reader(["the", "dog"])(["the", "dog"])
+    (' ran.', 'the dog')
     """
-    if not any(word.startswith(_BLANK_OF_BYTES) for word in words):
-        return " ".join(words)
-    text: str = decoders.ByteLevel().decode(list(words))
-    return text.removeprefix(" ") if begins else text
+    if not any(word.startswith(_BLANK_OF_BYTES) for word in vocabulary):
+        return " ".join
+    decoder = decoders.ByteLevel()
+    return lambda words: str(decoder.decode(list(words)))
 
 
 def labels(words: Sequence[str]) -> list[str]:
@@ -118,9 +117,8 @@ def labels(words: Sequence[str]) -> list[str]:
     >>> labels(["Ġthe", "the", "Ã©"])
     ['␣the', 'the', 'é']
     """
-    if not any(word.startswith(_BLANK_OF_BYTES) for word in words):
-        return list(words)
-    decoded: list[str] = [decoders.ByteLevel().decode([word]) for word in words]
+    read = reader(words)
+    decoded = [read([word]) for word in words]
     shown = [
         word if "\ufffd" in text else text.replace(" ", "␣")
         for word, text in zip(words, decoded, strict=True)
