@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-NAMES = ("pcfg", "hmm", "causal_lm", "pretraining", "measurements")
+NAMES = ("pcfg", "hmm", "causal_lm", "pretraining", "measurements", "enlarge")
 
 
 def main() -> int:

@@ -48,6 +48,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     import tyro
 
     from isoloss.command_line.describe import describe
+    from isoloss.command_line.enlarge import enlarge
     from isoloss.command_line.entropy import entropy
     from isoloss.command_line.language import language
     from isoloss.command_line.law import law
@@ -62,6 +63,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         "sample": sample,
         "describe": describe,
         "language": language,
+        "enlarge": enlarge,
     }
     try:
         result = tyro.extras.subcommand_cli_from_dict(

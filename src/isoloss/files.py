@@ -1,6 +1,7 @@
 """Files that are complete or absent: temporary name, fsync, rename."""
 
 import os
+import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,6 +61,35 @@ def write_atomically(path: Path, content: bytes | str) -> None:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+        sync_folder(path.parent)
+
+
+@contextmanager
+def complete_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder to write in, which becomes `path` when the block ends: complete, or absent.
+
+    Raises IsolossError when the system refuses, also because there is such a folder and something is in it.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "new"
+    >>> with complete_folder(path) as folder:
+    ...     _ = (folder / "a.txt").write_text("whole")
+    >>> [file.name for file in path.iterdir()]
+    ['a.txt']
+    """
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    with writable(path.parent):
+        temporary.mkdir(parents=True)
+        try:
+            yield temporary
+            for inside in temporary.rglob("*"):
+                if inside.is_file():
+                    with inside.open("rb") as file:
+                        os.fsync(file.fileno())
+            sync_folder(temporary)
+            temporary.rename(path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
         sync_folder(path.parent)
 
 

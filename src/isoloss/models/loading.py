@@ -28,7 +28,7 @@ def load_masked_language_model(folder: Path, attention: Attention = "sdpa") -> P
     if not (folder / "config.json").is_file():
         raise BadInput(f"{folder} holds no model: it has no config.json; name a checkpoint's folder")
     try:
-        with _quiet():
+        with quiet():
             model, found = AutoModelForMaskedLM.from_pretrained(
                 folder, local_files_only=True, attn_implementation=attention, output_loading_info=True
             )
@@ -50,7 +50,7 @@ def load_causal_language_model(
     needs the packages `gguf` and `accelerate`. Raises BadInput where nothing can be read, or weights are
     missing.
     """
-    with _refusing("causal language model", name), _quiet():
+    with _refusing("causal language model", name), quiet():
         model, found = AutoModelForCausalLM.from_pretrained(
             name,
             gguf_file=gguf_file,
@@ -67,7 +67,7 @@ def load_causal_language_model(
 
 def load_tokenizer(name: str, gguf_file: str | None = None) -> PreTrainedTokenizerBase:
     """The tokenizer beside such a model. Raises BadInput where there is none."""
-    with _refusing("tokenizer", name), _quiet():
+    with _refusing("tokenizer", name), quiet():
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             name, gguf_file=gguf_file, local_files_only=Path(name).is_dir()
         )
@@ -91,7 +91,7 @@ def _refusing(what: str, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the bars and warnings that `transformers` prints while it loads."""
     bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()

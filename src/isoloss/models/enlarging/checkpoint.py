@@ -1,0 +1,123 @@
+"""Checkpoint folders, enlarged: read, tiled tensor by tensor, written, read back and compared."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import BertForMaskedLM, PreTrainedModel
+
+from isoloss.errors import BadInput
+from isoloss.files import complete_folder
+from isoloss.models.enlarging.enlargement import Enlargement
+from isoloss.models.enlarging.forms import Form, exact_form
+from isoloss.models.enlarging.transformer import enlarging_plan, made, parameters_by_name
+from isoloss.models.loading import load_masked_language_model
+from isoloss.models.shapes import Shape
+from isoloss.progress import Progress, silent
+
+SENTENCES, LONGEST = 8, 32
+"""How many random sentences the scores are compared on, and the most tokens that one has."""
+TOKENIZER_FILES = (
+    "tokenizer*",
+    "vocab.*",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "*.model",
+)
+TASK = "enlarging"
+
+
+@dataclass(frozen=True)
+class EnlargedCheckpoint:
+    """What was enlarged into what, and how far the scores moved.
+
+    `difference` is the largest absolute difference of any score (logit) at any position of 8 sentences of
+    random tokens, computed in the precision of the weights, `largest_score` the largest absolute score there.
+    """
+
+    small: Shape
+    large: Shape
+    small_parameters: int
+    large_parameters: int
+    dtype: str
+    difference: float
+    largest_score: float
+
+
+def enlarge_checkpoint(
+    checkpoint: Path, out: Path, by: Enlargement, form: Form = exact_form, progress: Progress = silent
+) -> EnlargedCheckpoint:
+    """Write the checkpoint, enlarged, as a folder `out` that `from_pretrained` reads, complete or not at all.
+
+    Weights keep their precision, and the tokenizer's files are copied as they are. The scores are those of
+    the written folder, read back. Memory: the large model once, and a pass over the sentences; the small
+    model's tensors are let go of as the large ones are made.
+
+    Raises BadInput where there is no complete BertForMaskedLM or RobertaPreLayerNormForMaskedLM to read, and
+    where `out` exists; IsolossError where it cannot be written.
+    """
+    if out.exists() or out.is_symlink():
+        raise BadInput(f"{out} exists already; name a folder that does not, or delete it")
+    if by == Enlargement():
+        raise BadInput("width 1 and 0 layers more change nothing; ask for a larger model")
+    model = load_masked_language_model(checkpoint)
+    plan = enlarging_plan(model, by, form)
+    progress(TASK, 1, 4, "scores before")
+    small, dtype, before = _shape(model), model.dtype, _scores(model)
+    small_parameters, parameters = model.num_parameters(), parameters_by_name(model)
+    del model
+    with complete_folder(out) as folder:
+        progress(TASK, 2, 4, "tiling and writing")
+        tensors = {step.name: made(step, parameters) for step in plan.steps}
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        large_parameters = sum(tensor.numel() for tensor in tensors.values())
+        del tensors
+        plan.config.save_pretrained(folder)
+        _copy_tokenizer(checkpoint, folder)
+        progress(TASK, 3, 4, "scores after")
+        after = _scores(load_masked_language_model(folder))
+    progress(TASK, 4, 4)
+    return EnlargedCheckpoint(
+        small,
+        by.of(small),
+        small_parameters,
+        large_parameters,
+        str(dtype).removeprefix("torch."),
+        float((after - before).abs().max()),
+        float(before.abs().max()),
+    )
+
+
+def _shape(model: PreTrainedModel) -> Shape:
+    config = model.config
+    return Shape(
+        config.hidden_size, config.num_attention_heads, config.num_hidden_layers, config.intermediate_size
+    )
+
+
+@torch.inference_mode()
+def _scores(model: PreTrainedModel) -> Float[Tensor, "n S v"]:
+    """The model's scores at every position of sentences of random tokens, the same for equal vocabularies."""
+    config, padding = model.config, model.config.pad_token_id
+    # RoBERTa counts positions from the padding token's number plus one.
+    first = 0 if isinstance(model, BertForMaskedLM) else padding + 1
+    length = min(LONGEST, config.max_position_embeddings - first)
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(config.vocab_size - 1, (SENTENCES, length), generator=generator)
+    if padding is not None:
+        tokens += tokens >= padding
+    scores: Tensor = model(input_ids=tokens).logits
+    if not bool(scores.isfinite().all()):
+        raise BadInput("the model has scores that are not finite: its weights have diverged")
+    return scores.double()
+
+
+def _copy_tokenizer(checkpoint: Path, folder: Path) -> None:
+    for pattern in TOKENIZER_FILES:
+        for path in checkpoint.glob(pattern):
+            shutil.copyfile(path, folder / path.name)

@@ -1,0 +1,127 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from isoloss.cli import main
+from isoloss.models.shapes import Shape
+from isoloss.models.tokenizer import word_tokenizer
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+
+WORDS = ["a", "b", "c"]
+
+
+def run(arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    return int(leaving.value.code or 0)
+
+
+def write(folder: Path, architecture=PostLayerNormTransformer, dtype=torch.float32) -> Path:
+    model = architecture(Shape(8, 2, 2, 12)).build(len(WORDS), 4, seed=0).to(dtype)
+    model.save_pretrained(folder)
+    word_tokenizer(WORDS, 4).save_pretrained(folder)
+    (folder / "training_state.pt").write_bytes(b"of the small model alone")
+    return folder
+
+
+@pytest.mark.parametrize("architecture", [PostLayerNormTransformer, PreLayerNormTransformer])
+def test_an_ordinary_checkpoint_that_computes_the_same(architecture, tmp_path, capsys):
+    small, out = write(tmp_path / "small", architecture, torch.float64), tmp_path / "new" / "large"
+    assert run(["enlarge", str(small), "--width", "4", "--layers", "2", str(out), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["large"] == {"width": 32, "heads": 8, "layers": 4, "inner_width": 48}
+    assert said["small"] == {"width": 8, "heads": 2, "layers": 2, "inner_width": 12}
+    assert (said["dtype"], said["out"]) == ("float64", str(out))
+    assert said["difference"] < 1e-12 < said["largest_score"]
+    model, large = (AutoModelForMaskedLM.from_pretrained(folder).eval() for folder in (small, out))
+    assert said["large_parameters"] == large.num_parameters()
+    assert said["small_parameters"] == model.num_parameters()
+    text = AutoTokenizer.from_pretrained(out)(["a [MASK] c b"], return_tensors="pt")
+    torch.testing.assert_close(large(**text).logits, model(**text).logits, rtol=0, atol=1e-12)
+    assert not (out / "training_state.pt").exists()
+    assert [path.name for path in out.parent.iterdir()] == ["large"]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_the_weights_keep_their_precision(dtype, tmp_path):
+    small, out = write(tmp_path / "small", dtype=dtype), tmp_path / "large"
+    assert run(["enlarge", str(small), str(out), "--width", "2"]) == 0
+    assert {tensor.dtype for tensor in load_file(out / "model.safetensors").values()} == {dtype}
+    assert AutoModelForMaskedLM.from_pretrained(out).dtype == dtype
+
+
+def test_to_the_letter_the_difference_is_said(tmp_path, capsys):
+    model = PostLayerNormTransformer(Shape(8, 2, 2, 12)).build(len(WORDS), 4, seed=0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
+    model.save_pretrained(tmp_path / "small")
+    differences = {}
+    for form in ([], ["--paper"]):
+        out = tmp_path / f"large{len(form)}"
+        assert run(["enlarge", str(tmp_path / "small"), str(out), "--layers", "1", *form]) == 0
+        shown = capsys.readouterr().out
+        assert str(out) in shown.replace("\n", "")
+        differences[len(form)] = float(shown.split("at most")[1].split(",")[0])
+    assert differences[0] < 1e-5 < 0.01 < differences[1]
+
+
+def test_a_checkpoint_of_untied_weights_whose_configuration_says_tied(tmp_path, capsys):
+    folder = write(tmp_path / "small")
+    weights = load_file(folder / "model.safetensors")
+    table = weights["bert.embeddings.word_embeddings.weight"]
+    weights["cls.predictions.decoder.weight"] = torch.flip(table, [0]).contiguous()
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    assert run(["enlarge", str(folder), str(tmp_path / "large"), "--width", "3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["difference"] < 1e-6
+    large = AutoModelForMaskedLM.from_pretrained(tmp_path / "large")
+    assert large.get_output_embeddings().weight is not large.get_input_embeddings().weight
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["{small}", "{out}", "--width", "0"], "integer of at least 1, not 0"),
+        (["{small}", "{out}", "--width", "2", "--layers", "-1"], "at least 0, not -1"),
+        (["{small}", "{out}", "--width", "1.5"], "--width"),
+        (["{small}", "{out}"], "change nothing"),
+        (["{small}", "{small}", "--width", "2"], "exists already"),
+        (["{small}/none", "{out}", "--width", "2"], "holds no model"),
+        (["{headless}", "{out}", "--width", "2"], "lacks cls"),
+        (["{other}", "{out}", "--width", "2"], "AlbertForMaskedLM cannot be enlarged"),
+        (["{diverged}", "{out}", "--width", "2"], "not finite"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_write_nothing(arguments, sentence, tmp_path, capsys):
+    from transformers import AlbertConfig, AlbertForMaskedLM
+
+    model = PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(3, 4, seed=0)
+    small, out = write(tmp_path / "small"), tmp_path / "out"
+    model.bert.save_pretrained(tmp_path / "headless")
+    with torch.no_grad():
+        model.bert.embeddings.LayerNorm.weight[0] = torch.inf
+    model.save_pretrained(tmp_path / "diverged")
+    config = AlbertConfig(
+        vocab_size=6, embedding_size=4, hidden_size=8, num_attention_heads=2, intermediate_size=8
+    )
+    AlbertForMaskedLM(config).save_pretrained(tmp_path / "other")
+    places = {name: tmp_path / name for name in ("headless", "other", "diverged")}
+    capsys.readouterr()
+    filled = [argument.format(small=small, out=out, **places) for argument in arguments]
+    assert run(["enlarge", *filled]) == 2
+    captured = capsys.readouterr()
+    assert sentence in captured.err + captured.out
+    assert "Traceback" not in captured.err
+    assert not out.exists()
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path, capsys):
+    small = write(tmp_path / "small")
+    (tmp_path / "file").write_text("")
+    assert run(["enlarge", str(small), str(tmp_path / "file" / "large"), "--width", "2"]) == 2
+    assert "cannot write in" in capsys.readouterr().err
