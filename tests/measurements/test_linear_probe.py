@@ -5,9 +5,9 @@ from torch import nn
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences
+from isoloss.measurements.accuracy import Accuracy
 from isoloss.measurements.linear_probe import (
     Heads,
-    ProbeAccuracy,
     ProbeSettings,
     linear_probe,
     reference_records,
@@ -83,7 +83,7 @@ def test_prediction_is_the_largest_score():
 
 def test_records_show_both_deviations():
     right = torch.tensor([[1, 1, 0, 1], [1, 0, 0, 1]]).double()
-    accuracy = ProbeAccuracy(correct=right.mean(0), by_seed=right.mean(1))
+    accuracy = Accuracy.of("linear_probe", right)
     mean, deviation = accuracy.records("step-4", {"task": "root"})
     assert (mean.quantity, mean.value, mean.n, mean.unit) == ("linear_probe_accuracy", 0.625, 4, "fraction")
     assert mean.standard_error == pytest.approx(float(torch.tensor([1, 0.5, 0, 1]).std()) / 2)
@@ -103,7 +103,7 @@ def test_error_bar_covers_the_accuracy_on_all_sentences():
     covered = []
     for _ in range(1000):
         drawn = right[:, torch.randint(0, 100_000, (600,), generator=generator)]
-        estimate = ProbeAccuracy(drawn.mean(0), drawn.mean(1)).estimate
+        estimate = Accuracy.of("linear_probe", drawn).estimate
         covered.append(abs(estimate.value - accuracy) < 1.96 * estimate.standard_error)
     assert 0.93 < sum(covered) / len(covered) < 0.97
 

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, mean_over_sentences
+from isoloss.estimate import mean_over_sentences
 from isoloss.languages.task import LabelledSentences
+from isoloss.measurements.accuracy import Accuracy
 from isoloss.measurements.record import Record, Setting
 from isoloss.progress import Progress, silent
 
@@ -116,41 +117,6 @@ class _AdamW:
         )
 
 
-@dataclass(frozen=True)
-class ProbeAccuracy:
-    """Test accuracy of the heads, and what to hold it against.
-
-    `correct[i]` is the share of the seeds' heads that get test sentence i right, `by_seed` each head's
-    accuracy. Two checkpoints probed on the same test sentences are compared by `paired_difference` of
-    their `correct`.
-    """
-
-    correct: Float[Tensor, " n"]
-    by_seed: Float[Tensor, " S"]
-
-    @property
-    def estimate(self) -> Estimate:
-        """Mean accuracy; its standard error is over test sentences, the seeds' heads being averaged."""
-        return mean_over_sentences(self.correct)
-
-    @property
-    def deviation_over_seeds(self) -> Estimate:
-        """Standard deviation over the seeds (the paper's error bar), with its own standard error."""
-        deviation, seeds = float(self.by_seed.std()), len(self.by_seed)
-        return Estimate(deviation, deviation / (2 * (seeds - 1)) ** 0.5, seeds)
-
-    def records(self, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
-        """`linear_probe_accuracy` and `linear_probe_deviation_over_seeds`, n being sentences and seeds."""
-        quantities = {
-            "linear_probe_accuracy": self.estimate,
-            "linear_probe_deviation_over_seeds": self.deviation_over_seeds,
-        }
-        return [
-            Record(name, e.value, "fraction", e.standard_error, e.n, None, checkpoint, dict(settings))
-            for name, e in quantities.items()
-        ]
-
-
 def linear_probe(
     train_features: Float[Tensor, "n D"],
     train_labels: Int[Tensor, " n"],
@@ -159,7 +125,7 @@ def linear_probe(
     classes: int,
     settings: ProbeSettings | None = None,
     progress: Progress = silent,
-) -> ProbeAccuracy:
+) -> Accuracy:
     """Train a head a seed on the training features, and measure all of them on the test features.
 
     Features come from `sentence_features`, or are a lookup table's laws. float32 is enough.
@@ -173,7 +139,7 @@ def linear_probe(
     _check_labels(test_features, test_labels, classes)
     heads = train_heads(train_features, train_labels, classes, settings, progress)
     right = (heads.predict(test_features) == test_labels).double()
-    return ProbeAccuracy(correct=right.mean(dim=0), by_seed=right.mean(dim=1))
+    return Accuracy.of("linear_probe", right)
 
 
 def reference_records(test: LabelledSentences, settings: dict[str, Setting]) -> list[Record]:

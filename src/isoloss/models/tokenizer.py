@@ -1,12 +1,23 @@
 """A tokenizer for a language's words, so that a checkpoint also reads text."""
 
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from isoloss.errors import BadInput
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
+
+TOKENIZER_FILES = (
+    "tokenizer*",
+    "vocab.*",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "*.model",
+)
 
 
 def word_tokenizer(vocabulary: Sequence[str], maximum_length: int) -> PreTrainedTokenizerFast:
@@ -37,3 +48,10 @@ def word_tokenizer(vocabulary: Sequence[str], maximum_length: int) -> PreTrained
         mask_token="[MASK]",
         model_max_length=maximum_length + 1,
     )
+
+
+def copy_tokenizer(checkpoint: Path, folder: Path) -> None:
+    """Copy whatever files of a tokenizer stand in one folder into another."""
+    for pattern in TOKENIZER_FILES:
+        for path in checkpoint.glob(pattern):
+            shutil.copyfile(path, folder / path.name)

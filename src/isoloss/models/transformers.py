@@ -7,7 +7,9 @@ import torch
 from transformers import (
     BertConfig,
     BertForMaskedLM,
+    PretrainedConfig,
     PreTrainedModel,
+    RobertaConfig,
     RobertaPreLayerNormConfig,
     RobertaPreLayerNormForMaskedLM,
 )
@@ -102,6 +104,14 @@ def parameter_count(architecture: Architecture, words: int, maximum_length: int)
     with torch.device("meta"):
         model = architecture.build(words, maximum_length, seed=0)
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def longest_input(config: PretrainedConfig) -> int | None:
+    """How many tokens a model with absolute positions reads at most; None for one without positions."""
+    positions: int | None = getattr(config, "max_position_embeddings", None)
+    if positions is not None and isinstance(config, RobertaConfig | RobertaPreLayerNormConfig):
+        positions -= config.pad_token_id + 1  # it counts from the padding token's number plus one
+    return positions
 
 
 def _settings(shape: Shape, dropout: float, words: int) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Checkpoint folders, enlarged: read, tiled tensor by tensor, written, read back and compared."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import torch
 from jaxtyping import Float
 from safetensors.torch import save_file
 from torch import Tensor
-from transformers import BertForMaskedLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder
@@ -17,18 +16,12 @@ from isoloss.models.enlarging.forms import Form, exact_form
 from isoloss.models.enlarging.transformer import enlarging_plan, made, parameters_by_name
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import Shape
+from isoloss.models.tokenizer import copy_tokenizer
+from isoloss.models.transformers import longest_input
 from isoloss.progress import Progress, silent
 
 SENTENCES, LONGEST = 8, 32
 """How many random sentences the scores are compared on, and the most tokens that one has."""
-TOKENIZER_FILES = (
-    "tokenizer*",
-    "vocab.*",
-    "merges.txt",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "*.model",
-)
 TASK = "enlarging"
 
 
@@ -78,7 +71,7 @@ def enlarge_checkpoint(
         large_parameters = sum(tensor.numel() for tensor in tensors.values())
         del tensors
         plan.config.save_pretrained(folder)
-        _copy_tokenizer(checkpoint, folder)
+        copy_tokenizer(checkpoint, folder)
         progress(TASK, 3, 4, "scores after")
         after = _scores(load_masked_language_model(folder))
     progress(TASK, 4, 4)
@@ -104,9 +97,7 @@ def _shape(model: PreTrainedModel) -> Shape:
 def _scores(model: PreTrainedModel) -> Float[Tensor, "n S v"]:
     """The model's scores at every position of sentences of random tokens, the same for equal vocabularies."""
     config, padding = model.config, model.config.pad_token_id
-    # RoBERTa counts positions from the padding token's number plus one.
-    first = 0 if isinstance(model, BertForMaskedLM) else padding + 1
-    length = min(LONGEST, config.max_position_embeddings - first)
+    length = min(LONGEST, longest_input(config) or LONGEST)
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(config.vocab_size - 1, (SENTENCES, length), generator=generator)
     if padding is not None:
@@ -115,9 +106,3 @@ def _scores(model: PreTrainedModel) -> Float[Tensor, "n S v"]:
     if not bool(scores.isfinite().all()):
         raise BadInput("the model has scores that are not finite: its weights have diverged")
     return scores.double()
-
-
-def _copy_tokenizer(checkpoint: Path, folder: Path) -> None:
-    for pattern in TOKENIZER_FILES:
-        for path in checkpoint.glob(pattern):
-            shutil.copyfile(path, folder / path.name)

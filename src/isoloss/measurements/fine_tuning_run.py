@@ -1,0 +1,169 @@
+"""One seed of fine-tuning: the training loop, validation after each epoch, and the test at the end."""
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+from isoloss.errors import BadInput, IsolossError
+from isoloss.languages.sentences import Sentences
+from isoloss.languages.task import LabelledSentences, TaskSplits
+from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
+from isoloss.objectives.tokens import PAD, tokens_of_words
+from isoloss.pretraining.adamw import parameters_by_decay
+from isoloss.pretraining.seeds import derived_seed, seed_dropout
+from isoloss.progress import Progress, silent
+
+TASK = "fine-tuning"
+
+
+@dataclass(frozen=True)
+class FineTuningSettings:
+    """The paper's: AdamW at 1e-4, 10 epochs, 200 steps of warm-up, 5 seeds (A.5).
+
+    What it leaves open is as in Devlin et al. 2019, whose protocol it follows: after the warm-up the learning
+    rate falls linearly to 0 at the last step, minibatches have 32 examples, weight decay of 0.01 acts on
+    matrices alone, gradients are clipped to norm 1. Dropout is what the model was built with.
+    """
+
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    epochs: int = 10
+    learning_rate: float = 1e-4
+    warm_up_steps: int = 200
+    batch_size: int = 32
+    weight_decay: float = 0.01
+    maximum_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        if len(set(self.seeds)) != len(self.seeds) or len(self.seeds) < 2:
+            raise BadInput(
+                f"fine-tuning needs at least two different seeds for its deviation, not {self.seeds}"
+            )
+        if min(self.epochs, self.batch_size) < 1 or self.warm_up_steps < 0:
+            raise BadInput("fine-tuning's epochs and batch_size must be at least 1, its warm_up_steps 0")
+        if not (0 < self.learning_rate < math.inf and 0 <= self.weight_decay < math.inf):
+            raise BadInput(
+                f"the learning rate must be a positive number and weight decay at least 0, not "
+                f"{self.learning_rate} and {self.weight_decay}"
+            )
+        if not self.maximum_norm > 0:
+            raise BadInput(f"the maximum norm of a gradient must be above 0, not {self.maximum_norm}")
+
+    def steps(self, examples: int) -> int:
+        """How many updates a seed makes. Raises BadInput where that is less than the warm-up."""
+        steps = self.epochs * -(-examples // self.batch_size)
+        if steps <= self.warm_up_steps:
+            raise BadInput(
+                f"{self.epochs} epochs of {examples} examples are {steps} steps, no more than the warm-up's "
+                f"{self.warm_up_steps}; shorten it, or train on more examples"
+            )
+        return steps
+
+    def rate(self, step: int, steps: int) -> float:
+        """The learning rate of update `step`, from 1: rising over the warm-up, then falling to 0.
+
+        >>> settings = FineTuningSettings(learning_rate=1.0, warm_up_steps=2)
+        >>> [settings.rate(step, 6) for step in range(1, 7)]
+        [0.5, 1.0, 0.75, 0.5, 0.25, 0.0]
+        """
+        if step <= self.warm_up_steps:
+            return self.learning_rate * step / self.warm_up_steps
+        return self.learning_rate * (steps - step) / (steps - self.warm_up_steps)
+
+
+@dataclass(frozen=True)
+class FineTuned:
+    """What one seed came to.
+
+    `validation[e]` is the accuracy on validation examples after epoch e + 1, `best_epoch` (from 1) the first
+    of the best; `best` and `last` say of each test sentence whether the model of that epoch, and of the last
+    one, is right. `weights` are the best epoch's.
+    """
+
+    validation: list[float]
+    best_epoch: int
+    best: Bool[Tensor, " n"]
+    last: Bool[Tensor, " n"]
+    weights: dict[str, Tensor]
+
+
+def fine_tune_seed(
+    model: PreTrainedModel,
+    splits: TaskSplits,
+    settings: FineTuningSettings,
+    seed: int,
+    progress: Progress = silent,
+) -> FineTuned:
+    """Train `model`, a sentence classifier, on the training split; the test split is looked at once, last.
+
+    The order of examples and dropout follow from `seed`, so that a seed alone gives what it gives among
+    others; the global generators are used, keep them if you need them. Memory: the model five times, for
+    gradients, the optimiser's two averages and the best epoch's weights. `model` ends with the best ones.
+
+    Raises IsolossError when the loss is no longer a number.
+    """
+    n, device = len(splits.train), model.device
+    steps = settings.steps(n)
+    optimiser = torch.optim.AdamW(parameters_by_decay(model, settings.weight_decay), fused=True)
+    generator = torch.Generator().manual_seed(derived_seed(seed, "fine-tuning order"))
+    validation: list[float] = []
+    weights: dict[str, Tensor] = {}
+    step = 0
+    for epoch in range(1, settings.epochs + 1):
+        model.train()
+        losses = []
+        for rows in torch.split(torch.randperm(n, generator=generator), settings.batch_size):
+            step += 1
+            seed_dropout(seed, step, device)
+            for group in optimiser.param_groups:
+                group["lr"] = settings.rate(step, steps)
+            losses.append(_update(model, optimiser, splits.train[rows], settings.maximum_norm))
+        if not math.isfinite(float(torch.stack(losses).sum())):
+            raise IsolossError(
+                f"the loss is no longer a number in epoch {epoch} of fine-tuning with seed {seed}; lower the "
+                "learning rate or lengthen the warm-up"
+            )
+        validation.append(float(_right(model, splits.validation).double().mean()))
+        if validation[-1] > max(validation[:-1], default=-1.0):
+            weights = copy.deepcopy(model.state_dict())
+        progress(TASK, epoch, settings.epochs, f"seed {seed}, validation accuracy {validation[-1]:.4f}")
+    last = _right(model, splits.test)
+    model.load_state_dict(weights)
+    best_epoch = validation.index(max(validation)) + 1
+    return FineTuned(validation, best_epoch, _right(model, splits.test), last, weights)
+
+
+def _update(
+    model: PreTrainedModel, optimiser: torch.optim.Optimizer, examples: LabelledSentences, maximum_norm: float
+) -> Float[Tensor, ""]:
+    loss = cross_entropy(_scores(model, examples.sentences), examples.labels.to(model.device))
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.nn.utils.clip_grad_norm_(model.parameters(), maximum_norm)
+    optimiser.step()
+    return loss.detach()
+
+
+def _scores(model: PreTrainedModel, sentences: Sentences) -> Float[Tensor, "n k"]:
+    tokens = tokens_of_words(sentences.ids).to(model.device)
+    present = tokens != PAD
+    mask = None if bool(present.all()) else present
+    scores: Any = model(input_ids=tokens, attention_mask=mask).logits
+    return torch.as_tensor(scores)
+
+
+def _right(model: PreTrainedModel, examples: LabelledSentences) -> Bool[Tensor, " n"]:
+    """Whether the model's most likely class is the label; dropout off, within the usual memory."""
+    at_once = rows_at_once(model, examples.sentences.ids.shape[1] + 1, FORWARD_MEMORY_BYTES)
+    said = []
+    with evaluation_mode(model), torch.inference_mode():
+        for start in range(0, len(examples), at_once):
+            said.append(_scores(model, examples.sentences[start : start + at_once]).argmax(dim=1).cpu())
+    right: Tensor = torch.cat(said) == examples.labels
+    return right
