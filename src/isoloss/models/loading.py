@@ -15,6 +15,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
+import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
 from isoloss.models.transformers import Attention
 

@@ -1,0 +1,183 @@
+"""LSTM language models for masked words, as ordinary `transformers` folders (paper Section 2.2, A.4)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    PretrainedConfig,
+    PreTrainedModel,
+)
+from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput, SequenceClassifierOutput
+
+from isoloss.errors import BadInput
+from isoloss.models.bidirectional_lstm import BidirectionalLSTM
+from isoloss.models.transformers import check_dropout
+from isoloss.objectives.tokens import FIRST_WORD, PAD
+
+LSTM_WIDTHS, LSTM_LAYERS = (128, 256, 512, 768, 1024), (4, 6, 8, 12, 16)
+"""The widths and depths of the paper's LSTMs (A.4)."""
+
+
+@dataclass(frozen=True)
+class LSTM:
+    """A bidirectional LSTM over the sentence with its [MASK]; the word is read off the vector at the mask.
+
+    The paper says "the implementation of PyTorch" and widths 128 to 1024 with 4 to 16 layers, not how a
+    masked word sees both sides. Here every layer has `width` / 2 units in each direction, so that vectors are
+    `width` wide, as a transformer's are. (The paper's 67M and 135M parameters are 8 and 16 layers of 1024
+    units in one direction; with both, a layer of the same width has three quarters of them.) Embeddings and
+    output matrix are one tensor; they start as N(0, 1 / width), the LSTM as torch has it, the bias as 0.
+
+    Raises BadInput for an odd width, fewer than one layer, or dropout that is no probability below 1.
+
+    >>> model = LSTM(width=16, layers=2).build(words=12, maximum_length=8, seed=0)
+    >>> type(model).__name__, model.num_parameters()
+    ('LSTMForMaskedLM', 3583)
+    """
+
+    width: int
+    layers: int
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_dropout(self.dropout)
+        if self.width < 2 or self.width % 2 or self.layers < 1:
+            raise BadInput(
+                f"an LSTM needs an even width, for its two directions, and at least one layer, not "
+                f"{self.width} and {self.layers}"
+            )
+
+    def build(self, words: int, maximum_length: int, seed: int) -> "LSTMForMaskedLM":  # noqa: ARG002
+        """An `LSTMForMaskedLM` of words + 3 tokens, for sentences of any length; see `Architecture.build`."""
+        config = LSTMConfig(
+            vocab_size=words + FIRST_WORD,
+            hidden_size=self.width,
+            num_hidden_layers=self.layers,
+            hidden_dropout_prob=self.dropout,
+            architectures=[LSTMForMaskedLM.__name__],
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            return LSTMForMaskedLM(config)
+
+
+class LSTMConfig(PretrainedConfig):
+    """The settings of an LSTM language model, as `transformers` keeps them."""
+
+    model_type = "isoloss-lstm"
+
+    def __init__(
+        self,
+        vocab_size: int = 203,
+        hidden_size: int = 128,
+        num_hidden_layers: int = 4,
+        hidden_dropout_prob: float = 0.1,
+        pad_token_id: int | None = PAD,
+        tie_word_embeddings: bool = True,
+        **settings: Any,
+    ) -> None:
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+        self.num_hidden_layers = num_hidden_layers
+        self.hidden_dropout_prob = hidden_dropout_prob
+        self.initializer_range = hidden_size**-0.5
+        super().__init__(pad_token_id=pad_token_id, tie_word_embeddings=tie_word_embeddings, **settings)
+
+
+class LSTMPreTrainedModel(PreTrainedModel):
+    """What the LSTM models have in common."""
+
+    config_class = LSTMConfig
+    base_model_prefix = "lstm"
+    # There is no attention, so each of its implementations is as good as the other.
+    _supports_sdpa = True
+
+
+class LSTMModel(LSTMPreTrainedModel):
+    """Embeddings, dropout and the LSTM."""
+
+    def __init__(self, config: LSTMConfig) -> None:
+        super().__init__(config)
+        self.embeddings = nn.ModuleDict(
+            {"word_embeddings": nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)}
+        )
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.layers = BidirectionalLSTM(
+            config.hidden_size, config.num_hidden_layers, config.hidden_dropout_prob
+        )
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The embeddings, which the output layer shares."""
+        return self.embeddings["word_embeddings"]
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Put others in their place."""
+        self.embeddings["word_embeddings"] = value
+
+    def forward(
+        self, input_ids: Int[Tensor, "n S"], attention_mask: Tensor | None = None, **_settings: object
+    ) -> BaseModelOutput:
+        """The contextual vectors as `last_hidden_state`, [n, S, d]; padding must follow the sentence."""
+        vectors = self.dropout(self.embeddings["word_embeddings"](input_ids))
+        present = None if attention_mask is None else attention_mask.bool()
+        return BaseModelOutput(last_hidden_state=self.layers(vectors, present))
+
+
+class LSTMForMaskedLM(LSTMPreTrainedModel):
+    """The LSTM and an output layer whose matrix is that of the embeddings."""
+
+    _tied_weights_keys = {"lm_head.weight": "lstm.embeddings.word_embeddings.weight"}  # noqa: RUF012
+
+    def __init__(self, config: LSTMConfig) -> None:
+        super().__init__(config)
+        self.lstm = LSTMModel(config)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.lm_head = nn.Linear(config.hidden_size, config.vocab_size)
+        self.post_init()
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The output layer."""
+        return self.lm_head
+
+    def set_output_embeddings(self, value: nn.Linear) -> None:
+        """Put another in its place."""
+        self.lm_head = value
+
+    def forward(
+        self, input_ids: Int[Tensor, "n S"], attention_mask: Tensor | None = None, **_settings: object
+    ) -> MaskedLMOutput:
+        """Scores of every token at every position, [n, S, v], as `logits`."""
+        vectors = self.lstm(input_ids, attention_mask).last_hidden_state
+        return MaskedLMOutput(logits=self.lm_head(self.dropout(vectors)))
+
+
+class LSTMForSequenceClassification(LSTMPreTrainedModel):
+    """The LSTM and a linear layer on the vector of the first token, [CLS], which the way back ends at."""
+
+    def __init__(self, config: LSTMConfig) -> None:
+        super().__init__(config)
+        self.lstm = LSTMModel(config)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    def forward(
+        self, input_ids: Int[Tensor, "n S"], attention_mask: Tensor | None = None, **_settings: object
+    ) -> SequenceClassifierOutput:
+        """Scores of each class, [n, k], as `logits`."""
+        first: Float[Tensor, "n d"] = self.lstm(input_ids, attention_mask).last_hidden_state[:, 0]
+        return SequenceClassifierOutput(logits=self.classifier(self.dropout(first)))
+
+
+AutoConfig.register(LSTMConfig.model_type, LSTMConfig)
+AutoModel.register(LSTMConfig, LSTMModel)
+AutoModelForMaskedLM.register(LSTMConfig, LSTMForMaskedLM)
+AutoModelForSequenceClassification.register(LSTMConfig, LSTMForSequenceClassification)

@@ -1,0 +1,139 @@
+from pathlib import Path
+
+import pytest
+import torch
+from torch.func import grad, vmap
+
+from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.curvature.label_draws import fisher_cotangents, sign_draws
+from isoloss.errors import BadInput
+from isoloss.languages.dyck import dyck
+from isoloss.languages.sentences import Sentences
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.measurements.sentence_features import sentence_features
+from isoloss.models.classifier import load_classifier
+from isoloss.models.loading import load_masked_language_model
+from isoloss.models.lstm import LSTM, LSTM_LAYERS, LSTM_WIDTHS
+from isoloss.models.transformers import parameter_count
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.tokens import tokens_of_words
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.specification import PretrainingSpecification
+
+WORDS, LENGTH = 5, 4
+RAGGED = Sentences.from_lists([[0, 4, 2, 1], [3], [1, 2], [4, 4, 0, 3]])
+
+
+@pytest.fixture
+def model():
+    return LSTM(width=8, layers=3).build(WORDS, LENGTH, seed=0).double().eval()
+
+
+def test_padding_changes_nothing_and_plain_operations_are_torchs(model):
+    tokens = tokens_of_words(RAGGED.ids)
+    found = model(input_ids=tokens, attention_mask=tokens != 0).logits
+    with torch.no_grad():
+        plain = model.lstm.layers.in_plain_operations(model.lstm.get_input_embeddings()(tokens), tokens != 0)
+    for row, length in enumerate(RAGGED.lengths.tolist()):
+        alone = tokens[row : row + 1, : length + 1]
+        torch.testing.assert_close(found[row, : length + 1], model(input_ids=alone).logits[0])
+        vectors = model.lstm(input_ids=alone).last_hidden_state[0]
+        torch.testing.assert_close(plain[row, : length + 1], vectors, rtol=1e-12, atol=1e-14)
+        embedded = model.lstm.get_input_embeddings()(alone)
+        whole = model.lstm.layers.in_plain_operations(embedded, None)[0]
+        torch.testing.assert_close(whole, vectors, rtol=1e-12, atol=1e-14)
+        assert not plain[row, length + 1 :].any()
+    features = sentence_features(model, RAGGED).view(4, LENGTH, 8)
+    torch.testing.assert_close(features, plain[:, 1:])
+
+
+def test_every_vector_depends_on_the_whole_sentence(model):
+    tokens = tokens_of_words(torch.tensor([[0, 1, 2, 3], [4, 1, 2, 3], [0, 1, 2, 4]]))
+    logits = model(input_ids=tokens).logits
+    for other in (1, 2):
+        assert bool(((logits[0] - logits[other]).abs().amax(-1) > 1e-9).all())
+
+
+def test_derivatives_mapped_over_sentences_are_those_of_torchs_kernels(model):
+    tokens = tokens_of_words(torch.tensor([[0, 1, 2, 3], [4, 1, 0, 3]]))
+    parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+    def score(values, row):
+        return torch.func.functional_call(model, values, (row[None],)).logits.sin().sum()
+
+    mapped = vmap(grad(score), in_dims=(None, 0))(parameters, tokens)
+    for row in range(2):
+        loss = model(input_ids=tokens[row : row + 1]).logits.sin().sum()
+        expected = torch.autograd.grad(loss, list(model.parameters()))
+        for found, true in zip(mapped.values(), expected, strict=True):
+            torch.testing.assert_close(found[row], true, rtol=1e-9, atol=1e-12)
+
+
+def test_the_trace_of_ragged_sentences_is_that_of_one_gradient_at_a_time(model):
+    objective = MaskedObjective()
+    batch = objective.mask_one(RAGGED, torch.Generator().manual_seed(0))
+    trace = fisher_trace(model, objective, batch, seed=3)
+    assert set(trace.groups) == {"embeddings", "lstm", "head"}
+    for row, length in enumerate(RAGGED.lengths.tolist()):
+        scores = model(input_ids=batch.input_ids[row : row + 1, : length + 1]).logits[0, batch.positions[row]]
+        signs = sign_draws(torch.tensor([row]), 1, WORDS + 3, seed=3)[0]
+        cotangent = fisher_cotangents(scores.detach()[None], signs)[0]
+        gradients = torch.autograd.grad((scores * cotangent).sum(), list(model.parameters()))
+        expected = sum(float(gradient.square().sum()) for gradient in gradients)
+        assert float(trace.values[row]) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_saved_model_is_loaded_whole_and_classifies(dtype, tmp_path: Path):
+    model = LSTM(width=8, layers=2).build(WORDS, LENGTH, seed=0).to(dtype).eval()
+    model.save_pretrained(tmp_path)
+    loaded = load_masked_language_model(tmp_path)
+    assert type(loaded) is type(model)
+    assert loaded.lm_head.weight is loaded.get_input_embeddings().weight
+    tokens = tokens_of_words(RAGGED.ids)
+    assert {parameter.dtype for parameter in loaded.parameters()} == {dtype}
+    torch.testing.assert_close(loaded(tokens, tokens != 0).logits, model(tokens, tokens != 0).logits)
+    classifier = load_classifier(tmp_path, ("a", "b", "c"), seed=0).eval()
+    scores = classifier(tokens, tokens != 0).logits
+    assert scores.shape == (4, 3)
+    alone = classifier(tokens[1:2, :2]).logits[0]
+    torch.testing.assert_close(scores[1], alone)
+
+
+def test_weights_follow_the_seed_alone_and_the_global_state_is_kept():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first, again, other = (LSTM(8, 2).build(WORDS, LENGTH, seed) for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
+    assert not torch.equal(first.lm_head.weight, other.lm_head.weight)
+
+
+@pytest.mark.parametrize("width", LSTM_WIDTHS)
+@pytest.mark.parametrize("layers", LSTM_LAYERS)
+def test_parameter_counts(width, layers):
+    """Two directions of four gates: input of `width`, state of half of it, and torch's two biases."""
+    half = width // 2
+    layer = 2 * 4 * half * (width + half + 2)
+    assert parameter_count(LSTM(width, layers), 200, 16) == layers * layer + 203 * width + 203
+
+
+def test_it_learns_a_language_and_one_specification_gives_one_run(tmp_path):
+    language = dyck(6)
+    rule = AdamW(learning_rate=1e-2, warm_up_steps=10)
+    specification = PretrainingSpecification(LSTM(32, 2), rule, language.digest, 120, 64, 0, (20, 120))
+    reports = [pretrain(specification, language, tmp_path / run) for run in "ab"]
+    assert reports[0].last.digest == reports[1].last.digest
+    evaluation = EvaluationSet.draw(language, 100, seed=1)
+    kl = {}
+    for step in (20, 120):
+        model = load_masked_language_model(tmp_path / "a" / "steps" / f"{step:06d}")
+        kl[step] = float(exact_loss(model, MaskedObjective(), evaluation).kl.mean())
+    assert kl[120] < 0.02 < 0.2 < kl[20]
+
+
+@pytest.mark.parametrize("settings", [(7, 2), (0, 2), (8, 0), (8, 2, 1.0)])
+def test_settings_that_make_no_model_are_refused(settings):
+    with pytest.raises(BadInput):
+        LSTM(*settings)
