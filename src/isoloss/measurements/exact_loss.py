@@ -11,7 +11,12 @@ from isoloss.estimate import Estimate, deviation_over_subsets, mean_over_sentenc
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.record import Record, Setting
-from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
+from isoloss.objectives.evaluation_mode import (
+    FORWARD_MEMORY_BYTES,
+    device_of,
+    evaluation_mode,
+    rows_at_once,
+)
 from isoloss.objectives.exact_objective import ExactObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import FIRST_WORD
@@ -140,7 +145,7 @@ def exact_loss(
     rows_a_sentence = len(objective.every_prediction(sentences[longest : longest + 1]))
     at_once = max(1, rows_at_once(model, width + 1, memory_bytes) // rows_a_sentence)
     laws = torch.split(evaluation.log_law, [int(part.sum()) for part in torch.split(predictions, at_once)])
-    device = next(model.parameters()).device
+    device = device_of(model)
     kl = []
     with evaluation_mode(model), torch.inference_mode():
         for start, log_law in zip(range(0, n, at_once), laws, strict=True):

@@ -6,8 +6,16 @@ from torch import Tensor, nn
 
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
-from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
+from isoloss.models.lookup_table import LookupTable
+from isoloss.objectives.evaluation_mode import (
+    FORWARD_MEMORY_BYTES,
+    device_of,
+    evaluation_mode,
+    rows_at_once,
+)
 from isoloss.objectives.tokens import PAD, tokens_of_words
+
+SENTENCES_AT_ONCE = 4096
 
 
 def sentence_features(
@@ -17,13 +25,15 @@ def sentence_features(
 
     The vectors are the last hidden states of the `transformers` model's backbone. [CLS], which
     pre-training does not train, is left out (paper, "Linear probe"); positions after a sentence's end
-    are zero. Dropout is off and the model is left as found. On the CPU, in the model's precision: n T d
-    numbers, beside a forward pass within `memory_bytes`.
+    are zero. Those of a `LookupTable` are the exact laws. Dropout is off and the model is left as found. On
+    the CPU, in the model's precision: n T d numbers, beside a forward pass within `memory_bytes`.
 
     Raises BadInput when a feature is not finite, naming the sentence.
     """
+    if isinstance(model, LookupTable):
+        return model.features(sentences)
     backbone = getattr(model, "base_model", model)
-    device = next(model.parameters()).device
+    device = device_of(model)
     at_once = rows_at_once(model, sentences.ids.shape[1] + 1, memory_bytes)
     features = []
     with evaluation_mode(model), torch.inference_mode():
@@ -41,6 +51,22 @@ def sentence_features(
             "measure an earlier checkpoint"
         )
     return whole
+
+
+def projected_features(
+    model: nn.Module, sentences: Sentences, seed: int, dimension: int = 512
+) -> Float[Tensor, "n P"]:
+    """`sentence_features`, by `gaussian_projection` brought down to `dimension` where they are wider.
+
+    A lookup table's are as wide as sentence and vocabulary together, 6,400 at the paper's scale: never held
+    for more than 4,096 sentences at once.
+    """
+    parts = []
+    for start in range(0, len(sentences), SENTENCES_AT_ONCE):
+        features = sentence_features(model, sentences[start : start + SENTENCES_AT_ONCE])
+        wide = features.shape[1] > dimension
+        parts.append(gaussian_projection(features, seed, dimension) if wide else features)
+    return torch.cat(parts)
 
 
 def gaussian_projection(

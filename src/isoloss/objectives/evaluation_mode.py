@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import nn
 
 FORWARD_MEMORY_BYTES = 1 << 26
@@ -27,6 +28,16 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
     finally:
         for module, training in found:
             module.training = training
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where the model's parameters are; the CPU for a model without any.
+
+    >>> device_of(nn.Linear(2, 2)), device_of(nn.Identity())
+    (device(type='cpu'), device(type='cpu'))
+    """
+    parameter = next(model.parameters(), None)
+    return torch.device("cpu") if parameter is None else parameter.device
 
 
 def rows_at_once(model: nn.Module, tokens: int, memory_bytes: int) -> int:

@@ -11,6 +11,7 @@ from transformers import BertForMaskedLM, RobertaForMaskedLM, RobertaPreLayerNor
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
+from isoloss.models.lookup_table import LookupTable
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.tokens import FIRST_WORD, MASK, PAD, tokens_of_words
 
@@ -75,8 +76,11 @@ class MaskedObjective:
 
         For BERT, RoBERTa and RoBERTa-PreLayerNorm the prediction head runs at the predicted positions
         alone; any other masked language model that returns `logits` [n, S, v] runs whole. Both give the
-        same numbers. The attention mask is left out when nothing is padded.
+        same numbers. A lookup table answers with the law. The attention mask is left out when nothing is
+        padded.
         """
+        if isinstance(model, LookupTable):
+            return model.logits(batch)
         attention_mask = None if bool(batch.attention_mask.all()) else batch.attention_mask
         if isinstance(model, BertForMaskedLM):
             head: nn.Module = model.cls
