@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from isoloss.errors import BadInput, IsolossError
 
 
@@ -107,8 +109,8 @@ def writable(folder: Path) -> Iterator[None]:
     """Turn the system's refusal to write below `folder` into a sentence."""
     try:
         yield
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise IsolossError(
-            f"cannot write in {folder}: {error.strerror or error}; "
+            f"cannot write in {folder}: {getattr(error, 'strerror', None) or error}; "
             "free some space, mend the permissions, or name another folder"
         ) from error

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import AlbertConfig, AlbertForMaskedLM, AutoModelForMaskedLM, AutoTokenizer
 
 from isoloss.cli import main
 from isoloss.models.shapes import Shape
@@ -97,8 +98,6 @@ def test_a_checkpoint_of_untied_weights_whose_configuration_says_tied(tmp_path, 
     ],
 )
 def test_mistakes_are_one_sentence_and_write_nothing(arguments, sentence, tmp_path, capsys):
-    from transformers import AlbertConfig, AlbertForMaskedLM
-
     model = PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(3, 4, seed=0)
     small, out = write(tmp_path / "small"), tmp_path / "out"
     model.bert.save_pretrained(tmp_path / "headless")
@@ -118,6 +117,18 @@ def test_mistakes_are_one_sentence_and_write_nothing(arguments, sentence, tmp_pa
     assert "Traceback" not in captured.err
     assert not out.exists()
     assert not list(tmp_path.glob(".*"))
+
+
+def test_a_full_disk_is_said_and_nothing_is_left(tmp_path, capsys, monkeypatch):
+    small = write(tmp_path / "small")
+
+    def full(*_arguments, **_settings):
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("isoloss.models.enlarging.checkpoint.save_file", full)
+    assert run(["enlarge", str(small), str(tmp_path / "large"), "--width", "2"]) == 2
+    assert "No space left" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["small"]
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path, capsys):

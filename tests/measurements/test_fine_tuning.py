@@ -144,8 +144,10 @@ def test_finished_seeds_are_kept(tmp_path):
     kept = tmp_path / "out" / "seed-0" / "model.safetensors"
     written = kept.stat().st_mtime_ns
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"seed-0", ".lock"}
+    (tmp_path / "out" / ".seed-1.0.part").mkdir()
     resumed = fine_tune(checkpoint, SPLITS, CLASSES, tmp_path / "out", SHORT)
     assert kept.stat().st_mtime_ns == written
+    assert not list((tmp_path / "out").glob("*.part"))
     assert torch.equal(resumed.best.correct, whole.best.correct)
     assert torch.equal(resumed.last.by_seed, whole.last.by_seed)
 

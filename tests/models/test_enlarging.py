@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -14,6 +17,14 @@ from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 
 WORDS, LENGTH = 12, 8
+
+
+def test_what_the_guide_shows_runs():
+    guide = (Path(__file__).parents[2] / "docs" / "enlarging.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)
+    names = {}
+    exec(block, names)
+    assert farthest(names["large"].double().eval(), names["small"].double().eval()) < 1e-12
 
 
 def sixteenth(shape: Shape) -> Shape:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -76,6 +77,8 @@ def fine_tune(
     specification = _specification(checkpoint, splits, classes, settings)
     folders = tuple(folder / f"seed-{seed}" for seed in settings.seeds)
     with only_process_in(folder), caller_randomness_kept(place):
+        for unfinished in folder.glob(".seed-*.part"):
+            shutil.rmtree(unfinished)
         for path in folders:
             if path.exists():
                 _read(path, specification)

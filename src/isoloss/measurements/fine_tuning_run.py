@@ -83,14 +83,13 @@ class FineTuned:
 
     `validation[e]` is the accuracy on validation examples after epoch e + 1, `best_epoch` (from 1) the first
     of the best; `best` and `last` say of each test sentence whether the model of that epoch, and of the last
-    one, is right. `weights` are the best epoch's.
+    one, is right.
     """
 
     validation: list[float]
     best_epoch: int
     best: Bool[Tensor, " n"]
     last: Bool[Tensor, " n"]
-    weights: dict[str, Tensor]
 
 
 def fine_tune_seed(
@@ -136,7 +135,7 @@ def fine_tune_seed(
     last = _right(model, splits.test)
     model.load_state_dict(weights)
     best_epoch = validation.index(max(validation)) + 1
-    return FineTuned(validation, best_epoch, _right(model, splits.test), last, weights)
+    return FineTuned(validation, best_epoch, _right(model, splits.test), last)
 
 
 def _update(

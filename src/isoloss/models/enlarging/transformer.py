@@ -40,7 +40,7 @@ def enlarged(model: PreTrainedModel, by: Enlargement, form: Form = exact_form) -
             dtype=model.dtype,
             attn_implementation=model.config._attn_implementation,
         )
-    return large.train(model.training)
+    return large.to(model.device).train(model.training)
 
 
 @dataclass(frozen=True)
