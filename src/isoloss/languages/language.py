@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import Task
+from isoloss.progress import Progress, silent
 
 
 @runtime_checkable
@@ -54,4 +55,19 @@ class Language(Protocol):
 
     def tasks(self) -> Sequence[Task]:
         """The downstream tasks that the language's latent variables define."""
+        ...
+
+
+@runtime_checkable
+class LawsAtPositions(Protocol):
+    """What a language also offers where each masked law takes long by itself; see `CausalLM`."""
+
+    def masked_log_law_at(
+        self,
+        sentences: Sentences,
+        rows: Int[Tensor, " m"],
+        positions: Int[Tensor, " m"],
+        progress: Progress = silent,
+    ) -> Float[Tensor, "m c"]:
+        """log Pr(x_t = w | x_{-t}) for t = positions[j] (from 0) of sentence rows[j] alone, float64."""
         ...

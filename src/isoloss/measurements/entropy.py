@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from isoloss.estimate import mean_over_sentences, mean_over_tokens
+from isoloss.languages.language import LawsAtPositions
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.record import Record
 from isoloss.pretraining.seeds import derived_seed
@@ -43,24 +44,9 @@ class ExactLaws(Protocol):
         ...
 
 
-@runtime_checkable
-class CostlyLaws(ExactLaws, Protocol):
-    """Laws of a language where each masked position takes long by itself: see `CausalLM`."""
-
-    def masked_log_law_at(
-        self,
-        sentences: Sentences,
-        rows: Int[Tensor, " m"],
-        positions: Int[Tensor, " m"],
-        progress: Progress = silent,
-    ) -> Float[Tensor, "m c"]:
-        """The masked law of position positions[j] of sentence rows[j] alone."""
-        ...
-
-
 def usual_sentences(language: ExactLaws) -> int:
     """How many sentences give a fair error bar within about a minute or less."""
-    return SENTENCES_WITH_COSTLY_LAWS if isinstance(language, CostlyLaws) else SENTENCES
+    return SENTENCES_WITH_COSTLY_LAWS if isinstance(language, LawsAtPositions) else SENTENCES
 
 
 def language_entropy(
@@ -71,7 +57,7 @@ def language_entropy(
     `masked_entropy_sentence_averaged` = E_x mean_t H(Pr(. | x_{-t})), the least masked loss;
     `masked_entropy_token_averaged` weighs every word alike instead, a ratio whose error is linearised;
     `next_word_entropy` = E_x mean over the T + 1 events of a sentence, its words and its end, of the
-    entropy of the next-word law; `mean_length` in words. Of a language of `CostlyLaws` one masked
+    entropy of the next-word law; `mean_length` in words. Of a language of `LawsAtPositions` one masked
     position a sentence, all as likely, stands for all, which leaves the means unbiased and which those
     records' settings tell. Beside the results
     and what the laws themselves need, memory is about `LAW_BYTES`. Raises BadInput for fewer than 2
@@ -101,7 +87,7 @@ def language_entropy(
         "next_word_entropy": (mean_over_sentences(torch.cat(following)), "nats"),
         "mean_length": (mean_over_sentences(all_lengths.double()), "words"),
     }
-    costly = isinstance(language, CostlyLaws)
+    costly = isinstance(language, LawsAtPositions)
     return [
         Record(
             *(quantity, e.value, unit, e.standard_error, e.n, seed),
@@ -115,7 +101,7 @@ def _masked_entropies(
     language: ExactLaws, sentences: Sentences, places: torch.Generator, progress: Progress
 ) -> Float[Tensor, " n"]:
     """Each sentence's mean over its positions, or of costly laws its value at one drawn from `places`."""
-    if not isinstance(language, CostlyLaws):
+    if not isinstance(language, LawsAtPositions):
         total = _summed_entropies(language.masked_log_law, sentences, len(language.vocabulary))
         return total / sentences.lengths
     uniforms = torch.rand(len(sentences), generator=places, dtype=torch.float64)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, deviation_over_subsets, mean_over_sentences, mean_over_tokens
-from isoloss.languages.language import Language
+from isoloss.languages.language import Language, LawsAtPositions
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.record import Record, Setting
 from isoloss.objectives.evaluation_mode import (
@@ -53,7 +53,7 @@ class EvaluationSet:
         progress: Progress = silent,
         objective: ExactObjective = MASKED,
     ) -> "EvaluationSet":
-        """Draw n sentences and work out the laws of all their predictions, 256 sentences at a time.
+        """Draw n sentences and work out the laws of all their predictions, some sentences at a time.
 
         Raises BadInput for fewer than 5 sentences, which the paper's error bar over 5 subsets needs.
         """
@@ -63,9 +63,10 @@ class EvaluationSet:
             )
         sentences = language.sample(n, torch.Generator().manual_seed(seed))
         log_law = []
-        for start in range(0, n, 256):
-            part = sentences[start : start + 256]
-            log_law.append(objective.log_law(language, part))
+        at_once = 4 if isinstance(language, LawsAtPositions) else 256  # so that progress is seen
+        for start in range(0, n, at_once):
+            part = sentences[start : start + at_once]
+            log_law.append(objective.log_law(language, part, start))
             progress("exact laws", start + len(part), n)
         rows = torch.cat(log_law)
         entropy = _sentence_means(torch.special.entr(rows.exp()).sum(dim=1), objective.predictions(sentences))
@@ -134,10 +135,10 @@ def exact_loss(
     Raises BadInput when the set is another objective's, when the model's vocabulary is not the language's
     words and the special tokens, or when a score is not finite, naming the sentence.
     """
-    if objective.quantity != evaluation.objective.quantity:
+    if objective != evaluation.objective:
         raise BadInput(
-            f"the evaluation set has {evaluation.objective.quantity} laws, but the objective is "
-            f"{objective.quantity}; draw the set with the objective"
+            f"the evaluation set has the laws of {evaluation.objective}, but the objective is {objective}; "
+            "draw the set with the objective"
         )
     sentences, predictions = evaluation.sentences, evaluation.predictions
     n, width = sentences.ids.shape
@@ -151,7 +152,7 @@ def exact_loss(
         for start, log_law in zip(range(0, n, at_once), laws, strict=True):
             part = sentences[start : start + at_once]
             counts = predictions[start : start + at_once]
-            logits = objective.logits(model, objective.every_prediction(part).to(device)).cpu()
+            logits = objective.logits(model, objective.every_prediction(part, start).to(device)).cpu()
             log_model = objective.outcomes(logits.double().log_softmax(dim=1))
             _check_scores(logits, counts, start, log_law.shape[1] - log_model.shape[1])
             kl.append(_sentence_means(_kl(log_law, log_model), counts))

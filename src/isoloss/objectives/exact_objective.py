@@ -12,14 +12,18 @@ from isoloss.objectives.batch import Batch, Objective
 
 @runtime_checkable
 class ExactObjective(Objective, Protocol):
-    """An objective all of whose predictions have an exact law in every language."""
+    """An objective all of whose predictions have an exact law in every language.
+
+    Where something is drawn for a sentence, its number among those measured settles it: `first` is that of
+    the first sentence handed over.
+    """
 
     @property
     def quantity(self) -> str:
         """How the names of its records begin."""
         ...
 
-    def every_prediction(self, sentences: Sentences) -> Batch:
+    def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:
         """Each sentence's predictions, in sentence and then position order, however many rows they take."""
         ...
 
@@ -27,7 +31,7 @@ class ExactObjective(Objective, Protocol):
         """How many predictions each sentence has."""
         ...
 
-    def log_law(self, language: Language, sentences: Sentences) -> Float[Tensor, "m k"]:
+    def log_law(self, language: Language, sentences: Sentences, first: int = 0) -> Float[Tensor, "m k"]:
         """The exact law of each prediction over its k outcomes, in the same order, in nats, float64."""
         ...
 

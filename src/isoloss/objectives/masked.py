@@ -32,7 +32,7 @@ class MaskedObjective:
         """One mask a sentence (spec 1); see `mask_one`."""
         return self.mask_one(sentences, generator)
 
-    def every_prediction(self, sentences: Sentences) -> Batch:
+    def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:  # noqa: ARG002 - nothing is drawn
         """Each word masked in turn; see `mask_every_position`."""
         return self.mask_every_position(sentences)
 
@@ -40,7 +40,12 @@ class MaskedObjective:
         """See `ExactObjective.predictions`: the words."""
         return sentences.lengths
 
-    def log_law(self, language: Language, sentences: Sentences) -> Float[Tensor, "m k"]:
+    def log_law(
+        self,
+        language: Language,
+        sentences: Sentences,
+        first: int = 0,  # noqa: ARG002 - nothing is drawn
+    ) -> Float[Tensor, "m k"]:
         """See `ExactObjective.log_law`: the language's masked laws."""
         return language.masked_log_law(sentences)[sentences.real]
 
@@ -57,6 +62,10 @@ class MaskedObjective:
         uniform = torch.rand(len(sentences), generator=generator, dtype=torch.float64)
         # A float64 uniform below 1 times a length rounds to below the length, so the floor is a position.
         places = (uniform * sentences.lengths).long()
+        return self.mask_places(sentences, places)
+
+    def mask_places(self, sentences: Sentences, places: Int[Tensor, " n"]) -> Batch:
+        """Mask word places[i] (from 0) of sentence i; row i of the batch is sentence i."""
         return _masked(tokens_of_words(sentences.ids), places + 1)
 
     def mask_every_position(self, sentences: Sentences) -> Batch:

@@ -40,7 +40,7 @@ class NextWordObjective:
         """Every prediction: nothing is left to chance."""
         return self.every_prediction(sentences)
 
-    def every_prediction(self, sentences: Sentences) -> Batch:
+    def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:  # noqa: ARG002 - nothing is drawn
         """All T + 1 predictions of each sentence, which has one row; 33 bytes a token at most."""
         tokens = tokens_of_words(sentences.ids)
         present = tokens != PAD
@@ -53,7 +53,12 @@ class NextWordObjective:
         """See `ExactObjective.predictions`: the words and the end."""
         return sentences.lengths + 1
 
-    def log_law(self, language: Language, sentences: Sentences) -> Float[Tensor, "m k"]:
+    def log_law(
+        self,
+        language: Language,
+        sentences: Sentences,
+        first: int = 0,  # noqa: ARG002 - nothing is drawn
+    ) -> Float[Tensor, "m k"]:
         """See `ExactObjective.log_law`: the language's next-word laws; the last outcome is the end."""
         laws = language.next_log_law(sentences)
         return laws[torch.arange(laws.shape[1]) <= sentences.lengths[:, None]]
