@@ -7,13 +7,8 @@ from torch import Tensor, nn
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.models.lookup_table import LookupTable
-from isoloss.objectives.evaluation_mode import (
-    FORWARD_MEMORY_BYTES,
-    device_of,
-    evaluation_mode,
-    rows_at_once,
-)
-from isoloss.objectives.tokens import PAD, tokens_of_words
+from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
+from isoloss.objectives.word_vectors import word_vectors
 
 SENTENCES_AT_ONCE = 4096
 
@@ -23,26 +18,16 @@ def sentence_features(
 ) -> Float[Tensor, "n D"]:
     """The contextual vectors of all words of each unmasked sentence, one after the other; D = T d.
 
-    The vectors are the last hidden states of the `transformers` model's backbone. [CLS], which
-    pre-training does not train, is left out (paper, "Linear probe"); positions after a sentence's end
-    are zero. Those of a `LookupTable` are the exact laws. Dropout is off and the model is left as found. On
-    the CPU, in the model's precision: n T d numbers, beside a forward pass within `memory_bytes`.
+    See `word_vectors`; of a `LookupTable` the exact laws instead. Dropout is off and the model is left as
+    found. On the CPU, in the model's precision: n T d numbers, beside a forward pass within `memory_bytes`.
 
     Raises BadInput when a feature is not finite, naming the sentence.
     """
     if isinstance(model, LookupTable):
         return model.features(sentences)
-    backbone = getattr(model, "base_model", model)
-    device = device_of(model)
     at_once = rows_at_once(model, sentences.ids.shape[1] + 1, memory_bytes)
-    features = []
     with evaluation_mode(model), torch.inference_mode():
-        for ids in torch.split(sentences.ids, at_once):
-            tokens = tokens_of_words(ids).to(device)
-            present = tokens != PAD
-            mask = None if bool(present.all()) else present
-            vectors = backbone(input_ids=tokens, attention_mask=mask).last_hidden_state
-            features.append((vectors * present[..., None])[:, 1:].flatten(1).cpu())
+        features = [word_vectors(model, ids).cpu() for ids in torch.split(sentences.ids, at_once)]
     whole = torch.cat(features)
     bad = (~whole.isfinite().all(dim=1)).nonzero()
     if len(bad):
