@@ -77,7 +77,13 @@ def seconds_of(step: Callable[[Batch], None], batches: list[Batch]) -> float:
 def looped(shape: Shape, language: Language, batch_size: int, steps: int) -> PretrainingReport:
     """One run of the library's loop, in a folder that goes away."""
     specification = PretrainingSpecification(
-        PreLayerNormTransformer(shape), AdamW(), language.digest, steps, batch_size, 0, (steps,)
+        PreLayerNormTransformer(shape),
+        AdamW(warm_up_steps=min(1000, steps)),
+        language.digest,
+        steps,
+        batch_size,
+        0,
+        (steps,),
     )
     with tempfile.TemporaryDirectory() as folder:
         return pretrain(specification, language, Path(folder))

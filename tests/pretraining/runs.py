@@ -8,6 +8,7 @@ import torch
 from markov_language import MarkovLanguage
 
 from isoloss.languages.sentences import Sentences
+from isoloss.languages.task import LabelledSentences, Task
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW
@@ -56,3 +57,25 @@ class FailingLanguage(MarkovLanguage):
             raise self.error("the language cannot be sampled")
         object.__setattr__(self, "good", self.good - 1)
         return super().sample(n, generator)
+
+
+@dataclass(frozen=True)
+class FirstWord:
+    """Which word a sentence of the language begins with."""
+
+    language: "TaskedLanguage"
+    name: str = "first-word"
+    classes: tuple[str, ...] = ("heads", "tails")
+
+    def sample(self, n: int, generator: torch.Generator) -> LabelledSentences:
+        sentences = self.language.sample(n, generator)
+        labels = sentences.ids[:, 0]
+        return LabelledSentences(sentences, labels, torch.nn.functional.one_hot(labels, 2).double())
+
+
+@dataclass(frozen=True)
+class TaskedLanguage(MarkovLanguage):
+    """The same with tasks, for rules that train on them."""
+
+    def tasks(self) -> tuple[Task, ...]:
+        return (FirstWord(self), FirstWord(self, "first-word-again"))

@@ -38,7 +38,9 @@ TRAINING_STATE = "training_state.pt"
 
 def trained(steps: int, architecture: type = PreLayerNormTransformer) -> tuple[torch.nn.Module, UpdateRule]:
     model = architecture(Shape(8, 2, 1, 16), dropout=0.0).build(2, LANGUAGE.maximum_length, seed=0).train()
-    rule = SPECIFICATION.update_rule.build(Training(model, MaskedObjective(), LANGUAGE, 0))
+    rule = SPECIFICATION.update_rule.build(
+        Training(model, MaskedObjective(), LANGUAGE, 0, SPECIFICATION.steps, SPECIFICATION.batch_size)
+    )
     stream = Stream(LANGUAGE, MaskedObjective(), 16, 0)
     for step in range(1, steps + 1):
         rule.step(stream.batch(step - 1), step)

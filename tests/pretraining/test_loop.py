@@ -233,7 +233,7 @@ def test_a_second_run_in_the_folder_is_refused_while_the_first_lives(tmp_path: P
     process.join()
     with only_process_in(tmp_path), pytest.raises(IsolossError, match=rf"process {os.getpid()}\)"):
         pretrain(small(), LANGUAGE, tmp_path)
-    pretrain(small(steps=5), LANGUAGE, tmp_path)
+    pretrain(small(steps=10), LANGUAGE, tmp_path)
 
 
 def test_another_specification_is_refused_with_what_differs(undisturbed: Path) -> None:
@@ -241,7 +241,10 @@ def test_another_specification_is_refused_with_what_differs(undisturbed: Path) -
     for changed, words in (
         (replace(small(), batch_size=17), "its batch_size is 16, not 17"),
         (small(seed=3), "its seed is 0, not 3"),
-        (replace(small(), update_rule=AdamW()), "its update_rule.learning_rate is 0.01, not 0.001"),
+        (
+            replace(small(), update_rule=AdamW(warm_up_steps=10)),
+            "its update_rule.learning_rate is 0.01, not 0.001",
+        ),
     ):
         with pytest.raises(BadInput, match=words):
             pretrain(changed, LANGUAGE, undisturbed)

@@ -25,6 +25,18 @@ class Batch:
     def __len__(self) -> int:
         return self.input_ids.shape[0]
 
+    def part(self, start: int, stop: int) -> "Batch":
+        """Sentences `start` to `stop - 1` and their predictions."""
+        bounds = torch.tensor([start, stop], device=self.rows.device)
+        first, after = torch.searchsorted(self.rows, bounds).tolist()
+        return Batch(
+            self.input_ids[start:stop],
+            self.attention_mask[start:stop],
+            self.rows[first:after] - start,
+            self.positions[first:after],
+            self.targets[first:after],
+        )
+
     def to(self, device: torch.device) -> "Batch":
         """The same batch on `device`; itself when it is there already."""
         if self.input_ids.device == device:

@@ -7,7 +7,7 @@ import os
 import platform
 import shutil
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,14 @@ class Checkpoint:
     """A complete checkpoint on disk.
 
     `training_loss` is the mean in nats over the steps since the checkpoint before, with dropout on;
-    `digest` is the SHA-256 of the weights' file.
+    `digest` is the SHA-256 of the weights' file; `readings` are `UpdateRule.readings` at that step.
     """
 
     folder: Path
     step: int
     training_loss: float
     digest: str
+    readings: dict[str, float] = field(default_factory=dict)
 
 
 def write_checkpoint(
@@ -62,6 +63,7 @@ def write_checkpoint(
     """
     final = run / STEPS_FOLDER / f"{step:06d}"
     temporary = final.with_name(f".{final.name}.{uuid.uuid4().hex}{UNFINISHED}")
+    readings = update_rule.readings()
     with writable(run):
         try:
             temporary.mkdir(parents=True)
@@ -72,6 +74,7 @@ def write_checkpoint(
             record = {
                 "step": step,
                 "training_loss": training_loss,
+                "readings": readings,
                 "specification_digest": specification.digest,
                 "specification": settings_as_json(specification),
                 "versions": _versions() | {"device": next(model.parameters()).device.type},
@@ -86,7 +89,7 @@ def write_checkpoint(
         for checkpoint in earlier[:-1]:
             (checkpoint / TRAINING_STATE_FILE).unlink(missing_ok=True)
             (checkpoint / TRAINING_STATE_DIGEST_FILE).unlink(missing_ok=True)
-    return Checkpoint(final, step, training_loss, digests[WEIGHTS_FILE])
+    return Checkpoint(final, step, training_loss, digests[WEIGHTS_FILE], readings)
 
 
 def checkpoint_folders(run: Path) -> list[Path]:
@@ -111,7 +114,9 @@ def _verified(folder: Path) -> Checkpoint:
     try:
         record = json.loads(path.read_text())
         files: dict[str, str] = record["files"]
-        checkpoint = Checkpoint(folder, record["step"], record["training_loss"], files[WEIGHTS_FILE])
+        checkpoint = Checkpoint(
+            folder, record["step"], record["training_loss"], files[WEIGHTS_FILE], record["readings"]
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _damaged(path, f"cannot be read ({error})") from error
     for name, digest in files.items():

@@ -21,6 +21,7 @@ from isoloss.pretraining.checkpoint import (
 from isoloss.pretraining.run_folder import claim, only_process_in
 from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed, seed_dropout
 from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.pretraining.starting_point import put_starting_weights
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.training_loss import TrainingLoss, diverged
 from isoloss.pretraining.update_rule import Training, UpdateRule
@@ -52,6 +53,7 @@ def pretrain(
     language: SentenceSource,
     folder: Path,
     *,
+    start_from: Path | None = None,
     workers: int = 0,
     device: str = "cpu",
     progress: Progress = silent,
@@ -59,10 +61,12 @@ def pretrain(
     """Train to the specification's last step, leaving its checkpoints in `folder`; go on where a run was.
 
     Interrupted or killed at any moment, the same call goes on from the newest intact checkpoint, to the
-    same bits. `workers` processes make sentences ahead (0: none, inline) and change nothing else.
+    same bits. `start_from` is the folder of the checkpoint that the specification starts from, if any.
+    `workers` processes make sentences ahead (0: none, inline) and change nothing else.
 
-    Raises BadInput for another language or another run's folder; IsolossError when another process trains
-    there, the disk refuses, a worker is killed, or the loss is no longer a number.
+    Raises BadInput for another language, another checkpoint to start from, a rule that does not fit, or
+    another run's folder; IsolossError when another process trains there, the disk refuses, a worker is
+    killed, or the loss is no longer a number.
 
     >>> import tempfile
     >>> from isoloss.languages.pcfg import pcfg
@@ -72,7 +76,8 @@ def pretrain(
     >>> from isoloss.pretraining.adamw import AdamW
     >>> language = pcfg(laptop_grammar(0))
     >>> specification = PretrainingSpecification(
-    ...     PreLayerNormTransformer(laptop_shape(16)), AdamW(), language.digest, 4, 32, 0, (2, 4)
+    ...     PreLayerNormTransformer(laptop_shape(16)), AdamW(warm_up_steps=2), language.digest,
+    ...     steps=4, batch_size=32, seed=0, checkpoint_steps=(2, 4),
     ... )
     >>> folder = Path(tempfile.mkdtemp())
     >>> pretrain(specification, language, folder).last.step
@@ -87,14 +92,16 @@ def pretrain(
         )
     place = usable_device(device)
     with only_process_in(folder), caller_randomness_kept(place):
+        words, longest, seed = len(language.vocabulary), language.maximum_length, specification.seed
+        model = specification.architecture.build(words, longest, derived_seed(seed, "initialisation"))
+        put_starting_weights(model, specification, start_from)
+        model, objective = model.to(place), specification.objective
+        training = Training(model, objective, language, seed, specification.steps, specification.batch_size)
+        rule = specification.update_rule.build(training)
+        # Only now, so that a folder is not claimed by a run that is refused.
         claim(folder, specification)
         remove_leftovers(folder)
-        words, longest = len(language.vocabulary), language.maximum_length
-        initialisation = derived_seed(specification.seed, "initialisation")
-        model = specification.architecture.build(words, longest, initialisation).to(place)
-        objective = specification.objective
-        rule = specification.update_rule.build(Training(model, objective, language, specification.seed))
-        stream = Stream(language, objective, specification.batch_size, specification.seed)
+        stream = Stream(language, objective, specification.batch_size, seed)
         tokenizer = word_tokenizer(language.vocabulary, longest)
         run = _Run(specification, folder, model, tokenizer, rule, stream)
         return _train(run, place, workers, progress)
@@ -135,14 +142,16 @@ def _train(run: _Run, device: torch.device, workers: int, progress: Progress) ->
             losses.add(run.rule.step(batch, step))
 
             if step in specification.checkpoint_steps:
-                progress(TASK, step, specification.steps, f"loss {losses.settle():.4f}, writing a checkpoint")
+                losing = _losing(losses.settle(), run.rule)
+                progress(TASK, step, specification.steps, f"{losing}, writing a checkpoint")
                 settled = perf_counter()
                 last = _leave_checkpoint(run, step, losses.since_checkpoint())
                 writing += perf_counter() - settled
             elif (now := perf_counter()) - shown >= SECONDS_BETWEEN_REPORTS:
                 shown = now
                 pace = (now - begun) / (step - resumed_from)
-                progress(TASK, step, specification.steps, _status(losses.settle(), pace, specification, step))
+                losing = _losing(losses.settle(), run.rule)
+                progress(TASK, step, specification.steps, _status(losing, pace, specification, step))
     assert last is not None  # the last step is always a checkpoint
     return PretrainingReport(last, resumed_from, perf_counter() - begun, waiting, writing, damaged)
 
@@ -156,9 +165,14 @@ def _leave_checkpoint(run: _Run, step: int, training_loss: float) -> Checkpoint:
     )
 
 
-def _status(loss: float, pace: float, specification: PretrainingSpecification, step: int) -> str:
+def _losing(loss: float, rule: UpdateRule) -> str:
+    readings = (f", {name} {value:.4g}" for name, value in rule.readings().items())
+    return f"loss {loss:.4f}" + "".join(readings)
+
+
+def _status(losing: str, pace: float, specification: PretrainingSpecification, step: int) -> str:
     left = timedelta(seconds=round(pace * (specification.steps - step)))
-    return f"loss {loss:.4f}, {specification.batch_size / pace:,.0f} sentences/s, {left} left"
+    return f"{losing}, {specification.batch_size / pace:,.0f} sentences/s, {left} left"
 
 
 def usable_device(device: str) -> torch.device:

@@ -19,8 +19,9 @@ class PretrainingSpecification:
 
     `language_digest` is the language's own digest, `checkpoint_steps` rise and end with `steps`, `objective`
     is what is predicted, by default one masked word a sentence, and everything random is derived from
-    `seed`. Two runs of one specification on one machine, with as many threads, have the same weights to the
-    bit. Raises BadInput for numbers that make no run.
+    `seed`. `start_from` is the `Checkpoint.digest` of the weights that training starts from, None for fresh
+    ones; the rule's state and the steps begin afresh. Two runs of one specification on one machine, with as
+    many threads, have the same weights to the bit. Raises BadInput for numbers that make no run.
     """
 
     architecture: Architecture
@@ -31,6 +32,7 @@ class PretrainingSpecification:
     seed: int
     checkpoint_steps: tuple[int, ...]
     objective: PretrainingObjective = field(default_factory=MaskedObjective)
+    start_from: str | None = None
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.batch_size < 1:

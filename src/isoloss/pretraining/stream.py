@@ -88,15 +88,7 @@ class Stream:
                 yield self._part(block, wanted - begin)
 
     def _part(self, block: Batch, place: int) -> Batch:
-        start, stop = place * self.batch_size, (place + 1) * self.batch_size
-        first, after = torch.searchsorted(block.rows, torch.tensor([start, stop])).tolist()
-        return Batch(
-            block.input_ids[start:stop],
-            block.attention_mask[start:stop],
-            block.rows[first:after] - start,
-            block.positions[first:after],
-            block.targets[first:after],
-        )
+        return block.part(place * self.batch_size, (place + 1) * self.batch_size)
 
 
 class _Blocks(Dataset[Batch | IsolossError]):

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.languages.sentence_source import SentenceSource
-from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.batch import Batch, Objective, sentence_averaged_loss
 
 
 @runtime_checkable
@@ -17,9 +17,17 @@ class UpdateRule(Protocol):
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
         """Update the model's parameters once from a fresh batch; steps count from 1.
 
-        Returns the batch's loss in nats before the update, detached and on the model's device. What is
-        random draws from the global generators, which the loop seeds for each step, or from `step` and the
-        seed the rule was built with; so a step is a function of the model, the rule's state, and `step`.
+        Returns the loss in nats that the rule began from, detached and on the model's device: the batch's
+        before the update, or what else the rule says. What is random draws from the global generators,
+        which the loop seeds for each step, or from `step` and the seed the rule was built with; so a step
+        is a function of the model, the rule's state, and `step`.
+        """
+        ...
+
+    def readings(self) -> dict[str, float]:
+        """What the rule tells beside the loss, by name: shown with the progress, kept with each checkpoint.
+
+        A function of the rule's state, so that a resumed run keeps the same.
         """
         ...
 
@@ -34,7 +42,7 @@ class UpdateRule(Protocol):
 
 @dataclass(frozen=True)
 class Training:
-    """What a rule may build on: the model it updates, what is predicted, and where more data comes from.
+    """What a rule may build on: the model it updates, what is predicted, how long, and where data come from.
 
     A rule that trains on more than the batch (the adversarial rule on tasks) draws it from `language`, with
     seeds derived from `seed`, and refuses one that has no such thing.
@@ -44,6 +52,12 @@ class Training:
     objective: Objective
     language: SentenceSource
     seed: int
+    steps: int
+    batch_size: int
+
+    def loss(self, batch: Batch) -> Float[Tensor, ""]:
+        """The model's sentence-averaged loss on the batch, in nats."""
+        return sentence_averaged_loss(self.objective.logits(self.model, batch), batch)
 
 
 @runtime_checkable
@@ -51,5 +65,8 @@ class UpdateRuleSettings(Protocol):
     """A frozen dataclass of numbers and strings from which a rule is built; part of a run's digest."""
 
     def build(self, training: Training) -> UpdateRule:
-        """A rule for this training, with fresh state."""
+        """A rule for this training, with fresh state.
+
+        Raises BadInput where the settings do not fit it, before anything is trained or written.
+        """
         ...

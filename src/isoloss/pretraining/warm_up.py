@@ -1,5 +1,16 @@
 """The learning rate of each step."""
 
+from isoloss.errors import BadInput
+
+
+def check_warm_up(warm_up_steps: int, steps: int) -> None:
+    """Raise BadInput when a run of `steps` would end before its warm-up does."""
+    if warm_up_steps > steps:
+        raise BadInput(
+            f"the warm-up of {warm_up_steps} steps is longer than the run of {steps}; shorten the warm-up or "
+            "lengthen the run"
+        )
+
 
 def warmed_up(learning_rate: float, warm_up_steps: int, step: int) -> float:
     """Rising linearly to `learning_rate` at step `warm_up_steps`, constant after (paper A.5).

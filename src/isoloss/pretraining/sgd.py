@@ -1,0 +1,45 @@
+"""Stochastic gradient descent as in the paper's B.2."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.pretraining.descent import Descent
+from isoloss.pretraining.gradient_rule import GradientRule, plain_rule
+from isoloss.pretraining.optimiser_checks import check_learning_rate
+from isoloss.pretraining.update_rule import Training
+
+
+@dataclass(frozen=True)
+class SGD:
+    """θ ← θ - η ∇L(θ), η rising over the first 12 % of the run's steps to 1e-3 and constant after (B.2).
+
+    The warm-up is ⌈`warm_up_share` · steps⌉ steps of the run, counted from its own first step, also when it
+    starts from a checkpoint. With momentum μ, v ← μ v + ∇L and θ ← θ - η v (torch's heavy ball). No weight
+    decay. A rate near the edge of stability is measured by `edge_of_stability_rate`.
+    """
+
+    learning_rate: float = 1e-3
+    warm_up_share: float = 0.12
+    momentum: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_learning_rate(self.learning_rate)
+        if not 0 <= self.warm_up_share <= 1:
+            raise BadInput(
+                f"the warm-up's share of the run must lie between 0 and 1, not {self.warm_up_share}"
+            )
+        if not 0 <= self.momentum < 1:
+            raise BadInput(f"momentum must be at least 0 and below 1, not {self.momentum}")
+
+    def descent(self, training: Training) -> Descent:
+        """See `DescentSettings.descent`."""
+        trained = [parameter for parameter in training.model.parameters() if parameter.requires_grad]
+        optimiser = torch.optim.SGD(trained, lr=self.learning_rate, momentum=self.momentum, fused=True)
+        return Descent([optimiser], math.ceil(self.warm_up_share * training.steps), training.steps)
+
+    def build(self, training: Training) -> GradientRule:
+        """See `UpdateRuleSettings.build`."""
+        return plain_rule(training, self.descent(training))

@@ -1,0 +1,59 @@
+"""AdamW against the textbook, and which parameters decay."""
+
+import copy
+
+import pytest
+import torch
+from rule_cases import OBJECTIVE, batch_of, tiny, training_of
+
+from isoloss.errors import BadInput
+from isoloss.objectives.batch import sentence_averaged_loss
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.warm_up import check_warm_up, warmed_up
+
+
+def test_adamw_is_the_textbooks_in_float64() -> None:
+    """Loshchilov and Hutter 2019, algorithm 2, written out; decay on matrices alone."""
+    settings = AdamW(learning_rate=0.01, warm_up_steps=2, epsilon=1e-6, weight_decay=0.5)
+    model = tiny()
+    rule = settings.build(training_of(model))
+    oracle = copy.deepcopy(model)
+    first = {name: torch.zeros_like(weight) for name, weight in oracle.named_parameters()}
+    second = copy.deepcopy(first)
+    for step in range(1, 5):
+        batch = batch_of(step)
+        rule.step(batch, step)
+
+        loss = sentence_averaged_loss(OBJECTIVE.logits(oracle, batch), batch)
+        gradients = torch.autograd.grad(loss, list(oracle.parameters()))
+        rate = 0.01 * min(1, step / 2)
+        with torch.no_grad():
+            for (name, weight), gradient in zip(oracle.named_parameters(), gradients, strict=True):
+                first[name] = 0.9 * first[name] + 0.1 * gradient
+                second[name] = 0.98 * second[name] + 0.02 * gradient**2
+                corrected = first[name] / (1 - 0.9**step)
+                scale = (second[name] / (1 - 0.98**step)).sqrt() + 1e-6
+                decay = 0.5 if weight.ndim == 2 else 0.0
+                weight -= rate * (corrected / scale + decay * weight)
+    for (name, weight), expected in zip(model.named_parameters(), oracle.parameters(), strict=True):
+        torch.testing.assert_close(weight, expected, rtol=1e-9, atol=1e-12, msg=name)
+
+
+def test_every_parameter_is_trained_once_and_vectors_do_not_decay() -> None:
+    model = tiny()
+    decayed, spared = AdamW().descent(training_of(model)).optimisers[0].param_groups
+    assert {id(weight) for group in (decayed, spared) for weight in group["params"]} == {
+        id(weight) for weight in model.parameters()
+    }
+    names = {id(weight): name for name, weight in model.named_parameters()}
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.01, 0.0)
+    assert all("LayerNorm" in names[id(weight)] or "bias" in names[id(weight)] for weight in spared["params"])
+    assert not any("LayerNorm" in names[id(weight)] for weight in decayed["params"])
+
+
+def test_the_rate_rises_to_the_warm_ups_end_and_stays() -> None:
+    assert [warmed_up(1.0, 4, step) for step in range(1, 7)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+    assert warmed_up(1.0, 0, 1) == 1.0
+    check_warm_up(40, 40)
+    with pytest.raises(BadInput, match="warm-up of 41 steps is longer than the run of 40"):
+        check_warm_up(41, 40)
