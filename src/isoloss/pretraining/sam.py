@@ -1,0 +1,59 @@
+"""Sharpness-aware minimisation in halves (Foret et al. 2021; paper A.5)."""
+
+import math
+from dataclasses import dataclass, field
+from functools import partial
+
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.utils import get_total_norm
+
+from isoloss.errors import BadInput
+from isoloss.objectives.batch import Batch
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import DescentSettings
+from isoloss.pretraining.displaced_weights import displaced
+from isoloss.pretraining.gradient_rule import GradientRule, plain_gradient
+from isoloss.pretraining.halves import check_halves, halves
+from isoloss.pretraining.update_rule import Training
+
+SMALLEST_NORM = 1e-12
+"""Added to the gradient's norm, so that a gradient of zero moves nothing."""
+
+
+@dataclass(frozen=True)
+class SAM:
+    """g = ∇L_1(θ + ρ ∇L_0(θ) / ||∇L_0(θ)||), where L_0 and L_1 are the losses of the batch's two halves.
+
+    The first half finds the ascent point, the second half's gradient there is the update (A.5, spec 3): the
+    first half's gradient is not counted into it. The norm is over all parameters together. `optimiser` makes
+    the update of g; the paper's is AdamW without weight decay, and its model has no dropout. Returned and
+    recorded is L_0(θ), the loss before the update on the first half. A step costs about what a plain step
+    on the whole batch does, and learns from half of it. Memory: a copy of the parameters.
+    """
+
+    rho: float = 0.05
+    optimiser: DescentSettings = field(default_factory=lambda: AdamW(weight_decay=0.0))
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.rho) and self.rho > 0):
+            raise BadInput(
+                f"rho must be a positive number, not {self.rho}; without ascent train by the optimiser itself"
+            )
+
+    def build(self, training: Training) -> GradientRule:
+        """See `UpdateRuleSettings.build`. Raises BadInput for a batch that has no two halves."""
+        check_halves("SAM", training.batch_size)
+        return GradientRule(self.optimiser.descent(training), partial(sam_gradient, training, self.rho))
+
+
+def sam_gradient(training: Training, rho: float, batch: Batch) -> Float[Tensor, ""]:
+    """The second half's gradient at the point that the first half's ascends to; returns L_0(θ)."""
+    first, second = halves(batch)
+    loss = plain_gradient(training, first)
+    weights = [weight for weight in training.model.parameters() if weight.grad is not None]
+    ascent = [weight.grad for weight in weights if weight.grad is not None]
+    with displaced(weights, ascent, rho / (get_total_norm(ascent) + SMALLEST_NORM)):
+        training.model.zero_grad()
+        plain_gradient(training, second)
+    return loss
