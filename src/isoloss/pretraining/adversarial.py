@@ -1,0 +1,153 @@
+"""The adversarial algorithm: pre-train to the same loss, against the downstream tasks (paper A.5)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from isoloss.errors import BadInput
+from isoloss.languages.splits import task_splits
+from isoloss.languages.task import Task, TaskSplits
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.evaluation_mode import evaluation_mode
+from isoloss.objectives.word_vectors import word_vectors
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.descent import Descent, DescentSettings
+from isoloss.pretraining.ridge_head import ridge_head_loss
+from isoloss.pretraining.seeds import derived_seed
+from isoloss.pretraining.update_rule import Training
+
+
+@dataclass(frozen=True)
+class Adversarial:
+    """Descends L(ψ) - λ · V(ψ), V the validation loss on D2 of the head fitted on D1 (A.5).
+
+    The head is linear on the features that the linear probe reads, dropout off. Both its fit and V take the
+    squared loss on one-hot labels, multi-class heads too: the paper's closed form, after Liu et al. 2020,
+    exists for that and not for the cross-entropy. V is differentiated through the fit (`ridge_head_loss`).
+    Every step draws D1 and D2 afresh, `examples` each and without a common sentence, from the tasks named,
+    by turns; with none named, from all of the language's.
+
+    The paper does not give λ. Here the pre-training loss steers it: with ℓ the loss averaged over about
+    1 / (1 - `smoothing`) steps, λ = `strength` at or below the lower end of `loss_window`, 0 at or above the
+    upper end, linear between. It is 0 until the model has learned that much, never above `strength`, and
+    falls as soon as the adversary costs loss. Losses are as trained, in nats, with dropout where the model
+    has it. Readings: `lambda`, `smoothed_loss` ℓ, and `head_validation_loss` V, each of the last step (V of
+    the last with λ > 0). `optimiser` makes the update; its state and three numbers are the rule's.
+    """
+
+    loss_window: tuple[float, float]
+    strength: float = 1.0
+    tasks: tuple[str, ...] = ()
+    examples: int = 64
+    ridge: float = 0.01
+    smoothing: float = 0.99
+    optimiser: DescentSettings = field(default_factory=AdamW)
+
+    def __post_init__(self) -> None:
+        lower, upper = self.loss_window
+        if not 0 <= lower < upper < math.inf:
+            raise BadInput(f"the loss window must be two rising numbers of nats, not {self.loss_window}")
+        if not 0 < self.strength < math.inf:
+            raise BadInput(f"the strength, which bounds λ, must be a positive number, not {self.strength}")
+        if self.examples < 2:
+            raise BadInput(f"a head needs at least 2 examples to be fitted on, not {self.examples}")
+        if not 0 < self.ridge < math.inf:
+            raise BadInput(f"ridge must be a positive number, not {self.ridge}: without it V has no bound")
+        if not 0 <= self.smoothing < 1:
+            raise BadInput(f"smoothing must be at least 0 and below 1, not {self.smoothing}")
+
+    def build(self, training: Training) -> "AdversarialRule":
+        """See `UpdateRuleSettings.build`.
+
+        Raises BadInput when the source of sentences has no tasks or none of a name, and when its sentences
+        do not fill two disjoint sets.
+        """
+        known: Sequence[Task] = getattr(training.language, "tasks", tuple)()
+        if not known:
+            raise BadInput("the adversary needs a language with downstream tasks, and this one has none")
+        by_name = {task.name: task for task in known}
+        for name in self.tasks:
+            if name not in by_name:
+                raise BadInput(f"the language has no task '{name}'; it has {', '.join(by_name)}")
+        tasks = [by_name[name] for name in self.tasks or by_name]
+        rule = AdversarialRule(self, tasks, training, self.optimiser.descent(training))
+        for number in range(len(tasks)):
+            rule.examples(number)  # refused now rather than on the way
+        return rule
+
+
+class AdversarialRule:
+    """The adversary's `UpdateRule`."""
+
+    def __init__(
+        self, settings: Adversarial, tasks: Sequence[Task], training: Training, descent: Descent
+    ) -> None:
+        self.settings = settings
+        self.tasks = tasks
+        self.training = training
+        self.descent = descent
+        self.steps = 0
+        self.loss_average = 0.0
+        self.last: dict[str, float] = {}
+
+    def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
+        """See `UpdateRule.step`; the loss is the pre-training loss alone."""
+        loss = self.training.loss(batch)
+        strength = self._strength_at(loss.item())
+        objective = loss
+        if strength > 0:
+            head_loss = self.head_validation_loss(step)
+            objective = loss - strength * head_loss.to(loss.dtype)
+            self.last["head_validation_loss"] = head_loss.item()
+        self.descent.clear()
+        objective.backward()  # type: ignore[no-untyped-call]
+        self.descent.update(step)
+        return loss.detach()
+
+    def head_validation_loss(self, step: int) -> Float[Tensor, ""]:
+        """V(ψ) on step `step`'s own D1 and D2, float64."""
+        splits = self.examples(step)
+        model, classes = self.training.model, len(self.tasks[step % len(self.tasks)].classes)
+        with evaluation_mode(model):
+            train = word_vectors(model, splits.train.sentences.ids)
+            validation = word_vectors(model, splits.validation.sentences.ids)
+        train_labels, validation_labels = splits.train.labels, splits.validation.labels
+        return ridge_head_loss(
+            train, train_labels, validation, validation_labels, classes, self.settings.ridge
+        )
+
+    def examples(self, step: int) -> TaskSplits:
+        """D1 (train) and D2 (validation) of step `step`, without a common sentence; no test examples."""
+        seed = derived_seed(self.training.seed, "adversarial examples", step)
+        number = self.settings.examples
+        return task_splits(self.tasks[step % len(self.tasks)], number, number, 0, seed)
+
+    def _strength_at(self, loss: float) -> float:
+        """λ once `loss` is taken into the average."""
+        memory, (lower, upper) = self.settings.smoothing, self.settings.loss_window
+        self.steps += 1
+        self.loss_average = memory * self.loss_average + (1 - memory) * loss
+        smoothed = self.loss_average / (1 - memory**self.steps)
+        strength = self.settings.strength * min(1.0, max(0.0, (upper - smoothed) / (upper - lower)))
+        self.last |= {"lambda": strength, "smoothed_loss": smoothed}
+        return strength
+
+    def readings(self) -> dict[str, float]:
+        """See `UpdateRule.readings`."""
+        return dict(self.last)
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `UpdateRule.state_dict`."""
+        controller = {"steps": self.steps, "loss_average": self.loss_average, "last": dict(self.last)}
+        return {"descent": self.descent.state_dict(), "controller": controller}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See `UpdateRule.load_state_dict`."""
+        self.descent.load_state_dict(state["descent"])
+        controller = state["controller"]
+        self.steps, self.loss_average = controller["steps"], controller["loss_average"]
+        self.last = dict(controller["last"])
