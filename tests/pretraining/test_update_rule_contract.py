@@ -1,0 +1,213 @@
+"""What every update rule keeps: resuming, seeds, learning, and the refusal of impossible settings."""
+
+import copy
+import math
+import sys
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from runs import TaskedLanguage, outcome, small
+
+from isoloss.errors import BadInput
+from isoloss.models.shapes import Shape
+from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.objectives.batch import Batch, sentence_averaged_loss
+from isoloss.objectives.many_masks import ManyMasksObjective
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.adversarial import Adversarial
+from isoloss.pretraining.flatness_regularised import FlatnessRegularised
+from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.muon import Muon
+from isoloss.pretraining.peer_optimisers import SOAP, Lion
+from isoloss.pretraining.sam import SAM
+from isoloss.pretraining.seeds import caller_randomness_kept, seed_dropout
+from isoloss.pretraining.sgd import SGD
+from isoloss.pretraining.sophia import Sophia
+from isoloss.pretraining.stream import Stream
+from isoloss.pretraining.update_rule import Training, UpdateRule, UpdateRuleSettings
+
+LANGUAGE = TaskedLanguage(stay=0.95, shortest=3, maximum_length=4)
+MASKED = MaskedObjective()
+CPU = torch.device("cpu")
+QUICK = AdamW(learning_rate=1e-2, warm_up_steps=3)
+STEPS, BATCH_SIZE = 80, 32
+RULES: dict[str, UpdateRuleSettings] = {
+    "AdamW": QUICK,
+    "Adam": replace(QUICK, weight_decay=0.0),
+    "SGD": SGD(learning_rate=0.1),
+    "SGD with momentum": SGD(learning_rate=0.02, momentum=0.9),
+    "SAM": SAM(optimiser=QUICK),
+    "SAM over SGD": SAM(optimiser=SGD(learning_rate=0.2)),
+    "flatness-regularised": FlatnessRegularised(optimiser=QUICK),
+    "adversarial": Adversarial((0.3, 0.5), strength=0.1, examples=8, smoothing=0.5, optimiser=QUICK),
+    "Muon": Muon(learning_rate=1e-2, rest=QUICK),
+    "Lion": Lion(learning_rate=5e-3, warm_up_steps=3),
+    "SOAP": SOAP(learning_rate=1e-2, warm_up_steps=3, basis_steps=3),
+    "Sophia": Sophia(learning_rate=1e-2, warm_up_steps=3, clipping=0.01, estimate_steps=3),
+}
+OVER_ALL_RULES = pytest.mark.parametrize("settings", RULES.values(), ids=RULES.keys())
+
+
+def built(
+    settings: UpdateRuleSettings, dropout: float = 0.1, objective: PretrainingObjective = MASKED
+) -> tuple[torch.nn.Module, UpdateRule]:
+    model = PostLayerNormTransformer(Shape(16, 2, 1, 32), dropout).build(2, LANGUAGE.maximum_length, seed=1)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weight in model.parameters():  # away from the small start, where SGD would linger
+            weight += 0.2 * torch.randn(weight.shape, generator=generator)
+    training = Training(model.train(), objective, LANGUAGE, 0, STEPS, BATCH_SIZE)
+    return model, settings.build(training)
+
+
+def batch_of(step: int, objective: PretrainingObjective = MASKED) -> Batch:
+    return Stream(LANGUAGE, objective, BATCH_SIZE, seed=0).batch(step - 1)
+
+
+def train(rule: UpdateRule, first: int, last: int, objective: PretrainingObjective = MASKED) -> torch.Tensor:
+    with caller_randomness_kept(CPU):
+        losses = []
+        for step in range(first, last + 1):
+            seed_dropout(0, step, CPU)
+            losses.append(rule.step(batch_of(step, objective), step))
+        return torch.stack(losses)
+
+
+@OVER_ALL_RULES
+class TestContract:
+    def test_it_is_a_rule_and_its_loss_is_detached(self, settings: UpdateRuleSettings) -> None:
+        model, rule = built(settings, dropout=0.0)
+        assert isinstance(settings, UpdateRuleSettings)
+        assert isinstance(rule, UpdateRule)
+        batch = batch_of(1)
+        with torch.no_grad():
+            before = [
+                sentence_averaged_loss(MASKED.logits(model, part), part).item()
+                for part in (batch, batch.part(0, BATCH_SIZE // 2))
+            ]
+        loss = rule.step(batch, 1)
+        assert not loss.requires_grad
+        # Of the batch or of the half that the rule begins with; smoothed over a little noise, maybe.
+        assert min(abs(loss.item() - value) for value in before) < 0.01
+
+    def test_it_learns_well_below_the_uniform_with_dropout(self, settings: UpdateRuleSettings) -> None:
+        _, rule = built(settings)
+        losses = train(rule, 1, STEPS)
+        assert losses[-10:].mean() < 0.45 < math.log(2)  # two words, evenly
+
+    def test_a_saved_rule_goes_on_to_the_same_bits(self, settings: UpdateRuleSettings) -> None:
+        model, rule = built(settings)
+        train(rule, 1, 8)
+        weights, state = copy.deepcopy(model.state_dict()), copy.deepcopy(rule.state_dict())
+        undisturbed = train(rule, 9, 13)
+
+        resumed_model, resumed = built(settings)
+        train(resumed, 1, 1)
+        resumed_model.load_state_dict(weights)
+        resumed.load_state_dict(state)
+        assert torch.equal(train(resumed, 9, 13), undisturbed)
+        assert all(map(torch.equal, model.parameters(), resumed_model.parameters()))
+        assert resumed.readings() == rule.readings()
+
+    def test_an_interrupted_run_ends_with_the_undisturbed_bits(
+        self, settings: UpdateRuleSettings, tmp_path: Path
+    ) -> None:
+        specification = replace(small(steps=9), update_rule=settings, language_digest=LANGUAGE.digest)
+        specification = replace(specification, checkpoint_steps=(3, 6, 9))
+        train_in = partial(pretrain, specification, LANGUAGE)
+        train_in(tmp_path / "undisturbed")
+
+        def interrupt(task: str, completed: float, total: float, message: str = "") -> None:
+            if completed == 9:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train_in(tmp_path / "resumed", progress=interrupt)
+        assert train_in(tmp_path / "resumed").resumed_from == 6
+        assert outcome(tmp_path / "resumed") == outcome(tmp_path / "undisturbed")
+
+    def test_it_takes_several_predictions_a_sentence(self, settings: UpdateRuleSettings) -> None:
+        objective = ManyMasksObjective(share=0.4)
+        model, rule = built(settings, objective=objective)
+        assert train(rule, 1, 3, objective).isfinite().all()
+        assert all(bool(weight.isfinite().all()) for weight in model.parameters())
+
+
+IMPOSSIBLE = [
+    *[
+        partial(rule, **{name: value})
+        for rule in (AdamW, Lion, SOAP, Sophia)
+        for name, values in {
+            "learning_rate": (0.0, math.nan),
+            "warm_up_steps": (-1,),
+            "first_beta": (1.0,),
+            "second_beta": (-0.1,),
+            "weight_decay": (-1.0, math.inf),
+        }.items()
+        for value in values
+    ],
+    partial(AdamW, epsilon=0.0),
+    partial(SGD, learning_rate=-1.0),
+    partial(SGD, warm_up_share=1.5),
+    partial(SGD, momentum=1.0),
+    partial(SAM, rho=0.0),
+    partial(SAM, rho=math.inf),
+    partial(FlatnessRegularised, noise=0.0),
+    partial(FlatnessRegularised, noise=math.nan),
+    partial(Adversarial, (0.6, 0.5)),
+    partial(Adversarial, (0.5, math.inf)),
+    partial(Adversarial, (0.5, 0.6), strength=math.inf),
+    partial(Adversarial, (0.5, 0.6), strength=0.0),
+    partial(Adversarial, (0.5, 0.6), examples=1),
+    partial(Adversarial, (0.5, 0.6), ridge=0.0),
+    partial(Adversarial, (0.5, 0.6), smoothing=1.0),
+    partial(Muon, learning_rate=0.0),
+    partial(Muon, momentum=1.0),
+    partial(Muon, weight_decay=-1.0),
+    partial(SOAP, basis_steps=0),
+    partial(Sophia, clipping=0.0),
+    partial(Sophia, estimate_steps=0),
+]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    IMPOSSIBLE,
+    ids=[f"{wrong.func.__name__} {wrong.args} {wrong.keywords}" for wrong in IMPOSSIBLE],
+)
+def test_impossible_settings_are_refused(settings: partial[UpdateRuleSettings]) -> None:
+    with pytest.raises(BadInput, match=r"must|needs"):
+        settings()
+
+
+@pytest.mark.parametrize("settings", [s for s in RULES.values() if "SGD" not in repr(s)], ids=repr)
+def test_a_run_shorter_than_its_warm_up_is_refused_and_leaves_nothing(
+    settings: UpdateRuleSettings, tmp_path: Path
+) -> None:
+    specification = replace(
+        small(), steps=2, checkpoint_steps=(2,), update_rule=settings, language_digest=LANGUAGE.digest
+    )
+    with pytest.raises(BadInput, match="warm-up of 3 steps is longer than the run of 2"):
+        pretrain(specification, LANGUAGE, tmp_path)
+    assert not (tmp_path / "specification.json").exists()
+
+
+@pytest.mark.parametrize("settings", [RULES["SAM"], RULES["flatness-regularised"]])
+def test_rules_of_halves_refuse_batches_of_one(settings: UpdateRuleSettings, tmp_path: Path) -> None:
+    specification = replace(small(), update_rule=settings, language_digest=LANGUAGE.digest, batch_size=1)
+    with pytest.raises(BadInput, match="batches of at least 2"):
+        pretrain(specification, LANGUAGE, tmp_path)
+
+
+@pytest.mark.parametrize("settings", [RULES["Lion"], RULES["SOAP"], RULES["Sophia"]])
+def test_what_needs_the_package_says_how_to_get_it(
+    settings: UpdateRuleSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pytorch_optimizer", None)
+    with pytest.raises(BadInput, match=r"isoloss\[optimisers\]"):
+        built(settings)
