@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-NAMES = ("pcfg", "hmm", "causal_lm", "pretraining", "measurements", "enlarge")
+NAMES = ("pcfg", "hmm", "causal_lm", "pretraining", "update_rules", "measurements", "enlarge")
 
 
 def main() -> int:

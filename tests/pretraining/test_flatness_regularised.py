@@ -7,38 +7,44 @@ from rule_cases import batch_of, tiny, training_of, weights_of
 from torch.func import functional_call, grad, hessian, vmap
 
 from isoloss.objectives.batch import Batch
-from isoloss.pretraining.flatness_regularised import FlatnessRegularised
-from isoloss.pretraining.seeds import caller_randomness_kept
+from isoloss.pretraining.flatness_regularised import FlatnessRegularised, weight_noise
 from isoloss.pretraining.sgd import SGD
 
-CPU = torch.device("cpu")
 
-
-def test_the_step_is_the_mean_of_two_displaced_gradients() -> None:
+def test_a_pair_of_steps_has_opposite_noise_and_the_gradients_there() -> None:
     model = tiny()
-    oracle, start = copy.deepcopy(model), weights_of(model)
+    oracle = copy.deepcopy(model)
     sgd = SGD(learning_rate=0.1, warm_up_share=0.0)
     rule = FlatnessRegularised(noise=0.05, optimiser=sgd).build(training_of(model))
-    batch = batch_of(1, batch_size=7)
-    with caller_randomness_kept(CPU):
-        torch.manual_seed(3)
-        loss = rule.step(batch, 1)
-        torch.manual_seed(3)
-        noise = [torch.randn_like(weight) for weight in start]
-
     parameters, loss_of = list(oracle.parameters()), training_of(oracle).loss
-    update, smoothed = [torch.zeros_like(weight) for weight in start], 0.0
-    for part, share, side in ((batch.part(0, 3), 3 / 7, 0.05), (batch.part(3, 7), 4 / 7, -0.05)):
+    for step, pair, side in ((1, 1, 0.05), (2, 1, -0.05), (3, 2, 0.05)):
+        loss = rule.step(batch_of(step), step)
+        noise = weight_noise(parameters, 0, pair)
+        origin = weights_of(oracle)
         with torch.no_grad():
-            for weight, origin, direction in zip(parameters, start, noise, strict=True):
-                weight.copy_(origin + side * direction)
-        part_loss = loss_of(part)
-        smoothed += share * part_loss.item()
-        for total, gradient in zip(update, torch.autograd.grad(part_loss, parameters), strict=True):
-            total += share * gradient
-    torch.testing.assert_close(loss.item(), smoothed, rtol=1e-12, atol=0)
-    for weight, origin, gradient in zip(weights_of(model), start, update, strict=True):
-        torch.testing.assert_close(weight, origin - 0.1 * gradient, rtol=1e-10, atol=1e-12)
+            for weight, direction in zip(parameters, noise, strict=True):
+                weight += side * direction
+        expected = loss_of(batch_of(step))
+        gradients = torch.autograd.grad(expected, parameters)
+        with torch.no_grad():
+            for weight, before, gradient in zip(parameters, origin, gradients, strict=True):
+                weight.copy_(before - 0.1 * gradient)
+        torch.testing.assert_close(loss, expected.detach(), rtol=1e-12, atol=0)
+    for weight, expected in zip(weights_of(model), weights_of(oracle), strict=True):
+        torch.testing.assert_close(weight, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_the_noise_is_standard_normal_and_another_for_each_pair_and_seed() -> None:
+    weights = [torch.zeros(100, 200), torch.zeros(300)]
+    draws = [
+        torch.cat([piece.flatten() for piece in weight_noise(weights, *key)])
+        for key in ((0, 1), (0, 2), (1, 1))
+    ]
+    for draw in draws:
+        assert abs(draw.mean()) < 4 / 20_300**0.5
+        assert abs(draw.var() - 1) < 4 * (2 / 20_300) ** 0.5
+    correlations = torch.corrcoef(torch.stack(draws)) - torch.eye(3)
+    assert correlations.abs().max() < 4 / 20_300**0.5
 
 
 class Bilinear(torch.nn.Module):
@@ -66,7 +72,7 @@ def test_the_mean_gradient_is_that_of_the_loss_and_half_the_hessians_trace() -> 
     penalty = grad(lambda w: hessian(loss)(w).trace())(weight)
     directions = torch.randn(20_000, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
-    # What the rule does to equal halves, for many draws at once.
+    # What the rule does in pairs of steps, for many draws at once.
     gradient = vmap(grad(loss))
     both = (gradient(weight + noise * directions) + gradient(weight - noise * directions)) / 2
     values = (both - grad(loss)(weight)) / (noise**2 / 2)

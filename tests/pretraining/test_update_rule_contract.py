@@ -92,8 +92,8 @@ class TestContract:
             ]
         loss = rule.step(batch, 1)
         assert not loss.requires_grad
-        # Of the batch or of the half that the rule begins with; smoothed over a little noise, maybe.
-        assert min(abs(loss.item() - value) for value in before) < 0.01
+        # Of the batch or of the half that the rule begins with; at weights a little displaced, maybe.
+        assert min(abs(loss.item() - value) for value in before) < 0.02
 
     def test_it_learns_well_below_the_uniform_with_dropout(self, settings: UpdateRuleSettings) -> None:
         _, rule = built(settings)
@@ -197,9 +197,8 @@ def test_a_run_shorter_than_its_warm_up_is_refused_and_leaves_nothing(
     assert not (tmp_path / "specification.json").exists()
 
 
-@pytest.mark.parametrize("settings", [RULES["SAM"], RULES["flatness-regularised"]])
-def test_rules_of_halves_refuse_batches_of_one(settings: UpdateRuleSettings, tmp_path: Path) -> None:
-    specification = replace(small(), update_rule=settings, language_digest=LANGUAGE.digest, batch_size=1)
+def test_sam_refuses_batches_of_one(tmp_path: Path) -> None:
+    specification = replace(small(), update_rule=RULES["SAM"], language_digest=LANGUAGE.digest, batch_size=1)
     with pytest.raises(BadInput, match="batches of at least 2"):
         pretrain(specification, LANGUAGE, tmp_path)
 

@@ -1,6 +1,6 @@
 """Weights moved for a while, and put back to the bit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 @contextmanager
-def displaced(weights: Sequence[Tensor], by: Sequence[Tensor], times: float | Tensor = 1.0) -> Iterator[None]:
+def displaced(weights: list[Tensor], by: list[Tensor], times: float = 1.0) -> Iterator[None]:
     """Add `times` · `by` to the weights, in place, while the context is open; keeps a copy of them.
 
     Copied back rather than subtracted, which rounding would not undo.
@@ -22,11 +22,10 @@ def displaced(weights: Sequence[Tensor], by: Sequence[Tensor], times: float | Te
     """
     with torch.no_grad():
         found = [weight.clone() for weight in weights]
-        for weight, displacement in zip(weights, by, strict=True):
-            weight += times * displacement
+        # One call for all, as torch's own optimisers do: of small weights the calls are what costs.
+        torch._foreach_add_(weights, by, alpha=times)
     try:
         yield
     finally:
         with torch.no_grad():
-            for weight, original in zip(weights, found, strict=True):
-                weight.copy_(original)
+            torch._foreach_copy_(weights, found)

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -13,8 +12,8 @@ from isoloss.objectives.batch import Batch
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.descent import DescentSettings
 from isoloss.pretraining.displaced_weights import displaced
-from isoloss.pretraining.gradient_rule import GradientRule
-from isoloss.pretraining.halves import check_halves, halves
+from isoloss.pretraining.gradient_rule import GradientRule, plain_gradient
+from isoloss.pretraining.seeds import derived_seed
 from isoloss.pretraining.update_rule import Training
 
 
@@ -23,14 +22,14 @@ class FlatnessRegularised:
     """Descends E_ε L(θ + σε) = L(θ) + (σ²/2) Tr ∇²L(θ) + O(σ⁴), ε ~ N(0, I) over all parameters.
 
     So the penalty is on the trace of the Hessian itself, which is the Fisher's in the saturation regime
-    (Lemma 3.2), with weight σ²/2: the regulariser that the paper's Section D leaves to future work because
-    SAM passes twice. The step's gradient, ½ ∇L_0(θ + σε) + ½ ∇L_1(θ - σε) over the batch's two halves, is
-    unbiased for the smoothed loss, and its noise of first order, σ∇²L ε, cancels up to the difference of
-    the halves. Every sentence is passed forwards and backwards once; `optimiser` makes the update. Nothing
-    is differentiated twice, so any model and any attention will do.
+    (Lemma 3.2), with weight σ²/2: an explicit regulariser as the paper's Section D asks for, where SAM is too
+    costly for passing twice. The step's gradient is ∇L(θ + σε), one forward and one backward pass of the
+    batch, unbiased for the smoothed loss. Steps go in pairs, the second with -ε: what the noise adds to
+    first order, σ ∇²L ε, cancels within the pair, but for what the batches and the step between differ.
+    `optimiser` makes the update. Nothing is differentiated twice, so any model and any attention will do.
 
-    Returned and recorded is the smoothed loss on the batch, above the loss at θ by the penalty. Memory: the
-    noise and a copy of the parameters.
+    Returned and recorded is the batch's loss at the displaced weights, which is above the loss at θ by the
+    penalty on average. Memory: the noise and a copy of the parameters.
     """
 
     noise: float = 0.01
@@ -44,24 +43,21 @@ class FlatnessRegularised:
             )
 
     def build(self, training: Training) -> GradientRule:
-        """See `UpdateRuleSettings.build`. Raises BadInput for a batch that has no two halves."""
-        check_halves("flatness-regularised pre-training", training.batch_size)
-        return GradientRule(
-            self.optimiser.descent(training), partial(smoothed_gradient, training, self.noise)
-        )
+        """See `UpdateRuleSettings.build`."""
+        weights: list[Tensor] = [weight for weight in training.model.parameters() if weight.requires_grad]
+
+        def smoothed_gradient(batch: Batch, step: int) -> Float[Tensor, ""]:
+            side = self.noise if step % 2 else -self.noise
+            with displaced(weights, weight_noise(weights, training.seed, (step + 1) // 2), side):
+                return plain_gradient(training, batch)
+
+        return GradientRule(self.optimiser.descent(training), smoothed_gradient)
 
 
-def smoothed_gradient(training: Training, noise: float, batch: Batch) -> Float[Tensor, ""]:
-    """The batch's halves' mean gradient at θ + σε and at θ - σε; returns their mean loss there.
-
-    ε is drawn from the global generator of the parameters' device.
-    """
-    weights = [weight for weight in training.model.parameters() if weight.requires_grad]
-    directions = [torch.randn_like(weight) for weight in weights]
-    smoothed = torch.zeros((), device=batch.rows.device)
-    for part, side in zip(halves(batch), (noise, -noise), strict=True):
-        with displaced(weights, directions, side):
-            loss = training.loss(part) * (len(part) / len(batch))
-            loss.backward()  # type: ignore[no-untyped-call]
-        smoothed = smoothed + loss.detach()
-    return smoothed
+def weight_noise(weights: list[Tensor], seed: int, pair: int) -> list[Tensor]:
+    """Standard normal numbers in the weights' shapes: a function of the run's seed and the pair's number."""
+    device, dtype = weights[0].device, weights[0].dtype
+    generator = torch.Generator(device).manual_seed(derived_seed(seed, "weight noise", pair))
+    sizes = [weight.numel() for weight in weights]
+    pieces = torch.split(torch.randn(sum(sizes), generator=generator, device=device, dtype=dtype), sizes)
+    return [piece.view_as(weight) for piece, weight in zip(pieces, weights, strict=True)]

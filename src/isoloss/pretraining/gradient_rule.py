@@ -1,7 +1,6 @@
 """The update rule of every method that chooses a gradient and leaves the update to an optimiser."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from jaxtyping import Float
@@ -15,17 +14,18 @@ from isoloss.pretraining.update_rule import Training
 class GradientRule:
     """An `UpdateRule`: `gradient` leaves the parameters holding one, `descent` makes the update.
 
-    `gradient` finds the parameters without gradients and returns the loss, detached (`UpdateRule.step`).
+    `gradient` finds the parameters without gradients, reads the batch and the step, and returns the loss,
+    detached (`UpdateRule.step`).
     """
 
-    def __init__(self, descent: Descent, gradient: Callable[[Batch], Tensor]) -> None:
+    def __init__(self, descent: Descent, gradient: Callable[[Batch, int], Tensor]) -> None:
         self.descent = descent
         self.gradient = gradient
 
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
         """See `UpdateRule.step`."""
         self.descent.clear()
-        loss = self.gradient(batch)
+        loss = self.gradient(batch, step)
         self.descent.update(step)
         return loss
 
@@ -44,11 +44,11 @@ class GradientRule:
 
 def plain_rule(training: Training, descent: Descent) -> GradientRule:
     """The batch's own gradient, as it is."""
-    return GradientRule(descent, partial(plain_gradient, training))
+    return GradientRule(descent, lambda batch, _: plain_gradient(training, batch))
 
 
 def plain_gradient(training: Training, batch: Batch) -> Float[Tensor, ""]:
-    """∇L over the whole batch; returns L."""
+    """Add ∇L over the batch to the gradients that the parameters hold; returns L."""
     loss = training.loss(batch)
     loss.backward()  # type: ignore[no-untyped-call]
     return loss.detach()

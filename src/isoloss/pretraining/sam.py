@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
 
 from jaxtyping import Float
 from torch import Tensor
@@ -14,7 +13,6 @@ from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.descent import DescentSettings
 from isoloss.pretraining.displaced_weights import displaced
 from isoloss.pretraining.gradient_rule import GradientRule, plain_gradient
-from isoloss.pretraining.halves import check_halves, halves
 from isoloss.pretraining.update_rule import Training
 
 SMALLEST_NORM = 1e-12
@@ -43,17 +41,20 @@ class SAM:
 
     def build(self, training: Training) -> GradientRule:
         """See `UpdateRuleSettings.build`. Raises BadInput for a batch that has no two halves."""
-        check_halves("SAM", training.batch_size)
-        return GradientRule(self.optimiser.descent(training), partial(sam_gradient, training, self.rho))
+        if training.batch_size < 2:
+            raise BadInput("SAM splits each batch in two; give batches of at least 2 sentences")
+        descent = self.optimiser.descent(training)
+        return GradientRule(descent, lambda batch, _: sam_gradient(training, self.rho, batch))
 
 
 def sam_gradient(training: Training, rho: float, batch: Batch) -> Float[Tensor, ""]:
-    """The second half's gradient at the point that the first half's ascends to; returns L_0(θ)."""
-    first, second = halves(batch)
-    loss = plain_gradient(training, first)
-    weights = [weight for weight in training.model.parameters() if weight.grad is not None]
+    """∇L_1 at the point that the first ⌊n/2⌋ sentences ascend to; returns L_0(θ)."""
+    middle = len(batch) // 2
+    loss = plain_gradient(training, batch.part(0, middle))
+    weights: list[Tensor] = [weight for weight in training.model.parameters() if weight.grad is not None]
     ascent = [weight.grad for weight in weights if weight.grad is not None]
-    with displaced(weights, ascent, rho / (get_total_norm(ascent) + SMALLEST_NORM)):
+    scale = rho / (float(get_total_norm(ascent)) + SMALLEST_NORM)
+    with displaced(weights, ascent, scale):
         training.model.zero_grad()
-        plain_gradient(training, second)
+        plain_gradient(training, batch.part(middle, len(batch)))
     return loss

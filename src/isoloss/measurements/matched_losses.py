@@ -1,0 +1,160 @@
+"""Equal loss as a computed statement: checkpoints of several runs, matched by their loss."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate
+from isoloss.measurements.step_curve import StepCurve
+
+DEVIATIONS = 1.96
+"""Standard errors on either side of a difference, in 95 % of cases."""
+
+
+@dataclass(frozen=True)
+class MatchedCheckpoint:
+    """Where one run has the loss: a checkpoint, or a step between two.
+
+    `log_step_error` is the standard error of the step's logarithm, 0 for a checkpoint: hand it to
+    `StepCurve.at`, with the step, for what else the run measured there.
+    """
+
+    run: str
+    step: float
+    loss: Estimate
+    log_step_error: float = 0.0
+
+
+@dataclass(frozen=True)
+class MatchedLosses:
+    """One point of each run, and whether their losses are the same to within `threshold` nats.
+
+    The error of the spread takes the two runs' errors as independent, which is too large for runs measured
+    on one evaluation set; there `paired_difference` of the two losses decides more sharply.
+    """
+
+    points: tuple[MatchedCheckpoint, ...]
+    threshold: float
+
+    @property
+    def spread(self) -> float:
+        """Largest less smallest loss, in nats."""
+        highest, lowest = self._extremes
+        return highest.value - lowest.value
+
+    @property
+    def spread_error(self) -> float:
+        """The spread's standard error."""
+        highest, lowest = self._extremes
+        return math.hypot(highest.standard_error, lowest.standard_error)
+
+    @property
+    def same(self) -> bool | None:
+        """Whether the spread, with its 95 % interval, lies within the threshold; None if that is open."""
+        if self.spread + DEVIATIONS * self.spread_error <= self.threshold:
+            return True
+        return False if self.spread - DEVIATIONS * self.spread_error > self.threshold else None
+
+    @property
+    def _extremes(self) -> tuple[Estimate, Estimate]:
+        losses = sorted((point.loss for point in self.points), key=lambda loss: loss.value)
+        return losses[-1], losses[0]
+
+
+def checkpoints_in_window(losses: Sequence[StepCurve], lowest: float, highest: float) -> MatchedLosses:
+    """Of every run the checkpoint whose loss is nearest the middle of the window; no interpolation.
+
+    `lowest` and `highest` are in nats, and the window's width is the threshold. Of equally near checkpoints
+    the earlier is taken. Raises BadInput when a run has no checkpoint within the window, naming the ranges.
+
+    >>> def curve(run, *values):
+    ...     return StepCurve(run, (100, 200, 400), tuple(Estimate(v, 0.001, 50) for v in values))
+    >>> matched = checkpoints_in_window([curve("a", 2.0, 1.5, 1.2), curve("b", 1.6, 1.21, 1.1)], 1.15, 1.25)
+    >>> [(point.run, point.step) for point in matched.points], matched.same
+    ([('a', 400), ('b', 200)], True)
+    """
+    _refuse_few(losses)
+    if not lowest < highest:
+        raise BadInput(f"a loss window must rise, not go from {lowest} to {highest} nats")
+    points = []
+    for curve in losses:
+        inside = [
+            MatchedCheckpoint(curve.run, step, loss)
+            for step, loss in zip(curve.steps, curve.estimates, strict=True)
+            if lowest <= loss.value <= highest
+        ]
+        if not inside:
+            raise BadInput(
+                f"the run {curve.run} has no checkpoint with a loss from {lowest:g} to {highest:g} nats; the "
+                f"runs' losses: {_ranges(losses)}; widen the window, interpolate, or train on"
+            )
+        points.append(min(inside, key=lambda point: abs(point.loss.value - (lowest + highest) / 2)))
+    return MatchedLosses(tuple(points), highest - lowest)
+
+
+def interpolated_to_loss(
+    losses: Sequence[StepCurve], threshold: float, loss: float | None = None
+) -> MatchedLosses:
+    """Where each run first falls to `loss` nats, interpolated linearly in the logarithm of the step.
+
+    Without `loss` it is the lowest that every run reaches. The points' losses are equal by construction;
+    whether they are the same to within `threshold` is a matter of their errors. The error of the step's
+    logarithm is the loss's error over the slope. Raises BadInput when the runs' losses do not overlap, or
+    not at `loss`, naming the ranges.
+
+    >>> def curve(run, *values):
+    ...     return StepCurve(run, (100, 200, 400), tuple(Estimate(v, 0.001, 50) for v in values))
+    >>> matched = interpolated_to_loss([curve("a", 2.0, 1.5, 1.2), curve("b", 1.6, 1.4, 1.3)], threshold=0.01)
+    >>> [(point.run, round(point.step), round(point.loss.value, 9)) for point in matched.points]
+    [('a', 317, 1.3), ('b', 400, 1.3)]
+    """
+    _refuse_few(losses)
+    if not threshold > 0:
+        raise BadInput(f"the threshold of a common loss must be above 0 nats, not {threshold}")
+    lowest = max(min(loss.value for loss in curve.estimates) for curve in losses)
+    highest = min(curve.estimates[0].value for curve in losses)
+    if lowest > highest:
+        raise BadInput(
+            f"the runs have no loss in common: {_ranges(losses)}; leave earlier checkpoints of the runs that "
+            "are ahead, or train the others on"
+        )
+    wanted = lowest if loss is None else loss
+    if not lowest <= wanted <= highest:
+        raise BadInput(
+            f"not every run falls to a loss of {wanted:g} nats from above, only to those from {lowest:g} to "
+            f"{highest:g}: {_ranges(losses)}"
+        )
+    return MatchedLosses(tuple(_first_fall(curve, wanted) for curve in losses), threshold)
+
+
+def _first_fall(curve: StepCurve, loss: float) -> MatchedCheckpoint:
+    """The first step at which the curve, which begins at or above `loss` and reaches it, is there."""
+    places = list(zip(curve.steps, (estimate.value for estimate in curve.estimates), strict=True))
+    if places[0][1] == loss:
+        return MatchedCheckpoint(curve.run, places[0][0], curve.estimates[0])
+    (step, above), (next_step, below) = next(pair for pair in pairwise(places) if pair[1][1] <= loss)
+    length = math.log(next_step / step)
+    share = (above - loss) / (above - below)
+    found = next_step if share == 1 else step * math.exp(share * length)
+    there = curve.at(found)
+    return MatchedCheckpoint(
+        curve.run,
+        found,
+        Estimate(loss, there.standard_error, there.n),
+        there.standard_error * length / (above - below),
+    )
+
+
+def _refuse_few(losses: Sequence[StepCurve]) -> None:
+    if len(losses) < 2:
+        raise BadInput(f"losses are matched between at least 2 runs, not {len(losses)}")
+
+
+def _ranges(losses: Sequence[StepCurve]) -> str:
+    def range_of(curve: StepCurve) -> str:
+        values = [loss.value for loss in curve.estimates]
+        return f"{curve.run} {min(values):g} to {max(values):g}"
+
+    return ", ".join(map(range_of, losses))

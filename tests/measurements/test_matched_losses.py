@@ -1,0 +1,157 @@
+"""Matching by loss: against a known curve, the errors by simulation, and the refusals."""
+
+import math
+
+import pytest
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate
+from isoloss.measurements.matched_losses import (
+    MatchedCheckpoint,
+    MatchedLosses,
+    checkpoints_in_window,
+    interpolated_to_loss,
+)
+from isoloss.measurements.record import Record
+from isoloss.measurements.step_curve import StepCurve, step_curves
+
+STEPS = (100, 200, 400, 800)
+
+
+def curve(run: str, values: tuple[float, ...], error: float = 0.001) -> StepCurve:
+    return StepCurve(run, STEPS[: len(values)], tuple(Estimate(value, error, 50) for value in values))
+
+
+def test_on_a_curve_linear_in_the_logarithm_interpolation_is_exact() -> None:
+    fast = curve("fast", tuple(5 - 0.5 * math.log(step) for step in STEPS))
+    slow = curve("slow", tuple(5 - 0.4 * math.log(step) for step in STEPS))
+    matched = interpolated_to_loss([fast, slow], threshold=0.01, loss=2.4)
+    assert [point.step for point in matched.points] == pytest.approx(
+        [math.exp(2.6 / 0.5), math.exp(2.6 / 0.4)]
+    )
+    assert [point.log_step_error for point in matched.points] == pytest.approx([0.001 / 0.5, 0.001 / 0.4])
+    assert all(point.loss.value == 2.4 for point in matched.points)
+    assert (matched.spread, matched.same) == (0.0, True)
+    # By default the lowest loss that both reach, which is the slow one's last.
+    assert interpolated_to_loss([fast, slow], threshold=0.01).points[1].step == 800
+
+
+def test_the_first_fall_counts_and_a_checkpoint_at_the_loss_is_taken_as_it_is() -> None:
+    wavy = curve("wavy", (3.0, 2.0, 2.5, 1.0))
+    plain = curve("plain", (2.25, 2.0, 1.5, 1.2))
+    first, second = interpolated_to_loss([wavy, plain], threshold=0.01, loss=2.25).points
+    assert first.step == pytest.approx(100 * 2**0.75)
+    assert (second.step, second.log_step_error) == (100, 0.0)
+    for point in interpolated_to_loss([wavy, plain], threshold=0.01, loss=2.0).points:
+        assert point.step == 200
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_errors_cover_simulated_measurements(shared: bool) -> None:
+    """Log-step error and another quantity's error at the match, for independent and for common noise."""
+    generator = torch.Generator().manual_seed(0)
+    truth, error = (3.0, 2.0, 1.5, 1.3), 0.02
+    noise = error * torch.randn(4000, 1 if shared else 4, generator=generator, dtype=torch.float64)
+    other = curve("other", truth, error=1e-6)
+    found, traces = [], []
+    trace = StepCurve("run", STEPS, tuple(Estimate(value, 0.0, 50) for value in (9.0, 6.0, 5.0, 4.0)))
+    for draw in noise.expand(4000, 4).tolist():
+        noisy = curve("run", tuple(v + d for v, d in zip(truth, draw, strict=True)), error)
+        point = interpolated_to_loss([noisy, other], threshold=0.1, loss=1.8).points[0]
+        found.append(math.log(point.step))
+        traces.append(trace.at(point.step).value)
+    stated = interpolated_to_loss([curve("run", truth, error), other], threshold=0.1, loss=1.8).points[0]
+    at_match = trace.at(stated.step, stated.log_step_error)
+    spread, trace_spread = float(torch.tensor(found).std()), float(torch.tensor(traces).std())
+    if shared:  # the bound is reached
+        assert stated.log_step_error == pytest.approx(spread, rel=0.1)
+        assert at_match.standard_error == pytest.approx(trace_spread, rel=0.1)
+    else:
+        assert 0.6 * stated.log_step_error < spread < stated.log_step_error
+        assert 0.6 * at_match.standard_error < trace_spread < at_match.standard_error
+
+
+def test_checkpoints_nearest_the_windows_middle_are_chosen() -> None:
+    matched = checkpoints_in_window(
+        [curve("a", (2.0, 1.3, 1.28, 1.2)), curve("b", (1.6, 1.27, 1.1))], 1.2, 1.3
+    )
+    assert [(point.run, point.step, point.loss.value) for point in matched.points] == [
+        ("a", 400, 1.28),
+        ("b", 200, 1.27),
+    ]
+    assert matched.threshold == pytest.approx(0.1)
+    assert matched.spread == pytest.approx(0.01)
+    assert matched.spread_error == pytest.approx(0.001 * 2**0.5)
+
+
+@pytest.mark.parametrize(
+    ("error", "threshold", "same"), [(0.001, 0.05, True), (0.001, 0.02, False), (0.02, 0.04, None)]
+)
+def test_the_verdict_takes_the_error_of_the_spread_into_account(
+    error: float, threshold: float, same: bool | None
+) -> None:
+    points = tuple(
+        MatchedCheckpoint(run, 100, Estimate(loss, error, 50)) for run, loss in (("a", 1.0), ("b", 1.03))
+    )
+    assert MatchedLosses(points, threshold).same is same
+
+
+def test_what_cannot_be_matched_is_refused_with_the_ranges() -> None:
+    high, low = curve("high", (3.0, 2.5)), curve("low", (1.5, 1.25))
+    ranges = "high 2.5 to 3, low 1.25 to 1.5"
+    with pytest.raises(BadInput, match=f"no loss in common: {ranges}"):
+        interpolated_to_loss([high, low], threshold=0.1)
+    with pytest.raises(BadInput, match=f"run low has no checkpoint .* {ranges}"):
+        checkpoints_in_window([high, low], 2.4, 3.0)
+    with pytest.raises(BadInput, match=r"from 1\.25 to 1\.5"):
+        interpolated_to_loss([low, curve("both", (3.0, 1.0))], threshold=0.1, loss=2.0)
+    with pytest.raises(BadInput, match="at least 2 runs"):
+        interpolated_to_loss([high], threshold=0.1)
+    with pytest.raises(BadInput, match="window must rise"):
+        checkpoints_in_window([high, low], 2.0, 2.0)
+    with pytest.raises(BadInput, match="above 0"):
+        interpolated_to_loss([high, high], threshold=0.0)
+
+
+def loss_record(run: str, step: int, value: float, error: float | None = 0.1) -> Record:
+    return Record("loss", value, "nats", error, 20, settings={"run": run, "step": step})
+
+
+def test_curves_come_from_records() -> None:
+    records = [
+        loss_record("a", 200, 1.0),
+        loss_record("b", 100, 3.0),
+        loss_record("a", 100, 2.0),
+        Record("trace", 5.0, "", 0.1, 20, settings={"run": "a", "step": 100}),
+    ]
+    assert step_curves(records, "loss") == [
+        StepCurve("a", (100, 200), (Estimate(2.0, 0.1, 20), Estimate(1.0, 0.1, 20))),
+        StepCurve("b", (100,), (Estimate(3.0, 0.1, 20),)),
+    ]
+    for wrong, words in (
+        ([], "no record of loss"),
+        ([records[0], records[0]], "two records of loss at step 200"),
+        ([Record("loss", 1.0, "nats", 0.1, 20)], "no run, step or standard error"),
+        ([loss_record("a", 1, 1.0, None)], "no run, step or standard error"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            step_curves(wrong, "loss")
+
+
+def test_curves_that_are_none_are_refused_and_nothing_is_extrapolated() -> None:
+    fine = Estimate(1.0, 0.1, 5)
+    for steps, estimates in (
+        ((), ()),
+        ((0,), (fine,)),
+        ((2, 1), (fine, fine)),
+        ((1, 2), (fine,)),
+        ((1,), (Estimate(math.nan, 0.1, 5),)),
+    ):
+        with pytest.raises(BadInput, match="the run x"):
+            StepCurve("x", steps, estimates)
+    single = StepCurve("x", (100,), (fine,))
+    assert single.at(100) == fine
+    for step in (99.0, 101.0):
+        with pytest.raises(BadInput, match="lies outside"):
+            single.at(step)
