@@ -17,17 +17,15 @@ BATCH = OBJECTIVE.mask_every_position(Sentences.from_lists([[0, 3, 1], [2, 2, 0]
 
 
 def dense_top(model: torch.nn.Module) -> float:
-    """Largest eigenvalue of the dense Hessian of the loss in evaluation mode, row by row."""
+    """Largest eigenvalue of the dense Hessian of the loss in evaluation mode."""
     model = copy.deepcopy(model).eval()
     parameters = list(model.parameters())
     loss = sentence_averaged_loss(OBJECTIVE.logits(model, BATCH), BATCH)
     gradients = torch.autograd.grad(loss, parameters, create_graph=True)
-    rows = [
-        torch.autograd.grad(entry, parameters, retain_graph=True, materialize_grads=True)
-        for gradient in gradients
-        for entry in gradient.flatten()
-    ]
-    matrix = torch.stack([torch.cat([part.flatten() for part in row]) for row in rows])
+    flat = torch.cat([gradient.flatten() for gradient in gradients])
+    every = torch.eye(len(flat), dtype=torch.float64)
+    rows = torch.autograd.grad(flat, parameters, every, is_grads_batched=True, materialize_grads=True)
+    matrix = torch.cat([part.reshape(len(flat), -1) for part in rows], dim=1)
     return float(torch.linalg.eigvalsh(matrix)[-1])
 
 

@@ -52,11 +52,11 @@ def test_errors_cover_simulated_measurements(shared: bool) -> None:
     """Log-step error and another quantity's error at the match, for independent and for common noise."""
     generator = torch.Generator().manual_seed(0)
     truth, error = (3.0, 2.0, 1.5, 1.3), 0.02
-    noise = error * torch.randn(4000, 1 if shared else 4, generator=generator, dtype=torch.float64)
+    noise = error * torch.randn(1500, 1 if shared else 4, generator=generator, dtype=torch.float64)
     other = curve("other", truth, error=1e-6)
     found, traces = [], []
     trace = StepCurve("run", STEPS, tuple(Estimate(value, 0.0, 50) for value in (9.0, 6.0, 5.0, 4.0)))
-    for draw in noise.expand(4000, 4).tolist():
+    for draw in noise.expand(1500, 4).tolist():
         noisy = curve("run", tuple(v + d for v, d in zip(truth, draw, strict=True)), error)
         point = interpolated_to_loss([noisy, other], threshold=0.1, loss=1.8).points[0]
         found.append(math.log(point.step))
