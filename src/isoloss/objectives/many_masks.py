@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.masked import MaskedObjective, refuse_empty
+from isoloss.objectives.masked import refuse_empty
+from isoloss.objectives.masked_logits import masked_logits
 from isoloss.objectives.replacement import AlwaysMask, Replacement
 from isoloss.objectives.tokens import PAD, tokens_of_words
 
@@ -52,8 +53,8 @@ class ManyMasksObjective:
         return Batch(tokens, present, rows, positions, targets)
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """See `MaskedObjective.logits`."""
-        return MaskedObjective().logits(model, batch)
+        """See `masked_logits`."""
+        return masked_logits(model, batch)
 
 
 def _chosen(sentences: Sentences, share: float, generator: torch.Generator) -> Bool[Tensor, "n T"]:

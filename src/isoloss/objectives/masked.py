@@ -6,13 +6,13 @@ from typing import ClassVar
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from transformers import BertForMaskedLM, RobertaForMaskedLM, RobertaPreLayerNormForMaskedLM
 
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
 from isoloss.models.lookup_table import LookupTable
 from isoloss.objectives.batch import Batch
+from isoloss.objectives.masked_logits import masked_logits
 from isoloss.objectives.tokens import FIRST_WORD, MASK, PAD, tokens_of_words
 
 
@@ -81,26 +81,13 @@ class MaskedObjective:
         return _masked(tokens_of_words(sentences.ids)[rows], places + 1)
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """Scores of the model's v tokens, the special ones included, for each of the m predictions.
+        """Scores of the model's v tokens, the special ones included; see `masked_logits`.
 
-        For BERT, RoBERTa and RoBERTa-PreLayerNorm the prediction head runs at the predicted positions
-        alone; any other masked language model that returns `logits` [n, S, v] runs whole. Both give the
-        same numbers. A lookup table answers with the law. The attention mask is left out when nothing is
-        padded.
+        A lookup table answers with the law.
         """
         if isinstance(model, LookupTable):
             return model.logits(batch)
-        attention_mask = None if bool(batch.attention_mask.all()) else batch.attention_mask
-        if isinstance(model, BertForMaskedLM):
-            head: nn.Module = model.cls
-        elif isinstance(model, RobertaForMaskedLM | RobertaPreLayerNormForMaskedLM):
-            head = model.lm_head
-        else:
-            everywhere: Tensor = model(input_ids=batch.input_ids, attention_mask=attention_mask).logits
-            return everywhere[batch.rows, batch.positions]
-        backbone = model.base_model(input_ids=batch.input_ids, attention_mask=attention_mask)
-        logits: Tensor = head(backbone.last_hidden_state[batch.rows, batch.positions])
-        return logits
+        return masked_logits(model, batch)
 
 
 def _masked(tokens: Int[Tensor, "n S"], positions: Int[Tensor, " n"]) -> Batch:

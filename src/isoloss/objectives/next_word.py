@@ -6,18 +6,11 @@ from typing import ClassVar
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from transformers import (
-    BertForMaskedLM,
-    GPT2LMHeadModel,
-    LlamaForCausalLM,
-    RobertaForMaskedLM,
-    RobertaPreLayerNormForMaskedLM,
-)
 
-from isoloss.errors import BadInput
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import Batch
+from isoloss.objectives.causal_logits import causal_logits
 from isoloss.objectives.tokens import CLS, FIRST_WORD, PAD, tokens_of_words
 
 
@@ -68,25 +61,5 @@ class NextWordObjective:
         return torch.cat([scores[:, FIRST_WORD:], scores[:, CLS : CLS + 1]], dim=1)
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """Scores of the model's v tokens, the special ones included, for each of the m predictions.
-
-        Words see what is before them only, so padding, which follows, needs no mask. GPT-2's and Llama's
-        output layer runs at the predicted positions alone; any other causal model that returns `logits` [n,
-        S, v] runs whole. Raises BadInput for a model that reads both ways, which would see what it is to
-        predict.
-        """
-        if isinstance(model, BertForMaskedLM | RobertaForMaskedLM | RobertaPreLayerNormForMaskedLM):
-            raise BadInput(
-                f"{type(model).__name__} reads sentences both ways and would see the next word; take a "
-                "causal model, such as GPT2Transformer builds"
-            )
-        if isinstance(model, GPT2LMHeadModel | LlamaForCausalLM):
-            states: Tensor = model.base_model(input_ids=batch.input_ids).last_hidden_state
-            logits: Tensor = model.lm_head(_at_predictions(states, batch))
-            return logits
-        return _at_predictions(model(input_ids=batch.input_ids).logits, batch)
-
-
-def _at_predictions(everywhere: Float[Tensor, "n S d"], batch: Batch) -> Float[Tensor, "m d"]:
-    # Unlike indexing by two tensors, `index_select` adds gradients up row by row, which is fast.
-    return everywhere.flatten(0, 1).index_select(0, batch.rows * everywhere.shape[1] + batch.positions)
+        """Scores of the model's v tokens, the special ones included; see `causal_logits`."""
+        return causal_logits(model, batch)

@@ -1,0 +1,49 @@
+"""A language model's scores at the predicted positions, without those everywhere else."""
+
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from isoloss.errors import BadInput
+from isoloss.objectives.batch import Batch
+
+
+def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> Float[Tensor, "m v"]:
+    """Scores of the model's v tokens for each of the m predictions: `model(input_ids, **arguments)`, in part.
+
+    A model of `transformers`, whose `base_model` gives states [n, S, d] to a head, has them replaced by those
+    of the predictions alone, [m, 1, d]: heads treat every position alike, and with a large vocabulary cost
+    more than all else. Any other model that returns `logits` [n, S, v] runs whole, and the predictions are
+    picked out. Both give the same numbers.
+
+    Raises BadInput for a model that returns no `logits`, or those of something other than positions.
+    """
+    n, width = batch.input_ids.shape
+
+    def keep_predictions(_module: nn.Module, _inputs: Any, output: Any) -> Any:
+        states = getattr(output, "last_hidden_state", None)
+        if states is not None and states.shape[:2] == (n, width):
+            output.last_hidden_state = _at_predictions(states, batch)[:, None]
+        return output
+
+    backbone = getattr(model, "base_model", model)
+    hook = None if backbone is model else backbone.register_forward_hook(keep_predictions)
+    try:
+        logits: Tensor | None = getattr(model(input_ids=batch.input_ids, **arguments), "logits", None)
+    finally:
+        if hook is not None:
+            hook.remove()
+    if logits is not None and logits.shape[:-1] == (len(batch.rows), 1):
+        return logits[:, 0]
+    if logits is not None and logits.shape[:-1] == (n, width):
+        return _at_predictions(logits, batch)
+    raise BadInput(
+        f"{type(model).__name__} gives no scores of words, which are a language model's `logits` of every "
+        "position; load it with its language head"
+    )
+
+
+def _at_predictions(everywhere: Float[Tensor, "n S d"], batch: Batch) -> Float[Tensor, "m d"]:
+    # Unlike indexing by two tensors, `index_select` adds gradients up row by row, which is fast.
+    return everywhere.flatten(0, 1).index_select(0, batch.rows * everywhere.shape[1] + batch.positions)
