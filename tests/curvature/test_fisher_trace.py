@@ -5,10 +5,11 @@ import pytest
 import ragged_batches
 import torch
 
-import isoloss.curvature.fisher_trace as fisher_module
+import isoloss.curvature.sentence_traces as traces_module
 from isoloss.curvature.fisher_trace import FisherTrace, fisher_trace
-from isoloss.curvature.label_draws import fisher_cotangents, sign_draws
-from isoloss.curvature.per_sentence_norms import equal_pieces, per_sentence_squared_norms
+from isoloss.curvature.label_draws import fisher_cotangents, sign_bits, signs_of
+from isoloss.curvature.per_sentence_norms import per_sentence_squared_norms
+from isoloss.curvature.sentence_batches import sentences_of
 from isoloss.errors import BadInput
 from isoloss.estimate import mean_over_sentences, paired_difference
 from isoloss.objectives.batch import Batch
@@ -66,12 +67,15 @@ def over_all_signs(model, piece):
     signs = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=masks * TOKENS)), dtype=torch.float64)
     batch = repeated(piece, len(signs))
     model.eval()
-    cotangents = fisher_cotangents(OBJECTIVE.logits(model, batch).detach(), signs.view(-1, TOKENS))
-    return sum(per_sentence_squared_norms(model, OBJECTIVE, batch, cotangents).values()) / masks
+
+    def cotangents(logits):
+        return fisher_cotangents(logits, signs.view(-1, TOKENS))
+
+    return sum(per_sentence_squared_norms(model, OBJECTIVE, batch, cotangents).groups.values()) / masks
 
 
 def single_sentences(model, batch):
-    return {int(sentence): piece for sentence, piece in equal_pieces(model, batch, memory_bytes=1)}
+    return {i: sentences_of(batch, torch.tensor([i])) for i in range(len(batch))}
 
 
 def test_expectation_over_all_signs_is_the_dense_trace(model, one_mask):
@@ -92,7 +96,8 @@ def test_values_are_those_of_the_seeds_signs(model, several_masks):
     trace = fisher_trace(model, OBJECTIVE, several_masks, seed=9)
     for sentence, piece in single_sentences(model, several_masks).items():
         masks = len(piece.targets)
-        signs = sign_draws(torch.tensor([sentence]), masks, TOKENS, seed=9)[0]
+        bits = sign_bits(torch.tensor([sentence]), torch.tensor([masks]), TOKENS, seed=9)
+        signs = signs_of(bits, TOKENS, torch.float64)
         logits = OBJECTIVE.logits(model.eval(), piece)
         cotangents = fisher_cotangents(logits.detach(), signs)
         gradients = torch.autograd.grad(
@@ -173,10 +178,10 @@ def test_the_model_is_left_as_found(model, one_mask, fails, monkeypatch):
     found = state(model)
     if fails:
 
-        def fail(*arguments):
+        def fail(*arguments, **named):
             raise MemoryError
 
-        monkeypatch.setattr(fisher_module, "per_sentence_squared_norms", fail)
+        monkeypatch.setattr(traces_module, "per_sentence_squared_norms", fail)
         with pytest.raises(MemoryError):
             fisher_trace(model, OBJECTIVE, one_mask, seed=0)
     else:
@@ -221,4 +226,4 @@ def test_progress_ends_at_the_number_of_sentences(model, one_mask):
         told.append((task, completed, total))
 
     fisher_trace(model, OBJECTIVE, one_mask, seed=0, memory_bytes=1, progress=progress)
-    assert told == [("trace", done, 6) for done in range(1, 7)]
+    assert told == [("trace", 6, 6)]

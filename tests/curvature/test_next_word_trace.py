@@ -5,8 +5,8 @@ import ragged_batches
 import torch
 
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.label_draws import fisher_cotangents, sign_draws
-from isoloss.curvature.per_sentence_norms import equal_pieces
+from isoloss.curvature.label_draws import fisher_cotangents, sign_bits, signs_of
+from isoloss.curvature.sentence_batches import sentences_of
 from isoloss.languages.sentences import Sentences
 from isoloss.models.causal import GPT2Transformer, LlamaTransformer
 from isoloss.models.shapes import Shape
@@ -37,12 +37,12 @@ def test_values_are_those_of_dense_gradients_with_the_seeds_signs(model, batch):
     assert model.training
     model.eval()
     parameters = list(model.parameters())
-    for sentence, piece in (
-        (int(sentence), piece) for sentence, piece in equal_pieces(model, batch, memory_bytes=1)
-    ):
+    for sentence in range(len(batch)):
+        piece = sentences_of(batch, torch.tensor([sentence]))
         events = len(piece.targets)
         logits = OBJECTIVE.logits(model, piece)
-        signs = sign_draws(torch.tensor([sentence]), events, TOKENS, seed=9)[0]
+        bits = sign_bits(torch.tensor([sentence]), torch.tensor([events]), TOKENS, seed=9)
+        signs = signs_of(bits, TOKENS, torch.float64)
         cotangents = fisher_cotangents(logits.detach(), signs)
         gradients = torch.autograd.grad((logits * cotangents).sum(), parameters)
         expected = sum(float(g.square().sum()) for g in gradients) / events

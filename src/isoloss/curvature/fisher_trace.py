@@ -3,15 +3,14 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.curvature.label_draws import fisher_cotangents, sign_draws
-from isoloss.curvature.per_sentence_norms import MEMORY_BYTES, equal_pieces, per_sentence_squared_norms
+from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
+from isoloss.curvature.sentence_traces import sentence_fisher_traces
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, mean_over_sentences
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation_mode import evaluation_mode
 from isoloss.progress import Progress, silent
 
 
@@ -68,36 +67,11 @@ def fisher_trace(
     """
     if len(batch) == 0:
         raise BadInput("there are no sentences to measure the trace on; give at least 2")
-    device = batch.rows.device
-    groups: dict[str, Tensor] = {}
-    done = 0
-    with evaluation_mode(model):
-        for sentences, piece in equal_pieces(model, batch, memory_bytes):
-            with torch.no_grad():
-                logits = objective.logits(model, piece)
-            _refuse_non_finite(logits, piece, sentences)
-            predictions = len(piece.targets) // len(piece)
-            signs = sign_draws(sentences.cpu(), predictions, logits.shape[1], seed).flatten(0, 1)
-            cotangents = fisher_cotangents(logits, signs.to(device))
-            for name, norms in per_sentence_squared_norms(model, objective, piece, cotangents).items():
-                values = groups.setdefault(name, torch.zeros(len(batch), dtype=torch.float64, device=device))
-                values[sentences] = norms / predictions
-            done += len(piece)
-            progress("trace", done, len(batch))
+    traces = sentence_fisher_traces(model, objective, batch, seed=seed, memory_bytes=memory_bytes)
+    progress("trace", len(batch), len(batch))
     named = list(model.named_parameters())
     return FisherTrace(
-        groups,
+        traces.groups,
         parameters=sum(p.numel() for _, p in named if p.requires_grad),
         frozen=tuple(name for name, p in named if not p.requires_grad),
     )
-
-
-def _refuse_non_finite(logits: Float[Tensor, "m v"], piece: Batch, sentences: Int[Tensor, " n"]) -> None:
-    """Raise BadInput naming the first sentence that has a logit that is not finite."""
-    bad = ~logits.isfinite().all(dim=1)
-    if bad.any():
-        sentence = int(sentences[piece.rows[bad][0]])
-        raise BadInput(
-            f"the model's scores for sentence {sentence + 1} are not finite; its weights have diverged: "
-            "measure an earlier checkpoint"
-        )

@@ -3,29 +3,40 @@
 import hashlib
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 
-def sign_draws(
-    sentences: Int[Tensor, " n"], predictions: int, vocabulary: int, seed: int
-) -> Float[Tensor, "n M v"]:
-    """Independent ±1 for every word of every one of a sentence's `predictions`, on the CPU, float64.
+def sign_bits(
+    sentences: Int[Tensor, " n"], predictions: Int[Tensor, " n"], vocabulary: int, seed: int
+) -> UInt8[Tensor, "m w"]:
+    """A random bit for every word of every prediction, on the CPU: w = ⌈v / 8⌉ bytes of eight words each.
 
-    Each sentence has a generator of its own, from `seed` and the sentence's number: its signs do not
-    depend on which sentences are measured beside it, nor on chunks.
+    Sentence i has `predictions[i]` rows, in order, from a generator of its own: of `seed` and its number
+    `sentences[i]`. They do not depend on which sentences are measured beside it, nor on chunks.
 
-    >>> both, second = sign_draws(torch.arange(2), 1, 4, seed=7), sign_draws(torch.tensor([1]), 1, 4, seed=7)
-    >>> bool((both[1] == second[0]).all()), both.abs().unique().tolist()
-    (True, [1.0])
+    >>> both = sign_bits(torch.tensor([0, 1]), torch.tensor([1, 2]), 20, seed=7)
+    >>> both.shape, bool((both[1:] == sign_bits(torch.tensor([1]), torch.tensor([2]), 20, seed=7)).all())
+    (torch.Size([3, 3]), True)
     """
-    signs = torch.empty(len(sentences), predictions, vocabulary, dtype=torch.float64)
     generator = torch.Generator()
-    for place, sentence in enumerate(sentences.tolist()):
+    bits = torch.empty(int(predictions.sum()), -(-vocabulary // 8), dtype=torch.uint8)
+    rows = torch.split(bits, predictions.tolist())
+    for own, sentence in zip(rows, sentences.tolist(), strict=True):
         digest = hashlib.blake2b(f"{seed} {sentence}".encode(), digest_size=8).digest()
-        generator.manual_seed(int.from_bytes(digest, "big"))
-        signs[place] = torch.randint(0, 2, (predictions, vocabulary), generator=generator)
-    return 2 * signs - 1
+        own.random_(generator=generator.manual_seed(int.from_bytes(digest, "big")))
+    return bits
+
+
+def signs_of(bits: UInt8[Tensor, "m w"], vocabulary: int, dtype: torch.dtype) -> Float[Tensor, "m v"]:
+    """±1 for each bit, lowest bits first.
+
+    >>> signs_of(torch.tensor([[5]], dtype=torch.uint8), 4, torch.float32).tolist()
+    [[1.0, -1.0, 1.0, -1.0]]
+    """
+    of_byte = (torch.arange(256, device=bits.device)[:, None] >> torch.arange(8, device=bits.device)) & 1
+    signs = (2 * of_byte - 1).to(dtype).index_select(0, bits.flatten().int())
+    return signs.view(len(bits), -1)[:, :vocabulary]
 
 
 def fisher_cotangents(logits: Float[Tensor, "m v"], signs: Float[Tensor, "m v"]) -> Float[Tensor, "m v"]:
@@ -33,12 +44,11 @@ def fisher_cotangents(logits: Float[Tensor, "m v"], signs: Float[Tensor, "m v"])
 
     The columns of diag(√p) - p √pᵀ combined by signs: E δ δᵀ = diag(p) - p pᵀ, which is the covariance of
     onehot(y) - p for a label y drawn from p. So ||∇ Σ δ · logits||² has the mean of ||∇ log p_y||²,
-    without the heavy tail of rare labels (spec 5).
+    without the heavy tail of rare labels (spec 5). At least float32 on the way.
 
     >>> fisher_cotangents(torch.zeros(1, 2), torch.tensor([[1.0, -1.0]])).tolist()
     [[0.707..., -0.707...]]
     """
-    p = logits.double().softmax(dim=1)
-    root = p.sqrt()
-    s = signs.to(p)
-    return (root * s - p * (root * s).sum(dim=1, keepdim=True)).to(logits.dtype)
+    p = logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(dim=1)
+    root = p.sqrt().mul_(signs)
+    return torch.addcmul(root, p, root.sum(dim=1, keepdim=True), value=-1).to(logits.dtype)

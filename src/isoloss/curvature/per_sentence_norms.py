@@ -1,118 +1,169 @@
-"""Squared norms of each sentence's own gradient, split by the part of the model."""
+"""Squared norms of each sentence's own gradient, split by the part of the model, from one backward pass."""
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.autograd.graph import GradientEdge
 
+from isoloss.curvature.autograd_graph import AutogradGraph, Node
+from isoloss.curvature.every_other_parameter import squared_norms_by_sentence
+from isoloss.curvature.gathered_gradient import GatheredGradient
 from isoloss.curvature.parameter_groups import parameter_group
+from isoloss.curvature.parameter_uses import ParameterUses, Use, way_of
+from isoloss.curvature.sentence_batches import last_sentence_twice
+from isoloss.curvature.sentence_gradients import sentence_gradients
+from isoloss.curvature.sentence_rows import SentenceRows
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.evaluation_mode import evaluation_mode
 
-MEMORY_BYTES = 1 << 27
-"""Default budget for the gradients held at once: 128 MiB."""
+MEMORY_BYTES = 1 << 30
+"""Default budget for what is held at once: 1 GiB."""
 
 
-class _Scores(nn.Module):
-    """The objective's logits as a module, so that its model can be called with other parameters."""
+@dataclass(frozen=True)
+class PerSentenceNorms:
+    """Squared norms of n sentences' gradients, float64, by `parameter_group`: they add up to the whole.
 
-    def __init__(self, model: nn.Module, objective: Objective) -> None:
-        super().__init__()
-        self.model = model
-        self.objective = objective
+    `ways` says of each parameter how its norm was had: by which operations it takes part in, "not used", or
+    "per-sentence gradients" where there was no shorter way.
+    """
 
-    def forward(self, batch: Batch) -> Tensor:
-        return self.objective.logits(self.model, batch)
+    groups: dict[str, Float[Tensor, " n"]]
+    ways: dict[str, str]
 
 
 def per_sentence_squared_norms(
-    model: nn.Module, objective: Objective, batch: Batch, cotangents: Float[Tensor, "m v"]
-) -> dict[str, Float[Tensor, " n"]]:
-    """||∇_θ Σ_j cotangents[j] · logits[j]||² of every sentence, j over its own predictions, by group.
+    model: nn.Module,
+    objective: Objective,
+    batch: Batch,
+    cotangents: Callable[[Float[Tensor, "m v"]], Float[Tensor, "m v"]],
+    *,
+    memory_bytes: int = MEMORY_BYTES,
+) -> PerSentenceNorms:
+    """||∇_θ Σ_j c_j · logits_j||² of every sentence, j over its own predictions, c = cotangents(logits).
 
-    θ are the model's parameters that require a gradient, each once however many modules share it, split
-    by `parameter_group`; the groups' values add up to the squared norm. float64. The sentences must have
-    equal shapes: one attention mask and one number of predictions (`equal_pieces` makes such batches).
-    The model is used in the mode it is in, and gradients it may hold are left alone.
+    θ are the parameters that require a gradient, each once however many modules share it. One forward and one
+    backward pass of the batch (`cotangents` is called once in between, with detached logits), without the
+    products that make gradients of weights: a sum of outer products is normed by its factors (spec 5). These
+    are read from the graph that autograd records, which has a parameter's every use, wherever it is. Only a
+    parameter with a use that is not known takes each sentence's own gradient. Sentences may have any padding
+    and any number of predictions.
 
-    Exact: the gradient of one sentence by torch.func, mapped over sentences. Memory: the n gradients of
-    all parameters, beside the activations of n sentences.
+    The model is evaluated without dropout and left as found, also after an exception. Memory: a forward
+    pass that keeps what a backward pass needs, and `memory_bytes` for products, at least one sentence's.
 
-    Raises BadInput when no parameter requires a gradient.
+    Raises BadInput when no parameter requires a gradient, or when the model normalises over its batch.
     """
-    n, predictions = len(batch), len(batch.targets) // len(batch)
-    scores = _Scores(model, objective)
-    parameters = {name: p.detach() for name, p in scores.named_parameters() if p.requires_grad}
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not parameters:
         raise BadInput("the model has no parameter that requires a gradient; unfreeze those to measure")
-    # Only what differs between sentences is mapped over: a model may then branch on the attention mask.
-    rows = torch.zeros_like(batch.rows[:predictions])
-
-    def inner_product(
-        values: dict[str, Tensor], ids: Tensor, positions: Tensor, targets: Tensor, cotangent: Tensor
-    ) -> Tensor:
-        sentence = Batch(ids[None], batch.attention_mask[:1], rows, positions, targets)
-        logits: Tensor = functional_call(scores, values, (sentence,))
-        return (logits * cotangent).sum()
-
-    by_prediction = (n, predictions)
-    # The fused attention kernels cannot be mapped over sentences; the plain one can.
-    with sdpa_kernel(SDPBackend.MATH):
-        gradients = vmap(grad(inner_product), in_dims=(None, 0, 0, 0, 0))(
-            parameters,
-            batch.input_ids,
-            batch.positions.view(by_prediction),
-            batch.targets.view(by_prediction),
-            cotangents.view(*by_prediction, -1),
-        )
-    norms: dict[str, Tensor] = defaultdict(
-        lambda: torch.zeros(n, dtype=torch.float64, device=batch.rows.device)
-    )
-    for name, gradient in gradients.items():
-        # Short sums in the gradient's precision, the long one in float64.
-        matrix = gradient if gradient.ndim > 1 else gradient[:, None]
-        by_row = torch.linalg.vector_norm(matrix, dim=-1).double().square()
-        norms[parameter_group(name.removeprefix("model."))] += by_row.view(n, -1).sum(dim=1)
-    return dict(norms)
+    n, m = len(batch), len(batch.rows)
+    # Arrays tell sentences from positions by their number, which must therefore differ.
+    distinct = last_sentence_twice(batch) if n == batch.input_ids.shape[1] and n > 1 else batch
+    with evaluation_mode(model), _every_parameter_in_the_graph(model):
+        _refuse_batch_statistics(model)
+        logits = objective.logits(model, distinct)
+        directions = cotangents(logits.detach()[:m])
+        padded = torch.cat([directions, directions.new_zeros(len(logits) - m, directions.shape[1])])
+        found = _by_factors(logits, padded, SentenceRows.of(distinct), parameters, memory_bytes)
+        del logits
+        others = {name: p for name, p in parameters.items() if name not in found}
+        exact = squared_norms_by_sentence(model, objective, batch, directions, others, memory_bytes)
+    groups: dict[str, Tensor] = defaultdict(lambda: directions.new_zeros(n, dtype=torch.float64))
+    ways = {}
+    for name in parameters:
+        way, norms = found[name] if name in found else ("per-sentence gradients", exact[name])
+        ways[name] = way
+        groups[parameter_group(name)] += norms[:n]
+    return PerSentenceNorms(dict(groups), ways)
 
 
-def equal_pieces(
-    model: nn.Module, batch: Batch, memory_bytes: int = MEMORY_BYTES
-) -> Iterator[tuple[Int[Tensor, " k"], Batch]]:
-    """Batches of sentences of one shape, each with its sentences' numbers in `batch`; all are covered.
+def _by_factors(
+    logits: Float[Tensor, "m v"],
+    cotangents: Float[Tensor, "m v"],
+    rows: SentenceRows,
+    parameters: dict[str, nn.Parameter],
+    memory_bytes: int,
+) -> dict[str, tuple[str, Tensor]]:
+    """Way and squared norms, by name, of the parameters whose every use is known."""
+    graph = AutogradGraph.below(logits)
+    all_uses = ParameterUses.within(graph, rows)
+    uses_of = {name: uses for name, p in parameters.items() if (uses := all_uses.of(p)) is not None}
+    gathered = {
+        name: GatheredGradient(tuple(parameters[name].shape), len(uses), memory_bytes)
+        for name, uses in uses_of.items()
+    }
+    watched: dict[Node, list[tuple[str, Use]]] = defaultdict(list)
+    for name, uses in uses_of.items():
+        for use in uses:
+            watched[use.watched].append((name, use))
 
-    A piece's sentences have one attention mask and one number of predictions, and positions that are
-    padding in all of them are cut off. Two gradients a sentence fit in `memory_bytes`, one sentence at
-    the least.
+    @torch.no_grad()
+    def receive(node: Node, gradient: Tensor | None) -> None:
+        if gradient is not None:
+            for name, use in watched[node]:
+                gathered[name].receive(sentence_gradients(use, gradient, rows, all_uses.of_words))
+
+    if watched:
+        _backward_pass(logits, cotangents, graph, list(watched), receive)
+    nothing = cotangents.new_zeros(rows.sentences, dtype=torch.float64)
+    found = {name: gathered[name].norms if uses else nothing for name, uses in uses_of.items()}
+    return {name: (way_of(uses_of[name]), norms) for name, norms in found.items() if norms is not None}
+
+
+def _backward_pass(
+    logits: Float[Tensor, "m v"],
+    cotangents: Float[Tensor, "m v"],
+    graph: AutogradGraph,
+    watched: list[Node],
+    receive: Callable[[Node, Tensor | None], None],
+) -> None:
+    """Hand on the gradient that reaches each of the nodes `watched`, as soon as it does.
+
+    Only the gradients at the lowest of them are asked for, so that autograd makes none of a weight.
     """
-    size = sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
-    at_once = max(1, memory_bytes // (2 * max(size, 1)))
-    counts = torch.bincount(batch.rows, minlength=len(batch))
-    shapes = torch.cat([batch.attention_mask.long(), counts[:, None]], dim=1)
-    kinds, kind_of = torch.unique(shapes, dim=0, return_inverse=True)
-    for kind in range(len(kinds)):
-        sentences = (kind_of == kind).nonzero().flatten()
-        for piece in torch.split(sentences, at_once):
-            yield piece, _sentences_of(batch, piece)
+    above = graph.above(set(watched))
+    lowest = [node for node in watched if node not in above]
+    hooks = [
+        node.register_prehook(lambda found, node=node: receive(node, found[0]))
+        for node in watched
+        if node in above
+    ]
+    try:
+        edges = [GradientEdge(node, 0) for node in lowest]
+        at_lowest = torch.autograd.grad(logits, edges, cotangents)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for node, gradient in zip(lowest, at_lowest, strict=True):
+        receive(node, gradient)
 
 
-def _sentences_of(batch: Batch, sentences: Int[Tensor, " k"]) -> Batch:
-    """The sentences with these ascending numbers, without positions that are padding in all of them."""
-    number = torch.full((len(batch),), -1, device=batch.rows.device)
-    number[sentences] = torch.arange(len(sentences), device=batch.rows.device)
-    kept = number[batch.rows] >= 0
-    mask = batch.attention_mask[sentences]
-    width = int(mask.any(0).nonzero().max()) + 1
-    return replace(
-        batch,
-        input_ids=batch.input_ids[sentences, :width],
-        attention_mask=mask[:, :width],
-        rows=number[batch.rows[kept]],
-        positions=batch.positions[kept],
-        targets=batch.targets[kept],
-    )
+@contextmanager
+def _every_parameter_in_the_graph(model: nn.Module) -> Iterator[None]:
+    """Let autograd record frozen parameters too: what comes from a sentence's words is then seen."""
+    found = [(p, p.requires_grad) for p in model.parameters()]
+    try:
+        for parameter, _ in found:
+            parameter.requires_grad_(parameter.is_floating_point())
+        with torch.enable_grad():
+            yield
+    finally:
+        for parameter, required in found:
+            parameter.requires_grad_(required)
+
+
+def _refuse_batch_statistics(model: nn.Module) -> None:
+    """Raise BadInput for a module whose result for a sentence depends on the sentences beside it."""
+    for name, module in model.named_modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and not module.track_running_stats:
+            raise BadInput(
+                f"{name} normalises over the batch, so that a sentence has no gradient of its own; give it "
+                "running statistics, or replace it by a layer norm"
+            )

@@ -1,0 +1,117 @@
+"""Each sentence's own gradient, for the parameters whose gradient has no simpler form."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from isoloss.curvature.sentence_batches import sentences_of
+from isoloss.objectives.batch import Batch, Objective
+
+
+class _Scores(nn.Module):
+    """The objective's logits as a module, so that its model can be called with other parameters."""
+
+    def __init__(self, model: nn.Module, objective: Objective) -> None:
+        super().__init__()
+        self.model = model
+        self.objective = objective
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.objective.logits(self.model, batch)
+
+
+def squared_norms_by_sentence(
+    model: nn.Module,
+    objective: Objective,
+    batch: Batch,
+    cotangents: Float[Tensor, "m v"],
+    parameters: dict[str, nn.Parameter],
+    memory_bytes: int,
+) -> dict[str, Float[Tensor, " n"]]:
+    """||∇_θ Σ_j cotangents[j] · logits[j]||² of every sentence for each of `parameters`, by name, float64.
+
+    The gradient of one sentence by torch.func, mapped over as many sentences as `memory_bytes` holds
+    gradients of, which have one attention mask and one number of predictions; or, for operations that cannot
+    be mapped over, one backward pass a sentence.
+    """
+    if not parameters:
+        return {}
+    size = sum(2 * p.numel() * p.element_size() for p in parameters.values())
+    norms = {name: cotangents.new_zeros(len(batch), dtype=torch.float64) for name in parameters}
+    scores = _Scores(model, objective)
+    at_once = _mapped_over_sentences
+    for sentences, piece, own in _equal_pieces(batch, max(1, memory_bytes // size)):
+        try:
+            gradients = at_once(scores, piece, cotangents[own], parameters)
+        except RuntimeError:  # an operation that vmap has no rule for, or that looks at its numbers
+            at_once = _one_after_another
+            gradients = at_once(scores, piece, cotangents[own], parameters)
+        for name, gradient in gradients.items():
+            norms[name][sentences] = (
+                gradient.reshape(len(gradient), -1).square().sum(dim=1, dtype=torch.float64)
+            )
+    return norms
+
+
+def _mapped_over_sentences(
+    scores: _Scores, piece: Batch, cotangents: Float[Tensor, "m v"], parameters: dict[str, nn.Parameter]
+) -> dict[str, Tensor]:
+    """Each sentence's gradient, [k, ...], of sentences of one shape."""
+    predictions = len(piece.targets) // len(piece)
+    # Only what differs between sentences is mapped over: a model may then branch on the attention mask.
+    rows = torch.zeros_like(piece.rows[:predictions])
+
+    def inner_product(
+        values: dict[str, Tensor], ids: Tensor, positions: Tensor, targets: Tensor, cotangent: Tensor
+    ) -> Tensor:
+        sentence = Batch(ids[None], piece.attention_mask[:1], rows, positions, targets)
+        renamed = {f"model.{name}": value for name, value in values.items()}
+        logits: Tensor = functional_call(scores, renamed, (sentence,))
+        return (logits * cotangent).sum()
+
+    by_prediction = (len(piece), predictions)
+    gradient_of_one: Callable[..., dict[str, Tensor]] = grad(inner_product)
+    # The fused attention kernels cannot be mapped over sentences; the plain one can.
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        return vmap(gradient_of_one, in_dims=(None, 0, 0, 0, 0))(
+            {name: p.detach() for name, p in parameters.items()},
+            piece.input_ids,
+            piece.positions.view(by_prediction),
+            piece.targets.view(by_prediction),
+            cotangents.view(*by_prediction, -1),
+        )
+
+
+def _one_after_another(
+    scores: _Scores, piece: Batch, cotangents: Float[Tensor, "m v"], parameters: dict[str, nn.Parameter]
+) -> dict[str, Tensor]:
+    """The same by ordinary backward passes."""
+    gradients: dict[str, list[Tensor]] = {name: [] for name in parameters}
+    for sentence in range(len(piece)):
+        own = piece.rows == sentence
+        alone = sentences_of(piece, torch.tensor([sentence], device=piece.rows.device))
+        with torch.enable_grad():
+            inner_product = (scores(alone) * cotangents[own]).sum()
+        found = torch.autograd.grad(inner_product, list(parameters.values()), materialize_grads=True)
+        for name, gradient in zip(parameters, found, strict=True):
+            gradients[name].append(gradient)
+    return {name: torch.stack(of_each) for name, of_each in gradients.items()}
+
+
+def _equal_pieces(
+    batch: Batch, at_once: int
+) -> Iterator[tuple[Int[Tensor, " k"], Batch, Bool[Tensor, " m"]]]:
+    """At most `at_once` sentences of one shape at a time: their numbers, their batch, their predictions.
+
+    A piece's sentences have one attention mask and one number of predictions.
+    """
+    counts = torch.bincount(batch.rows, minlength=len(batch))
+    shapes = torch.cat([batch.attention_mask.long(), counts[:, None]], dim=1)
+    kinds, kind_of = torch.unique(shapes, dim=0, return_inverse=True)
+    for kind in range(len(kinds)):
+        for sentences in torch.split((kind_of == kind).nonzero().flatten(), at_once):
+            yield sentences, sentences_of(batch, sentences), torch.isin(batch.rows, sentences)

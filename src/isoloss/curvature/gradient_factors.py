@@ -1,0 +1,120 @@
+"""A sentence's gradient of one parameter, kept in the factors that it is the product of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class OuterProducts:
+    """Σ_s left_s right_sᵀ: a matrix that multiplies something (spec 5: x_s and g_s)."""
+
+    left: Float[Tensor, "n T a"]
+    right: Float[Tensor, "n T b"]
+
+
+@dataclass(frozen=True)
+class Lookups:
+    """Σ_s e(id_s) right_sᵀ: a matrix whose rows are looked up."""
+
+    ids: Int[Tensor, "n T"]
+    right: Float[Tensor, "n T b"]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The gradient itself: of a bias or a gain."""
+
+    values: Float[Tensor, "n d"]
+
+
+Factors = OuterProducts | Lookups | Sums
+
+
+def squared_norms(
+    factors: Sequence[Factors], shape: tuple[int, ...], memory_bytes: int
+) -> Float[Tensor, " n"]:
+    """||the sum of all the factors||² of each sentence, float64: of a parameter of this shape.
+
+    Outer products: Σ_{s,s'} (left_s·left_s')(right_s·right_s') where that is less work than the matrix they
+    sum to, T (a + b) <= a b, or else that matrix. Lookups: what one word receives is summed first. Both, a
+    tied embedding: the two and the cross term 2 Σ_{t,s} left_t[id_s] (right_t·right_s) (spec 5). What is
+    made on the way takes `memory_bytes`, or what one sentence needs.
+
+    >>> left, right = torch.ones(1, 2, 3), torch.tensor([[[1.0, 0.0], [0.0, 2.0]]])
+    >>> squared_norms([OuterProducts(left, right)], (3, 2), 1 << 20).tolist()
+    [15.0]
+    """
+    vectors = [factor.values for factor in factors if isinstance(factor, Sums)]
+    if vectors:
+        return torch.stack(vectors).sum(0).double().square().sum(dim=1)
+    products = _joined([factor for factor in factors if isinstance(factor, OuterProducts)])
+    lookups = _all_lookups([factor for factor in factors if isinstance(factor, Lookups)])
+    if products is None:
+        assert lookups is not None
+        return _of_lookups(lookups)
+    n, places, _ = products.left.shape
+    rows, columns = shape
+    by_gram = places * (rows + columns) <= rows * columns
+    numbers = 2 * places**2 if by_gram else rows * columns
+    if by_gram and lookups is not None:
+        numbers += places * lookups.ids.shape[1] * 2
+    at_once = max(1, memory_bytes // (numbers * products.left.element_size()))
+    norms = []
+    for start in range(0, n, at_once):
+        part = slice(start, start + at_once)
+        some = OuterProducts(products.left[part], products.right[part])
+        looked_up = None if lookups is None else Lookups(lookups.ids[part], lookups.right[part])
+        norms.append(_by_gram(some, looked_up) if by_gram else _by_matrix(some, looked_up))
+    return torch.cat(norms)
+
+
+def _joined(products: list[OuterProducts]) -> OuterProducts | None:
+    """All uses of one matrix as if at further positions: they are summed before the norm is taken."""
+    if len(products) < 2:
+        return products[0] if products else None
+    return OuterProducts(
+        torch.cat([each.left for each in products], dim=1),
+        torch.cat([each.right for each in products], dim=1),
+    )
+
+
+def _all_lookups(lookups: list[Lookups]) -> Lookups | None:
+    if len(lookups) < 2:
+        return lookups[0] if lookups else None
+    return Lookups(
+        torch.cat([each.ids for each in lookups], dim=1), torch.cat([each.right for each in lookups], dim=1)
+    )
+
+
+def _by_gram(products: OuterProducts, lookups: Lookups | None) -> Float[Tensor, " n"]:
+    left, right = products.left, products.right
+    norms = ((left @ left.mT) * (right @ right.mT)).sum(dim=(1, 2), dtype=torch.float64)
+    if lookups is None:
+        return norms
+    own_words = lookups.ids[:, None, :].expand(-1, left.shape[1], -1)
+    cross = left.gather(2, own_words) * (right @ lookups.right.mT)
+    return norms + 2 * cross.sum(dim=(1, 2), dtype=torch.float64) + _of_lookups(lookups)
+
+
+def _by_matrix(products: OuterProducts, lookups: Lookups | None) -> Float[Tensor, " n"]:
+    matrices = products.left.mT @ products.right
+    if lookups is not None:
+        n, rows, columns = matrices.shape
+        which = lookups.ids + rows * torch.arange(n, device=lookups.ids.device)[:, None]
+        matrices.view(n * rows, columns).index_add_(0, which.flatten(), lookups.right.flatten(0, 1))
+    return matrices.square().sum(dim=(1, 2), dtype=torch.float64)
+
+
+def _of_lookups(lookups: Lookups) -> Float[Tensor, " n"]:
+    n, _, columns = lookups.right.shape
+    sentence = torch.arange(n, device=lookups.ids.device)[:, None]
+    number_of_words = int(lookups.ids.max()) + 1
+    words, which = torch.unique(lookups.ids + number_of_words * sentence, return_inverse=True)
+    summed = lookups.right.new_zeros(len(words), columns)
+    summed.index_add_(0, which.flatten(), lookups.right.flatten(0, 1))
+    norms = summed.square().sum(dim=1, dtype=torch.float64)
+    return norms.new_zeros(n).index_add_(0, words // number_of_words, norms)

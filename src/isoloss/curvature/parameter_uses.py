@@ -1,0 +1,124 @@
+"""Where in the graph of a batch a parameter acts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from isoloss.curvature.autograd_graph import AutogradGraph, Node
+from isoloss.curvature.sentence_rows import SentenceRows
+
+
+@dataclass(frozen=True)
+class Use:
+    """One operation that reads a parameter: what it makes of it, as which operand.
+
+    "linear" is x W, or x Wᵀ where `is_transposed`; "embedding" W[ids]; "gain" w ∘ x, "layer norm" that with x
+    normalised; "bias" x + b. `watched` is the node whose incoming gradient tells the sentences' gradients:
+    the operation, or, where that makes something that all sentences share, the sum in which this meets what
+    is their own.
+    """
+
+    way: Literal["linear", "embedding", "layer norm", "gain", "bias"]
+    operation: Node
+    operand: int
+    watched: Node
+    is_transposed: bool = False
+
+
+def way_of(uses: Sequence[Use]) -> str:
+    """The ways of a parameter's uses, for a reader; "not used" if there are none."""
+    ways = {use.way for use in uses}
+    if ways == {"linear", "embedding"}:
+        return "tied embedding"
+    return " and ".join(sorted(ways)) or "not used"
+
+
+@dataclass(frozen=True)
+class ParameterUses:
+    """Finds the uses of parameters in one graph; `of_words` are its nodes that differ between sentences."""
+
+    graph: AutogradGraph
+    rows: SentenceRows
+    of_words: set[Node]
+
+    @staticmethod
+    def within(graph: AutogradGraph, rows: SentenceRows) -> "ParameterUses":
+        """What differs is what is computed from an embedding of each sentence's own words."""
+        lookups = {
+            node
+            for node in graph.children
+            if node.name() == "EmbeddingBackward0" and rows.are_words(node._saved_indices.shape)
+        }
+        return ParameterUses(graph, rows, graph.above(lookups))
+
+    def of(self, parameter: Tensor) -> list[Use] | None:
+        """Every use of `parameter`, none if it has none; None if any is of a kind that is not known here.
+
+        All ways by which the parameter reaches the logits begin at its leaf of the graph, whatever module it
+        was called from: none is missed.
+        """
+        uses = []
+        for operation, operand in self.graph.parents.get(self.graph.leaf.get(parameter), []):
+            if operation.name() == "TBackward0":
+                uses += [_product(*parent, is_transposed=True) for parent in self.graph.parents[operation]]
+            elif parameter.ndim == 2:
+                is_lookup = operation.name() == "EmbeddingBackward0"
+                uses.append(
+                    self._lookup(operation)
+                    if is_lookup
+                    else _product(operation, operand, is_transposed=False)
+                )
+            else:
+                uses.append(_elementwise(operation, operand) if parameter.ndim == 1 else None)
+        known = [use for use in uses if use is not None]
+        return known if len(known) == len(uses) else None
+
+    def _lookup(self, operation: Node) -> Use | None:
+        if operation._saved_scale_grad_by_freq or operation._saved_sparse:
+            return None
+        shape, positions = operation._saved_indices.shape, self.rows.positions
+        if self.rows.sentences == 1 or self.rows.are_words(shape):
+            return Use("embedding", operation, 0, watched=operation)
+        watched = self._meets_the_words(operation) if shape in ((positions,), (1, positions)) else None
+        return None if watched is None else Use("embedding", operation, 0, watched)
+
+    def _meets_the_words(self, node: Node) -> Node | None:
+        """The sum in which something that all sentences share is added to what each has of its own.
+
+        A sum hands on the gradient that reaches it, but adds it up over the sentences for what they share.
+        """
+        while True:
+            above = [parent for parent, _ in self.graph.parents[node]]
+            if len(above) != 1 or above[0].name() != "AddBackward0" or above[0]._saved_alpha != 1:
+                return None
+            node = above[0]
+            if node in self.of_words:
+                return node
+
+
+def _product(operation: Node, operand: int, *, is_transposed: bool) -> Use | None:
+    match operation.name(), operand:
+        case "AddmmBackward0", 2:
+            known = operation._saved_alpha == 1
+        case "MmBackward0", 1:
+            known = True
+        case _:
+            known = False
+    return Use("linear", operation, operand, operation, is_transposed) if known else None
+
+
+def _elementwise(operation: Node, operand: int) -> Use | None:
+    match operation.name(), operand:
+        case "NativeLayerNormBackward0", 1:
+            return Use("layer norm", operation, operand, operation)
+        case "MulBackward0", _:
+            return Use("gain", operation, operand, operation)
+        case "NativeLayerNormBackward0", 2:
+            return Use("bias", operation, operand, operation)
+        case "AddmmBackward0", 0 if operation._saved_beta == 1:
+            return Use("bias", operation, operand, operation)
+        case "AddBackward0", _ if operation._saved_alpha == 1:
+            return Use("bias", operation, operand, operation)
+    return None

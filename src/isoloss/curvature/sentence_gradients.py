@@ -1,0 +1,72 @@
+"""What each sentence's gradient of a parameter is, at one of its uses."""
+
+from torch import Tensor
+
+from isoloss.curvature.autograd_graph import Node
+from isoloss.curvature.gradient_factors import Factors, Lookups, OuterProducts, Sums
+from isoloss.curvature.parameter_uses import Use
+from isoloss.curvature.sentence_rows import SentenceRows
+
+
+def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, of_words: set[Node]) -> Factors | None:
+    """The factors of the sentences' gradients, from the gradient that reaches what the use watches.
+
+    None where it cannot tell the sentences apart: where the shape of the arrays does not tell, or where they
+    are not computed from the words, so that the shape may be right by chance.
+    """
+    if use.way == "embedding":
+        return _lookups(use.operation, gradient, rows)
+    if rows.sentences > 1 and use.operation not in of_words:
+        return None
+    if use.way == "linear":
+        return _outer_products(use, gradient, rows)
+    shape = tuple(gradient.shape[:-1])
+    if use.operation.name() == "AddmmBackward0":
+        shape = _before_flattening(use.operation, 1, shape)
+    if use.way != "bias":
+        gradient = gradient * _multiplied(use.operation, use.operand)
+    by_sentence = rows.by_sentence(gradient, shape)
+    return None if by_sentence is None else Sums(by_sentence.sum(dim=1))
+
+
+def _lookups(operation: Node, gradient: Tensor, rows: SentenceRows) -> Lookups | None:
+    ids = operation._saved_indices
+    if rows.sentences > 1:
+        if not rows.are_words(tuple(gradient.shape)):
+            return None
+        ids = ids.expand(rows.sentences, rows.positions)
+    ids = ids.reshape(rows.sentences, -1)
+    # The padding's own row is never learned.
+    is_padding = ids == operation._saved_padding_idx
+    return Lookups(ids, gradient.reshape(*ids.shape, -1).masked_fill(is_padding[..., None], 0))
+
+
+def _outer_products(use: Use, gradient: Tensor, rows: SentenceRows) -> OuterProducts | None:
+    is_addmm = use.operation.name() == "AddmmBackward0"
+    entered = use.operation._saved_mat1 if is_addmm else use.operation._saved_self
+    shape = _before_flattening(use.operation, 1 if is_addmm else 0, tuple(gradient.shape[:-1]))
+    inputs, outputs = rows.by_sentence(entered, shape), rows.by_sentence(gradient, shape)
+    if inputs is None or outputs is None:
+        return None
+    return OuterProducts(outputs, inputs) if use.is_transposed else OuterProducts(inputs, outputs)
+
+
+def _before_flattening(product: Node, operand: int, flat: tuple[int, ...]) -> tuple[int, ...]:
+    """The dimensions before the last of what a product of matrices read: it is flattened to one for that."""
+    view = product.next_functions[operand][0]
+    if view is not None and view.name() in ("ViewBackward0", "UnsafeViewBackward0"):
+        *leading, width = view._saved_self_sym_sizes
+        read = product._saved_mat1_sym_sizes if operand else product._saved_self_sym_sizes
+        if width == read[1]:
+            return tuple(leading)
+    return flat
+
+
+def _multiplied(operation: Node, operand: int) -> Tensor:
+    """What a gain multiplied."""
+    other: Tensor
+    if operation.name() == "NativeLayerNormBackward0":
+        other = (operation._saved_input - operation._saved_result1) * operation._saved_result2
+    else:
+        other = operation._saved_other if operand == 0 else operation._saved_self
+    return other

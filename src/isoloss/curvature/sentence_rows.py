@@ -1,0 +1,66 @@
+"""Which sentence each row of a model's inner arrays belongs to."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from isoloss.objectives.batch import Batch
+
+
+@dataclass(frozen=True)
+class SentenceRows:
+    """The n sentences, S positions and m predictions of a batch, by which arrays are told apart.
+
+    `sentence` and `place` say of each prediction which sentence it belongs to, and as which of its own.
+    """
+
+    sentences: int
+    positions: int
+    sentence: Int[Tensor, " m"]
+    place: Int[Tensor, " m"]
+
+    @staticmethod
+    def of(batch: Batch) -> "SentenceRows":
+        """Read off a batch, whose rows are sorted."""
+        counts = torch.bincount(batch.rows, minlength=len(batch))
+        first = counts.cumsum(0) - counts
+        number = torch.arange(len(batch.rows), device=batch.rows.device)
+        return SentenceRows(len(batch), batch.input_ids.shape[1], batch.rows, number - first[batch.rows])
+
+    def are_words(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array that begins so has something for each position of each sentence."""
+        return shape[:2] == (self.sentences, self.positions)
+
+    def by_sentence(self, array: Float[Tensor, "... d"], shape: tuple[int, ...]) -> Tensor | None:
+        """[n, T, d]: the array's rows, sentence by sentence, filled up with zeros.
+
+        `shape` is what the dimensions before the last were before anything flattened them. Understood are
+        [n, ..., S, ...], [S, n, ...], and either flattened; and a row for each prediction, [m] or [m, 1].
+        None for any other, which may be shared by the sentences.
+        """
+        n, positions, m, d = self.sentences, self.positions, len(self.sentence), array.shape[-1]
+        if n == 1:
+            return array.reshape(1, -1, d)
+        if len(shape) > 1 and shape[0] == n and positions in shape[1:]:
+            return array.reshape(n, -1, d)
+        if shape[:2] == (positions, n):
+            return array.reshape(positions, n, -1, d).transpose(0, 1).flatten(1, 2)
+        every_word = n * positions
+        if shape in ((m,), (m, 1)) and (m != every_word or self._in_order(positions)):
+            return self._predictions(array.reshape(m, d))
+        return array.reshape(n, -1, d) if shape == (every_word,) and m != every_word else None
+
+    def _in_order(self, places: int) -> bool:
+        return bool((self.place[-places:] == torch.arange(places, device=self.place.device)).all()) and bool(
+            (torch.bincount(self.sentence) == places).all()
+        )
+
+    def _predictions(self, array: Float[Tensor, "m d"]) -> Float[Tensor, "n M d"]:
+        most = int(self.place.max()) + 1
+        if most * self.sentences == len(array):
+            return array.view(self.sentences, most, -1)
+        padded = array.new_zeros(self.sentences, most, array.shape[1])
+        padded[self.sentence, self.place] = array
+        return padded

@@ -1,0 +1,102 @@
+"""One unbiased value a sentence of the trace of the Fisher information (paper B.1)."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from isoloss.curvature.finite_scores import refuse_non_finite
+from isoloss.curvature.forward_memory import bytes_kept_for_backward, is_out_of_memory
+from isoloss.curvature.label_draws import fisher_cotangents, sign_bits, signs_of
+from isoloss.curvature.per_sentence_norms import MEMORY_BYTES, PerSentenceNorms, per_sentence_squared_norms
+from isoloss.curvature.sentence_batches import sentences_of
+from isoloss.errors import BadInput, IsolossError
+from isoloss.objectives.batch import Batch, Objective
+
+
+@dataclass(frozen=True)
+class SentenceTraces:
+    """Values of n sentences by `parameter_group`, float64, which add up to the whole trace.
+
+    `ways` says of each parameter how its part was had; see `PerSentenceNorms`.
+    """
+
+    groups: dict[str, Float[Tensor, " n"]]
+    ways: dict[str, str]
+
+
+def sentence_fisher_traces(
+    model: nn.Module,
+    objective: Objective,
+    batch: Batch,
+    *,
+    seed: int,
+    first_sentence: int = 0,
+    memory_bytes: int = MEMORY_BYTES,
+) -> SentenceTraces:
+    """One value a sentence whose mean is E_t E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1, spec 5).
+
+    The loss averages over a sentence's M predictions, and so does the trace: ||∇ Σ_j δ_j · logits_j||² / M,
+    one draw δ of `fisher_cotangents` for all M at once, which are independent with mean zero. Sentence i's
+    signs come from `seed` and `first_sentence` + i alone, so that how sentences are batched changes nothing
+    beyond rounding. As many sentences at once as `memory_bytes` holds, at least one; where memory runs out
+    nevertheless, half as many. The model is evaluated without dropout and left as found.
+
+    Raises BadInput for an empty batch, where a logit is not finite, naming the sentence, and as
+    `per_sentence_squared_norms`; IsolossError where memory holds not even one sentence.
+    """
+    n = len(batch)
+    if n == 0:
+        raise BadInput("there are no sentences to measure the trace on; give at least 2")
+    at_once = _sentences_at_once(model, objective, batch, memory_bytes)
+    groups: dict[str, Tensor] = defaultdict(
+        lambda: torch.zeros(n, dtype=torch.float64, device=batch.rows.device)
+    )
+    ways: dict[str, str] = {}
+    start = 0
+    while start < n:
+        sentences = torch.arange(start, min(n, start + at_once), device=batch.rows.device)
+        try:
+            piece = sentences_of(batch, sentences)
+            norms = _drawn_norms(model, objective, piece, seed, first_sentence + start, memory_bytes)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            if len(sentences) == 1:
+                raise IsolossError(
+                    f"memory does not hold the gradients of sentence {first_sentence + start + 1}; give "
+                    "shorter sentences, or a machine with more memory"
+                ) from error
+            at_once = len(sentences) // 2
+            continue
+        predictions = torch.bincount(piece.rows)
+        for name, values in norms.groups.items():
+            groups[name][sentences] = values / predictions
+        ways |= norms.ways
+        start += len(sentences)
+    return SentenceTraces(dict(groups), ways)
+
+
+def _sentences_at_once(model: nn.Module, objective: Objective, batch: Batch, memory_bytes: int) -> int:
+    """How many of the longest sentence fit."""
+    if len(batch) == 1:
+        return 1
+    longest = batch.attention_mask.sum(dim=1).argmax()
+    size = bytes_kept_for_backward(model, objective, sentences_of(batch, longest[None]))
+    return max(1, memory_bytes // size)
+
+
+def _drawn_norms(
+    model: nn.Module, objective: Objective, piece: Batch, seed: int, first_sentence: int, memory_bytes: int
+) -> PerSentenceNorms:
+    """||∇ Σ_j δ_j · logits_j||² of each sentence, δ drawn from `seed` and the sentence's number."""
+
+    def draw(logits: Float[Tensor, "m v"]) -> Float[Tensor, "m v"]:
+        refuse_non_finite(logits, piece, first_sentence)
+        numbers = first_sentence + torch.arange(len(piece))
+        bits = sign_bits(numbers, torch.bincount(piece.rows).cpu(), logits.shape[1], seed)
+        return fisher_cotangents(logits, signs_of(bits.to(logits.device), logits.shape[1], logits.dtype))
+
+    return per_sentence_squared_norms(model, objective, piece, draw, memory_bytes=memory_bytes)
