@@ -1,22 +1,29 @@
-"""Which part of a transformer in BERT's layout a parameter belongs to, so that a trace can be split."""
+"""Which part of a transformer a parameter belongs to, so that a trace can be split."""
 
 import re
 
-_LAYER = re.compile(r"(?:^|\.)layer\.(\d+)\.(.+)")
-_NORM = re.compile(r"(?:^|[._])layer_?norm", re.IGNORECASE)
+_LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?|albert_layer_groups)\.(\d+)\.(.+)")
+_NORM = re.compile(r"(?:^|[._])(?:\w*norm|ln_\w+)(?:\.|$)", re.IGNORECASE)
+_EMBEDDINGS = re.compile(
+    r"embeddings?\.|embed_(?:tokens|positions|in)\.|wte\.|wpe\.|embedding_hidden|project_in\."
+)
+_HEAD = re.compile(
+    r"(?:^|\.)(?:cls|lm_head|predictions|vocab_\w+|embed_out|project_out)\.|^(?:head|decoder)\."
+)
 
 
 def parameter_group(name: str) -> str:
     """The part of the model that the parameter called `name` belongs to; layers count from 1.
 
-    Norms inside a layer, its attention, its MLP; the embeddings with their own norm; the head. A tied
-    output matrix is one parameter with the input embeddings' name, so it counts among the embeddings.
-    A parameter of another architecture belongs to the first component of its name.
+    Norms inside a layer, its attention, its MLP; the embeddings with their own norm; the head; the final
+    norm. A tied output matrix is one parameter with the input embeddings' name, so it counts among the
+    embeddings. Known are the names of BERT, RoBERTa, ALBERT, DistilBERT, ModernBERT, GPT-2, OPT, GPT-NeoX
+    and Llama; a parameter that is called otherwise belongs to the first component of its name.
 
     >>> parameter_group("bert.encoder.layer.0.attention.self.query.weight")
     'layer 1 attention'
-    >>> parameter_group("bert.encoder.layer.0.attention.output.LayerNorm.bias")
-    'layer 1 norms'
+    >>> parameter_group("transformer.h.3.ln_2.bias"), parameter_group("model.layers.1.mlp.up_proj.weight")
+    ('layer 4 norms', 'layer 2 MLP')
     >>> parameter_group("roberta_prelayernorm.LayerNorm.weight"), parameter_group("lstm.weight_ih_l0")
     ('final norm', 'lstm')
     """
@@ -25,9 +32,10 @@ def parameter_group(name: str) -> str:
         number, inside = int(layer[1]) + 1, layer[2]
         if _NORM.search(inside):
             return f"layer {number} norms"
-        return f"layer {number} attention" if "attention" in inside else f"layer {number} MLP"
-    if "embeddings." in name:
+        is_attention = "attention" in inside or "attn" in inside
+        return f"layer {number} attention" if is_attention else f"layer {number} MLP"
+    if _EMBEDDINGS.search(name):
         return "embeddings"
-    if name.startswith(("cls.", "lm_head.")):
+    if _HEAD.search(name):
         return "head"
     return "final norm" if _NORM.search(name) else name.split(".")[0]

@@ -92,11 +92,37 @@ def _drawn_norms(
     model: nn.Module, objective: Objective, piece: Batch, seed: int, first_sentence: int, memory_bytes: int
 ) -> PerSentenceNorms:
     """||∇ Σ_j δ_j · logits_j||² of each sentence, δ drawn from `seed` and the sentence's number."""
+    of_first: list[Tensor] = []
 
     def draw(logits: Float[Tensor, "m v"]) -> Float[Tensor, "m v"]:
         refuse_non_finite(logits, piece, first_sentence)
         numbers = first_sentence + torch.arange(len(piece))
         bits = sign_bits(numbers, torch.bincount(piece.rows).cpu(), logits.shape[1], seed)
-        return fisher_cotangents(logits, signs_of(bits.to(logits.device), logits.shape[1], logits.dtype))
+        signs = signs_of(bits.to(logits.device), logits.shape[1], logits.dtype)
+        directions = fisher_cotangents(logits, signs)
+        of_first.append(directions[piece.rows == 0])
+        return directions
 
-    return per_sentence_squared_norms(model, objective, piece, draw, memory_bytes=memory_bytes)
+    norms = per_sentence_squared_norms(model, objective, piece, draw, memory_bytes=memory_bytes)
+    if first_sentence == 0 and len(piece) > 1:
+        first = sentences_of(piece, torch.zeros(1, dtype=torch.int64, device=piece.rows.device))
+        alone = per_sentence_squared_norms(
+            model, objective, first, lambda _: of_first[0], memory_bytes=memory_bytes
+        )
+        _refuse_other_sentences(alone, norms, torch.finfo(of_first[0].dtype).eps)
+    return norms
+
+
+def _refuse_other_sentences(alone: PerSentenceNorms, together: PerSentenceNorms, precision: float) -> None:
+    """Raise BadInput where a sentence's gradient changes with the sentences beside it.
+
+    Measured once, at the first sentence: rounding moves its norm by far less than a fourth root of it.
+    """
+    own = float(sum(values[0] for values in alone.groups.values()))
+    beside_others = float(sum(values[0] for values in together.groups.values()))
+    if abs(own - beside_others) > precision**0.25 * own:
+        raise BadInput(
+            f"the squared gradient of the first sentence is {own:.6g} alone and {beside_others:.6g} beside "
+            "others: the model lets sentences of a batch see each other, so that they have no traces of "
+            "their own; measure one sentence a batch"
+        )

@@ -1,0 +1,34 @@
+import torch
+
+from isoloss.curvature.label_draws import fisher_cotangents, sign_bits, signs_of
+
+
+def test_a_sentences_bits_depend_on_the_seed_and_its_number_alone():
+    whole = sign_bits(torch.tensor([4, 5, 6]), torch.tensor([2, 1, 3]), 13, seed=1)
+    assert whole.shape == (6, 2)
+    assert torch.equal(whole[3:], sign_bits(torch.tensor([6]), torch.tensor([3]), 13, seed=1))
+    assert torch.equal(whole[:1], sign_bits(torch.tensor([4]), torch.tensor([1]), 13, seed=1))
+    assert not torch.equal(whole, sign_bits(torch.tensor([4, 5, 6]), torch.tensor([2, 1, 3]), 13, seed=2))
+
+
+def test_signs_are_fair_and_independent():
+    """Of 4,000 draws of 12 signs, means and all products of two are within 4.5 standard errors of zero."""
+    n = 4000
+    bits = sign_bits(torch.arange(n // 2), torch.full((n // 2,), 2), 12, seed=0)
+    signs = signs_of(bits, 12, torch.float64)
+    assert signs.shape == (n, 12)
+    assert set(signs.unique().tolist()) == {-1.0, 1.0}
+    assert float(signs.mean(0).abs().max()) < 4.5 / n**0.5
+    second = signs.T @ signs / n
+    assert float((second - torch.eye(12, dtype=torch.float64)).abs().max()) < 4.5 / n**0.5
+    neighbours = (signs[0::2] * signs[1::2]).mean(0)
+    assert float(neighbours.abs().max()) < 4.5 / (n / 2) ** 0.5
+
+
+def test_directions_are_made_in_single_precision_of_half_precise_scores():
+    logits = torch.tensor([[9.0, 0.0, -3.0]], dtype=torch.bfloat16)
+    signs = torch.tensor([[1.0, -1.0, 1.0]])
+    found = fisher_cotangents(logits, signs.bfloat16())
+    assert found.dtype == torch.bfloat16
+    expected = fisher_cotangents(logits.double(), signs.double())
+    torch.testing.assert_close(found.double(), expected, rtol=1e-2, atol=0)

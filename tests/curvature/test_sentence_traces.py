@@ -1,0 +1,202 @@
+import itertools
+
+import pytest
+import ragged_batches
+import torch
+from torch import nn
+
+import isoloss.curvature.sentence_traces as traces_module
+from isoloss.curvature.forward_memory import bytes_kept_for_backward
+from isoloss.curvature.label_draws import fisher_cotangents
+from isoloss.curvature.per_sentence_norms import per_sentence_squared_norms
+from isoloss.curvature.sentence_batches import sentences_of
+from isoloss.curvature.sentence_traces import sentence_fisher_traces
+from isoloss.errors import BadInput, IsolossError
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.masked import MaskedObjective
+from tiny_models import ARCHITECTURES, tiny_model
+
+OBJECTIVE, TOKENS = MaskedObjective(), 5
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def model(request):
+    return tiny_model(request.param, ragged_batches.WORDS, ragged_batches.LENGTH)
+
+
+@pytest.fixture
+def several_masks():
+    return ragged_batches.several_masks()
+
+
+def total(traces):
+    return sum(traces.groups.values())
+
+
+def dense_traces(model, batch):
+    """Each sentence's mean over its masks of Σ_y p_y ||∇ log p_y||², one backward pass a label."""
+    log_p = OBJECTIVE.logits(model.eval(), batch).log_softmax(1)
+    traces = torch.zeros(len(batch), dtype=torch.float64)
+    for j, row in enumerate(batch.rows.tolist()):
+        for label in range(TOKENS):
+            gradients = torch.autograd.grad(
+                log_p[j, label], model.parameters(), retain_graph=True, materialize_grads=True
+            )
+            traces[row] += log_p[j, label].exp().detach() * sum(g.square().sum() for g in gradients)
+    return traces / torch.bincount(batch.rows)
+
+
+def test_the_mean_over_all_signs_is_the_dense_trace_over_all_masks_and_labels(model):
+    """Every mask of every sentence, every label, and every one of the 2^v draws of signs."""
+    masks = OBJECTIVE.mask_every_position(ragged_batches.sentences())
+    signs = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=TOKENS)), dtype=torch.float64)
+    times = len(signs)
+    repeated = Batch(
+        masks.input_ids.repeat_interleave(times, 0),
+        masks.attention_mask.repeat_interleave(times, 0),
+        torch.arange(times * len(masks)),
+        masks.positions.repeat_interleave(times),
+        masks.targets.repeat_interleave(times),
+    )
+    norms = per_sentence_squared_norms(
+        model, OBJECTIVE, repeated, lambda logits: fisher_cotangents(logits, signs.repeat(len(masks), 1))
+    )
+    means = total(norms).view(len(masks), times).mean(1)
+    torch.testing.assert_close(means, dense_traces(model, masks), rtol=1e-9, atol=0)
+
+
+def test_the_mean_over_draws_is_the_dense_trace_where_numbers_of_masks_differ(model, several_masks):
+    times, n = 300, len(several_masks)
+    repeated = Batch(
+        several_masks.input_ids.repeat(times, 1),
+        several_masks.attention_mask.repeat(times, 1),
+        (several_masks.rows + n * torch.arange(times)[:, None]).flatten(),
+        several_masks.positions.repeat(times),
+        several_masks.targets.repeat(times),
+    )
+    values = total(sentence_fisher_traces(model, OBJECTIVE, repeated, seed=0)).view(times, n)
+    standard_error = values.std(0) / times**0.5
+    dense = dense_traces(model, several_masks)
+    assert float(((values.mean(0) - dense) / standard_error).abs().max()) < 4
+    # Narrow enough to notice a trace that is summed or averaged wrongly.
+    assert float((standard_error / dense).max()) < 0.1
+
+
+def test_how_sentences_are_batched_changes_nothing(model, several_masks):
+    whole = sentence_fisher_traces(model, OBJECTIVE, several_masks, seed=3, first_sentence=10)
+    one_at_a_time = sentence_fisher_traces(
+        model, OBJECTIVE, several_masks, seed=3, first_sentence=10, memory_bytes=1
+    )
+    parts = [torch.tensor([0, 1]), torch.tensor([2, 3, 4, 5])]
+    apart = [
+        sentence_fisher_traces(
+            model, OBJECTIVE, sentences_of(several_masks, part), seed=3, first_sentence=10 + int(part[0])
+        )
+        for part in parts
+    ]
+    for group, values in whole.groups.items():
+        torch.testing.assert_close(one_at_a_time.groups[group], values, rtol=1e-10, atol=1e-14)
+        torch.testing.assert_close(torch.cat([part.groups[group] for part in apart]), values)
+    assert whole.ways == one_at_a_time.ways == apart[0].ways
+    again = sentence_fisher_traces(model, OBJECTIVE, several_masks, seed=3, first_sentence=10)
+    assert all(torch.equal(again.groups[group], values) for group, values in whole.groups.items())
+    others = sentence_fisher_traces(model, OBJECTIVE, several_masks, seed=3, first_sentence=11)
+    assert not torch.isclose(total(whole), total(others)).any()
+
+
+def test_memory_holds_as_many_sentences_as_it_says(model, several_masks, monkeypatch):
+    sizes = []
+
+    def recorded(model, objective, batch, cotangents, **settings):
+        sizes.append(len(batch))
+        return per_sentence_squared_norms(model, objective, batch, cotangents, **settings)
+
+    monkeypatch.setattr(traces_module, "per_sentence_squared_norms", recorded)
+    longest = sentences_of(several_masks, several_masks.attention_mask.sum(1).argmax()[None])
+    size = bytes_kept_for_backward(model, OBJECTIVE, longest)
+    sentence_fisher_traces(
+        model, OBJECTIVE, several_masks, seed=0, first_sentence=1, memory_bytes=4 * size + 1
+    )
+    assert sizes == [4, 2]
+
+
+def test_what_is_kept_for_the_backward_pass_is_counted():
+    """Of a layer and a sigmoid: the layer's input, the sigmoid's output, and the scores four times."""
+    model = nn.Sequential(nn.Linear(4, 8, bias=False), nn.Sigmoid(), nn.Linear(8, 5, bias=False))
+    words = torch.zeros(1, 3, dtype=torch.int64)
+    batch = Batch(words, words == 0, torch.tensor([0]), torch.tensor([0]), torch.tensor([0]))
+
+    class Constant:
+        def logits(self, model, batch):
+            return model(torch.ones(3, 4))[batch.positions]
+
+    kept = bytes_kept_for_backward(model, Constant(), batch)
+    indices = batch.positions.nbytes
+    assert kept == (3 * 4 + 3 * 8 + 4 * 5) * 4 + indices
+
+
+class Limited:
+    """Memory holds the gradients of `most` sentences, by the words of torch on a CPU."""
+
+    def __init__(self, most, message="DefaultCPUAllocator: can't allocate memory: you tried to allocate"):
+        self.most, self.message, self.sizes = most, message, []
+
+    def logits(self, model, batch):
+        self.sizes.append(len(batch))
+        if len(batch) > self.most:
+            raise RuntimeError(self.message)
+        return OBJECTIVE.logits(model, batch)
+
+
+def test_where_memory_runs_out_half_as_many_are_taken(model, several_masks):
+    limited = Limited(2)
+    traces = sentence_fisher_traces(model, limited, several_masks, seed=0, first_sentence=1)
+    expected = sentence_fisher_traces(model, OBJECTIVE, several_masks, seed=0, first_sentence=1)
+    torch.testing.assert_close(total(traces), total(expected))
+    assert limited.sizes[:3] == [1, 7, 3]  # one to count its bytes; as many as words, so one is repeated
+    assert max(limited.sizes[3:]) <= 2
+
+
+def test_a_sentence_too_large_for_memory_and_any_other_error(model, several_masks):
+    large = Limited(0)
+    alone = sentences_of(several_masks, torch.tensor([1]))
+    with pytest.raises(IsolossError, match="gradients of sentence 5;"):
+        sentence_fisher_traces(model, large, alone, seed=0, first_sentence=4)
+    with pytest.raises(RuntimeError, match="shapes"):
+        sentence_fisher_traces(model, Limited(1, "shapes do not fit"), several_masks, seed=0)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_scores_that_are_not_finite_are_named(model, several_masks, value):
+    class Diverged:
+        def logits(self, model, batch):
+            scores = OBJECTIVE.logits(model, batch).clone()
+            alone = batch.attention_mask.sum(1)[batch.rows] == 2
+            scores[alone, 1] = value
+            return scores
+
+    with pytest.raises(BadInput, match="scores for sentence 104 are not finite"):
+        sentence_fisher_traces(model, Diverged(), several_masks, seed=0, first_sentence=100)
+
+
+class Averaging(nn.Module):
+    """Every word is compared with the mean of its batch."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.output = nn.Embedding(5, 4).double(), nn.Linear(4, 5).double()
+
+    def forward(self, ids):
+        states = self.words(ids)
+        return self.output(states - states.mean(dim=(0, 1)))
+
+
+class Whole:
+    def logits(self, model, batch):
+        return model(batch.input_ids)[batch.rows, batch.positions]
+
+
+def test_sentences_that_see_each_other_are_refused(several_masks):
+    with pytest.raises(BadInput, match="sentences of a batch see each other"):
+        sentence_fisher_traces(Averaging(), Whole(), several_masks, seed=0)
