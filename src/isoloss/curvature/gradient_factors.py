@@ -74,20 +74,23 @@ def squared_norms(
 
 def _joined(products: list[OuterProducts]) -> OuterProducts | None:
     """All uses of one matrix as if at further positions: they are summed before the norm is taken."""
-    if len(products) < 2:
-        return products[0] if products else None
-    return OuterProducts(
-        torch.cat([each.left for each in products], dim=1),
-        torch.cat([each.right for each in products], dim=1),
-    )
+    if not products:
+        return None
+    left, right = (each.left for each in products), (each.right for each in products)
+    return OuterProducts(_at_more_positions(*left), _at_more_positions(*right))
 
 
 def _all_lookups(lookups: list[Lookups]) -> Lookups | None:
-    if len(lookups) < 2:
-        return lookups[0] if lookups else None
-    return Lookups(
-        torch.cat([each.ids for each in lookups], dim=1), torch.cat([each.right for each in lookups], dim=1)
-    )
+    if not lookups:
+        return None
+    ids, right = (each.ids for each in lookups), (each.right for each in lookups)
+    return Lookups(torch.cat(list(ids), dim=1), _at_more_positions(*right))
+
+
+def _at_more_positions(*arrays: Float[Tensor, "n _ d"]) -> Float[Tensor, "n T d"]:
+    """Behind one another, in single precision at least: half precision does not add up what follows."""
+    whole = arrays[0] if len(arrays) == 1 else torch.cat(arrays, dim=1)
+    return whole.to(torch.promote_types(whole.dtype, torch.float32))
 
 
 def _by_gram(products: OuterProducts, lookups: Lookups | None) -> Float[Tensor, " n"]:

@@ -1,5 +1,6 @@
 """What each sentence's gradient of a parameter is, at one of its uses."""
 
+import torch
 from torch import Tensor
 
 from isoloss.curvature.autograd_graph import Node
@@ -26,7 +27,9 @@ def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, of_words:
     if use.way != "bias":
         gradient = gradient * _multiplied(use.operation, use.operand)
     by_sentence = rows.by_sentence(gradient, shape)
-    return None if by_sentence is None else Sums(by_sentence.sum(dim=1))
+    if by_sentence is None:
+        return None
+    return Sums(by_sentence.sum(dim=1, dtype=torch.promote_types(gradient.dtype, torch.float32)))
 
 
 def _lookups(operation: Node, gradient: Tensor, rows: SentenceRows) -> Lookups | None:

@@ -47,15 +47,12 @@ class SentenceRows:
             return array.reshape(n, -1, d)
         if shape[:2] == (positions, n):
             return array.reshape(positions, n, -1, d).transpose(0, 1).flatten(1, 2)
-        every_word = n * positions
-        if shape in ((m,), (m, 1)) and (m != every_word or self._in_order(positions)):
+        are_predictions, are_words = shape in ((m,), (m, 1)), shape == (n * positions,)
+        if are_predictions and are_words and bool((torch.bincount(self.sentence) != positions).any()):
+            return None
+        if are_predictions:
             return self._predictions(array.reshape(m, d))
-        return array.reshape(n, -1, d) if shape == (every_word,) and m != every_word else None
-
-    def _in_order(self, places: int) -> bool:
-        return bool((self.place[-places:] == torch.arange(places, device=self.place.device)).all()) and bool(
-            (torch.bincount(self.sentence) == places).all()
-        )
+        return array.reshape(n, -1, d) if are_words else None
 
     def _predictions(self, array: Float[Tensor, "m d"]) -> Float[Tensor, "n M d"]:
         most = int(self.place.max()) + 1

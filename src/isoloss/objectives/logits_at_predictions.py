@@ -4,6 +4,7 @@ from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
@@ -12,27 +13,34 @@ from isoloss.objectives.batch import Batch
 def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> Float[Tensor, "m v"]:
     """Scores of the model's v tokens for each of the m predictions: `model(input_ids, **arguments)`, in part.
 
-    A model of `transformers`, whose `base_model` gives states [n, S, d] to a head, has them replaced by those
-    of the predictions alone, [m, 1, d]: heads treat every position alike, and with a large vocabulary cost
-    more than all else. Any other model that returns `logits` [n, S, v] runs whole, and the predictions are
-    picked out. Both give the same numbers.
+    A model of `transformers` has a `base_model`, which gives states [n, S, d] to a head: they are replaced by
+    those of the predictions alone, [m, 1, d], there or at the latest where the output embeddings read them.
+    Heads treat every position alike, and with a large vocabulary cost more than all else. Any other model that
+    returns `logits` [n, S, v] runs whole, and the predictions are picked out. Both give the same numbers.
 
     Raises BadInput for a model that returns no `logits`, or those of something other than positions.
     """
     n, width = batch.input_ids.shape
 
-    def keep_predictions(_module: nn.Module, _inputs: Any, output: Any) -> Any:
-        states = getattr(output, "last_hidden_state", None)
-        if states is not None and states.shape[:2] == (n, width):
-            output.last_hidden_state = _at_predictions(states, batch)[:, None]
-        return output
+    def keep_predictions(states: Tensor) -> Tensor:
+        return _at_predictions(states, batch)[:, None] if states.shape[:2] == (n, width) else states
 
-    backbone = getattr(model, "base_model", model)
-    hook = None if backbone is model else backbone.register_forward_hook(keep_predictions)
+    def after_backbone(_module: nn.Module, _inputs: Any, output: Any) -> None:
+        if getattr(output, "last_hidden_state", None) is not None:
+            output.last_hidden_state = keep_predictions(output.last_hidden_state)
+
+    def before_scores(_module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return keep_predictions(inputs[0]), *inputs[1:]
+
+    hooks = []
+    if isinstance(model, PreTrainedModel) and model.base_model is not model:
+        hooks.append(model.base_model.register_forward_hook(after_backbone))
+        if model.get_output_embeddings() is not None:
+            hooks.append(model.get_output_embeddings().register_forward_pre_hook(before_scores))
     try:
         logits: Tensor | None = getattr(model(input_ids=batch.input_ids, **arguments), "logits", None)
     finally:
-        if hook is not None:
+        for hook in hooks:
             hook.remove()
     if logits is not None and logits.shape[:-1] == (len(batch.rows), 1):
         return logits[:, 0]

@@ -1,0 +1,61 @@
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from isoloss.errors import BadInput
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.causal_logits import causal_logits
+from isoloss.objectives.masked_logits import masked_logits
+from tiny_language_models import CAUSAL, MASKED, PAD, TOKENS, tiny_language_model
+
+LOGITS = dict.fromkeys(MASKED, masked_logits) | dict.fromkeys(CAUSAL, causal_logits)
+
+
+def batch_of(lengths, width=5, left=False):
+    """The first word of each sentence and the last are predicted, also where they are one."""
+    ids = torch.randint(2, TOKENS, (len(lengths), width), generator=torch.Generator().manual_seed(3))
+    present = torch.arange(width) < torch.tensor(lengths)[:, None]
+    present = present.flip(1) if left else present
+    rows = torch.arange(len(lengths)).repeat_interleave(2)
+    first = present.long().argmax(1)
+    positions = torch.stack([first, first + torch.tensor(lengths) - 1], dim=1).flatten()
+    return Batch(ids.masked_fill(~present, PAD), present, rows, positions, torch.zeros_like(rows))
+
+
+@pytest.mark.parametrize("batch", [batch_of([5, 5]), batch_of([5, 1, 3]), batch_of([2, 5], left=True)])
+@pytest.mark.parametrize("name", LOGITS)
+def test_scores_are_the_whole_models_and_the_head_runs_at_predictions_alone(name, batch):
+    model = tiny_language_model(name)
+    read = []
+    hook = model.get_output_embeddings().register_forward_hook(lambda _, args, __: read.append(args[0]))
+    with torch.no_grad():
+        scores = LOGITS[name](model, batch)
+        whole = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).logits
+    hook.remove()
+    assert read[0].shape[:-1].numel() == len(batch.rows)
+    torch.testing.assert_close(scores, whole[batch.rows, batch.positions], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_no_hook_stays(name):
+    model = tiny_language_model(name)
+    batch = batch_of([5, 5])
+    outside = Batch(
+        batch.input_ids + TOKENS, batch.attention_mask, batch.rows, batch.positions, batch.targets
+    )
+    LOGITS[name](model, batch)
+    with pytest.raises(IndexError):
+        LOGITS[name](model, outside)
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_a_model_without_a_language_head_is_refused():
+    config = BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+    with pytest.raises(BadInput, match="BertModel gives no scores of words"):
+        masked_logits(BertModel(config), batch_of([5, 5]))
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_a_model_that_reads_both_ways_predicts_no_next_words(name):
+    with pytest.raises(BadInput, match="reads sentences both ways"):
+        causal_logits(tiny_language_model(name), batch_of([5, 5]))
