@@ -15,8 +15,8 @@ def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> F
 
     A model of `transformers` has a `base_model`, which gives states [n, S, d] to a head: they are replaced by
     those of the predictions alone, [m, 1, d], there or at the latest where the output embeddings read them.
-    Heads treat every position alike, and with a large vocabulary cost more than all else. Any other model that
-    returns `logits` [n, S, v] runs whole, and the predictions are picked out. Both give the same numbers.
+    Heads treat every position alike, and with a large vocabulary cost more than all else. Any other model
+    that returns `logits` [n, S, v] runs whole, and the predictions are picked out: the numbers are the same.
 
     Raises BadInput for a model that returns no `logits`, or those of something other than positions.
     """
