@@ -94,7 +94,7 @@ def trace(width: int, pairs: int) -> list[Comparison]:
     batch = OBJECTIVE.mask_one(random_sentences(2000, seed=3), torch.Generator().manual_seed(4))
 
     def ours() -> None:
-        fisher_trace(model, OBJECTIVE, batch, seed=0)
+        fisher_trace(model, [batch], OBJECTIVE, seed=0)
 
     def part(start: int, size: int) -> Batch:
         rows = slice(start, start + size)

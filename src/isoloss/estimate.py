@@ -36,15 +36,21 @@ def mean_over_sentences(values: Float[Tensor, " n"]) -> Estimate:
 def mean_over_tokens(values: Float[Tensor, " n"], lengths: Int[Tensor, " n"]) -> Estimate:
     """Mean over all words, given each sentence's own mean over its words; sentences are the clusters.
 
-    The ratio R = Σ_i T_i y_i / Σ_i T_i, with the standard error of a ratio of means (linearised):
-    the deviation of T_i (y_i - R) over sentences, divided by √n and by the mean length.
-
     >>> mean_over_tokens(torch.tensor([1.0, 4.0]), torch.tensor([2, 1])).value
     2.0
     """
-    weights = lengths.double()
-    ratio = (weights * values.double()).sum() / weights.sum()
-    residual = mean_over_sentences(weights * (values.double() - ratio) / weights.mean())
+    return mean_over_members(values, lengths)
+
+
+def mean_over_members(means: Float[Tensor, " n"], sizes: Int[Tensor, " n"]) -> Estimate:
+    """Mean over all members of n independent clusters, given each cluster's own mean and size.
+
+    The ratio R = Σ_i T_i y_i / Σ_i T_i, with the standard error of a ratio of means (linearised):
+    the deviation of T_i (y_i - R) over clusters, divided by √n and by the mean size.
+    """
+    weights = sizes.double()
+    ratio = (weights * means.double()).sum() / weights.sum()
+    residual = mean_over_sentences(weights * (means.double() - ratio) / weights.mean())
     return Estimate(float(ratio), residual.standard_error, residual.n)
 
 

@@ -1,3 +1,4 @@
+import contextlib
 import itertools
 import math
 
@@ -5,14 +6,14 @@ import pytest
 import ragged_batches
 import torch
 
-import isoloss.curvature.sentence_traces as traces_module
-from isoloss.curvature.fisher_trace import FisherTrace, fisher_trace
+from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.label_draws import fisher_cotangents, sign_bits, signs_of
 from isoloss.curvature.per_sentence_norms import per_sentence_squared_norms
 from isoloss.curvature.sentence_batches import sentences_of
 from isoloss.errors import BadInput
 from isoloss.estimate import mean_over_sentences, paired_difference
 from isoloss.objectives.batch import Batch
+from isoloss.objectives.batch_parts import sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 
@@ -93,7 +94,7 @@ def test_one_draw_for_two_masks_has_the_mean_of_their_traces(model, several_mask
 
 def test_values_are_those_of_the_seeds_signs(model, several_masks):
     """The whole routine against the quadratic form, with the signs looked up."""
-    trace = fisher_trace(model, OBJECTIVE, several_masks, seed=9)
+    trace = fisher_trace(model, [several_masks], OBJECTIVE, seed=9)
     for sentence, piece in single_sentences(model, several_masks).items():
         masks = len(piece.targets)
         bits = sign_bits(torch.tensor([sentence]), torch.tensor([masks]), TOKENS, seed=9)
@@ -121,7 +122,7 @@ def test_error_bar_covers_the_true_trace(model, one_mask):
     )
     truth, generator = float(table.mean()), torch.Generator().manual_seed(5)
     drawn = table.flatten()[torch.randint(0, table.numel(), (2000, 300), generator=generator)]
-    estimates = [FisherTrace({"all": values}, parameters=1, frozen=()).estimate for values in drawn]
+    estimates = [mean_over_sentences(values) for values in drawn]
     covered = [abs(e.value - truth) < 1.96 * e.standard_error for e in estimates]
     assert 0.93 < sum(covered) / len(covered) < 0.97
     z = [(e.value - truth) / e.standard_error for e in estimates]
@@ -129,32 +130,32 @@ def test_error_bar_covers_the_true_trace(model, one_mask):
 
 
 def test_groups_add_up_and_chunks_do_not_matter(model, several_masks):
-    whole = fisher_trace(model, OBJECTIVE, several_masks, seed=1)
-    in_pieces = fisher_trace(model, OBJECTIVE, several_masks, seed=1, memory_bytes=1)
+    whole = fisher_trace(model, [several_masks], OBJECTIVE, seed=1)
+    in_pieces = fisher_trace(model, [several_masks], OBJECTIVE, seed=1, memory_bytes=1)
     torch.testing.assert_close(whole.values, in_pieces.values, rtol=1e-10, atol=0)
     parts = sum(estimate.value for estimate in whole.group_estimates.values())
     assert parts == pytest.approx(whole.estimate.value, rel=1e-12)
-    assert whole.parameters == sum(p.numel() for p in model.parameters())
-    again = fisher_trace(model, OBJECTIVE, several_masks, seed=1)
+    assert whole.parameters.count == sum(p.numel() for p in model.parameters())
+    again = fisher_trace(model, [several_masks], OBJECTIVE, seed=1)
     assert torch.equal(again.values, whole.values)
-    assert not torch.equal(fisher_trace(model, OBJECTIVE, several_masks, seed=2).values, whole.values)
+    assert not torch.equal(fisher_trace(model, [several_masks], OBJECTIVE, seed=2).values, whole.values)
 
 
 def test_frozen_parameters_are_said(model, one_mask):
     name, weight = next(iter(model.named_parameters()))
     weight.requires_grad_(False)
-    trace = fisher_trace(model, OBJECTIVE, one_mask, seed=0)
-    assert trace.frozen == (name,)
-    assert trace.parameters == sum(p.numel() for p in model.parameters()) - weight.numel()
+    trace = fisher_trace(model, [one_mask], OBJECTIVE, seed=0)
+    assert trace.parameters.frozen == (name,)
+    assert trace.parameters.count == sum(p.numel() for p in model.parameters()) - weight.numel()
 
 
 def test_checkpoints_compared_share_their_signs(model):
     batch = OBJECTIVE.mask_every_position(ragged_batches.sentences())
-    before = fisher_trace(model, OBJECTIVE, batch, seed=0).values
+    before = fisher_trace(model, [batch], OBJECTIVE, seed=0).values
     with torch.no_grad():
         for parameter in model.parameters():
             parameter *= 0.99
-    after = fisher_trace(model, OBJECTIVE, batch, seed=0).values
+    after = fisher_trace(model, [batch], OBJECTIVE, seed=0).values
     apart = math.hypot(mean_over_sentences(before).standard_error, mean_over_sentences(after).standard_error)
     assert paired_difference(after, before).standard_error < 0.2 * apart
 
@@ -170,28 +171,37 @@ def state(model):
     )
 
 
+class Broken(Exception):
+    pass
+
+
+class SecondCallFails:
+    def __init__(self):
+        self.calls = 0
+
+    def logits(self, model, batch):
+        self.calls += 1
+        if self.calls > 1:
+            raise Broken
+        return OBJECTIVE.logits(model, batch)
+
+
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_model_is_left_as_found(model, one_mask, fails, monkeypatch):
+def test_the_model_is_left_as_found(model, one_mask, fails):
+    objective = SecondCallFails() if fails else OBJECTIVE
     model.train()
     model.base_model.encoder.eval()
     OBJECTIVE.logits(model, one_mask).sum().backward()
     found = state(model)
-    if fails:
-
-        def fail(*arguments, **named):
-            raise MemoryError
-
-        monkeypatch.setattr(traces_module, "per_sentence_squared_norms", fail)
-        with pytest.raises(MemoryError):
-            fisher_trace(model, OBJECTIVE, one_mask, seed=0)
-    else:
-        fisher_trace(model, OBJECTIVE, one_mask, seed=0)
+    with contextlib.suppress(Broken):
+        fisher_trace(model, [one_mask], objective, seed=0, memory_bytes=1)
+    assert not fails or objective.calls == 2
     torch.testing.assert_close(state(model), found, rtol=0, atol=0)
 
 
 def test_dropout_is_off(model, one_mask):
-    training = fisher_trace(model.train(), OBJECTIVE, one_mask, seed=0)
-    evaluating = fisher_trace(model.eval(), OBJECTIVE, one_mask, seed=0)
+    training = fisher_trace(model.train(), [one_mask], OBJECTIVE, seed=0)
+    evaluating = fisher_trace(model.eval(), [one_mask], OBJECTIVE, seed=0)
     assert torch.equal(training.values, evaluating.values)
 
 
@@ -204,7 +214,7 @@ def test_scores_that_are_not_finite_are_named(model, one_mask, value):
             return scores.where(~alone[:, None], value)
 
     with pytest.raises(BadInput, match="scores for sentence 4 are not finite"):
-        fisher_trace(model, Diverged(), one_mask, seed=0)
+        fisher_trace(model, [one_mask], Diverged(), seed=0)
 
 
 def test_nothing_to_measure_is_refused(model, one_mask):
@@ -216,7 +226,35 @@ def test_nothing_to_measure_is_refused(model, one_mask):
         one_mask.targets[:0],
     )
     with pytest.raises(BadInput, match="no sentences"):
-        fisher_trace(model, OBJECTIVE, none, seed=0)
+        fisher_trace(model, [none], OBJECTIVE, seed=0)
+
+
+def test_one_sentence_is_refused(model, one_mask):
+    with pytest.raises(BadInput, match="1 sentences have no standard error"):
+        fisher_trace(model, [sentences_between(one_mask, 0, 1)], OBJECTIVE)
+
+
+def test_a_model_that_is_frozen_is_refused(model, one_mask):
+    with pytest.raises(BadInput, match="no parameter that requires a gradient"):
+        fisher_trace(model.requires_grad_(False), [one_mask], OBJECTIVE)
+
+
+def test_how_sentences_are_batched_changes_nothing(model, several_masks):
+    whole = fisher_trace(model, [several_masks], OBJECTIVE, seed=4)
+    parts = (sentences_between(several_masks, a, b) for a, b in ((0, 1), (1, 1), (1, 4), (4, 6)))
+    in_parts = fisher_trace(model, parts, OBJECTIVE, seed=4)
+    torch.testing.assert_close(in_parts.values, whole.values, rtol=1e-10, atol=0)
+    assert torch.equal(in_parts.predictions, torch.bincount(several_masks.rows))
+    by_token = (whole.values * whole.predictions).sum() / whole.predictions.sum()
+    assert whole.token_averaged.value == pytest.approx(float(by_token))
+    assert whole.token_averaged.value != pytest.approx(whole.estimate.value, rel=1e-3)
+
+
+def test_every_parameter_went_some_way(model, one_mask):
+    weight = next(model.parameters()).requires_grad_(False)
+    trace = fisher_trace(model, [one_mask], OBJECTIVE)
+    assert set(trace.ways) == {name for name, p in model.named_parameters() if p is not weight}
+    assert all(trace.ways.values())
 
 
 def test_progress_ends_at_the_number_of_sentences(model, one_mask):
@@ -225,5 +263,6 @@ def test_progress_ends_at_the_number_of_sentences(model, one_mask):
     def progress(task, completed, total, message=""):
         told.append((task, completed, total))
 
-    fisher_trace(model, OBJECTIVE, one_mask, seed=0, memory_bytes=1, progress=progress)
-    assert told == [("trace", 6, 6)]
+    halves = [sentences_between(one_mask, 0, 3), sentences_between(one_mask, 3, 6)]
+    fisher_trace(model, halves, OBJECTIVE, seed=0, progress=progress)
+    assert told == [("Fisher trace", 3, 6), ("Fisher trace", 6, 7), ("Fisher trace", 6, 6)]

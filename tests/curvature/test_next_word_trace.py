@@ -33,7 +33,7 @@ def batch():
 
 
 def test_values_are_those_of_dense_gradients_with_the_seeds_signs(model, batch):
-    trace = fisher_trace(model, OBJECTIVE, batch, seed=9)
+    trace = fisher_trace(model, [batch], OBJECTIVE, seed=9)
     assert model.training
     model.eval()
     parameters = list(model.parameters())
@@ -64,7 +64,7 @@ def test_the_mean_over_signs_is_the_dense_trace(model, batch):
     # Equal sentences have signs of their own.
     times, drawn = 400, ragged_batches.sentences()
     repeated = Sentences(drawn.ids.repeat(times, 1), drawn.lengths.repeat(times))
-    trace = fisher_trace(model, OBJECTIVE, OBJECTIVE.every_prediction(repeated), seed=3)
+    trace = fisher_trace(model, [OBJECTIVE.every_prediction(repeated)], OBJECTIVE, seed=3)
     values = trace.values.view(times, len(batch))
     standard_error = values.std(0) / times**0.5
     assert float(((values.mean(0) - dense) / standard_error).abs().max()) < 4
@@ -73,7 +73,7 @@ def test_the_mean_over_signs_is_the_dense_trace(model, batch):
 
 
 def test_chunks_do_not_matter(model, batch):
-    whole = fisher_trace(model, OBJECTIVE, batch, seed=1)
-    in_pieces = fisher_trace(model, OBJECTIVE, batch, seed=1, memory_bytes=1)
+    whole = fisher_trace(model, [batch], OBJECTIVE, seed=1)
+    in_pieces = fisher_trace(model, [batch], OBJECTIVE, seed=1, memory_bytes=1)
     torch.testing.assert_close(whole.values, in_pieces.values, rtol=1e-10, atol=0)
-    assert whole.parameters == sum(p.numel() for p in model.parameters())
+    assert whole.parameters.count == sum(p.numel() for p in model.parameters())

@@ -3,7 +3,8 @@ import torch
 
 from enumerated_language import EnumeratedLanguage
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.measurements.flatness import FlatnessSet, flatness, flatness_records
+from isoloss.measurements.flatness import FlatnessSet, flatness
+from isoloss.measurements.flatness_records import flatness_records
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import MASK
 from tiny_models import ARCHITECTURES, tiny_model
@@ -31,7 +32,7 @@ def test_one_masked_position_a_sentence_and_one_set_a_seed(language):
 def test_records_are_the_trace_and_its_parts(model, language):
     drawn = FlatnessSet.draw(language, OBJECTIVE, 50, seed=7)
     trace = flatness(model, OBJECTIVE, drawn)
-    assert torch.equal(trace.values, fisher_trace(model, OBJECTIVE, drawn.batch, seed=7).values)
+    assert torch.equal(trace.values, fisher_trace(model, [drawn.batch], OBJECTIVE, seed=7).values)
     whole, *parts = flatness_records(trace, drawn.seed, "step-3", {"step": 3})
     assert (whole.quantity, whole.n, whole.seed, whole.checkpoint) == ("fisher_trace", 50, 7, "step-3")
     assert whole.standard_error == pytest.approx(float(trace.values.std()) / 50**0.5)

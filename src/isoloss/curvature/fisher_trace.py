@@ -1,33 +1,37 @@
 """The trace of the Fisher information of any torch model, with its error bar (paper B.1)."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from isoloss.curvature.measured_parameters import MeasuredParameters, model_device
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.curvature.sentence_traces import sentence_fisher_traces
-from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, mean_over_sentences
+from isoloss.curvature.stopping import Stopping, measure_until
+from isoloss.estimate import Estimate, mean_over_sentences, mean_over_tokens
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.progress import Progress, silent
 
 
 @dataclass(frozen=True)
 class FisherTrace:
-    """One unbiased value of the trace a sentence, and their mean.
+    """One unbiased value of the trace a sentence, and their mean; in nats per squared parameter.
 
-    `groups` splits the values by the part of the model (see `parameter_group`), `values` is their sum.
-    `frozen` names the parameters left out because they require no gradient; `parameters` counts the
-    numbers differentiated, each once however many modules share it. Unit: nats per squared parameter.
-    Checkpoints measured on the same batch with the same seed share sentences, masks and signs: compare
-    them by `paired_difference` of their `values`.
+    `groups` splits the values by the part of the model (see `parameter_group`), `values` is their sum;
+    `predictions` counts each sentence's. `parameters` says what was differentiated and what was frozen,
+    `ways` how each parameter's part was had, `stopped` why there are as many sentences as there are.
+    Models measured on the same batches with the same seed share sentences, masks and signs: compare them
+    by `paired_difference` of their `values`.
     """
 
     groups: dict[str, Float[Tensor, " n"]]
-    parameters: int
-    frozen: tuple[str, ...]
+    predictions: Int[Tensor, " n"]
+    parameters: MeasuredParameters
+    ways: dict[str, str] = field(default_factory=dict)
+    stopped: str = ""
 
     @property
     def values(self) -> Float[Tensor, " n"]:
@@ -36,7 +40,7 @@ class FisherTrace:
 
     @property
     def estimate(self) -> Estimate:
-        """The trace, with its standard error over sentences."""
+        """The trace, with its standard error over sentences; every sentence counts alike (spec 1)."""
         return mean_over_sentences(self.values)
 
     @property
@@ -44,34 +48,97 @@ class FisherTrace:
         """The trace of each group; the values add up to the whole's."""
         return {name: mean_over_sentences(values) for name, values in self.groups.items()}
 
+    @property
+    def token_averaged(self) -> Estimate:
+        """The trace with every prediction counting alike: another number where their counts differ."""
+        return mean_over_tokens(self.values, self.predictions)
+
+
+class RunningFisherTrace:
+    """A `FisherTrace` that takes in sentences batch by batch; see `fisher_trace`, which runs it."""
+
+    def __init__(
+        self, model: nn.Module, objective: Objective, seed: int, memory_bytes: int = MEMORY_BYTES
+    ) -> None:
+        self.parameters = MeasuredParameters.of(model)
+        self.sentences = 0
+        self._model, self._objective = model, objective
+        self._seed, self._memory_bytes = seed, memory_bytes
+        self._groups: dict[str, list[Tensor]] = {}
+        self._predictions: list[Tensor] = []
+        self._ways: dict[str, str] = {}
+
+    def add(self, batch: Batch) -> None:
+        """Take in the batch's sentences, which are numbered on from those before."""
+        traces = sentence_fisher_traces(
+            self._model,
+            self._objective,
+            batch.to(model_device(self._model)),
+            seed=self._seed,
+            first_sentence=self.sentences,
+            memory_bytes=self._memory_bytes,
+        )
+        for name, values in traces.groups.items():
+            self._groups.setdefault(name, []).append(values.cpu())
+        self._predictions.append(torch.bincount(batch.rows.cpu(), minlength=len(batch)))
+        self._ways.update(traces.ways)
+        self.sentences += len(batch)
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """See `RunningEstimate.estimate`."""
+        return self.result("").estimate if self.sentences > 1 else None
+
+    def result(self, stopped: str, sentences: int | None = None) -> FisherTrace:
+        """What is known by now, of the first `sentences` only where that is given."""
+        kept = self.sentences if sentences is None else sentences
+        groups = {name: torch.cat(values)[:kept] for name, values in self._groups.items()}
+        predictions = torch.cat(self._predictions)[:kept]
+        return FisherTrace(groups, predictions, self.parameters, dict(self._ways), stopped)
+
 
 def fisher_trace(
     model: nn.Module,
+    batches: Iterable[Batch],
     objective: Objective,
-    batch: Batch,
     *,
-    seed: int,
+    seed: int = 0,
+    relative_error: float | None = None,
+    sentences: int | None = None,
+    seconds: float | None = None,
     memory_bytes: int = MEMORY_BYTES,
     progress: Progress = silent,
 ) -> FisherTrace:
-    """Tr F = E_{t, x_{-t}} E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² over the batch (B.1, spec 5).
+    """Tr F = E_{t, x_{-t}} E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1, spec 5), θ what needs a gradient.
 
     Labels are the model's own and never the data's; instead of sampling them, one draw of signs a
     sentence gives a value with the same mean and a bounded variance (`fisher_cotangents`). The loss
     averages over a sentence's M predictions, and so does the trace: one draw for all M predictions at
     once has the sum of their traces as its mean, since the draws are independent with mean zero, and is
-    divided by M. Dropout is off; the model is left as found. `memory_bytes` bounds the gradients held
-    at once, at least one sentence's; the result does not depend on it.
+    divided by M. Dropout is off; the model is left as found.
 
-    Raises BadInput when nothing is there to measure, or when a logit is not finite, naming the sentence.
+    Batches are read until the standard error is `relative_error` of the value (not before `FEWEST`
+    sentences), until so many `sentences` or `seconds`, or to their end. Sentence i's signs come from `seed`
+    and i: how sentences are batched changes nothing. `memory_bytes` bounds what is held at once beside the
+    model; a number a sentence is kept for each group.
+
+    Raises BadInput when there are fewer than two sentences, when a number asked makes no sense, when no
+    parameter needs a gradient, or when a logit is not finite, naming the sentence.
+
+    >>> from transformers import BertConfig, BertForMaskedLM
+    >>> from isoloss.objectives.pretrained import PretrainedMasked
+    >>> size = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+    >>> model = BertForMaskedLM(BertConfig(vocab_size=9, **size))
+    >>> ids = torch.tensor([[3, 4, 2, 6], [5, 2, 7, 8]])
+    >>> inputs = {"input_ids": ids, "labels": torch.tensor([[5, 6, 7, 8]] * 2).where(ids == 2, -100)}
+    >>> trace = fisher_trace(model, [PretrainedMasked().batch(inputs)], PretrainedMasked())
+    >>> trace.estimate.n, trace.stopped, bool((trace.values > 0).all())
+    (2, 'the sentences ended', True)
     """
-    if len(batch) == 0:
-        raise BadInput("there are no sentences to measure the trace on; give at least 2")
-    traces = sentence_fisher_traces(model, objective, batch, seed=seed, memory_bytes=memory_bytes)
-    progress("trace", len(batch), len(batch))
-    named = list(model.named_parameters())
-    return FisherTrace(
-        traces.groups,
-        parameters=sum(p.numel() for _, p in named if p.requires_grad),
-        frozen=tuple(name for name, p in named if not p.requires_grad),
+    running = RunningFisherTrace(model, objective, seed, memory_bytes)
+    stopping = Stopping(relative_error, sentences, seconds)
+    expected = sum(map(len, batches)) if isinstance(batches, list | tuple) else None
+    stopped = measure_until(
+        [running], batches, stopping, task="Fisher trace", expected=expected, progress=progress
     )
+    return running.result(stopped)

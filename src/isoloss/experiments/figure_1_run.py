@@ -13,7 +13,8 @@ from isoloss.experiments.measured_on import MeasuredOn, load
 from isoloss.experiments.runner import Job
 from isoloss.languages.language import Language
 from isoloss.measurements.exact_loss import exact_loss
-from isoloss.measurements.flatness import flatness, flatness_records
+from isoloss.measurements.flatness import flatness
+from isoloss.measurements.flatness_records import flatness_records
 from isoloss.measurements.linear_probe import linear_probe
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import append_records, read_records

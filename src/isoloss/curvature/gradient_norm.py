@@ -1,0 +1,125 @@
+"""The norm of the loss's gradient, without the bias that a finite number of sentences gives it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from isoloss.curvature.group_products import inner_products_by_group
+from isoloss.curvature.hessian_vector_products import gradient
+from isoloss.curvature.label_laws import LabelLaw, mean_loss
+from isoloss.curvature.measured_parameters import MeasuredParameters, model_device, trainable_parameters
+from isoloss.curvature.sentence_blocks import sentence_blocks
+from isoloss.estimate import Estimate
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.evaluation_mode import evaluation_mode
+from isoloss.progress import Progress, silent
+
+TASK = "gradient norm"
+
+
+@dataclass(frozen=True)
+class GradientNorm:
+    """||∇L||² in nats² per squared parameter, whole and by group; the groups' values add up to the whole's.
+
+    Unbiased, so that a value may be negative where the gradient is within its error of zero. The
+    estimates' `n` counts blocks of sentences, `sentences` the sentences.
+    """
+
+    squared: Estimate
+    groups: dict[str, Estimate]
+    sentences: int
+    parameters: MeasuredParameters
+
+    @property
+    def norm(self) -> Estimate:
+        """||∇L||, the root of the square, zero where that is negative; in nats per parameter.
+
+        Its standard error is how far the root moves with the square raised by one standard error: the
+        linearised error where the gradient is well above zero, and finite where it is not.
+        """
+        root = math.sqrt(max(self.squared.value, 0.0))
+        raised = math.sqrt(max(self.squared.value, 0.0) + self.squared.standard_error)
+        return Estimate(root, raised - root, self.squared.n)
+
+
+def gradient_norm(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    objective: Objective,
+    *,
+    law: LabelLaw | None = None,
+    progress: Progress = silent,
+) -> GradientNorm:
+    """The squared norm of the gradient of the sentence-averaged loss, unbiased, with a jackknifed error.
+
+    The squared norm of a mean gradient over n sentences exceeds ||∇L||² by the gradient's variance / n, which
+    near a minimum is all there is. Inner products of different blocks' gradients have no such part:
+    the U-statistic Σ_{a≠b} w_a w_b h_a·h_b / Σ_{a≠b} w_a w_b, h_b a block's gradient, w_b its sentences.
+    The standard error leaves one block out at a time (jackknife); it is too wide rather than too narrow
+    where the gradient is within it of zero. Labels are the data's, or those of `law`.
+
+    Batches are gone through twice, a backward pass each. Needs two more vectors of the parameters' size, one
+    in float64, beside a block's backward pass. The model is left as found. Raises BadInput for fewer than
+    three sentences, when no parameter needs a gradient, and where a logit is not finite.
+    """
+    parameters, measured = trainable_parameters(model), MeasuredParameters.of(model)
+    blocks = sentence_blocks(batches, fewest=3)
+    firsts = [0, *torch.tensor([len(block) for block in blocks]).cumsum(0).tolist()]
+
+    def block_gradient(number: int) -> dict[str, Tensor]:
+        block = blocks[number].to(model_device(model))
+        return gradient(lambda: mean_loss(model, objective, block, firsts[number], law), parameters)
+
+    total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in parameters.items()}
+    squares, products = [], []
+    with evaluation_mode(model):
+        for number, block in enumerate(blocks):
+            of_block = block_gradient(number)
+            for name, values in of_block.items():
+                total[name] += len(block) * values
+            squares.append(inner_products_by_group(of_block, of_block))
+            progress(TASK, number + 1, 2 * len(blocks))
+        for number in range(len(blocks)):
+            products.append(inner_products_by_group(block_gradient(number), total))
+            progress(TASK, len(blocks) + number + 1, 2 * len(blocks))
+    sizes = torch.tensor([len(block) for block in blocks], dtype=torch.float64)
+    groups = {
+        name: mean_of_distinct_pairs(
+            sizes,
+            torch.tensor([block[name] for block in squares], dtype=torch.float64),
+            torch.tensor([block[name] for block in products], dtype=torch.float64),
+        )
+        for name in squares[0]
+    }
+    whole = mean_of_distinct_pairs(
+        sizes,
+        torch.tensor([sum(block.values()) for block in squares], dtype=torch.float64),
+        torch.tensor([sum(block.values()) for block in products], dtype=torch.float64),
+    )
+    return GradientNorm(whole, groups, firsts[-1], measured)
+
+
+def mean_of_distinct_pairs(
+    weights: Float[Tensor, " k"], squares: Float[Tensor, " k"], products: Float[Tensor, " k"]
+) -> Estimate:
+    """Σ_{a≠b} w_a w_b h_a·h_b / Σ_{a≠b} w_a w_b of vectors h, and its jackknifed error.
+
+    `squares` are ||h_b||², `products` h_b · Σ_a w_a h_a: with them leaving a vector out needs no vector.
+
+    >>> h = torch.tensor([1.0, 2.0, 6.0], dtype=torch.float64)
+    >>> mean_of_distinct_pairs(torch.ones(3).double(), h**2, h * h.sum()).value  # (1·2 + 1·6 + 2·6) / 3
+    6.666666666666667
+    """
+    own = weights.square() * squares
+    norm = (weights * products).sum()
+    value = (norm - own.sum()) / (weights.sum().square() - weights.square().sum())
+    without = norm - 2 * weights * products + own
+    left = (weights.sum() - weights).square() - (weights.square().sum() - weights.square())
+    leave_one_out = (without - (own.sum() - own)) / left
+    k = len(weights)
+    error = ((k - 1) / k * (leave_one_out - leave_one_out.mean()).square().sum()).sqrt()
+    return Estimate(float(value), float(error), k)

@@ -1,0 +1,186 @@
+"""The trace of the loss's own Hessian, as the Fisher information's and what is left beside it."""
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from isoloss.curvature.fisher_trace import RunningFisherTrace
+from isoloss.curvature.group_products import inner_products_by_group
+from isoloss.curvature.hessian_vector_products import hessian_vector_product
+from isoloss.curvature.label_laws import LabelLaw, label_surprise
+from isoloss.curvature.measured_parameters import MeasuredParameters, model_device, trainable_parameters
+from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
+from isoloss.curvature.stopping import Stopping, measure_until
+from isoloss.estimate import Estimate, mean_over_members
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.batch_parts import split_sentences
+from isoloss.objectives.evaluation_mode import evaluation_mode
+from isoloss.progress import Progress, silent
+
+SENTENCES_A_PROBE = 8
+"""Sentences that share one probe, and are one cluster of the error bar."""
+
+
+@dataclass(frozen=True)
+class HessianTrace:
+    """Unbiased values of the trace, one a cluster of sentences; in nats per squared parameter.
+
+    `fisher` and `residual` split each cluster's value by group into the Fisher information's trace and
+    what the Hessian has beside it, which vanishes where the model's law is the labels' (Lemma 3.2);
+    `sentences` counts each cluster's. The other fields are as in `FisherTrace`.
+    """
+
+    fisher: dict[str, Float[Tensor, " k"]]
+    residual: dict[str, Float[Tensor, " k"]]
+    sentences: Int[Tensor, " k"]
+    parameters: MeasuredParameters
+    ways: dict[str, str] = field(default_factory=dict)
+    stopped: str = ""
+
+    @property
+    def values(self) -> Float[Tensor, " k"]:
+        """Each cluster's unbiased value of the whole trace, float64."""
+        return _sum(self.fisher) + _sum(self.residual)
+
+    @property
+    def estimate(self) -> Estimate:
+        """The trace of the Hessian; its `n` counts clusters, every sentence counts alike."""
+        return mean_over_members(self.values, self.sentences)
+
+    @property
+    def fisher_estimate(self) -> Estimate:
+        """The trace of the Fisher information on the same sentences."""
+        return mean_over_members(_sum(self.fisher), self.sentences)
+
+    @property
+    def residual_estimate(self) -> Estimate:
+        """Tr H - Tr F, with the error bar of this difference itself."""
+        return mean_over_members(_sum(self.residual), self.sentences)
+
+    @property
+    def group_estimates(self) -> dict[str, Estimate]:
+        """The trace of each group's own block of the Hessian; the values add up to the whole's."""
+        return {
+            name: mean_over_members(values + self.residual[name], self.sentences)
+            for name, values in self.fisher.items()
+        }
+
+
+class RunningHessianTrace:
+    """A `HessianTrace` that takes in sentences batch by batch; see `hessian_trace`, which runs it."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        seed: int,
+        law: LabelLaw | None = None,
+        memory_bytes: int = MEMORY_BYTES,
+    ) -> None:
+        self.sentences = 0
+        self._fisher = RunningFisherTrace(model, objective, seed, memory_bytes)
+        self._model, self._objective, self._seed, self._law = model, objective, seed, law
+        self._residual: dict[str, list[float]] = {}
+        self._sizes: list[int] = []
+
+    def add(self, batch: Batch) -> None:
+        """Take in the batch's sentences; clusters do not reach from one batch into the next."""
+        self._fisher.add(batch)
+        batch = batch.to(model_device(self._model))
+        # At least two clusters, so that a single batch already has an error bar.
+        clusters = max(min(2, len(batch)), -(-len(batch) // SENTENCES_A_PROBE))
+        parts = split_sentences(batch, clusters)
+        firsts = itertools.accumulate((len(part) for part in parts), initial=self.sentences)
+        residuals = [self._residual_of(part, first) for part, first in zip(parts, firsts, strict=False)]
+        for residual in residuals:
+            for name, value in residual.items():
+                self._residual.setdefault(name, []).append(value)
+        self._sizes += [len(part) for part in parts]
+        self.sentences += len(batch)
+
+    def _residual_of(self, part: Batch, first_sentence: int) -> dict[str, float]:
+        parameters = trainable_parameters(self._model)
+        probe = sign_probe(parameters, f"{self._seed} probe {first_sentence}")
+        with evaluation_mode(self._model):
+            product = hessian_vector_product(
+                lambda: label_surprise(self._model, self._objective, part, first_sentence, self._law),
+                parameters,
+                probe,
+            )
+        return inner_products_by_group(probe, product)
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """See `RunningEstimate.estimate`."""
+        return self.result("").estimate if len(self._sizes) > 1 else None
+
+    def result(self, stopped: str, sentences: int | None = None) -> HessianTrace:
+        """What is known by now, of the first `sentences` only, in whole clusters, where that is given."""
+        sizes = torch.tensor(self._sizes)
+        kept = int((sizes.cumsum(0) <= (self.sentences if sentences is None else sentences)).sum())
+        sizes = sizes[:kept]
+        fisher = self._fisher.result(stopped, int(sizes.sum()))
+        means = {
+            name: torch.stack([part.mean() for part in torch.split(values, sizes.tolist())])
+            for name, values in fisher.groups.items()
+        }
+        residual = {name: torch.tensor(self._residual[name][:kept], dtype=torch.float64) for name in means}
+        return HessianTrace(means, residual, sizes, fisher.parameters, fisher.ways, stopped)
+
+
+def hessian_trace(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    objective: Objective,
+    *,
+    seed: int = 0,
+    law: LabelLaw | None = None,
+    relative_error: float | None = None,
+    sentences: int | None = None,
+    seconds: float | None = None,
+    memory_bytes: int = MEMORY_BYTES,
+    progress: Progress = silent,
+) -> HessianTrace:
+    """Tr ∇²L of the sentence-averaged loss, under the data's labels or, given a `law`, under exact ones.
+
+    Tr ∇²L = Tr F + Tr R, exactly and whatever the labels (`label_surprise`): the first by `fisher_trace`'s
+    signs, only the second by probes v of ±1, E v·Rv = Tr R (Hutchinson 1990), which near saturation is
+    small and hardly adds to the error. Each cluster of at most `SENTENCES_A_PROBE` sentences has a probe
+    of its own: clusters are independent, sentences and probes alike, so the deviation over clusters is the
+    error of both. Restricted to a group's coordinates, v·Rv has the trace of its block as its mean.
+
+    Arguments, stopping and errors are `fisher_trace`'s; clusters do not reach across batches, so how
+    sentences are batched changes the probes, and nothing else. Needs four times a backward pass's memory of
+    `SENTENCES_A_PROBE` sentences, and a probe.
+    """
+    running = RunningHessianTrace(model, objective, seed, law, memory_bytes)
+    stopping = Stopping(relative_error, sentences, seconds)
+    expected = sum(map(len, batches)) if isinstance(batches, list | tuple) else None
+    stopped = measure_until(
+        [running], batches, stopping, task="Hessian trace", expected=expected, progress=progress
+    )
+    return running.result(stopped)
+
+
+def sign_probe(parameters: Mapping[str, Tensor], key: str) -> dict[str, Tensor]:
+    """Independent ±1 for every number of the parameters, drawn on the CPU from `key` alone.
+
+    >>> probe = sign_probe({"weight": torch.zeros(2, 3)}, "7 probe 0")
+    >>> probe["weight"].shape, probe["weight"].abs().unique().tolist()
+    (torch.Size([2, 3]), [1.0])
+    """
+    digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest, "big"))
+    return {
+        name: (2 * torch.randint(0, 2, p.shape, generator=generator, dtype=torch.int8) - 1).to(p)
+        for name, p in parameters.items()
+    }
+
+
+def _sum(groups: Mapping[str, Tensor]) -> Float[Tensor, " k"]:
+    return torch.stack(list(groups.values())).sum(dim=0)

@@ -1,0 +1,57 @@
+"""Whose labels a loss is taken under: the data's, or the exact law of a known language."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from isoloss.curvature.finite_scores import refuse_non_finite
+from isoloss.objectives.batch import Batch, Objective
+
+LabelLaw = Callable[[Batch], Tensor]
+"""The probabilities [m, v] of each prediction's true labels; see `data_labels` for the data's own."""
+
+
+def data_labels(batch: Batch, vocabulary: int) -> Float[Tensor, "m v"]:
+    """All probability on the label that the data has."""
+    return nn.functional.one_hot(batch.targets, vocabulary).double()
+
+
+def sentence_weights(batch: Batch) -> Float[Tensor, " m"]:
+    """1 / (n M_i) for each prediction of sentence i: the sentence-averaged loss is so weighted (spec 1)."""
+    counts = torch.bincount(batch.rows, minlength=len(batch))
+    return 1 / (len(batch) * counts[batch.rows].double())
+
+
+def mean_loss(
+    model: nn.Module, objective: Objective, batch: Batch, first_sentence: int, law: LabelLaw | None
+) -> Float[Tensor, ""]:
+    """The batch's sentence-averaged cross entropy in nats, under the data's labels or under `law`.
+
+    Raises BadInput where a logit is not finite, naming the sentence.
+    """
+    logits = objective.logits(model, batch)
+    refuse_non_finite(logits.detach(), batch, first_sentence)
+    targets = batch.targets if law is None else law(batch).to(logits)
+    losses = nn.functional.cross_entropy(logits, targets, reduction="none")
+    return (losses * sentence_weights(batch).to(losses)).sum()
+
+
+def label_surprise(
+    model: nn.Module, objective: Objective, batch: Batch, first_sentence: int, law: LabelLaw | None
+) -> Float[Tensor, ""]:
+    """Σ_j w_j Σ_k (p_jk - q_jk) z_jk with p and q held constant: its Hessian is the loss's less the Fisher's.
+
+    z are the logits, p their softmax, q the labels' law, w `sentence_weights`. By the chain rule
+    ∇²L = Σ_j w_j [J_jᵀ (diag p_j - p_j p_jᵀ) J_j + Σ_k (p_jk - q_jk) ∇²z_jk], and the first term, the
+    Gauss-Newton matrix, is the Fisher information whatever the labels are.
+
+    Raises BadInput where a logit is not finite, naming the sentence.
+    """
+    logits = objective.logits(model, batch)
+    scores = logits.detach()
+    refuse_non_finite(scores, batch, first_sentence)
+    q = data_labels(batch, scores.shape[1]) if law is None else law(batch)
+    coefficients = (scores.double().softmax(dim=1) - q.to(scores.device)) * sentence_weights(batch)[:, None]
+    return (coefficients.to(logits) * logits).sum()

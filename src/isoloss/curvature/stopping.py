@@ -1,0 +1,125 @@
+"""When an estimate is good enough: at a relative error, or at a budget; and which it was."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Protocol, runtime_checkable
+
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.batch_parts import sentences_between
+from isoloss.progress import Progress, silent
+
+FEWEST = 64
+"""Values that an estimate must have before its own error may stop it: the error of fewer is itself too
+uncertain, and stopping where it happens to be small would make error bars too narrow."""
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Stop at a relative standard error, at so many sentences, or after so many seconds; None is no limit."""
+
+    relative_error: float | None = None
+    sentences: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.relative_error is not None and not 0 < self.relative_error < float("inf"):
+            raise BadInput(
+                f"the relative error asked must be above 0, not {self.relative_error}; 0.02 is 2 %"
+            )
+        if self.sentences is not None and self.sentences < 2:
+            raise BadInput(f"{self.sentences} sentences have no standard error; measure on at least 2")
+        if self.seconds is not None and not self.seconds > 0:
+            raise BadInput(f"the seconds to measure for must be above 0, not {self.seconds}")
+
+    def reason(self, estimates: Sequence[Estimate], sentences: int, seconds: float) -> str | None:
+        """Why to stop now, after `sentences` and `seconds`; None to go on. All estimates must be good.
+
+        >>> Stopping(relative_error=0.1).reason([Estimate(10.0, 0.9, 100)], 100, 1.0)
+        'the relative error asked was reached'
+        """
+        if self.relative_error is not None and all(
+            estimate.n >= FEWEST and estimate.standard_error <= self.relative_error * abs(estimate.value)
+            for estimate in estimates
+        ):
+            return "the relative error asked was reached"
+        if self.sentences is not None and sentences >= self.sentences:
+            return "the number of sentences allowed was reached"
+        if self.seconds is not None and seconds >= self.seconds:
+            return "the time allowed was over"
+        return None
+
+
+@runtime_checkable
+class RunningEstimate(Protocol):
+    """An estimate that takes in sentences batch by batch."""
+
+    @property
+    def sentences(self) -> int:
+        """How many sentences were taken in."""
+        ...
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The estimate so far; None where there are too few sentences for an error bar."""
+        ...
+
+    def add(self, batch: Batch) -> None:
+        """Take in a batch's sentences, all of them or, when it raises, none."""
+        ...
+
+
+def measure_until(
+    running: Sequence[RunningEstimate],
+    batches: Iterable[Batch],
+    stopping: Stopping,
+    *,
+    task: str,
+    expected: int | None = None,
+    progress: Progress = silent,
+) -> str:
+    """Hand every batch to every running estimate until `stopping`, or the batches' end; says which it was.
+
+    `expected` is the number of sentences that the batches hold, if it is known.
+    """
+    begun = monotonic()
+    for batch in batches:
+        left = len(batch) if stopping.sentences is None else stopping.sentences - running[0].sentences
+        batch = sentences_between(batch, 0, left) if left < len(batch) else batch
+        if len(batch) == 0:
+            continue
+        for each in running:
+            each.add(batch)
+        done, estimates = running[0].sentences, [each.estimate for each in running]
+        known = [estimate for estimate in estimates if estimate is not None]
+        if len(known) == len(running):
+            reason = stopping.reason(known, done, monotonic() - begun)
+            progress(task, done, _total(done, known, stopping, expected), _status(known[0]))
+            if reason is not None:
+                progress(task, done, done, _status(known[0]))
+                return reason
+    done = running[0].sentences
+    if any(each.estimate is None for each in running):
+        raise BadInput(
+            f"{done} sentences have no standard error; measure on at least 2" if done else _NOTHING
+        )
+    progress(task, done, done)
+    return "the sentences ended"
+
+
+_NOTHING = "there are no sentences to measure on; give at least 2"
+
+
+def _total(done: int, estimates: Sequence[Estimate], stopping: Stopping, expected: int | None) -> int:
+    """How many sentences it will probably take; above `done` while the end is not known."""
+    limits = [limit for limit in (expected, stopping.sentences) if limit is not None]
+    if stopping.relative_error is not None:
+        worst = max(e.standard_error / max(abs(e.value), 1e-9 * e.standard_error, 1e-300) for e in estimates)
+        limits.append(int(done * max(1.0, (worst / stopping.relative_error) ** 2)))
+    return max(min(limits, default=0), done + 1)
+
+
+def _status(estimate: Estimate) -> str:
+    return f"{estimate.value:.5g} ± {estimate.standard_error:.2g}"

@@ -1,0 +1,124 @@
+"""The measures of flatness as records: the whole, its parts, and differences between models."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from isoloss.curvature.fisher_trace import FisherTrace
+from isoloss.curvature.gradient_norm import GradientNorm
+from isoloss.curvature.hessian_top_eigenvalue import TopEigenvalue
+from isoloss.curvature.hessian_trace import HessianTrace
+from isoloss.curvature.measured_parameters import MeasuredParameters
+from isoloss.estimate import Estimate, paired_difference
+from isoloss.measurements.record import Record, Setting
+
+TRACE_UNIT = "nats per squared parameter"
+GRADIENT_UNIT = "nats per parameter"
+SQUARED_GRADIENT_UNIT = "squared nats per squared parameter"
+
+
+@dataclass(frozen=True)
+class _Of:
+    """What all records of one measurement share."""
+
+    seed: int
+    checkpoint: str
+    settings: Mapping[str, Setting]
+
+    def record(self, quantity: str, estimate: Estimate, unit: str, **more: Setting) -> Record:
+        settings = {**self.settings, **more}
+        error = estimate.standard_error
+        return Record(quantity, estimate.value, unit, error, estimate.n, self.seed, self.checkpoint, settings)
+
+    def parts(self, quantity: str, groups: Mapping[str, Estimate], unit: str) -> list[Record]:
+        return [
+            self.record(f"{quantity}_of_group", estimate, unit, group=name)
+            for name, estimate in groups.items()
+        ]
+
+
+def flatness_records(
+    trace: FisherTrace, seed: int, checkpoint: str, settings: Mapping[str, Setting]
+) -> list[Record]:
+    """`fisher_trace` with its standard error over sentences, and a `fisher_trace_of_group` for each group.
+
+    The whole's settings also say how many parameters were differentiated and how many were frozen; the
+    groups' settings name the group, and their values add up to the whole's. Where sentences differ in
+    their number of predictions, `fisher_trace_token_averaged` has every prediction counting alike.
+    """
+    of = _Of(seed, checkpoint, settings)
+    records = [of.record("fisher_trace", trace.estimate, TRACE_UNIT, **_counts(trace.parameters))]
+    if trace.predictions.min() < trace.predictions.max():
+        records.append(of.record("fisher_trace_token_averaged", trace.token_averaged, TRACE_UNIT))
+    return records + of.parts("fisher_trace", trace.group_estimates, TRACE_UNIT)
+
+
+def hessian_trace_records(
+    trace: HessianTrace, seed: int, checkpoint: str, settings: Mapping[str, Setting]
+) -> list[Record]:
+    """`hessian_trace`, its groups, and `hessian_minus_fisher`, which Lemma 3.2 says vanishes at saturation.
+
+    `n` counts clusters of sentences, and the whole's settings the sentences.
+    """
+    of = _Of(seed, checkpoint, settings)
+    sentences = int(trace.sentences.sum())
+    return [
+        of.record(
+            "hessian_trace", trace.estimate, TRACE_UNIT, sentences=sentences, **_counts(trace.parameters)
+        ),
+        of.record("hessian_minus_fisher", trace.residual_estimate, TRACE_UNIT),
+        *of.parts("hessian_trace", trace.group_estimates, TRACE_UNIT),
+    ]
+
+
+def gradient_norm_records(
+    found: GradientNorm, seed: int, checkpoint: str, settings: Mapping[str, Setting]
+) -> list[Record]:
+    """`gradient_norm`, and its square, which is unbiased and whose groups add up; `n` counts blocks."""
+    of = _Of(seed, checkpoint, settings)
+    return [
+        of.record(
+            "gradient_norm",
+            found.norm,
+            GRADIENT_UNIT,
+            sentences=found.sentences,
+            **_counts(found.parameters),
+        ),
+        of.record("gradient_norm_squared", found.squared, SQUARED_GRADIENT_UNIT),
+        *of.parts("gradient_norm_squared", found.groups, SQUARED_GRADIENT_UNIT),
+    ]
+
+
+def top_eigenvalue_records(
+    found: TopEigenvalue, seed: int, checkpoint: str, settings: Mapping[str, Setting]
+) -> list[Record]:
+    """`hessian_top_eigenvalue` with its numerical residual among the settings, and its groups' parts."""
+    of = _Of(seed, checkpoint, settings)
+    whole = of.record(
+        "hessian_top_eigenvalue",
+        found.estimate,
+        TRACE_UNIT,
+        sentences=found.sentences,
+        residual=found.residual,
+        converged=found.converged,
+        products=found.products,
+        **_counts(found.parameters),
+    )
+    return [whole, *of.parts("hessian_top_eigenvalue", found.groups, TRACE_UNIT)]
+
+
+def difference_record(
+    trace: FisherTrace,
+    reference: FisherTrace,
+    seed: int,
+    names: tuple[str, str],
+    settings: Mapping[str, Setting],
+) -> Record:
+    """`fisher_trace_difference` of two models on the same sentences, with the error bar of the difference."""
+    checkpoint, subtracted = names
+    of = _Of(seed, checkpoint, settings)
+    difference = paired_difference(trace.values, reference.values)
+    return of.record("fisher_trace_difference", difference, TRACE_UNIT, reference=subtracted)
+
+
+def _counts(parameters: MeasuredParameters) -> dict[str, Setting]:
+    return {"parameters": parameters.count, "frozen_tensors": len(parameters.frozen)}

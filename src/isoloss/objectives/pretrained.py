@@ -1,0 +1,99 @@
+"""Masked and next-token prediction of any Hugging Face language model, on its own tokens."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from isoloss.errors import BadInput
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.causal_logits import causal_logits
+from isoloss.objectives.masked_logits import masked_logits
+
+IGNORED = -100
+"""The label that `transformers` gives to what is not predicted."""
+
+
+@dataclass(frozen=True)
+class PretrainedMasked:
+    """Predicts the tokens that have a label, as `DataCollatorForLanguageModeling` marks them.
+
+    >>> ids = torch.tensor([[2, 9, 4, 3], [2, 8, 4, 3]])
+    >>> labels = torch.tensor([[-100, -100, 7, -100], [-100, -100, 6, -100]])
+    >>> batch = PretrainedMasked().batch({"input_ids": ids, "labels": labels})
+    >>> batch.positions.tolist(), batch.targets.tolist()
+    ([2, 2], [7, 6])
+    """
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+        """See `masked_logits`."""
+        return masked_logits(model, batch)
+
+    def batch(self, inputs: Mapping[str, Any]) -> Batch:
+        """A `DataLoader`'s batch; sentences without a label are left out.
+
+        Raises BadInput where there are no labels at all, or token types other than 0.
+        """
+        ids, present, labels = _read(inputs)
+        return _labelled(ids, present, labels != IGNORED, labels)
+
+
+@dataclass(frozen=True)
+class PretrainedCausal:
+    """Predicts each token that has a label from those before it; the first of a sentence has none before.
+
+    >>> ids = torch.tensor([[5, 6, 7], [8, 9, 0]])
+    >>> batch = PretrainedCausal().batch({"input_ids": ids, "attention_mask": ids > 0})
+    >>> batch.rows.tolist(), batch.positions.tolist(), batch.targets.tolist()
+    ([0, 0, 1], [0, 1, 0], [6, 7, 9])
+    """
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+        """See `causal_logits`."""
+        return causal_logits(model, batch)
+
+    def batch(self, inputs: Mapping[str, Any]) -> Batch:
+        """A `DataLoader`'s batch; without labels every token is predicted. Sentences of one are left out.
+
+        Raises BadInput for padding on the left, and where nothing is to predict.
+        """
+        ids, present, labels = _read({"labels": inputs["input_ids"], **inputs})
+        if bool((present[:, 1:] & ~present[:, :-1]).any()):
+            raise BadInput("sentences are padded on the left; set the tokenizer's padding_side to 'right'")
+        following = torch.nn.functional.pad(labels[:, 1:], (0, 1), value=IGNORED)
+        predicted = (following != IGNORED) & torch.nn.functional.pad(present[:, 1:], (0, 1))
+        return _labelled(ids, present, predicted, following)
+
+
+def _read(
+    inputs: Mapping[str, Any],
+) -> tuple[Int[Tensor, "n S"], Bool[Tensor, "n S"], Int[Tensor, "n S"]]:
+    """Token numbers, which of them are not padding, and labels."""
+    missing = [name for name in ("input_ids", "labels") if name not in inputs]
+    if missing:
+        raise BadInput(
+            f"the batch has no {missing[0]}; make it with a collator that does, such as "
+            "transformers.DataCollatorForLanguageModeling"
+        )
+    types = inputs.get("token_type_ids")
+    if types is not None and bool(types.any()):
+        raise BadInput("token types other than 0 are not measured; give single sentences, not pairs")
+    ids = inputs["input_ids"]
+    present = inputs.get("attention_mask")
+    return ids, torch.ones_like(ids).bool() if present is None else present.bool(), inputs["labels"]
+
+
+def _labelled(
+    ids: Int[Tensor, "n S"],
+    present: Bool[Tensor, "n S"],
+    predicted: Bool[Tensor, "n S"],
+    labels: Int[Tensor, "n S"],
+) -> Batch:
+    kept = predicted.any(dim=1)
+    if not bool(kept.any()):
+        raise BadInput("a batch has no label, so nothing is predicted; mask more, or take longer texts")
+    rows, positions = predicted[kept].nonzero(as_tuple=True)
+    return Batch(ids[kept], present[kept], rows, positions, labels[kept][rows, positions])

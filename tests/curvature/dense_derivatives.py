@@ -1,0 +1,37 @@
+"""Whole Hessians of tiny models, row by row, in float64."""
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from isoloss.curvature.parameter_groups import parameter_group
+
+
+def flat(tensors):
+    return torch.cat([tensor.flatten() for tensor in tensors])
+
+
+def dense_hessian(scalar, parameters):
+    """[P, P] of what `scalar()` computes from `parameters`, by name."""
+    leaves = list(parameters.values())
+    with sdpa_kernel(SDPBackend.MATH):
+        gradient = flat(torch.autograd.grad(scalar(), leaves, create_graph=True, materialize_grads=True))
+        rows = torch.autograd.grad(
+            gradient, leaves, torch.eye(len(gradient)).to(gradient), is_grads_batched=True, allow_unused=True
+        )
+    return torch.cat(
+        [
+            torch.zeros(len(gradient), leaf.numel()).to(gradient) if row is None else row.flatten(1)
+            for leaf, row in zip(leaves, rows, strict=True)
+        ],
+        dim=1,
+    )
+
+
+def group_indices(parameters):
+    """Each group's places in the flat vector of parameters."""
+    indices, start = {}, 0
+    for name, parameter in parameters.items():
+        places = torch.arange(start, start + parameter.numel())
+        indices.setdefault(parameter_group(name), []).append(places)
+        start += parameter.numel()
+    return {group: torch.cat(places) for group, places in indices.items()}

@@ -1,0 +1,118 @@
+import itertools
+
+import pytest
+import ragged_batches
+import torch
+from dense_derivatives import flat, group_indices
+
+from isoloss.curvature.gradient_norm import GradientNorm, gradient_norm, mean_of_distinct_pairs
+from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
+from isoloss.curvature.sentence_blocks import BLOCKS, LARGEST, sentence_blocks
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate
+from isoloss.objectives.batch import sentence_averaged_loss
+from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.next_word import NextWordObjective
+from tiny_models import ARCHITECTURES, tiny_model
+
+OBJECTIVE = MaskedObjective()
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def model(request):
+    return tiny_model(request.param, ragged_batches.WORDS, ragged_batches.LENGTH)
+
+
+def sentence_gradients(model, batch):
+    """[n, P]: the gradient of each sentence's own mean loss."""
+    model.eval()
+    rows = []
+    for i in range(len(batch)):
+        part = sentences_between(batch, i, i + 1)
+        loss = sentence_averaged_loss(OBJECTIVE.logits(model, part), part)
+        rows.append(
+            flat(
+                torch.autograd.grad(loss, list(trainable_parameters(model).values()), materialize_grads=True)
+            )
+        )
+    return torch.stack(rows)
+
+
+def all_pairs(h):
+    pairs = [h[a] @ h[b] for a, b in itertools.permutations(range(len(h)), 2)]
+    return float(torch.stack(pairs).mean())
+
+
+def test_the_value_is_the_mean_over_pairs_of_sentences(model):
+    batch = ragged_batches.several_masks()
+    found = gradient_norm(model.train(), [batch], OBJECTIVE)
+    assert model.training
+    h = sentence_gradients(model, batch)
+    assert found.squared.value == pytest.approx(all_pairs(h), rel=1e-9)
+    for name, places in group_indices(trainable_parameters(model)).items():
+        assert found.groups[name].value == pytest.approx(all_pairs(h[:, places]), rel=1e-9, abs=1e-14)
+    assert sum(e.value for e in found.groups.values()) == pytest.approx(found.squared.value, rel=1e-9)
+    leave_one_out = [all_pairs(torch.cat([h[:i], h[i + 1 :]])) for i in range(6)]
+    jackknife = (5 / 6 * ((torch.tensor(leave_one_out) - sum(leave_one_out) / 6) ** 2).sum()) ** 0.5
+    assert found.squared.standard_error == pytest.approx(float(jackknife), rel=1e-6)
+    assert (found.squared.n, found.sentences) == (6, 6)
+
+
+def test_unequal_blocks_weigh_by_their_sentences():
+    generator = torch.Generator().manual_seed(0)
+    h = torch.randn(5, 3, generator=generator, dtype=torch.float64)
+    weights = torch.tensor([2.0, 1.0, 3.0, 2.0, 1.0], dtype=torch.float64)
+    found = mean_of_distinct_pairs(weights, h.square().sum(1), h @ (weights @ h))
+    pairs = list(itertools.permutations(range(5), 2))
+    top = sum(float(weights[a] * weights[b] * (h[a] @ h[b])) for a, b in pairs)
+    assert found.value == pytest.approx(top / sum(float(weights[a] * weights[b]) for a, b in pairs))
+
+
+@pytest.mark.parametrize(("size", "lowest", "highest"), [(1.0, 0.93, 0.97), (0.0, 0.93, 1.0)])
+def test_the_error_bar_covers_and_the_square_is_unbiased(size, lowest, highest):
+    """2,000 samples of 64 gradients whose mean is known; where that is zero the jackknife is cautious."""
+    generator = torch.Generator().manual_seed(1)
+    mean = size * torch.tensor([0.9, -0.5, 0.4, 0.0], dtype=torch.float64)
+    estimates = []
+    for _ in range(2000):
+        h = mean + torch.randn(64, 4, generator=generator, dtype=torch.float64)
+        estimates.append(mean_of_distinct_pairs(torch.ones(64).double(), h.square().sum(1), h @ h.sum(0)))
+    truth = float(mean @ mean)
+    covered = [abs(e.value - truth) < 1.96 * e.standard_error for e in estimates]
+    assert lowest < sum(covered) / len(covered) < highest
+    values = torch.tensor([e.value for e in estimates])
+    assert abs(float(values.mean()) - truth) < 4 * float(values.std()) / 2000**0.5
+
+
+def test_the_norm_is_the_root_and_its_error_linear_where_it_is_large():
+    parameters = MeasuredParameters(1, ())
+    large = GradientNorm(Estimate(100.0, 0.2, 9), {}, 9, parameters).norm
+    assert large.value == 10
+    assert large.standard_error == pytest.approx(0.01, rel=1e-3)
+    none = GradientNorm(Estimate(-0.01, 0.04, 9), {}, 9, parameters).norm
+    assert (none.value, none.standard_error) == (0, 0.2)
+
+
+def test_next_words_and_exact_labels(model):
+    batch = ragged_batches.one_mask()
+    law = gradient_norm(
+        model, [batch], OBJECTIVE, law=lambda b: OBJECTIVE.logits(model, b).softmax(1).detach()
+    )
+    assert abs(law.squared.value) < 1e-20
+    with pytest.raises(BadInput, match="would see the next word"):
+        gradient_norm(model, [batch], NextWordObjective())
+
+
+def test_blocks_cover_all_sentences_once():
+    one = ragged_batches.one_mask()
+    few = sentence_blocks([one, sentences_between(one, 0, 2)])
+    assert [len(block) for block in few] == [1] * 8
+    many = sentence_blocks([one] * 30)
+    assert sum(map(len, many)) == 180
+    assert len(many) >= BLOCKS
+    lots = sentence_blocks([one] * 200)
+    assert max(map(len, lots)) <= LARGEST
+    assert torch.equal(torch.cat([b.targets for b in lots]), one.targets.repeat(200))
+    with pytest.raises(BadInput, match="2 sentences have no standard error; measure on at least 3"):
+        gradient_norm(tiny_model(ARCHITECTURES[0], 2, 5), [sentences_between(one, 0, 2)], OBJECTIVE)

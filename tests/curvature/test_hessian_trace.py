@@ -1,0 +1,224 @@
+import pytest
+import ragged_batches
+import torch
+from dense_derivatives import dense_hessian, flat, group_indices
+from transformers import LlamaForCausalLM
+
+from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.curvature.hessian_trace import SENTENCES_A_PROBE, hessian_trace, sign_probe
+from isoloss.curvature.hessian_vector_products import gradient, hessian_vector_product
+from isoloss.curvature.label_laws import label_surprise, mean_loss
+from isoloss.curvature.measured_parameters import trainable_parameters
+from isoloss.errors import BadInput
+from isoloss.languages.notation import parse_grammar
+from isoloss.languages.pcfg import pcfg
+from isoloss.measurements.exact_label_law import ExactLabelLaw
+from isoloss.models.causal import GPT2Transformer, LlamaTransformer
+from isoloss.models.shapes import Shape
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.objectives.batch import sentence_averaged_loss
+from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.next_word import NextWordObjective
+from tiny_models import ARCHITECTURES
+
+OBJECTIVE = MaskedObjective()
+
+
+def small_model(architecture, layers=1):
+    """One layer, and small enough for dense second derivatives; weights far from their small start."""
+    model = architecture(Shape(8, 2, layers, 8)).build(ragged_batches.WORDS, ragged_batches.LENGTH, seed=0)
+    generator = torch.Generator().manual_seed(1)
+    model.double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    return model.eval()
+
+
+CASES = {
+    "post-LN": (PostLayerNormTransformer, OBJECTIVE, ragged_batches.several_masks),
+    "pre-LN": (PreLayerNormTransformer, OBJECTIVE, ragged_batches.several_masks),
+    "GPT-2": (
+        GPT2Transformer,
+        NextWordObjective(),
+        lambda: NextWordObjective().every_prediction(ragged_batches.sentences()),
+    ),
+    "Llama": (
+        LlamaTransformer,
+        NextWordObjective(),
+        lambda: NextWordObjective().every_prediction(ragged_batches.sentences()),
+    ),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    architecture, objective, batch = CASES[request.param]
+    return small_model(architecture), objective, batch()
+
+
+def precision(model):
+    # Llama's norms and rotations are computed in float32 whatever the model's own precision is.
+    return 1e-4 if isinstance(model, LlamaForCausalLM) else 1e-9
+
+
+def test_the_loss_is_the_training_loss(case):
+    model, objective, batch = case
+    ours = mean_loss(model, objective, batch, 0, None)
+    torch.testing.assert_close(ours, sentence_averaged_loss(objective.logits(model, batch), batch))
+
+
+def test_products_are_the_dense_hessians_and_it_splits_into_fisher_and_residual(case):
+    model, objective, batch = case
+    parameters = trainable_parameters(model)
+    hessian = dense_hessian(lambda: mean_loss(model, objective, batch, 0, None), parameters)
+    residual = dense_hessian(lambda: label_surprise(model, objective, batch, 0, None), parameters)
+    probe = sign_probe(parameters, "any")
+    product = hessian_vector_product(lambda: mean_loss(model, objective, batch, 0, None), parameters, probe)
+    torch.testing.assert_close(
+        flat(product.values()), hessian @ flat(probe.values()), rtol=precision(model), atol=1e-6
+    )
+
+    # The Fisher information from every prediction's Jacobian, with no label in sight.
+    logits = objective.logits(model, batch)
+    p = logits.softmax(1).detach()
+    weights = 1 / (len(batch) * torch.bincount(batch.rows)[batch.rows].double())
+    fisher = torch.zeros_like(hessian)
+    leaves = list(parameters.values())
+    for j in range(len(logits)):
+        rows = torch.autograd.grad(
+            logits[j], leaves, torch.eye(logits.shape[1]).double(),
+            is_grads_batched=True, retain_graph=True, materialize_grads=True, allow_unused=True,
+        )  # fmt: skip
+        jacobian = torch.cat([row.flatten(1) for row in rows], dim=1)
+        fisher += weights[j] * jacobian.T @ (p[j].diag() - torch.outer(p[j], p[j])) @ jacobian
+    torch.testing.assert_close(fisher + residual, hessian, rtol=precision(model), atol=1e-5)
+
+
+def test_the_mean_over_signs_and_probes_is_the_dense_trace():
+    """Many sentences over, each with signs and each cluster with a probe of its own."""
+    model, batch, times = small_model(PreLayerNormTransformer), ragged_batches.several_masks(), 40
+    parameters = trainable_parameters(model)
+    hessian = dense_hessian(lambda: mean_loss(model, OBJECTIVE, batch, 0, None), parameters)
+    residual = dense_hessian(lambda: label_surprise(model, OBJECTIVE, batch, 0, None), parameters)
+    trace = hessian_trace(model, [batch] * times, OBJECTIVE, seed=3)
+    indices = group_indices(parameters)
+    expected = {name: float(hessian[places, places].sum()) for name, places in indices.items()}
+    assert trace.group_estimates.keys() == expected.keys()
+    for name, estimate in trace.group_estimates.items():
+        assert abs(estimate.value - expected[name]) < 4 * estimate.standard_error + 1e-12, name
+    for estimate, dense in (
+        (trace.estimate, hessian),
+        (trace.fisher_estimate, hessian - residual),
+        (trace.residual_estimate, residual),
+    ):
+        assert abs(estimate.value - float(dense.trace())) < 4 * estimate.standard_error
+    parts = sum(estimate.value for estimate in trace.group_estimates.values())
+    assert parts == pytest.approx(trace.estimate.value, rel=1e-9)
+    assert int(trace.sentences.sum()) == times * len(batch)
+
+
+def test_groups_are_the_probes_own_products(case):
+    """The whole routine on one cluster against the dense matrix, probe looked up."""
+    model, objective, batch = case
+    parameters = trainable_parameters(model)
+    trace = hessian_trace(model, [batch], objective, seed=5)
+    half = sentences_between(batch, 3, 6)
+    residual = dense_hessian(lambda: label_surprise(model, objective, half, 3, None), parameters)
+    probe = flat(sign_probe(parameters, "5 probe 3").values())
+    for name, places in group_indices(parameters).items():
+        expected = float(probe[places] @ (residual @ probe)[places])
+        assert float(trace.residual[name][1]) == pytest.approx(expected, rel=precision(model), abs=1e-5)
+    fisher = fisher_trace(model, [batch], objective, seed=5)
+    for name, values in fisher.groups.items():
+        torch.testing.assert_close(trace.fisher[name][1], values[3:].mean())
+
+
+def test_clusters(case):
+    model, objective, batch = case
+    batches = [batch, sentences_between(batch, 0, 1), sentences_between(batch, 1, 4)]
+    trace = hessian_trace(model, batches, objective)
+    assert trace.sentences.tolist() == [3, 3, 1, 1, 2]
+    assert int(trace.sentences.max()) <= SENTENCES_A_PROBE
+    cut = hessian_trace(model, batches, objective, sentences=7)
+    assert cut.stopped == "the number of sentences allowed was reached"
+    torch.testing.assert_close(cut.values, trace.values[:3])
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_at_the_law_itself_nothing_is_left_beside_the_fisher(architecture):
+    """Lemma 3.2, with the model's own law as the labels'; under the data's labels there is a gap."""
+    model, batch = small_model(architecture), ragged_batches.one_mask()
+    own = hessian_trace(
+        model, [batch], OBJECTIVE, law=lambda b: OBJECTIVE.logits(model, b).softmax(1).detach()
+    )
+    assert abs(own.residual_estimate.value) < 1e-12 < own.fisher_estimate.value
+    data = hessian_trace(model, [batch], OBJECTIVE)
+    assert abs(data.residual_estimate.value) > 1e-3
+    assert data.fisher_estimate == own.fisher_estimate
+
+
+@pytest.mark.parametrize("objective", [MaskedObjective(), NextWordObjective()])
+def test_exact_laws_as_labels(objective):
+    """A law put in by hand, one prediction after the other, through the language's own tables."""
+    language = pcfg(
+        parse_grammar("S -> A B [0.6] | B [0.4]\nA -> 'a' [0.3] | 'b' [0.7]\nB -> 'c' [0.5] | 'b' [0.5]")
+    )
+    sentences = language.sample(12, torch.Generator().manual_seed(0))
+    batch = objective.draw(sentences, torch.Generator().manual_seed(1))
+    law = ExactLabelLaw(language, objective, tokens=6)(batch)
+    torch.testing.assert_close(law.sum(1), torch.ones(len(law)).double())
+    if isinstance(objective, MaskedObjective):
+        tables = language.masked_log_law(sentences).exp()
+        expected = tables[batch.rows, batch.positions - 1]
+        torch.testing.assert_close(law[:, 3:], expected)
+    else:
+        tables = language.next_log_law(sentences).exp()
+        expected = tables[batch.rows, batch.positions]
+        torch.testing.assert_close(torch.cat([law[:, 3:], law[:, 1:2]], dim=1), expected)
+    # Each label is among those that its law allows.
+    assert (law[torch.arange(len(law)), batch.targets] > 0).all()
+
+
+def test_frozen_parameters_have_no_part():
+    model, batch = small_model(PreLayerNormTransformer), ragged_batches.one_mask()
+    whole = hessian_trace(model, [batch], OBJECTIVE)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name.endswith("decoder.bias") or name.endswith("lm_head.bias"))
+    only = hessian_trace(model, [batch], OBJECTIVE)
+    assert list(only.fisher) == ["head"]
+    assert (
+        len(only.parameters.frozen) == whole.parameters.count - only.parameters.count
+        or only.parameters.frozen
+    )
+    # The scores are linear in the output bias: the Hessian is the Fisher information.
+    assert float(only.residual["head"].abs().max()) == 0
+    model.requires_grad_(False)
+    with pytest.raises(BadInput, match="no parameter that requires a gradient"):
+        hessian_trace(model, [batch], OBJECTIVE)
+
+
+def test_gradients_of_parameters_that_the_loss_does_not_touch_are_zero():
+    x, y = torch.ones(2, requires_grad=True), torch.ones(3, requires_grad=True)
+    found = gradient(lambda: x.sum(), {"x": x, "y": y})
+    assert found["x"].tolist() == [1, 1]
+    assert found["y"].tolist() == [0, 0, 0]
+    assert x.grad is None
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_scores_that_are_not_finite_are_named(value):
+    class Diverged:
+        def logits(self, model, batch):
+            scores = OBJECTIVE.logits(model, batch)
+            return scores.where(batch.attention_mask.sum(1)[batch.rows, None] != 2, value)
+
+    model, batch = small_model(PreLayerNormTransformer), ragged_batches.one_mask()
+    parameters = trainable_parameters(model)
+    with pytest.raises(BadInput, match="scores for sentence 14 are not finite"):
+        hessian_vector_product(
+            lambda: label_surprise(model, Diverged(), batch, 10, None),
+            parameters,
+            sign_probe(parameters, "any"),
+        )

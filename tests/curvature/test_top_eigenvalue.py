@@ -1,0 +1,106 @@
+import functools
+
+import pytest
+import ragged_batches
+import torch
+from dense_derivatives import dense_hessian, group_indices
+
+from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
+from isoloss.curvature.label_laws import mean_loss
+from isoloss.curvature.largest_eigenvalue import largest_eigenvalue
+from isoloss.curvature.measured_parameters import trainable_parameters
+from isoloss.errors import BadInput
+from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.masked import MaskedObjective
+from tiny_models import ARCHITECTURES, tiny_model
+
+OBJECTIVE = MaskedObjective()
+
+
+def symmetric(size, generator):
+    a = torch.randn(size, size, generator=generator, dtype=torch.float64)
+    return a + a.T
+
+
+def unheard(*told):
+    pass
+
+
+@pytest.mark.parametrize("basis", [3, 8, 64])
+def test_random_matrices_against_a_dense_solver(basis):
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        a = symmetric(60, generator)
+        start = torch.randn(60, generator=generator, dtype=torch.float64)
+        pair = largest_eigenvalue(a.mv, start, tolerance=1e-9, most_products=400, basis=basis, report=unheard)
+        assert pair.value == pytest.approx(float(torch.linalg.eigvalsh(a)[-1]), rel=1e-9)
+        assert pair.residual == pytest.approx(
+            float((a @ pair.vector - pair.value * pair.vector).norm()), abs=1e-8
+        )
+        assert pair.residual <= 1e-9 * pair.value
+        assert float(pair.vector.norm()) == pytest.approx(1)
+
+
+def test_a_large_negative_eigenvalue_does_not_mislead():
+    a = torch.diag(torch.tensor([-100.0, 1.0, 2.0, 3.0], dtype=torch.float64))
+    pair = largest_eigenvalue(
+        a.mv, torch.ones(4).double(), tolerance=1e-9, most_products=50, basis=3, report=unheard
+    )
+    assert pair.value == pytest.approx(3)
+
+
+def test_it_stops_at_the_products_allowed_and_has_their_residual():
+    generator = torch.Generator().manual_seed(0)
+    a = symmetric(60, generator)
+    start = torch.randn(60, generator=generator, dtype=torch.float64)
+    pair = largest_eigenvalue(a.mv, start, tolerance=1e-12, most_products=5, basis=3, report=unheard)
+    assert pair.products == 5
+    eigenvalues = torch.linalg.eigvalsh(a)
+    assert float((eigenvalues - pair.value).abs().min()) <= pair.residual
+
+
+def test_an_eigenvector_to_start_from():
+    a = torch.diag(torch.tensor([1.0, 2.0], dtype=torch.float64))
+    pair = largest_eigenvalue(
+        a.mv, torch.tensor([0.0, 3.0]).double(), tolerance=1e-9, most_products=9, basis=3
+    )
+    assert (pair.value, pair.products) == (2, 1)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("basis_bytes", [1, 1 << 30])
+def test_the_models_hessian_against_a_dense_one(architecture, basis_bytes):
+    model = tiny_model(architecture, ragged_batches.WORDS, ragged_batches.LENGTH)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("layer.1.output" in name or "embeddings" in name)
+    batch = ragged_batches.several_masks()
+    found = hessian_top_eigenvalue(model, [batch], OBJECTIVE, tolerance=1e-7, basis_bytes=basis_bytes)
+    model.eval()
+    parameters = trainable_parameters(model)
+    hessian = dense_hessian(lambda: mean_loss(model, OBJECTIVE, batch, 0, None), parameters)
+    values, vectors = torch.linalg.eigh(hessian)
+    assert found.converged
+    assert found.estimate.value == pytest.approx(float(values[-1]), rel=1e-8)
+    assert found.residual <= 1e-7 * found.estimate.value
+    assert sum(e.value for e in found.groups.values()) == pytest.approx(found.estimate.value, rel=1e-9)
+    v = vectors[:, -1]
+    for name, places in group_indices(parameters).items():
+        assert found.groups[name].value == pytest.approx(
+            float(values[-1] * v[places].square().sum()), rel=1e-4
+        )
+    assert found.parameters.frozen
+
+    # v·H_i v of each sentence, which is a block of its own here.
+    forms = []
+    for i in range(len(batch)):
+        part = sentences_between(batch, i, i + 1)
+        of_sentence = dense_hessian(functools.partial(mean_loss, model, OBJECTIVE, part, i, None), parameters)
+        forms.append(v @ of_sentence @ v)
+    error = float(torch.stack(forms).std() / 6**0.5)
+    assert found.estimate.standard_error == pytest.approx(error, rel=1e-4)
+
+
+def test_tolerances_that_make_no_sense_are_refused():
+    model = tiny_model(ARCHITECTURES[0], ragged_batches.WORDS, ragged_batches.LENGTH)
+    with pytest.raises(BadInput, match="tolerance must be above 0 and below 1, not 0"):
+        hessian_top_eigenvalue(model, [ragged_batches.one_mask()], OBJECTIVE, tolerance=0.0)
