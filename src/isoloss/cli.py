@@ -50,6 +50,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     from isoloss.command_line.describe import describe
     from isoloss.command_line.enlarge import enlarge
     from isoloss.command_line.entropy import entropy
+    from isoloss.command_line.flatness import flatness
     from isoloss.command_line.language import language
     from isoloss.command_line.law import law
     from isoloss.command_line.reproduce import reproduce
@@ -58,6 +59,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     commands: dict[str, Callable[..., object]] = {
         "reproduce": reproduce,
+        "flatness": flatness,
         "law": law,
         "entropy": entropy,
         "sample": sample,

@@ -60,10 +60,8 @@ def test_it_stops_at_the_products_allowed_and_has_their_residual():
 
 
 def test_an_eigenvector_to_start_from():
-    a = torch.diag(torch.tensor([1.0, 2.0], dtype=torch.float64))
-    pair = largest_eigenvalue(
-        a.mv, torch.tensor([0.0, 3.0]).double(), tolerance=1e-9, most_products=9, basis=3
-    )
+    a, start = torch.diag(torch.tensor([1.0, 2.0], dtype=torch.float64)), torch.tensor([0.0, 3.0]).double()
+    pair = largest_eigenvalue(a.mv, start, tolerance=1e-9, most_products=9, basis=3, report=unheard)
     assert (pair.value, pair.products) == (2, 1)
 
 

@@ -11,7 +11,7 @@ from isoloss.curvature.measured_parameters import MeasuredParameters, model_devi
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.curvature.sentence_traces import sentence_fisher_traces
 from isoloss.curvature.stopping import Stopping, measure_until
-from isoloss.estimate import Estimate, mean_over_sentences, mean_over_tokens
+from isoloss.estimate import Estimate, mean_over_sentences, mean_over_tokens, paired_difference
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.progress import Progress, silent
 
@@ -24,7 +24,7 @@ class FisherTrace:
     `predictions` counts each sentence's. `parameters` says what was differentiated and what was frozen,
     `ways` how each parameter's part was had, `stopped` why there are as many sentences as there are.
     Models measured on the same batches with the same seed share sentences, masks and signs: compare them
-    by `paired_difference` of their `values`.
+    by `difference`.
     """
 
     groups: dict[str, Float[Tensor, " n"]]
@@ -47,6 +47,10 @@ class FisherTrace:
     def group_estimates(self) -> dict[str, Estimate]:
         """The trace of each group; the values add up to the whole's."""
         return {name: mean_over_sentences(values) for name, values in self.groups.items()}
+
+    def difference(self, reference: "FisherTrace") -> Estimate:
+        """Less `reference`, both of the same sentences and seed, with the error of the difference."""
+        return paired_difference(self.values, reference.values)
 
     @property
     def token_averaged(self) -> Estimate:

@@ -18,10 +18,13 @@ from isoloss.curvature.sentence_blocks import sentence_blocks
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, mean_over_members
 from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.batch_parts import split_sentences
 from isoloss.objectives.evaluation_mode import evaluation_mode
 from isoloss.progress import Progress, silent
 
 TASK = "top eigenvalue"
+AT_ONCE = 32
+"""Sentences that are differentiated twice at once, while no error bar is needed."""
 BASIS_BYTES = 1 << 30
 """Default budget for the vectors that the eigenvalue is sought with: 1 GiB."""
 
@@ -49,29 +52,28 @@ class TopEigenvalue:
 
 @dataclass(frozen=True)
 class _SetHessian:
-    """The Hessian of the mean loss over blocks of sentences, as products with flat float64 vectors."""
+    """The Hessian of the mean loss over parts of the sentences, as products with flat float64 vectors."""
 
     model: nn.Module
     objective: Objective
-    blocks: list[Batch]
+    parts: list[Batch]
     law: LabelLaw | None
     parameters: dict[str, Tensor]
 
-    def of_block(self, number: int, vector: dict[str, Tensor]) -> dict[str, Tensor]:
-        first = sum(map(len, self.blocks[:number]))
-        block = self.blocks[number].to(model_device(self.model))
+    def of_part(self, number: int, vector: dict[str, Tensor]) -> dict[str, Tensor]:
+        first = sum(map(len, self.parts[:number]))
+        part = self.parts[number].to(model_device(self.model))
         return hessian_vector_product(
-            lambda: mean_loss(self.model, self.objective, block, first, self.law), self.parameters, vector
+            lambda: mean_loss(self.model, self.objective, part, first, self.law), self.parameters, vector
         )
 
     def multiply(self, flat: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
         vector, total = self.unflatten(flat), torch.zeros_like(flat)
-        sentences = sum(map(len, self.blocks))
-        for number, block in enumerate(self.blocks):
-            product = self.of_block(number, vector)
-            total += torch.cat([values.flatten().double() for values in product.values()]) * (
-                len(block) / sentences
-            )
+        sentences = sum(map(len, self.parts))
+        for number, part in enumerate(self.parts):
+            product = self.of_part(number, vector)
+            flattened = torch.cat([values.flatten().double() for values in product.values()])
+            total += flattened * (len(part) / sentences)
         return total
 
     def unflatten(self, flat: Float[Tensor, " P"]) -> dict[str, Tensor]:
@@ -99,7 +101,8 @@ def hessian_top_eigenvalue(
     By Lanczos from a start of ±1 drawn with `seed`, products by double backward passes summed in float64,
     until ||Hv - λv|| <= `tolerance` |λ| or after `most_products` products, a Hessian-vector product of the
     whole set each. Labels are the data's, or those of `law`. Needs a few vectors of the parameters' size in
-    float64, at least 8 and as many as `basis_bytes` holds, beside a block's double backward pass.
+    float64, at least 8 and as many as `basis_bytes` holds, beside the double backward pass of `AT_ONCE`
+    sentences.
 
     The model is left as found. Raises BadInput for a tolerance not between 0 and 1, for fewer than two
     sentences, when no parameter needs a gradient, and where a logit is not finite.
@@ -107,7 +110,9 @@ def hessian_top_eigenvalue(
     if not 0 < tolerance < 1:
         raise BadInput(f"the eigenvalue's relative tolerance must be above 0 and below 1, not {tolerance}")
     parameters, measured = trainable_parameters(model), MeasuredParameters.of(model)
-    hessian = _SetHessian(model, objective, sentence_blocks(batches), law, parameters)
+    blocks = _SetHessian(model, objective, sentence_blocks(batches), law, parameters)
+    whole = [part for batch in batches for part in split_sentences(batch, -(-len(batch) // AT_ONCE))]
+    hessian = _SetHessian(model, objective, whole, law, parameters)
     probe = sign_probe(parameters, f"{seed} start")
     start = torch.cat([values.flatten().double() for values in probe.values()])
 
@@ -128,18 +133,18 @@ def hessian_top_eigenvalue(
         )
         vector = hessian.unflatten(pair.vector)
         by_block = [
-            inner_products_by_group(vector, hessian.of_block(number, vector))
-            for number in range(len(hessian.blocks))
+            inner_products_by_group(vector, blocks.of_part(number, vector))
+            for number in range(len(blocks.parts))
         ]
     progress(TASK, most_products, most_products)
-    sizes = torch.tensor([len(block) for block in hessian.blocks])
+    sizes = torch.tensor([len(block) for block in blocks.parts])
     groups = {
         name: mean_over_members(torch.tensor([b[name] for b in by_block], dtype=torch.float64), sizes)
         for name in by_block[0]
     }
-    whole = torch.tensor([sum(b.values()) for b in by_block], dtype=torch.float64)
+    forms = torch.tensor([sum(b.values()) for b in by_block], dtype=torch.float64)
     return TopEigenvalue(
-        mean_over_members(whole, sizes),
+        mean_over_members(forms, sizes),
         groups,
         pair.residual,
         pair.residual <= tolerance * abs(pair.value),

@@ -62,6 +62,10 @@ class HessianTrace:
         """Tr H - Tr F, with the error bar of this difference itself."""
         return mean_over_members(_sum(self.residual), self.sentences)
 
+    def difference(self, reference: "HessianTrace") -> Estimate:
+        """Less `reference`, both of the same batches and seed, with the error of the difference."""
+        return mean_over_members(self.values - reference.values, self.sentences)
+
     @property
     def group_estimates(self) -> dict[str, Estimate]:
         """The trace of each group's own block of the Hessian; the values add up to the whole's."""

@@ -36,9 +36,8 @@ def largest_eigenvalue(
     the residual after each.
 
     >>> a = torch.diag(torch.tensor([1.0, 5.0, -9.0, 2.0], dtype=torch.float64))
-    >>> pair = largest_eigenvalue(
-    ...     a.mv, torch.ones(4).double(), tolerance=1e-9, most_products=20, basis=10, report=lambda *told: None
-    ... )
+    >>> wanted = dict(tolerance=1e-9, most_products=20, basis=10, report=lambda *told: None)
+    >>> pair = largest_eigenvalue(a.mv, torch.ones(4).double(), **wanted)
     >>> round(pair.value, 6), pair.products
     (5.0, 4)
     """

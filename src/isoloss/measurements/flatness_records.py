@@ -8,7 +8,7 @@ from isoloss.curvature.gradient_norm import GradientNorm
 from isoloss.curvature.hessian_top_eigenvalue import TopEigenvalue
 from isoloss.curvature.hessian_trace import HessianTrace
 from isoloss.curvature.measured_parameters import MeasuredParameters
-from isoloss.estimate import Estimate, paired_difference
+from isoloss.estimate import Estimate
 from isoloss.measurements.record import Record, Setting
 
 TRACE_UNIT = "nats per squared parameter"
@@ -107,17 +107,16 @@ def top_eigenvalue_records(
 
 
 def difference_record(
-    trace: FisherTrace,
-    reference: FisherTrace,
+    quantity: str,
+    difference: Estimate,
     seed: int,
     names: tuple[str, str],
     settings: Mapping[str, Setting],
 ) -> Record:
-    """`fisher_trace_difference` of two models on the same sentences, with the error bar of the difference."""
+    """`quantity`_difference: the first of `names` less the second, with the error bar of the difference."""
     checkpoint, subtracted = names
     of = _Of(seed, checkpoint, settings)
-    difference = paired_difference(trace.values, reference.values)
-    return of.record("fisher_trace_difference", difference, TRACE_UNIT, reference=subtracted)
+    return of.record(f"{quantity}_difference", difference, TRACE_UNIT, reference=subtracted)
 
 
 def _counts(parameters: MeasuredParameters) -> dict[str, Setting]:

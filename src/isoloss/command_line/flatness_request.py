@@ -1,0 +1,211 @@
+"""`isoloss flatness`: checks what was asked for, loads, measures, shows the result."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from transformers import PreTrainedModel
+
+from isoloss.command_line.flatness_table import Shown, print_flatness, print_json
+from isoloss.command_line.progress_display import progress_display
+from isoloss.corpora.data_sets import read_data_set
+from isoloss.corpora.token_sentences import Corpus, read_text_corpus, read_token_corpus
+from isoloss.curvature.finite_scores import NonFiniteScores
+from isoloss.curvature.stopping import Stopping
+from isoloss.errors import BadInput
+from isoloss.measurements.compared_flatness import INTERRUPTED, ComparedFlatness, Quantity, compare_flatness
+from isoloss.measurements.sampled_batches import NextToken, OneMask, Predicting, SampledBatches, ShareMasked
+from isoloss.models.any_language_model import Prediction, load_any_language_model, longest_sentence
+from isoloss.models.loading import load_tokenizer
+from isoloss.pretraining.loop import usable_device
+
+EXIT_INTERRUPTED = 130
+RELATIVE_ERROR = 0.02
+MASK_RATE = 0.15
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of `isoloss flatness`; see its help."""
+
+    models: tuple[str, ...]
+    text: Path | None
+    token_ids: Path | None
+    dataset: str | None
+    quantity: tuple[Quantity, ...]
+    relative_error: float | None
+    sentences: int | None
+    seconds: float | None
+    one_mask: bool
+    mask_token_id: int | None
+    mask_rate: float | None
+    objective: Prediction | None
+    parameters: str | None
+    seed: int
+    device: str
+    dtype: Literal["float64", "float32", "bfloat16", "float16"]
+    json: bool
+
+    @property
+    def stopping(self) -> Stopping:
+        """When to stop: at a relative error of 2 % where nothing is said."""
+        free = self.relative_error is None and self.sentences is None and self.seconds is None
+        return Stopping(RELATIVE_ERROR if free else self.relative_error, self.sentences, self.seconds)
+
+
+def measure_flatness(request: Request) -> int:
+    """Carry out the request; 0 when all is well, 130 when it was interrupted."""
+    _check(request)
+    models, prediction = _load(request)
+    batches = SampledBatches(
+        _corpus(request, models),
+        _predicting(request, prediction, models),
+        request.seed,
+        pad_token=_pad_token(next(iter(models.values()))),
+    )
+    settings = {"estimand": batches.predicting.describe(), "dtype": request.dtype}
+    measured: list[ComparedFlatness] = []
+    with progress_display() as progress:
+        for quantity in dict.fromkeys(request.quantity):
+            try:
+                measured.append(
+                    compare_flatness(quantity, models, batches, request.stopping, settings, progress)
+                )
+            except NonFiniteScores as error:
+                line = batches.lines[error.sentence - 1]
+                raise NonFiniteScores(error.sentence, f"the sentence of line {line}") from error
+            except KeyboardInterrupt:
+                if not measured:
+                    raise
+                break
+            if measured[-1].stopped == INTERRUPTED:
+                break
+    shown = Shown(measured, models, batches)
+    if request.json:
+        print_json(shown)
+    else:
+        print_flatness(shown)
+    finished = len(measured) == len(set(request.quantity)) and measured[-1].stopped != INTERRUPTED
+    return 0 if finished else EXIT_INTERRUPTED
+
+
+def _check(request: Request) -> None:
+    """Refuse what needs no model to be refused."""
+    if not request.models:
+        raise BadInput("no model is named; name a model's folder, or its name on a hub")
+    if len(set(request.models)) < len(request.models):
+        raise BadInput("a model is named twice; name each once")
+    sources = (request.text, request.token_ids, request.dataset)
+    if sum(source is not None for source in sources) != 1:
+        raise BadInput("name what to measure on by one of --text FILE, --token-ids FILE and --dataset NAME")
+    if not 0 <= request.seed < 2**63:
+        raise BadInput(f"--seed must be from 0 to {2**63 - 1}, not {request.seed}")
+    if request.one_mask and request.mask_rate is not None:
+        raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
+    if request.mask_rate is not None and not 0 < request.mask_rate <= 1:
+        raise BadInput(f"the mask rate must be above 0 and at most 1, not {request.mask_rate}")
+    if not request.quantity:
+        raise BadInput("--quantity names nothing to measure; name one, such as fisher_trace")
+    _ = request.stopping, usable_device(request.device)
+    if request.parameters is not None:
+        try:
+            re.compile(request.parameters)
+        except re.error as error:
+            raise BadInput(f"--parameters {request.parameters} is no regular expression: {error}") from error
+    for path in (request.text, request.token_ids):
+        if path is not None and not path.is_file():
+            raise BadInput(f"there is no file {path}; name a file that holds what to measure on")
+
+
+def _load(request: Request) -> tuple[dict[str, PreTrainedModel], Prediction]:
+    """The models on their device, frozen but for what is measured, and what all of them predict."""
+    models: dict[str, PreTrainedModel] = {}
+    predictions: dict[str, Prediction] = {}
+    for name in request.models:
+        model, predictions[name] = load_any_language_model(
+            name, request.objective, getattr(torch, request.dtype)
+        )
+        if request.parameters is not None:
+            _freeze_all_but(model, request.parameters, name)
+        models[name] = model.to(request.device)
+    if len(set(predictions.values())) > 1:
+        listed = ", ".join(f"{name} is {prediction}" for name, prediction in predictions.items())
+        raise BadInput(f"models that predict differently are not compared: {listed}")
+    sizes = {name: _tokens(model) for name, model in models.items()}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise BadInput(f"models with different numbers of tokens are not compared: {listed}")
+    return models, predictions[request.models[0]]
+
+
+def _freeze_all_but(model: PreTrainedModel, pattern: str, name: str) -> None:
+    # A tensor under two names, as tied embeddings are, counts when either is found.
+    named = list(model.named_parameters(remove_duplicate=False))
+    kept = {id(parameter) for each, parameter in named if re.search(pattern, each)}
+    if not kept:
+        raise BadInput(
+            f"no parameter of {name} matches --parameters {pattern}; one is called {named[0][0]}, for example"
+        )
+    for _, parameter in named:
+        parameter.requires_grad_(id(parameter) in kept)
+
+
+def _corpus(request: Request, models: Mapping[str, PreTrainedModel]) -> Corpus:
+    known = [longest for model in models.values() if (longest := longest_sentence(model)) is not None]
+    longest = min(known, default=None)
+    first = next(iter(models))
+    if request.token_ids is not None:
+        return read_token_corpus(request.token_ids, _tokens(models[first]), longest)
+    tokenizer = load_tokenizer(first)
+    for other in list(models)[1:]:
+        if load_tokenizer(other).get_vocab() != tokenizer.get_vocab():
+            raise BadInput(f"{first} and {other} have different vocabularies; compare models that share one")
+    if len(tokenizer) > (known_tokens := _tokens(models[first])):
+        raise BadInput(
+            f"the tokenizer of {first} has {len(tokenizer)} tokens, but the model only {known_tokens}; name "
+            "the model's own folder, with the tokenizer it was trained with"
+        )
+    if request.text is not None:
+        return read_text_corpus(request.text, tokenizer, longest)
+    assert request.dataset is not None  # exactly one source is given
+    return read_data_set(request.dataset, tokenizer, longest)
+
+
+def _predicting(
+    request: Request, prediction: Prediction, models: Mapping[str, PreTrainedModel]
+) -> Predicting:
+    if prediction == "causal":
+        if request.one_mask or request.mask_rate is not None or request.mask_token_id is not None:
+            raise BadInput("causal models predict every next token; leave the options of masks out")
+        return NextToken()
+    first = next(iter(models))
+    mask = _mask_token(request, first)
+    if not 0 <= mask < _tokens(models[first]):
+        raise BadInput(f"the mask token {mask} is none of the model's {_tokens(models[first])} tokens")
+    if request.one_mask:
+        return OneMask(mask)
+    return ShareMasked(mask, MASK_RATE if request.mask_rate is None else request.mask_rate)
+
+
+def _mask_token(request: Request, name: str) -> int:
+    if request.mask_token_id is not None:
+        return request.mask_token_id
+    try:
+        mask = load_tokenizer(name).mask_token_id
+    except BadInput:
+        mask = None
+    if mask is None:
+        raise BadInput(f"no tokenizer of {name} names a mask token; say its number with --mask-token-id")
+    return int(mask)
+
+
+def _tokens(model: PreTrainedModel) -> int:
+    return int(model.get_input_embeddings().weight.shape[0])
+
+
+def _pad_token(model: PreTrainedModel) -> int:
+    pad = getattr(model.config, "pad_token_id", None)
+    return pad if pad is not None and pad >= 0 else 0

@@ -1,0 +1,120 @@
+"""What `isoloss flatness` prints: a table for people, or JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from rich.console import Console
+from rich.table import Table
+from torch import nn
+
+from isoloss.measurements.compared_flatness import ComparedFlatness
+from isoloss.measurements.record import Record
+from isoloss.measurements.sampled_batches import SampledBatches
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What was measured, of which models, on what."""
+
+    measured: list[ComparedFlatness]
+    models: Mapping[str, nn.Module]
+    batches: SampledBatches
+
+
+def print_json(shown: Shown) -> None:
+    """One JSON object on stdout: records, and what they are of."""
+    content = {
+        "records": [asdict(record) for each in shown.measured for record in each.records],
+        "estimand": shown.batches.predicting.describe(),
+        "stopped": {each.quantity: each.stopped for each in shown.measured},
+        "ways": {each.quantity: each.ways for each in shown.measured if each.ways},
+        "models": [
+            {
+                "model": name,
+                "class": type(model).__name__,
+                "frozen": [
+                    each for each, parameter in model.named_parameters() if not parameter.requires_grad
+                ],
+            }
+            for name, model in shown.models.items()
+        ],
+        "lines_cut": sorted(shown.batches.cut),
+        "lines_too_short": sorted(shown.batches.short),
+    }
+    print(json.dumps(content, ensure_ascii=False, allow_nan=False))
+
+
+def print_flatness(shown: Shown) -> None:
+    """A table a quantity on stdout, and below it what was measured and why it stopped."""
+    console = Console()
+    for each in shown.measured:
+        console.print(_table(each, list(shown.models)))
+        for line in _notes(each, shown):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(measured: ComparedFlatness, models: list[str]) -> Table:
+    wholes = [record for record in measured.records if "group" not in record.settings]
+    parts = [record for record in measured.records if "group" in record.settings]
+    table = Table(title=f"{measured.quantity} in {wholes[0].unit}")
+    table.add_column("part of the model")
+    for name in models:
+        table.add_column(name, justify="right", overflow="fold")
+    for group in dict.fromkeys(str(record.settings["group"]) for record in parts):
+        own = [record for record in parts if record.settings["group"] == group]
+        table.add_row(group, *_cells(own, models))
+    table.add_section()
+    for quantity in dict.fromkeys(record.quantity for record in wholes):
+        own = [record for record in wholes if record.quantity == quantity]
+        reference = own[0].settings.get("reference")
+        title = f"less {reference}" if reference is not None else quantity
+        unit = "" if own[0].unit == wholes[0].unit else f" ({own[0].unit})"
+        table.add_row(title + unit, *_cells(own, models), style="bold" if own[0] is wholes[0] else None)
+    return table
+
+
+def _cells(records: list[Record], models: list[str]) -> list[str]:
+    by_model = {record.checkpoint: _number(record) for record in records}
+    return [by_model.get(name, "") for name in models]
+
+
+def _number(record: Record) -> str:
+    """The value with as many digits as its error bar has two of.
+
+    >>> _number(Record("trace", 123.456, "nats", 0.0234, 9))
+    '123.456 ± 0.023'
+    """
+    error = record.standard_error
+    if not error:
+        return f"{record.value:.5g}"
+    places = max(0, 1 - int(f"{error:e}".split("e")[1]))
+    if places > 6 or abs(record.value) >= 1e7:
+        return f"{record.value:.4g} ± {error:.2g}"
+    return f"{record.value:,.{places}f} ± {error:,.{places}f}"
+
+
+def _notes(measured: ComparedFlatness, shown: Shown) -> list[str]:
+    whole = measured.records[0]
+    sentences = int(whole.settings.get("sentences") or whole.n)
+    units = "" if sentences == whole.n else f", in {whole.n:,} clusters that share a draw"
+    notes = [
+        f"stopped after {sentences:,} sentences{units}: {measured.stopped}",
+        f"each number is a {shown.batches.predicting.describe()}, ± its standard error over sentences",
+    ]
+    if measured.ways:
+        ways = ", ".join(f"{way} {count}" for way, count in measured.ways.items())
+        notes.append(f"tensors by how their part was had: {ways}")
+    for name, model in shown.models.items():
+        frozen = sum(not parameter.requires_grad for parameter in model.parameters())
+        if frozen:
+            notes.append(f"{name}: {frozen} tensors are frozen and left out")
+    if shown.batches.cut:
+        notes.append(f"{len(shown.batches.cut):,} sentences were cut to the model's longest")
+    if shown.batches.short:
+        notes.append(f"{len(shown.batches.short):,} sentences have nothing to predict and were left out")
+    if whole.settings.get("converged") is False:
+        notes.append(
+            f"the eigenvalue is not as exact as it should be: residual {whole.settings['residual']:.2g}"
+        )
+    return notes

@@ -1,0 +1,1 @@
+"""Real text: what a model of one's own is measured on."""

@@ -1,0 +1,52 @@
+"""Data sets of Hugging Face as corpora."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from isoloss.corpora.token_sentences import TextCorpus
+from isoloss.errors import BadInput
+
+SPLITS = ("validation", "test", "train")
+"""Which part of a data set is read: the first of these that it has."""
+
+
+def read_data_set(name: str, tokenizer: Any, longest: int | None) -> TextCorpus:
+    """The texts of a data set, a sentence each: its column "text", or its only column of strings.
+
+    `name` is what `datasets.load_dataset` takes, with ":CONFIGURATION" after it where there are several.
+    Blank texts are left out. Raises BadInput where `datasets` is not installed, where there is no such data
+    set, and where it has no texts.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise BadInput(
+            "--dataset needs the package `datasets`; install isoloss[datasets], or give --text"
+        ) from error
+    path, _, configuration = name.partition(":")
+    try:
+        loaded = datasets.load_dataset(path, configuration or None)
+    except Exception as error:  # `datasets` raises many kinds, of several packages
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise BadInput(
+            f"no data set can be read from {name}: {reason}; give a folder, or a hub's name where the hub "
+            "can be reached"
+        ) from error
+    split = next((split for split in SPLITS if split in loaded), next(iter(loaded)))
+    texts = _texts(loaded[split], name)
+    if not texts:
+        raise BadInput(f"the data set {name} has no texts in its {split} part; choose another")
+    return TextCorpus([text for _, text in texts], [line for line, _ in texts], tokenizer, longest)
+
+
+def _texts(part: Any, name: str) -> list[tuple[int, str]]:
+    columns: Sequence[str] = part.column_names
+    first = part[0] if len(part) else {}
+    strings = [column for column in columns if isinstance(first.get(column), str)]
+    if "text" not in strings and len(strings) != 1:
+        raise BadInput(
+            f"the data set {name} has no column 'text' and not just one column of strings, but "
+            f"{', '.join(columns)}; write its texts to a file and give --text"
+        )
+    column = "text" if "text" in strings else strings[0]
+    return [(row, text) for row, text in enumerate(part[column], start=1) if text and text.strip()]

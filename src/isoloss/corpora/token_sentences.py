@@ -1,0 +1,144 @@
+"""Sentences as a model's token numbers, from a text, from a file of numbers, or from a data set."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from isoloss.errors import BadInput
+from isoloss.files import read_text
+
+
+@dataclass(frozen=True)
+class TokenSentence:
+    """`maskable` are the places in `ids` that may be masked; `cut` says that the sentence was longer.
+
+    `line` is where it stands in what was read, counted from 1.
+    """
+
+    ids: list[int]
+    maskable: list[int]
+    line: int
+    cut: bool = False
+
+
+@runtime_checkable
+class Corpus(Protocol):
+    """Sentences by number; a sentence is one independent unit of the error bars."""
+
+    def __len__(self) -> int:
+        """How many sentences there are."""
+        ...
+
+    def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
+        """The sentences with these numbers, from 0, in this order."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class TextCorpus:
+    """Texts that a Hugging Face tokenizer encodes when asked; its special tokens are never masked.
+
+    A text of more than `longest` tokens is cut there (None: never). `lines` are the texts' own numbers.
+    """
+
+    texts: Sequence[str]
+    lines: Sequence[int]
+    tokenizer: Any
+    longest: int | None
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
+        """See `Corpus.sentences`."""
+        wanted = [self.texts[number] for number in numbers]
+        whole = self.tokenizer(wanted, verbose=False)["input_ids"]
+        kept = whole
+        if self.longest is not None and any(len(ids) > self.longest for ids in whole):
+            # The tokenizer cuts before it adds what ends a sentence.
+            kept = self.tokenizer(wanted, truncation=True, max_length=self.longest)["input_ids"]
+        special = set(self.tokenizer.all_special_ids)
+        return [
+            TokenSentence(
+                ids,
+                [place for place, token in enumerate(ids) if token not in special],
+                self.lines[number],
+                cut=len(ids) < len(all_ids),
+            )
+            for number, ids, all_ids in zip(numbers, kept, whole, strict=True)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class TokenCorpus:
+    """Sentences that are token numbers already; every one of their places may be masked."""
+
+    ids: list[list[int]]
+    lines: list[int]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
+        """See `Corpus.sentences`."""
+        return [
+            TokenSentence(self.ids[number], list(range(len(self.ids[number]))), self.lines[number])
+            for number in numbers
+        ]
+
+
+def read_text_corpus(path: Path, tokenizer: Any, longest: int | None) -> TextCorpus:
+    """The lines of a UTF-8 file, a sentence each, but for blank ones. Raises BadInput when none is left."""
+    numbered = _filled_lines(read_text(path, "a text, a sentence or a document a line"))
+    if not numbered:
+        raise BadInput(f"{path} is empty; give a text, a sentence or a document a line")
+    return TextCorpus([text for _, text in numbered], [line for line, _ in numbered], tokenizer, longest)
+
+
+def read_token_corpus(path: Path, vocabulary: int, longest: int | None) -> TokenCorpus:
+    r"""A file with a JSON list of token numbers a line; blank lines are left out.
+
+    Raises BadInput, naming the line, for anything else, for a number that is none of the model's
+    `vocabulary` tokens, for a sentence longer than `longest`, and for a file without sentences.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "ids.jsonl"
+    >>> _ = path.write_text("[5, 6]\n\n[7, 99]\n")
+    >>> read_token_corpus(path, vocabulary=100, longest=8).ids
+    [[5, 6], [7, 99]]
+    """
+    kind = "a JSON list of token numbers a line, such as [101, 7, 102]"
+    numbered = _filled_lines(read_text(path, kind))
+    if not numbered:
+        raise BadInput(f"{path} is empty; give {kind}")
+    sentences = []
+    for line, text in numbered:
+        try:
+            ids = json.loads(text)
+        except ValueError:
+            ids = None
+        # JSON's true and false are whole numbers to Python.
+        if not isinstance(ids, list) or not all(type(token) is int for token in ids):
+            raise BadInput(f"{path}, line {line}: this is not a list of whole numbers; give {kind}")
+        if not ids:
+            raise BadInput(f"{path}, line {line}: the sentence is empty; remove the line")
+        outside = [token for token in ids if not 0 <= token < vocabulary]
+        if outside:
+            raise BadInput(
+                f"{path}, line {line}: there is no token {outside[0]}; the model's {vocabulary} tokens are "
+                f"0 to {vocabulary - 1}"
+            )
+        if longest is not None and len(ids) > longest:
+            raise BadInput(
+                f"{path}, line {line}: the sentence has {len(ids)} tokens, but the model reads {longest} at "
+                "most; cut it"
+            )
+        sentences.append(ids)
+    return TokenCorpus(sentences, [line for line, _ in numbered])
+
+
+def _filled_lines(text: str) -> list[tuple[int, str]]:
+    """The lines that are not blank with their numbers, from 1."""
+    return [(line, each) for line, each in enumerate(text.split("\n"), start=1) if each.strip()]

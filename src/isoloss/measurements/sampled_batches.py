@@ -1,0 +1,118 @@
+"""A corpus's sentences in random order, masked, as batches: the same for every model that is measured."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from isoloss.corpora.token_sentences import Corpus, TokenSentence
+from isoloss.errors import BadInput
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.masking import choose_places, masked_batch, next_token_batch
+from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked
+from isoloss.pretraining.seeds import derived_seed
+
+SENTENCES_A_BATCH = 64
+
+
+@dataclass(frozen=True)
+class OneMask:
+    """One token of a sentence is masked, each maskable one as likely."""
+
+    mask_token: int
+
+    def describe(self) -> str:
+        """What a value is the mean of."""
+        return "mean over sentences and over all maskable positions t of one masked token at t"
+
+
+@dataclass(frozen=True)
+class ShareMasked:
+    """`share` of each sentence's maskable tokens, at least one, are masked at once, by the mask token."""
+
+    mask_token: int
+    share: float = 0.15
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise BadInput(f"the mask rate must be above 0 and at most 1, not {self.share}")
+
+    def describe(self) -> str:
+        """What a value is the mean of."""
+        return (
+            f"mean over sentences of the mean over the {self.share:.3g} of their maskable tokens that are "
+            "masked at once, all by the mask token"
+        )
+
+
+@dataclass(frozen=True)
+class NextToken:
+    """Every token but a sentence's first is predicted."""
+
+    def describe(self) -> str:
+        """What a value is the mean of."""
+        return "mean over sentences of the mean over their predicted positions, all but the first"
+
+
+Predicting = OneMask | ShareMasked | NextToken
+
+
+@dataclass
+class SampledBatches:
+    """Batches of a corpus in an order that `seed` settles, each sentence once; read again, they are equal.
+
+    A random order makes the first n sentences a random sample of the corpus. A sentence's masks depend on
+    `seed` and its number in the corpus alone. Sentences in which nothing can be predicted are left out:
+    `short` holds their lines, `cut` those of sentences that were cut to the model's positions, `lines` the
+    line of each sentence handed out, all of the latest reading.
+    """
+
+    corpus: Corpus
+    predicting: Predicting
+    seed: int
+    pad_token: int = 0
+    lines: list[int] = field(default_factory=list)
+    short: list[int] = field(default_factory=list)
+    cut: list[int] = field(default_factory=list)
+
+    @property
+    def objective(self) -> PretrainedMasked | PretrainedCausal:
+        """How the predictions are read off a model."""
+        return PretrainedCausal() if isinstance(self.predicting, NextToken) else PretrainedMasked()
+
+    def __iter__(self) -> Iterator[Batch]:
+        self.lines, self.short, self.cut = [], [], []
+        order = torch.randperm(
+            len(self.corpus), generator=torch.Generator().manual_seed(derived_seed(self.seed, "order"))
+        )
+        for numbers in torch.split(order, SENTENCES_A_BATCH):
+            batch = self._batch(numbers.tolist())
+            if batch is not None:
+                yield batch
+
+    def _batch(self, numbers: list[int]) -> Batch | None:
+        needed = 2 if isinstance(self.predicting, NextToken) else 1
+        kept: list[tuple[int, TokenSentence]] = []
+        for number, sentence in zip(numbers, self.corpus.sentences(numbers), strict=True):
+            predictable = sentence.ids if needed == 2 else sentence.maskable
+            if len(predictable) < needed:
+                self.short.append(sentence.line)
+                continue
+            kept.append((number, sentence))
+            self.lines.append(sentence.line)
+            if sentence.cut:
+                self.cut.append(sentence.line)
+        if not kept:
+            return None
+        sentences = [sentence.ids for _, sentence in kept]
+        if isinstance(self.predicting, NextToken):
+            return next_token_batch(sentences, self.pad_token)
+        share = self.predicting.share if isinstance(self.predicting, ShareMasked) else None
+        generator = torch.Generator()
+        places = [
+            choose_places(
+                sentence.maskable, share, generator.manual_seed(derived_seed(self.seed, "masks", number))
+            )
+            for number, sentence in kept
+        ]
+        return masked_batch(sentences, places, self.predicting.mask_token, self.pad_token)

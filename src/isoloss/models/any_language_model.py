@@ -1,0 +1,134 @@
+"""Any masked or causal language model of Hugging Face, from a folder or by a hub's name, to be measured."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlparse
+from urllib.request import getproxies
+
+import torch
+from huggingface_hub import constants
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+)
+
+from isoloss.errors import BadInput
+from isoloss.models.loading import quiet
+
+Prediction = Literal["masked", "causal"]
+
+_POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "roberta-prelayernorm"}
+"""Families that count positions from the padding token's number plus one."""
+
+
+def load_any_language_model(
+    name: str, prediction: Prediction | None = None, dtype: torch.dtype = torch.float32
+) -> tuple[PreTrainedModel, Prediction]:
+    """A model in evaluation mode on the CPU, and what it predicts, which its configuration says.
+
+    `prediction` overrides the configuration. Raises BadInput where there is no model of that name, where it
+    has no trained language head, needs code of its own, reads both ways though it should be causal, or
+    where its configuration does not say what it predicts.
+    """
+    config = _read_config(name)
+    predicted = prediction or _prediction(config, name)
+    reads_both_ways = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not config.is_decoder
+    if predicted == "causal" and reads_both_ways:
+        raise BadInput(f"{name} reads sentences both ways and would see the next token; measure it as masked")
+    kind = AutoModelForMaskedLM if predicted == "masked" else AutoModelForCausalLM
+    with _refusing(f"{predicted} language model", name), quiet():
+        model, found = kind.from_pretrained(
+            name, local_files_only=Path(name).is_dir(), dtype=dtype, output_loading_info=True
+        )
+    if found["missing_keys"]:
+        missing = min(found["missing_keys"])
+        raise BadInput(f"{name} has no trained language head: it lacks {missing}; give a model with one")
+    return model.eval(), predicted
+
+
+def longest_sentence(model: PreTrainedModel) -> int | None:
+    """How many tokens the model's positions are for; None where nothing says so.
+
+    >>> from transformers import RobertaConfig, RobertaForMaskedLM
+    >>> longest_sentence(RobertaForMaskedLM(RobertaConfig(
+    ...     vocab_size=9, hidden_size=4, num_attention_heads=1, num_hidden_layers=1, intermediate_size=4,
+    ...     max_position_embeddings=12)))
+    10
+    """
+    config = model.config
+    positions = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+    if positions is not None and config.model_type in _POSITIONS_AFTER_PADDING:
+        positions -= config.pad_token_id + 1
+    return positions
+
+
+def _read_config(name: str) -> Any:
+    folder = Path(name)
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise BadInput(f"{name} holds no model: it has no config.json; name a checkpoint's folder")
+    elif folder.exists():
+        raise BadInput(f"{name} is a file; name the folder of a model, as save_pretrained writes it")
+    elif name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise BadInput(f"there is no folder {name}; name a model's folder, or its name on a hub")
+    else:
+        _refuse_unreachable_hub(name)
+    with _refusing("language model", name), quiet():
+        return AutoConfig.from_pretrained(name, local_files_only=folder.is_dir(), trust_remote_code=False)
+
+
+def _refuse_unreachable_hub(name: str) -> None:
+    """Say at once what would otherwise be said after many tries, unless the model was fetched before."""
+    try:
+        with quiet():
+            AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError):
+        host = urlparse(constants.ENDPOINT).hostname
+        if getproxies():  # then the proxy, not this machine, knows where the hub is
+            return
+        try:
+            socket.getaddrinfo(host, 443)
+        except OSError as error:
+            raise BadInput(
+                f"there is no folder {name}, and the hub cannot be reached to look for it there; check the "
+                "name, or fetch the model on a machine with a network and name its folder"
+            ) from error
+
+
+def _prediction(config: Any, name: str) -> Prediction:
+    if config.is_encoder_decoder:
+        raise BadInput(f"{name} is an encoder and a decoder; only masked and causal models are measured")
+    for architecture in config.architectures or ():
+        if architecture.endswith("ForMaskedLM"):
+            return "masked"
+        if architecture.endswith(("ForCausalLM", "LMHeadModel")):
+            return "causal"
+    masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    if masked and any(each.endswith("ForPreTraining") for each in config.architectures or ()):
+        return "masked"
+    if masked == (config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES):
+        raise BadInput(
+            f"the configuration of {name} does not say whether it is a masked or a causal language model; "
+            "say --objective masked or --objective causal"
+        )
+    return "masked" if masked else "causal"
+
+
+@contextmanager
+def _refusing(what: str, name: str) -> Iterator[None]:
+    """Turn the many ways in which loading fails into a sentence."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as error:
+        if "trust_remote_code" in str(error):
+            raise BadInput(
+                f"{name} comes with code of its own, which isoloss does not run; convert it to a model that "
+                "transformers knows"
+            ) from error
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise BadInput(f"no {what} can be read from {name}: {reason}") from error
