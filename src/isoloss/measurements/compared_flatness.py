@@ -111,11 +111,13 @@ def _compared(
     seed: int,
     settings: Mapping[str, Setting],
 ) -> ComparedFlatness:
-    (first, reference), *others = traces.items()
+    first = next(iter(traces))
+    reference = traces[first]
     records = [record for name, trace in traces.items() for record in records_of(trace, seed, name, settings)]
     records += [
         difference_record(quantity, trace.difference(reference), seed, (name, first), settings)
-        for name, trace in others
+        for name, trace in traces.items()
+        if name != first
     ]
     return ComparedFlatness(quantity, records, reference.stopped, dict(Counter(reference.ways.values())))
 

@@ -1,5 +1,6 @@
 """The one training loop."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -27,8 +28,15 @@ from isoloss.pretraining.training_loss import TrainingLoss, diverged
 from isoloss.pretraining.update_rule import Training, UpdateRule
 from isoloss.progress import Progress, silent
 
+AtCheckpoint = Callable[[Checkpoint, PreTrainedModel], None]
+"""Told of each checkpoint when it is safe on disk, and handed the model, which it must leave as found."""
+
 SECONDS_BETWEEN_REPORTS = 0.5
 TASK = "pre-training"
+
+
+def nothing(checkpoint: Checkpoint, model: PreTrainedModel) -> None:
+    """Do nothing at a checkpoint: the default."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +64,16 @@ def pretrain(
     start_from: Path | None = None,
     workers: int = 0,
     device: str = "cpu",
+    at_checkpoint: AtCheckpoint = nothing,
     progress: Progress = silent,
 ) -> PretrainingReport:
     """Train to the specification's last step, leaving its checkpoints in `folder`; go on where a run was.
 
     Interrupted or killed at any moment, the same call goes on from the newest intact checkpoint, to the
     same bits. `start_from` is the folder of the checkpoint that the specification starts from, if any.
-    `workers` processes make sentences ahead (0: none, inline) and change nothing else.
+    `workers` processes make sentences ahead (0: none, inline) and change nothing else. `at_checkpoint` is
+    called with each checkpoint that this call writes, and the one that it goes on from: a crash between the
+    two leaves none out.
 
     Raises BadInput for another language, another checkpoint to start from, a rule that does not fit, or
     another run's folder; IsolossError when another process trains there, the disk refuses, a worker is
@@ -103,7 +114,7 @@ def pretrain(
         remove_leftovers(folder)
         stream = Stream(language, objective, specification.batch_size, seed)
         tokenizer = word_tokenizer(language.vocabulary, longest)
-        run = _Run(specification, folder, model, tokenizer, rule, stream)
+        run = _Run(specification, folder, model, tokenizer, rule, stream, at_checkpoint)
         return _train(run, place, workers, progress)
 
 
@@ -117,6 +128,7 @@ class _Run:
     tokenizer: PreTrainedTokenizerFast
     rule: UpdateRule
     stream: Stream
+    at_checkpoint: AtCheckpoint
 
 
 def _train(run: _Run, device: torch.device, workers: int, progress: Progress) -> PretrainingReport:
@@ -124,6 +136,7 @@ def _train(run: _Run, device: torch.device, workers: int, progress: Progress) ->
     last, damaged = latest_checkpoint(run.folder)
     if last:
         restore(last, run.model, run.rule)
+        run.at_checkpoint(last, run.model)
     resumed_from = last.step if last else 0
     for sentence in damaged:
         progress(TASK, resumed_from, specification.steps, sentence)
@@ -147,6 +160,7 @@ def _train(run: _Run, device: torch.device, workers: int, progress: Progress) ->
                 settled = perf_counter()
                 last = _leave_checkpoint(run, step, losses.since_checkpoint())
                 writing += perf_counter() - settled
+                run.at_checkpoint(last, run.model)
             elif (now := perf_counter()) - shown >= SECONDS_BETWEEN_REPORTS:
                 shown = now
                 pace = (now - begun) / (step - resumed_from)

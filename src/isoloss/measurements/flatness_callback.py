@@ -1,0 +1,84 @@
+"""Flatness measured while a model trains: for `transformers.Trainer`, and for the loop of isoloss."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import nn
+from transformers import TrainerCallback
+
+from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.errors import BadInput
+from isoloss.measurements.flatness import FlatnessSet, flatness
+from isoloss.measurements.flatness_records import flatness_records
+from isoloss.measurements.record import Setting
+from isoloss.measurements.records_file import append_records
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.pretraining.checkpoint import Checkpoint
+
+
+class FlatnessCallback(TrainerCallback):
+    """Logs `fisher_trace` and `fisher_trace_standard_error` on fixed batches, to whatever tracker is set.
+
+    At every `every`-th evaluation, or step. `log` is the trainer's own, so add the callback once there is
+    one: `trainer.add_callback(FlatnessCallback(trainer.log, batches, objective))`. Signs are the same every
+    time, so that the values differ by the weights alone. Where several processes train, the first measures
+    its copy of the model; models whose parameters are sharded are not for it.
+    """
+
+    def __init__(
+        self,
+        log: Callable[[dict[str, float]], None],
+        batches: Sequence[Batch],
+        objective: Objective,
+        *,
+        every: int = 1,
+        at: Literal["evaluation", "step"] = "evaluation",
+        seed: int = 0,
+    ) -> None:
+        if every < 1:
+            raise BadInput(f"flatness is measured every so many {at}s, at least 1, not {every}")
+        self._log, self._batches, self._objective = log, list(batches), objective
+        self._every, self._at, self._seed = every, at, seed
+        self._evaluations = 0
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **now: Any) -> None:  # noqa: ARG002
+        """Called by the trainer after an evaluation."""
+        self._evaluations += 1
+        if self._at == "evaluation" and self._evaluations % self._every == 0:
+            self._measure(state, now["model"])
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **now: Any) -> None:  # noqa: ARG002
+        """Called by the trainer after a step."""
+        if self._at == "step" and state.global_step % self._every == 0:
+            self._measure(state, now["model"])
+
+    def _measure(self, state: Any, model: nn.Module) -> None:
+        if not state.is_world_process_zero:
+            return
+        trace = fisher_trace(model, self._batches, self._objective, seed=self._seed).estimate
+        self._log({"fisher_trace": trace.value, "fisher_trace_standard_error": trace.standard_error})
+
+
+@dataclass(frozen=True)
+class FlatnessAtCheckpoints:
+    """For `pretrain`'s `at_checkpoint`: appends each checkpoint's flatness to a file of records.
+
+    Each is named by the first 16 digits of its weights' digest. A checkpoint that is written again after a
+    crash, or gone on from, has the same records, and they are not written twice.
+    """
+
+    objective: Objective
+    flatness_set: FlatnessSet
+    records: Path
+    settings: Mapping[str, Setting]
+
+    def __call__(self, checkpoint: Checkpoint, model: nn.Module) -> None:
+        """Measure `model`, whose weights are the checkpoint's."""
+        trace = flatness(model, self.objective, self.flatness_set)
+        settings = {**self.settings, "step": checkpoint.step}
+        append_records(
+            self.records,
+            flatness_records(trace, self.flatness_set.seed, checkpoint.digest[:16], settings),
+        )

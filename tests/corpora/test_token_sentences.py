@@ -1,0 +1,128 @@
+import sys
+import types
+
+import pytest
+
+from isoloss.corpora.data_sets import read_data_set
+from isoloss.corpora.token_sentences import read_text_corpus, read_token_corpus
+from isoloss.errors import BadInput
+from isoloss.models.tokenizer import word_tokenizer
+
+WORDS = ["the", "cat", "sees", "a", "dog"]
+TOKENIZER = word_tokenizer(WORDS, 7)
+
+
+def test_lines_are_sentences_and_special_tokens_cannot_be_masked(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("the cat\n\n  \nthe cat sees a dog\n")
+    corpus = read_text_corpus(path, TOKENIZER, longest=4)
+    assert len(corpus) == 2
+    second, first = corpus.sentences([1, 0])
+    assert (first.ids, first.maskable, first.line, first.cut) == ([1, 3, 4], [1, 2], 1, False)
+    assert (second.ids, second.maskable, second.line, second.cut) == ([1, 3, 4, 5], [1, 2, 3], 4, True)
+    assert not read_text_corpus(path, TOKENIZER, longest=None).sentences([1])[0].cut
+
+
+def test_token_numbers_are_taken_as_they_are(tmp_path):
+    path = tmp_path / "ids.jsonl"
+    path.write_text("[1, 0, 2]\n\n[5]\n")
+    corpus = read_token_corpus(path, vocabulary=6, longest=3)
+    (first, second) = corpus.sentences([0, 1])
+    assert (first.ids, first.maskable, first.line) == ([1, 0, 2], [0, 1, 2], 1)
+    assert (second.ids, second.maskable, second.line) == ([5], [0], 3)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "ids.jsonl is empty"),
+        (b"\n \n", "ids.jsonl is empty"),
+        (b"[1]\n[2, 6]\n", "line 2: there is no token 6; the model's 6 tokens are 0 to 5"),
+        (b"[1, -1]\n", "line 1: there is no token -1"),
+        (b"[1]\nnonsense\n", "line 2: this is not a list of whole numbers"),
+        (b'{"ids": [1]}\n', "line 1: this is not a list"),
+        (b"[1.0]\n", "line 1: this is not a list"),
+        (b"[true]\n", "line 1: this is not a list"),
+        (b"[[1]]\n", "line 1: this is not a list"),
+        (b"[1]\n[]\n", "line 2: the sentence is empty"),
+        (b"[1, 2, 3, 4]\n", "line 1: the sentence has 4 tokens, but the model reads 3 at most"),
+        (b"[1]\n\xff\xfe\n", "line 2: this is not UTF-8"),
+    ],
+)
+def test_what_is_no_token_file_is_refused(tmp_path, content, sentence):
+    path = tmp_path / "ids.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=sentence):
+        read_token_corpus(path, vocabulary=6, longest=3)
+
+
+def test_an_empty_text_is_refused(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n \n")
+    with pytest.raises(BadInput, match=r"text.txt is empty"):
+        read_text_corpus(path, TOKENIZER, longest=None)
+
+
+class Part:
+    """A part of a data set, of columns."""
+
+    def __init__(self, **columns):
+        self.columns = columns
+        self.column_names = list(columns)
+
+    def __len__(self):
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            return self.columns[key]
+        return {name: column[key] for name, column in self.columns.items()}
+
+
+def with_data_sets(monkeypatch, load):
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load))
+
+
+def test_a_data_sets_validation_part_is_read(monkeypatch):
+    asked = []
+
+    def load(path, configuration):
+        asked.append((path, configuration))
+        return {
+            "train": Part(text=["a"]),
+            "validation": Part(label=[0, 1, 1], text=["the cat", " ", "a dog"]),
+        }
+
+    with_data_sets(monkeypatch, load)
+    corpus = read_data_set("stories:short", TOKENIZER, longest=None)
+    assert asked == [("stories", "short")]
+    assert [sentence.line for sentence in corpus.sentences([0, 1])] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        (
+            Part(question=["a"], answer=["a"]),
+            "no column 'text' and not just one column of strings, but question",
+        ),
+        (Part(number=[1]), "no column 'text'"),
+        (Part(text=["", ""]), "has no texts in its train part"),
+    ],
+)
+def test_data_sets_without_texts_are_refused(monkeypatch, part, sentence):
+    with_data_sets(monkeypatch, lambda *asked: {"train": part})
+    with pytest.raises(BadInput, match=sentence):
+        read_data_set("odd", TOKENIZER, longest=None)
+
+
+def test_a_data_set_that_is_not_there_and_a_package_that_is_not(monkeypatch):
+    def load(path, configuration):
+        raise FileNotFoundError("Couldn't find it.\nAnd more.")
+
+    with_data_sets(monkeypatch, load)
+    with pytest.raises(BadInput, match="no data set can be read from none: Couldn't find it; give a folder"):
+        read_data_set("none", TOKENIZER, longest=None)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(BadInput, match="needs the package `datasets`"):
+        read_data_set("none", TOKENIZER, longest=None)

@@ -1,0 +1,53 @@
+import torch
+
+from isoloss.corpora.token_sentences import TextCorpus, TokenCorpus
+from isoloss.measurements.sampled_batches import NextToken, OneMask, SampledBatches, ShareMasked
+from isoloss.models.tokenizer import word_tokenizer
+
+CORPUS = TokenCorpus([[i % 7 + 3] * (i % 5 + 1) for i in range(150)], list(range(1, 151)))
+MASK = 2
+
+
+def read(batches):
+    return [(b.input_ids.tolist(), b.positions.tolist(), b.targets.tolist()) for b in batches]
+
+
+def test_every_sentence_once_in_an_order_that_the_seed_settles():
+    batches = SampledBatches(CORPUS, OneMask(MASK), seed=0)
+    first = read(batches)
+    assert sorted(batches.lines) == list(range(1, 151))
+    assert batches.lines != list(range(1, 151))
+    assert read(batches) == first
+    assert read(SampledBatches(CORPUS, OneMask(MASK), seed=1)) != first
+    for batch in batches:
+        assert ((batch.input_ids == MASK).sum(1) == 1).all()
+
+
+def test_the_masks_of_a_sentence_are_its_own():
+    """With other sentences around it the same place is masked."""
+    masked = {}
+    for corpus in (CORPUS, TokenCorpus(CORPUS.ids[:100], CORPUS.lines[:100])):
+        batches = SampledBatches(corpus, OneMask(MASK), seed=3)
+        places = [place for batch in batches for place in batch.positions.tolist()]
+        masked[len(corpus)] = dict(zip(batches.lines, places, strict=True))
+    assert all(masked[150][line] == place for line, place in masked[100].items())
+
+
+def test_shares_and_next_tokens():
+    long = TokenCorpus([[5] * 20, [6] * 4], [1, 2])
+    (batch,) = SampledBatches(long, ShareMasked(MASK, 0.25), seed=0)
+    assert sorted(torch.bincount(batch.rows).tolist()) == [1, 5]
+    batches = SampledBatches(TokenCorpus([[5], [6, 7], [8]], [4, 5, 6]), NextToken(), seed=0)
+    (batch,) = batches
+    assert batch.input_ids.tolist() == [[6, 7]]
+    assert (batches.lines, sorted(batches.short)) == ([5], [4, 6])
+
+
+def test_special_tokens_are_never_masked_and_cut_sentences_are_counted():
+    tokenizer = word_tokenizer(["a", "b"], 6)
+    texts = ["a b", "a b a b a b", ""]
+    batches = SampledBatches(TextCorpus(texts, [1, 2, 3], tokenizer, 4), ShareMasked(MASK, 1.0), seed=0)
+    (batch,) = batches
+    assert (batch.input_ids[:, 0] == 1).all()
+    assert sorted((batch.input_ids == MASK).sum(1).tolist()) == [2, 3]
+    assert (batches.cut, batches.short) == ([2], [3])
