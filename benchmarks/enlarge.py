@@ -85,7 +85,7 @@ def traces(name: str, width: int, layers: int) -> dict[str, dict[str, float]]:
     }
     found: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(models, 0.0))
     for form, measured in models.items():
-        trace = fisher_trace(measured, MaskedObjective(), batch, seed=0)
+        trace = fisher_trace(measured, [batch], MaskedObjective(), seed=0)
         for group, values in trace.groups.items():
             found[of_all_layers(group, small=2)][form] += float(values.mean())
         found["all"][form] = trace.estimate.value

@@ -111,7 +111,7 @@ def test_a_data_sets_validation_part_is_read(monkeypatch):
     ],
 )
 def test_data_sets_without_texts_are_refused(monkeypatch, part, sentence):
-    with_data_sets(monkeypatch, lambda *asked: {"train": part})
+    with_data_sets(monkeypatch, lambda *_: {"train": part})
     with pytest.raises(BadInput, match=sentence):
         read_data_set("odd", TOKENIZER, longest=None)
 

@@ -181,11 +181,11 @@ def test_the_trace_by_group_before_and_after(architecture):
     model = tiny(architecture)
     sentences = Sentences(tokens()[:, 1:] - 3, torch.full((4,), LENGTH))
     batch = MaskedObjective().mask_one(sentences, torch.Generator().manual_seed(0))
-    before = fisher_trace(model, MaskedObjective(), batch, seed=0).groups
-    wide = fisher_trace(enlarged(model, Enlargement(width=2)), MaskedObjective(), batch, seed=0).groups
+    before = fisher_trace(model, [batch], MaskedObjective(), seed=0).groups
+    wide = fisher_trace(enlarged(model, Enlargement(width=2)), [batch], MaskedObjective(), seed=0).groups
     torch.testing.assert_close(wide["layer 1 norms"], before["layer 1 norms"] / 2, rtol=1e-8, atol=0)
     deep_model = enlarged(model, Enlargement(layers=1))
-    deep = fisher_trace(deep_model, MaskedObjective(), batch, seed=0).groups
+    deep = fisher_trace(deep_model, [batch], MaskedObjective(), seed=0).groups
     for name in ("embeddings", "layer 1 attention", "layer 2 MLP", "head"):
         torch.testing.assert_close(deep[name], before[name], rtol=1e-8, atol=0)
     added = squared_gradients(deep_model, tokens(), torch.ones(4, LENGTH + 1, WORDS + 3).double().cumsum(-1))

@@ -5,7 +5,7 @@ import torch
 from torch.func import grad, vmap
 
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.label_draws import fisher_cotangents, sign_draws
+from isoloss.curvature.label_draws import fisher_cotangents, sign_bits, signs_of
 from isoloss.errors import BadInput
 from isoloss.languages.dyck import dyck
 from isoloss.languages.sentences import Sentences
@@ -73,11 +73,12 @@ def test_derivatives_mapped_over_sentences_are_those_of_torchs_kernels(model):
 def test_the_trace_of_ragged_sentences_is_that_of_one_gradient_at_a_time(model):
     objective = MaskedObjective()
     batch = objective.mask_one(RAGGED, torch.Generator().manual_seed(0))
-    trace = fisher_trace(model, objective, batch, seed=3)
+    trace = fisher_trace(model, [batch], objective, seed=3)
     assert set(trace.groups) == {"embeddings", "lstm", "head"}
     for row, length in enumerate(RAGGED.lengths.tolist()):
         scores = model(input_ids=batch.input_ids[row : row + 1, : length + 1]).logits[0, batch.positions[row]]
-        signs = sign_draws(torch.tensor([row]), 1, WORDS + 3, seed=3)[0]
+        bits = sign_bits(torch.tensor([row]), torch.tensor([1]), WORDS + 3, seed=3)
+        signs = signs_of(bits, WORDS + 3, scores.dtype)
         cotangent = fisher_cotangents(scores.detach()[None], signs)[0]
         gradients = torch.autograd.grad((scores * cotangent).sum(), list(model.parameters()))
         expected = sum(float(gradient.square().sum()) for gradient in gradients)
