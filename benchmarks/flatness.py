@@ -27,8 +27,9 @@ from transformers import PreTrainedModel
 
 from benchmarks.measurements import Comparison, compare
 from benchmarks.trace_estimators import OBJECTIVE, Estimator, estimators
-from isoloss.curvature.label_draws import fisher_cotangents, sign_bits, signs_of
-from isoloss.curvature.per_sentence_norms import per_sentence_squared_norms
+from isoloss.curvature.directions import Directions
+from isoloss.curvature.label_draws import fisher_directions, sign_bits, signs_of
+from isoloss.curvature.per_sentence_norms import norms_along
 from isoloss.languages.language_file import read_language
 from isoloss.languages.sentences import Sentences
 from isoloss.models.causal import GPT2Transformer
@@ -77,13 +78,13 @@ class Case:
         """All sentences' norms, of freshly drawn directions."""
         is_causal = self.model.config.model_type == "gpt2"
         objective = NextWordObjective() if is_causal else OBJECTIVE
-        per_sentence_squared_norms(self.model, objective, self.batch, self.drawn)
+        norms_along(self.model, objective, self.batch, self.drawn)
 
-    def drawn(self, logits: Tensor) -> Tensor:
+    def drawn(self, logits: Tensor) -> Directions:
         """Directions as the trace draws them."""
         counts = torch.bincount(self.batch.rows)
         bits = sign_bits(torch.arange(SENTENCES), counts, logits.shape[1], seed=0)
-        return fisher_cotangents(logits, signs_of(bits, logits.shape[1], logits.dtype))
+        return fisher_directions(logits, signs_of(bits, logits.shape[1], logits.dtype))
 
 
 def passes(pairs: int) -> list[Comparison]:

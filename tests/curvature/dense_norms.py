@@ -18,3 +18,22 @@ def dense_squared_norms(model, logits, rows, cotangents):
         for name, gradient in zip(named, gradients, strict=True):
             norms[parameter_group(name)][sentence] += gradient.double().square().sum()
     return norms
+
+
+def noise_of_the_output_layer(model, objective, batch, directions):
+    """Its squared gradient less the mean of that, for each sentence: what a drawn value leaves out."""
+    read = []
+    layer = model.get_output_embeddings()
+    hook = layer.register_forward_hook(lambda _, inputs, __: read.append(inputs[0].detach()))
+    objective.logits(model, batch)
+    hook.remove()
+    states = read[0].flatten(0, -2)
+    if layer.bias is not None:
+        states = torch.cat([states, torch.ones_like(states[:, :1])], dim=1)
+    noise = torch.zeros(len(batch), dtype=torch.float64)
+    for sentence in range(len(batch)):
+        own = batch.rows == sentence
+        gradient = directions.cotangents[own].T @ states[own]
+        mean = directions.mean_squares[own] @ states[own].square().sum(1)
+        noise[sentence] = gradient.square().sum() - mean
+    return noise

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from dense_norms import dense_squared_norms
+from dense_norms import dense_squared_norms, noise_of_the_output_layer
 
-from isoloss.curvature.per_sentence_norms import per_sentence_squared_norms
+from isoloss.curvature.directions import Directions
+from isoloss.curvature.per_sentence_norms import norms_along, per_sentence_squared_norms
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.causal_logits import causal_logits
 from isoloss.objectives.masked_logits import masked_logits
@@ -83,3 +84,15 @@ def test_norms_are_those_of_dense_gradients(name, tied, weights, batch):
         torch.testing.assert_close(found.groups[group], expected[group], rtol=1e-8, atol=1e-14)
     assert "per-sentence gradients" not in found.ways.values()
     assert ("tied embedding" in found.ways.values()) == tied
+
+
+@pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
+@pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_the_output_layer_is_without_noise_along_drawn_directions(name, tied, batch):
+    model = tiny_language_model(name, tied)
+    directions = Directions(cotangents_of(batch), 1.0 + torch.arange(len(batch.rows), dtype=torch.float64))
+    found = norms_along(model, OBJECTIVES[name], batch, lambda _: directions)
+    dense = dense_squared_norms(model, everywhere(model, batch), batch.rows, directions.cotangents)
+    noise = noise_of_the_output_layer(model, OBJECTIVES[name], batch, directions)
+    torch.testing.assert_close(sum(found.groups.values()), sum(dense.values()) - noise, rtol=1e-8, atol=1e-10)

@@ -71,3 +71,18 @@ def test_half_precision_is_multiplied_in_single():
     assert squared_norms([OuterProducts(ones, ones)], (20, 20), 1 << 20).tolist() == [300.0**2 * 400]
     words = Lookups(torch.zeros(1, 300, dtype=torch.int64), ones)
     assert squared_norms([words], (20, 20), 1 << 20).tolist() == [300.0**2 * 20]
+
+
+@pytest.mark.parametrize("memory_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("places", [1, 5])
+def test_a_known_mean_takes_the_place_of_the_products_own_norm(places, memory_bytes):
+    """Whether by the products or by the matrix; with words looked up, these and the cross term stay."""
+    own, words = products(places, ROWS, COLUMNS), lookups(7, ROWS, COLUMNS)
+    mean = torch.tensor([1.0, 2.0, 30.0], dtype=torch.float64)
+    known = OuterProducts(own.left, own.right, mean)
+    shape = (ROWS, COLUMNS)
+    assert torch.equal(squared_norms([known], shape, memory_bytes), mean)
+    found = squared_norms([words, known], shape, memory_bytes)
+    expected = dense([own, words], 3, shape) - dense([own], 3, shape) + mean
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+    assert torch.equal(squared_norms([Sums(drawn(3, 4), mean)], (4,), memory_bytes), mean)

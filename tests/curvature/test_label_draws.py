@@ -1,6 +1,8 @@
+import itertools
+
 import torch
 
-from isoloss.curvature.label_draws import fisher_cotangents, sign_bits, signs_of
+from isoloss.curvature.label_draws import fisher_directions, sign_bits, signs_of
 
 
 def test_a_sentences_bits_depend_on_the_seed_and_its_number_alone():
@@ -28,7 +30,18 @@ def test_signs_are_fair_and_independent():
 def test_directions_are_made_in_single_precision_of_half_precise_scores():
     logits = torch.tensor([[9.0, 0.0, -3.0]], dtype=torch.bfloat16)
     signs = torch.tensor([[1.0, -1.0, 1.0]])
-    found = fisher_cotangents(logits, signs.bfloat16())
-    assert found.dtype == torch.bfloat16
-    expected = fisher_cotangents(logits.double(), signs.double())
-    torch.testing.assert_close(found.double(), expected, rtol=1e-2, atol=0)
+    found = fisher_directions(logits, signs.bfloat16())
+    assert found.cotangents.dtype == torch.bfloat16
+    expected = fisher_directions(logits.double(), signs.double())
+    torch.testing.assert_close(found.cotangents.double(), expected.cotangents, rtol=1e-2, atol=0)
+    torch.testing.assert_close(found.mean_squares, expected.mean_squares, rtol=1e-3, atol=0)
+
+
+def test_moments_of_the_directions_over_all_signs():
+    p = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
+    signs = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=3)), dtype=torch.float64)
+    directions = fisher_directions(p.log().expand(8, 3), signs)
+    delta = directions.cotangents
+    torch.testing.assert_close(delta.T @ delta / 8, p.diag() - torch.outer(p, p))
+    torch.testing.assert_close(delta.mean(0), torch.zeros(3, dtype=torch.float64))
+    torch.testing.assert_close(directions.mean_squares, delta.square().sum(1).mean().expand(8))

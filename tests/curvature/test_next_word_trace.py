@@ -3,9 +3,10 @@
 import pytest
 import ragged_batches
 import torch
+from dense_norms import noise_of_the_output_layer
 
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.label_draws import fisher_cotangents, sign_bits, signs_of
+from isoloss.curvature.label_draws import fisher_directions, sign_bits, signs_of
 from isoloss.curvature.sentence_batches import sentences_of
 from isoloss.languages.sentences import Sentences
 from isoloss.models.causal import GPT2Transformer, LlamaTransformer
@@ -43,10 +44,11 @@ def test_values_are_those_of_dense_gradients_with_the_seeds_signs(model, batch):
         logits = OBJECTIVE.logits(model, piece)
         bits = sign_bits(torch.tensor([sentence]), torch.tensor([events]), TOKENS, seed=9)
         signs = signs_of(bits, TOKENS, torch.float64)
-        cotangents = fisher_cotangents(logits.detach(), signs)
-        gradients = torch.autograd.grad((logits * cotangents).sum(), parameters)
-        expected = sum(float(g.square().sum()) for g in gradients) / events
-        assert float(trace.values[sentence]) == pytest.approx(expected, rel=1e-9)
+        drawn = fisher_directions(logits.detach(), signs)
+        gradients = torch.autograd.grad((logits * drawn.cotangents).sum(), parameters)
+        squared = sum(float(g.square().sum()) for g in gradients)
+        noise = float(noise_of_the_output_layer(model, OBJECTIVE, piece, drawn))
+        assert float(trace.values[sentence]) == pytest.approx((squared - noise) / events, rel=1e-9)
 
 
 def test_the_mean_over_signs_is_the_dense_trace(model, batch):

@@ -7,8 +7,8 @@ from torch import nn
 
 import isoloss.curvature.sentence_traces as traces_module
 from isoloss.curvature.forward_memory import bytes_kept_for_backward
-from isoloss.curvature.label_draws import fisher_cotangents
-from isoloss.curvature.per_sentence_norms import per_sentence_squared_norms
+from isoloss.curvature.label_draws import fisher_directions
+from isoloss.curvature.per_sentence_norms import norms_along, per_sentence_squared_norms
 from isoloss.curvature.sentence_batches import sentences_of
 from isoloss.curvature.sentence_traces import sentence_fisher_traces
 from isoloss.errors import BadInput, IsolossError
@@ -58,11 +58,15 @@ def test_the_mean_over_all_signs_is_the_dense_trace_over_all_masks_and_labels(mo
         masks.positions.repeat_interleave(times),
         masks.targets.repeat_interleave(times),
     )
-    norms = per_sentence_squared_norms(
-        model, OBJECTIVE, repeated, lambda logits: fisher_cotangents(logits, signs.repeat(len(masks), 1))
-    )
+    all_signs = signs.repeat(len(masks), 1)
+    norms = norms_along(model, OBJECTIVE, repeated, lambda logits: fisher_directions(logits, all_signs))
     means = total(norms).view(len(masks), times).mean(1)
     torch.testing.assert_close(means, dense_traces(model, masks), rtol=1e-9, atol=0)
+    plain = per_sentence_squared_norms(
+        model, OBJECTIVE, repeated, lambda logits: fisher_directions(logits, all_signs).cotangents
+    )
+    torch.testing.assert_close(total(plain).view(len(masks), times).mean(1), means, rtol=1e-9, atol=0)
+    assert float(total(norms).view(-1, times).var(1).sum()) < float(total(plain).view(-1, times).var(1).sum())
 
 
 def test_the_mean_over_draws_is_the_dense_trace_where_numbers_of_masks_differ(model, several_masks):
@@ -107,11 +111,11 @@ def test_how_sentences_are_batched_changes_nothing(model, several_masks):
 def test_memory_holds_as_many_sentences_as_it_says(model, several_masks, monkeypatch):
     sizes = []
 
-    def recorded(model, objective, batch, cotangents, **settings):
+    def recorded(model, objective, batch, draw, **settings):
         sizes.append(len(batch))
-        return per_sentence_squared_norms(model, objective, batch, cotangents, **settings)
+        return norms_along(model, objective, batch, draw, **settings)
 
-    monkeypatch.setattr(traces_module, "per_sentence_squared_norms", recorded)
+    monkeypatch.setattr(traces_module, "norms_along", recorded)
     longest = sentences_of(several_masks, several_masks.attention_mask.sum(1).argmax()[None])
     size = bytes_kept_for_backward(model, OBJECTIVE, longest)
     sentence_fisher_traces(

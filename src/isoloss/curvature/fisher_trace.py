@@ -116,7 +116,7 @@ def fisher_trace(
     """Tr F = E_{t, x_{-t}} E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1, spec 5), θ what needs a gradient.
 
     Labels are the model's own and never the data's; instead of sampling them, one draw of signs a
-    sentence gives a value with the same mean and a bounded variance (`fisher_cotangents`). The loss
+    sentence gives a value with the same mean and a bounded variance (`fisher_directions`). The loss
     averages over a sentence's M predictions, and so does the trace: one draw for all M predictions at
     once has the sum of their traces as its mean, since the draws are independent with mean zero, and is
     divided by M. Dropout is off; the model is left as found.

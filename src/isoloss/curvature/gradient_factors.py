@@ -10,10 +10,14 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class OuterProducts:
-    """Σ_s left_s right_sᵀ: a matrix that multiplies something (spec 5: x_s and g_s)."""
+    """Σ_s left_s right_sᵀ: a matrix that multiplies something (spec 5: x_s and g_s).
+
+    `mean`, where it is known, stands for the squared norm of this sum (`Directions`).
+    """
 
     left: Float[Tensor, "n T a"]
     right: Float[Tensor, "n T b"]
+    mean: Float[Tensor, " n"] | None = None
 
 
 @dataclass(frozen=True)
@@ -26,9 +30,10 @@ class Lookups:
 
 @dataclass(frozen=True)
 class Sums:
-    """The gradient itself: of a bias or a gain."""
+    """The gradient itself, of a bias or a gain; `mean` as above."""
 
     values: Float[Tensor, "n d"]
+    mean: Float[Tensor, " n"] | None = None
 
 
 Factors = OuterProducts | Lookups | Sums
@@ -48,25 +53,29 @@ def squared_norms(
     >>> squared_norms([OuterProducts(left, right)], (3, 2), 1 << 20).tolist()
     [15.0]
     """
-    vectors = [factor.values for factor in factors if isinstance(factor, Sums)]
-    if vectors:
-        return torch.stack(vectors).sum(0).double().square().sum(dim=1)
+    sums = [factor for factor in factors if isinstance(factor, Sums)]
+    if sums:
+        mean = sums[0].mean if len(sums) == 1 else None
+        whole = torch.stack([each.values for each in sums]).sum(0).double()
+        return whole.square().sum(dim=1) if mean is None else mean
     products = _joined([factor for factor in factors if isinstance(factor, OuterProducts)])
     lookups = _all_lookups([factor for factor in factors if isinstance(factor, Lookups)])
     if products is None:
         assert lookups is not None
         return _of_lookups(lookups)
+    if lookups is None and products.mean is not None:
+        return products.mean
     n, places, _ = products.left.shape
-    rows, columns = shape
-    by_gram = places * (rows + columns) <= rows * columns
-    numbers = 2 * places**2 if by_gram else rows * columns
-    if by_gram and lookups is not None:
-        numbers += places * lookups.ids.shape[1] * 2
+    by_gram = places * sum(shape) <= shape[0] * shape[1]
+    numbers = (
+        2 * places * (places + (lookups.ids.shape[1] if lookups else 0)) if by_gram else shape[0] * shape[1]
+    )
     at_once = max(1, memory_bytes // (numbers * products.left.element_size()))
     norms = []
     for start in range(0, n, at_once):
         part = slice(start, start + at_once)
-        some = OuterProducts(products.left[part], products.right[part])
+        mean = None if products.mean is None else products.mean[part]
+        some = OuterProducts(products.left[part], products.right[part], mean)
         looked_up = None if lookups is None else Lookups(lookups.ids[part], lookups.right[part])
         norms.append(_by_gram(some, looked_up) if by_gram else _by_matrix(some, looked_up))
     return torch.cat(norms)
@@ -77,7 +86,8 @@ def _joined(products: list[OuterProducts]) -> OuterProducts | None:
     if not products:
         return None
     left, right = (each.left for each in products), (each.right for each in products)
-    return OuterProducts(_at_more_positions(*left), _at_more_positions(*right))
+    mean = products[0].mean if len(products) == 1 else None
+    return OuterProducts(_at_more_positions(*left), _at_more_positions(*right), mean)
 
 
 def _all_lookups(lookups: list[Lookups]) -> Lookups | None:
@@ -95,7 +105,9 @@ def _at_more_positions(*arrays: Float[Tensor, "n _ d"]) -> Float[Tensor, "n T d"
 
 def _by_gram(products: OuterProducts, lookups: Lookups | None) -> Float[Tensor, " n"]:
     left, right = products.left, products.right
-    norms = ((left @ left.mT) * (right @ right.mT)).sum(dim=(1, 2), dtype=torch.float64)
+    norms = products.mean
+    if norms is None:
+        norms = ((left @ left.mT) * (right @ right.mT)).sum(dim=(1, 2), dtype=torch.float64)
     if lookups is None:
         return norms
     own_words = lookups.ids[:, None, :].expand(-1, left.shape[1], -1)
@@ -105,11 +117,14 @@ def _by_gram(products: OuterProducts, lookups: Lookups | None) -> Float[Tensor, 
 
 def _by_matrix(products: OuterProducts, lookups: Lookups | None) -> Float[Tensor, " n"]:
     matrices = products.left.mT @ products.right
+    in_place_of_own: Tensor | float = 0.0
+    if products.mean is not None:
+        in_place_of_own = products.mean - matrices.square().sum(dim=(1, 2), dtype=torch.float64)
     if lookups is not None:
         n, rows, columns = matrices.shape
         which = lookups.ids + rows * torch.arange(n, device=lookups.ids.device)[:, None]
         matrices.view(n * rows, columns).index_add_(0, which.flatten(), lookups.right.flatten(0, 1))
-    return matrices.square().sum(dim=(1, 2), dtype=torch.float64)
+    return matrices.square().sum(dim=(1, 2), dtype=torch.float64) + in_place_of_own
 
 
 def _of_lookups(lookups: Lookups) -> Float[Tensor, " n"]:

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
+from isoloss.curvature.directions import Directions
+
 
 def sign_bits(
     sentences: Int[Tensor, " n"], predictions: Int[Tensor, " n"], vocabulary: int, seed: int
@@ -39,16 +41,17 @@ def signs_of(bits: UInt8[Tensor, "m w"], vocabulary: int, dtype: torch.dtype) ->
     return signs.view(len(bits), -1)[:, :vocabulary]
 
 
-def fisher_cotangents(logits: Float[Tensor, "m v"], signs: Float[Tensor, "m v"]) -> Float[Tensor, "m v"]:
+def fisher_directions(logits: Float[Tensor, "m v"], signs: Float[Tensor, "m v"]) -> Directions:
     """δ = √p ∘ s - p (√p · s), p the softmax of the logits and s of signs; in the logits' precision.
 
     The columns of diag(√p) - p √pᵀ combined by signs: E δ δᵀ = diag(p) - p pᵀ, which is the covariance of
     onehot(y) - p for a label y drawn from p. So ||∇ Σ δ · logits||² has the mean of ||∇ log p_y||²,
-    without the heavy tail of rare labels (spec 5). At least float32 on the way.
+    without the heavy tail of rare labels (spec 5); E |δ|² = 1 - |p|². At least float32 on the way.
 
-    >>> fisher_cotangents(torch.zeros(1, 2), torch.tensor([[1.0, -1.0]])).tolist()
-    [[0.707..., -0.707...]]
+    >>> fisher_directions(torch.zeros(1, 2), torch.tensor([[1.0, -1.0]]))
+    Directions(cotangents=tensor([[ 0.7071, -0.7071]]), mean_squares=tensor([0.5000], dtype=torch.float64))
     """
     p = logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(dim=1)
     root = p.sqrt().mul_(signs)
-    return torch.addcmul(root, p, root.sum(dim=1, keepdim=True), value=-1).to(logits.dtype)
+    cotangents = torch.addcmul(root, p, root.sum(dim=1, keepdim=True), value=-1)
+    return Directions(cotangents.to(logits.dtype), (p * (1 - p)).sum(dim=1, dtype=torch.float64))

@@ -122,3 +122,18 @@ def _elementwise(operation: Node, operand: int) -> Use | None:
         case "AddBackward0", _ if operation._saved_alpha == 1:
             return Use("bias", operation, operand, operation)
     return None
+
+
+def output_layer(logits: Tensor) -> Node | None:
+    """The product of matrices that made the logits, row by row; None if they are made in another way."""
+    node: Node = logits.grad_fn
+    while node.name() in ("SelectBackward0", "ViewBackward0", "UnsafeViewBackward0"):
+        node = node.next_functions[0][0]
+    match node.name():
+        case "AddmmBackward0":
+            rows = node._saved_mat1_sym_sizes[0]
+        case "MmBackward0":
+            rows = node._saved_self_sym_sizes[0]
+        case _:
+            return None
+    return node if rows == len(logits) else None

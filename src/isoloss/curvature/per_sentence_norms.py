@@ -11,12 +11,13 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 
 from isoloss.curvature.autograd_graph import AutogradGraph, Node
+from isoloss.curvature.directions import Directions
 from isoloss.curvature.every_other_parameter import squared_norms_by_sentence
 from isoloss.curvature.gathered_gradient import GatheredGradient
 from isoloss.curvature.parameter_groups import parameter_group
-from isoloss.curvature.parameter_uses import ParameterUses, Use, way_of
+from isoloss.curvature.parameter_uses import ParameterUses, Use, output_layer, way_of
 from isoloss.curvature.sentence_batches import last_sentence_twice
-from isoloss.curvature.sentence_gradients import sentence_gradients
+from isoloss.curvature.sentence_gradients import sentence_gradients, with_mean
 from isoloss.curvature.sentence_rows import SentenceRows
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
@@ -58,8 +59,25 @@ def per_sentence_squared_norms(
     The model is evaluated without dropout and left as found, also after an exception. Memory: a forward
     pass that keeps what a backward pass needs, and `memory_bytes` for products, at least one sentence's.
 
-    Raises BadInput when no parameter requires a gradient, or when the model normalises over its batch.
+    Raises BadInput when no parameter requires a gradient, when the scores carry none, or when the model
+    normalises over its batch.
     """
+
+    def directions(logits: Float[Tensor, "m v"]) -> Directions:
+        return Directions(cotangents(logits))
+
+    return norms_along(model, objective, batch, directions, memory_bytes=memory_bytes)
+
+
+def norms_along(
+    model: nn.Module,
+    objective: Objective,
+    batch: Batch,
+    draw: Callable[[Float[Tensor, "m v"]], Directions],
+    *,
+    memory_bytes: int = MEMORY_BYTES,
+) -> PerSentenceNorms:
+    """The same along `Directions`; where they are drawn at random, values of the same mean but less noise."""
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not parameters:
         raise BadInput("the model has no parameter that requires a gradient; unfreeze those to measure")
@@ -69,13 +87,18 @@ def per_sentence_squared_norms(
     with evaluation_mode(model), _every_parameter_in_the_graph(model):
         _refuse_batch_statistics(model)
         logits = objective.logits(model, distinct)
-        directions = cotangents(logits.detach()[:m])
-        padded = torch.cat([directions, directions.new_zeros(len(logits) - m, directions.shape[1])])
-        found = _by_factors(logits, padded, SentenceRows.of(distinct), parameters, memory_bytes)
+        if logits.grad_fn is None:
+            raise BadInput("the scores were computed without gradients; do so with gradients enabled")
+        directions = draw(logits.detach()[:m])
+        found = _by_factors(logits, directions, SentenceRows.of(distinct), parameters, memory_bytes)
         del logits
         others = {name: p for name, p in parameters.items() if name not in found}
-        exact = squared_norms_by_sentence(model, objective, batch, directions, others, memory_bytes)
-    groups: dict[str, Tensor] = defaultdict(lambda: directions.new_zeros(n, dtype=torch.float64))
+        exact = squared_norms_by_sentence(
+            model, objective, batch, directions.cotangents, others, memory_bytes
+        )
+    groups: dict[str, Tensor] = defaultdict(
+        lambda: torch.zeros(n, dtype=torch.float64, device=batch.rows.device)
+    )
     ways = {}
     for name in parameters:
         way, norms = found[name] if name in found else ("per-sentence gradients", exact[name])
@@ -86,12 +109,15 @@ def per_sentence_squared_norms(
 
 def _by_factors(
     logits: Float[Tensor, "m v"],
-    cotangents: Float[Tensor, "m v"],
+    directions: Directions,
     rows: SentenceRows,
     parameters: dict[str, nn.Parameter],
     memory_bytes: int,
 ) -> dict[str, tuple[str, Tensor]]:
     """Way and squared norms, by name, of the parameters whose every use is known."""
+    cotangents = _filled_up(directions.cotangents, logits)
+    means = None if directions.mean_squares is None else _filled_up(directions.mean_squares, logits)
+    output = output_layer(logits)
     graph = AutogradGraph.below(logits)
     all_uses = ParameterUses.within(graph, rows)
     uses_of = {name: uses for name, p in parameters.items() if (uses := all_uses.of(p)) is not None}
@@ -106,15 +132,25 @@ def _by_factors(
 
     @torch.no_grad()
     def receive(node: Node, gradient: Tensor | None) -> None:
-        if gradient is not None:
-            for name, use in watched[node]:
-                gathered[name].receive(sentence_gradients(use, gradient, rows, all_uses.of_words))
+        if gradient is None:
+            return
+        for name, use in watched[node]:
+            factors = sentence_gradients(use, gradient, rows, all_uses.of_words)
+            if factors is not None and means is not None and use.operation is output:
+                factors = with_mean(factors, use, means, rows)
+            gathered[name].receive(factors)
 
     if watched:
         _backward_pass(logits, cotangents, graph, list(watched), receive)
     nothing = cotangents.new_zeros(rows.sentences, dtype=torch.float64)
     found = {name: gathered[name].norms if uses else nothing for name, uses in uses_of.items()}
     return {name: (way_of(uses_of[name]), norms) for name, norms in found.items() if norms is not None}
+
+
+def _filled_up(of_predictions: Tensor, logits: Tensor) -> Tensor:
+    """With zeros for the predictions of a sentence that was repeated."""
+    more = of_predictions.new_zeros(len(logits) - len(of_predictions), *of_predictions.shape[1:])
+    return torch.cat([of_predictions, more]) if len(more) else of_predictions
 
 
 def _backward_pass(

@@ -1,6 +1,9 @@
 """What each sentence's gradient of a parameter is, at one of its uses."""
 
+from dataclasses import replace
+
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from isoloss.curvature.autograd_graph import Node
@@ -30,6 +33,19 @@ def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, of_words:
     if by_sentence is None:
         return None
     return Sums(by_sentence.sum(dim=1, dtype=torch.promote_types(gradient.dtype, torch.float32)))
+
+
+def with_mean(factors: Factors, use: Use, mean_squares: Float[Tensor, " m"], rows: SentenceRows) -> Factors:
+    """The factors of the output layer with the mean of their squared norm; see `Directions`."""
+    of_each = rows.by_sentence(mean_squares[:, None], (len(mean_squares),))
+    if of_each is None or isinstance(factors, Lookups):
+        return factors
+    if isinstance(factors, Sums):
+        return replace(factors, mean=of_each.sum(dim=(1, 2)))
+    entered = factors.right if use.is_transposed else factors.left
+    if entered.shape[1] != of_each.shape[1]:
+        return factors
+    return replace(factors, mean=(of_each * entered.double().square()).sum(dim=(1, 2)))
 
 
 def _lookups(operation: Node, gradient: Tensor, rows: SentenceRows) -> Lookups | None:

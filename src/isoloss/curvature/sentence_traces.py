@@ -7,10 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from isoloss.curvature.directions import Directions
 from isoloss.curvature.finite_scores import refuse_non_finite
 from isoloss.curvature.forward_memory import bytes_kept_for_backward, is_out_of_memory
-from isoloss.curvature.label_draws import fisher_cotangents, sign_bits, signs_of
-from isoloss.curvature.per_sentence_norms import MEMORY_BYTES, PerSentenceNorms, per_sentence_squared_norms
+from isoloss.curvature.label_draws import fisher_directions, sign_bits, signs_of
+from isoloss.curvature.per_sentence_norms import MEMORY_BYTES, PerSentenceNorms, norms_along
 from isoloss.curvature.sentence_batches import sentences_of
 from isoloss.errors import BadInput, IsolossError
 from isoloss.objectives.batch import Batch, Objective
@@ -39,9 +40,11 @@ def sentence_fisher_traces(
     """One value a sentence whose mean is E_t E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1, spec 5).
 
     The loss averages over a sentence's M predictions, and so does the trace: ||∇ Σ_j δ_j · logits_j||² / M,
-    one draw δ of `fisher_cotangents` for all M at once, which are independent with mean zero. Sentence i's
-    signs come from `seed` and `first_sentence` + i alone, so that how sentences are batched changes nothing
-    beyond rounding. As many sentences at once as `memory_bytes` holds, at least one; where memory runs out
+    one draw δ of `fisher_directions` for all M at once, which are independent with mean zero. The part of the
+    output layer alone is its mean, Σ_j (1 - |p_j|²) (|h_j|² + 1) / M, h_j what it reads and the 1 its bias:
+    the draw adds noise to the rest only, which can take a value below zero. Sentence i's signs come from
+    `seed` and `first_sentence` + i alone, so that how sentences are batched changes nothing beyond rounding.
+    As many sentences at once as `memory_bytes` holds, at least one; where memory runs out
     nevertheless, half as many. The model is evaluated without dropout and left as found.
 
     Raises BadInput for an empty batch, where a logit is not finite, naming the sentence, and as
@@ -92,24 +95,22 @@ def _drawn_norms(
     model: nn.Module, objective: Objective, piece: Batch, seed: int, first_sentence: int, memory_bytes: int
 ) -> PerSentenceNorms:
     """||∇ Σ_j δ_j · logits_j||² of each sentence, δ drawn from `seed` and the sentence's number."""
-    of_first: list[Tensor] = []
+    of_first: list[Directions] = []
 
-    def draw(logits: Float[Tensor, "m v"]) -> Float[Tensor, "m v"]:
+    def draw(logits: Float[Tensor, "m v"]) -> Directions:
         refuse_non_finite(logits, piece, first_sentence)
         numbers = first_sentence + torch.arange(len(piece))
         bits = sign_bits(numbers, torch.bincount(piece.rows).cpu(), logits.shape[1], seed)
         signs = signs_of(bits.to(logits.device), logits.shape[1], logits.dtype)
-        directions = fisher_cotangents(logits, signs)
-        of_first.append(directions[piece.rows == 0])
-        return directions
+        drawn = fisher_directions(logits, signs)
+        of_first.append(drawn.at(piece.rows == 0))
+        return drawn
 
-    norms = per_sentence_squared_norms(model, objective, piece, draw, memory_bytes=memory_bytes)
+    norms = norms_along(model, objective, piece, draw, memory_bytes=memory_bytes)
     if first_sentence == 0 and len(piece) > 1:
         first = sentences_of(piece, torch.zeros(1, dtype=torch.int64, device=piece.rows.device))
-        alone = per_sentence_squared_norms(
-            model, objective, first, lambda _: of_first[0], memory_bytes=memory_bytes
-        )
-        _refuse_other_sentences(alone, norms, torch.finfo(of_first[0].dtype).eps)
+        alone = norms_along(model, objective, first, lambda _: of_first[0], memory_bytes=memory_bytes)
+        _refuse_other_sentences(alone, norms, torch.finfo(of_first[0].cotangents.dtype).eps)
     return norms
 
 
@@ -118,11 +119,11 @@ def _refuse_other_sentences(alone: PerSentenceNorms, together: PerSentenceNorms,
 
     Measured once, at the first sentence: rounding moves its norm by far less than a fourth root of it.
     """
-    own = float(sum(values[0] for values in alone.groups.values()))
-    beside_others = float(sum(values[0] for values in together.groups.values()))
-    if abs(own - beside_others) > precision**0.25 * own:
+    own = torch.stack([values[0] for values in alone.groups.values()])
+    beside_others = torch.stack([values[0] for values in together.groups.values()])
+    if (own - beside_others).abs().sum() > precision**0.25 * own.abs().sum():
         raise BadInput(
-            f"the squared gradient of the first sentence is {own:.6g} alone and {beside_others:.6g} beside "
-            "others: the model lets sentences of a batch see each other, so that they have no traces of "
-            "their own; measure one sentence a batch"
+            f"the squared gradient of the first sentence is {own.sum():.6g} alone and "
+            f"{beside_others.sum():.6g} beside others: the model lets sentences of a batch see each other, "
+            "so that they have no traces of their own; measure one sentence a batch"
         )
