@@ -10,6 +10,9 @@ import pytest
 
 from isoloss.cli import main
 from tiny_causal_models import tiny_checkpoint
+from isoloss.models.shapes import Shape
+from isoloss.models.tokenizer import word_tokenizer
+from isoloss.models.transformers import PostLayerNormTransformer
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -32,6 +35,10 @@ def blocks(language: str) -> list[str]:
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "grammar.pcfg").write_text(GRAMMAR)
     tiny_checkpoint("gpt2", tmp_path / "MODEL")
+    for seed, name in enumerate(("my-bert", "my-other-bert")):
+        PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(3, 8, seed).save_pretrained(tmp_path / name)
+        word_tokenizer(["the", "dog", "sleeps"], 8).save_pretrained(tmp_path / name)
+    (tmp_path / "sentences.txt").write_text("the dog sleeps\nthe dog\n" * 60)
     return tmp_path
 
 
@@ -50,6 +57,8 @@ def commands() -> list[str]:
 
 def test_the_command_line_example_has_eight_lines() -> None:
     assert len(commands()) == 8
+def test_the_command_line_example_has_six_lines() -> None:
+    assert len(commands()) == 6
 
 
 @pytest.mark.parametrize("command", [line for line in commands() if " reproduce " not in line])

@@ -1,0 +1,283 @@
+import contextlib
+import json
+import random
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import isoloss.command_line.flatness_request as request_module
+from isoloss.cli import main
+from isoloss.models.any_language_model import load_any_language_model
+from isoloss.models.causal import GPT2Transformer
+from isoloss.models.shapes import Shape
+from isoloss.models.tokenizer import word_tokenizer
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+
+WORDS = list("abcdefgh")
+TOKENS = len(WORDS) + 3
+MASK = 2
+KINDS = {"bert": PostLayerNormTransformer, "other": PostLayerNormTransformer, "pre": PreLayerNormTransformer}
+
+
+def save(model, folder, tokenizer=True):
+    generator = torch.Generator().manual_seed(len(folder.name))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.2 * torch.randn(parameter.shape, generator=generator)
+    model.save_pretrained(folder)
+    if tokenizer:
+        word_tokenizer(WORDS, 8).save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Folders of models, a text and a file of token numbers of 40 sentences, ten times over."""
+    folder = tmp_path_factory.mktemp("models")
+    for seed, (name, architecture) in enumerate(KINDS.items()):
+        save(architecture(Shape(8, 2, 1, 8)).build(len(WORDS), 8, seed), folder / name)
+    save(GPT2Transformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, 3), folder / "gpt2")
+    save(PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(4, 8, 0), folder / "small", tokenizer=False)
+    chosen = random.Random(0)
+    texts = [" ".join(chosen.choices(WORDS, k=chosen.randint(2, 5))) for _ in range(40)] * 10
+    (folder / "text.txt").write_text("\n".join(texts) + "\n")
+    ids = [[WORDS.index(word) + 3 for word in text.split()] for text in texts]
+    (folder / "ids.jsonl").write_text("".join(json.dumps(each) + "\n" for each in ids))
+    (folder / "few.jsonl").write_text("[3, 4]\n[4, 5]\n")
+    (folder / "one.txt").write_text("a b c\n")
+    (folder / "empty").mkdir()
+    odd_folders(folder)
+    return folder
+
+
+def odd_folders(folder):
+    """A BERT without its head, and a model that needs code of its own."""
+    model, _ = load_any_language_model(str(folder / "bert"))
+    model.bert.save_pretrained(folder / "mute")
+    config = json.loads((folder / "mute" / "config.json").read_text())
+    (folder / "mute" / "config.json").write_text(json.dumps({**config, "architectures": ["BertForMaskedLM"]}))
+    (folder / "odd").mkdir()
+    config = {"model_type": "odd", "architectures": ["OddForMaskedLM"], "auto_map": {"AutoConfig": "c.C"}}
+    (folder / "odd" / "config.json").write_text(json.dumps(config))
+
+
+@pytest.fixture
+def run(models, monkeypatch, capsys):
+    monkeypatch.chdir(models)
+
+    def command(*arguments):
+        with pytest.raises(SystemExit) as leaving:
+            main(["flatness", *arguments])
+        written = capsys.readouterr()
+        return int(leaving.value.code or 0), written.out, written.err
+
+    return command
+
+
+def records(written):
+    return {
+        (r["quantity"], r["checkpoint"], r["settings"].get("group")): r
+        for r in json.loads(written)["records"]
+    }
+
+
+def dense_trace(model, ids, positions):
+    """Σ_y p_y ||∇ log p_y||² of each prediction, from its whole Jacobian, and their mean."""
+    parameters = list(model.parameters())
+    logits = model(torch.tensor(ids)).logits
+    total = 0.0
+    for row, position in enumerate(positions):
+        log_p = logits[row, position].log_softmax(0)
+        jacobian = torch.autograd.grad(
+            log_p, parameters, torch.eye(TOKENS).double(),
+            is_grads_batched=True, retain_graph=True, allow_unused=True, materialize_grads=True,
+        )  # fmt: skip
+        norms = sum(g.flatten(1).square().sum(1) for g in jacobian)
+        total += float((log_p.exp().detach() * norms).sum())
+    return total / len(positions)
+
+
+def test_one_mask_is_the_mean_over_sentences_and_positions(run, models):
+    """Against every position of every sentence masked in turn, and every label."""
+    code, written, _ = run(
+        "bert", "--token-ids", "ids.jsonl", "--one-mask", "--dtype", "float64", "--json",
+        "--relative-error", "0.001",
+    )  # fmt: skip
+    assert code == 0
+    found = records(written)["fisher_trace", "bert", None]
+    model, _ = load_any_language_model("bert", dtype=torch.float64)
+    lines = (models / "ids.jsonl").read_text().splitlines()[:40]
+    dense = []
+    for ids in map(json.loads, lines):
+        masked = [[*ids[:t], MASK, *ids[t + 1 :]] for t in range(len(ids))]
+        dense.append(dense_trace(model, masked, range(len(ids))))
+    assert abs(found["value"] - sum(dense) / 40) < 4 * found["standard_error"]
+    assert found["standard_error"] < 0.04 * found["value"]
+    assert found["n"] == 400
+    assert found["unit"] == "nats per squared parameter"
+    assert json.loads(written)["stopped"] == {"fisher_trace": "the sentences ended"}
+
+
+def test_causal_models_average_over_predicted_positions(run, models):
+    code, written, _ = run(
+        "gpt2", "--token-ids", "ids.jsonl", "--dtype", "float64", "--json", "--sentences", "400"
+    )
+    assert code == 0
+    found = records(written)["fisher_trace", "gpt2", None]
+    model, _ = load_any_language_model("gpt2", dtype=torch.float64)
+    lines = (models / "ids.jsonl").read_text().splitlines()[:40]
+    dense = [
+        dense_trace(model, [ids] * (len(ids) - 1), range(len(ids) - 1)) for ids in map(json.loads, lines)
+    ]
+    assert abs(found["value"] - sum(dense) / 40) < 4 * found["standard_error"]
+    assert found["standard_error"] < 0.06 * found["value"]
+
+
+def test_groups_add_up_and_several_models_share_what_they_are_measured_on(run):
+    code, written, _ = run("bert", "pre", "other", "--text", "text.txt", "--sentences", "100", "--json")
+    assert code == 0
+    found = records(written)
+    for name in ("bert", "pre", "other"):
+        parts = [r["value"] for (q, c, g), r in found.items() if q == "fisher_trace_of_group" and c == name]
+        assert sum(parts) == pytest.approx(found["fisher_trace", name, None]["value"], rel=1e-6)
+        assert found["fisher_trace", name, None]["n"] == 100
+    alone = records(run("pre", "--text", "text.txt", "--sentences", "100", "--json")[1])
+    assert alone["fisher_trace", "pre", None] == found["fisher_trace", "pre", None]
+    difference = found["fisher_trace_difference", "other", None]
+    expected = found["fisher_trace", "other", None]["value"] - found["fisher_trace", "bert", None]["value"]
+    assert difference["value"] == pytest.approx(expected)
+    assert difference["settings"]["reference"] == "bert"
+
+
+def test_two_copies_of_a_model_differ_by_nothing(run, models):
+    (models / "copy").mkdir(exist_ok=True)
+    for path in (models / "bert").iterdir():
+        (models / "copy" / path.name).write_bytes(path.read_bytes())
+    _, written, _ = run("bert", "copy", "--text", "text.txt", "--sentences", "70", "--json")
+    difference = records(written)["fisher_trace_difference", "copy", None]
+    assert (difference["value"], difference["standard_error"]) == (0, 0)
+
+
+def test_every_quantity(run):
+    quantities = ("fisher_trace", "hessian_trace", "gradient_norm", "hessian_top_eigenvalue")
+    arguments = ("bert", "other", "--text", "text.txt", "--sentences", "24", "--quantity", *quantities)
+    code, written, _ = run(*arguments, "--json")
+    assert code == 0
+    found = records(written)
+    for name in ("bert", "other"):
+        for quantity in quantities:
+            whole = found[quantity, name, None]
+            assert whole["standard_error"] > 0
+            squared = "gradient_norm_squared" if quantity == "gradient_norm" else quantity
+            parts = [r["value"] for (q, c, g), r in found.items() if (q, c) == (f"{squared}_of_group", name)]
+            assert sum(parts) == pytest.approx(found[squared, name, None]["value"], rel=1e-5)
+        gap = found["hessian_trace", name, None]["value"] - found["fisher_trace", name, None]["value"]
+        assert found["hessian_minus_fisher", name, None]["value"] == pytest.approx(gap, rel=1e-5)
+    code, written, _ = run(*arguments)
+    assert code == 0
+    for quantity in quantities:
+        assert f"{quantity} in " in written
+    assert "a fixed set of 24 sentences was measured" in written
+
+
+def test_the_table(run):
+    code, written, _ = run(
+        "bert", "--text", "text.txt", "--relative-error", "0.1", "--parameters", "attention|cls"
+    )
+    assert code == 0
+    assert "layer 1 attention" in written
+    assert "layer 1 MLP" not in written
+    assert "the relative error asked was reached" in written
+    assert "tensors are frozen and left out" in written
+    assert "the 0.15 of their maskable tokens" in written
+    assert "tensors by how their part was had" in written
+
+
+def test_a_tied_matrix_is_measured_under_either_name(run):
+    head = records(
+        run("bert", "--text", "text.txt", "--parameters", "decoder.weight", "--sentences", "9", "--json")[1]
+    )
+    words = records(
+        run("bert", "--text", "text.txt", "--parameters", "word_emb", "--sentences", "9", "--json")[1]
+    )
+    assert head == words
+
+
+def test_lines_too_long_are_cut_and_said(run, models):
+    (models / "long.txt").write_text("a b c d e f g h a b c\n" + "a b\n" * 30)
+    code, written, _ = run("bert", "--text", "long.txt")
+    assert code == 0
+    assert "1 sentences were cut to the model's longest" in written
+    _, written, _ = run("bert", "--text", "long.txt", "--json")
+    assert json.loads(written)["lines_cut"] == [1]
+
+
+def test_interrupted_it_shows_what_is_known(run, monkeypatch):
+    @contextlib.contextmanager
+    def display():
+        def progress(task, completed, total, message=""):
+            if completed >= 128:
+                raise KeyboardInterrupt
+
+        yield progress
+
+    monkeypatch.setattr(request_module, "progress_display", display)
+    code, written, _ = run("bert", "other", "--text", "text.txt", "--relative-error", "0.001", "--json")
+    assert code == 130
+    assert json.loads(written)["stopped"] == {"fisher_trace": "interrupted"}
+    assert records(written)["fisher_trace", "other", None]["n"] == 128
+
+
+def test_scores_that_are_not_finite_are_named_by_line(run, models):
+    save(PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, 0), models / "diverged")
+    path = models / "diverged" / "model.safetensors"
+    weights = load_file(path)
+    weights["bert.embeddings.position_embeddings.weight"][4] = torch.nan
+    save_file(weights, path, metadata={"format": "pt"})
+    (models / "named.txt").write_text("a b\n" * 20 + "a b c d\n" + "a b\n" * 5)
+    code, _, error = run("diverged", "--text", "named.txt")
+    assert code == 2
+    assert "the model's scores for the sentence of line 21 are not finite" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--text", "text.txt"], "no model is named"),
+        (["bert"], "by one of --text FILE, --token-ids FILE and --dataset NAME"),
+        (["bert", "--text", "text.txt", "--token-ids", "ids.jsonl"], "by one of --text FILE"),
+        (["./nowhere", "--text", "text.txt"], "there is no folder ./nowhere"),
+        (["a/b/c", "--text", "text.txt"], "there is no folder a/b/c"),
+        (["text.txt", "--text", "text.txt"], "text.txt is a file"),
+        (["bert", "bert", "--text", "text.txt"], "a model is named twice"),
+        (["bert", "gpt2", "--text", "text.txt"], "models that predict differently are not compared"),
+        (["bert", "small", "--token-ids", "ids.jsonl"], "different numbers of tokens are not compared"),
+        (["small", "--text", "text.txt"], "no tokenizer can be read from small"),
+        (["small", "--token-ids", "ids.jsonl"], "line 1: there is no token"),
+        (["small", "--token-ids", "few.jsonl"], "names a mask token; say its number with --mask-token-id"),
+        (["bert", "--text", "nothing.txt"], "there is no file nothing.txt"),
+        (["bert", "--text", "text.txt", "--relative-error", "0"], "must be above 0"),
+        (["bert", "--text", "text.txt", "--mask-rate", "0"], "mask rate must be above 0 and at most 1"),
+        (["bert", "--text", "text.txt", "--mask-rate", "1.1"], "mask rate must be above 0 and at most 1"),
+        (["bert", "--text", "text.txt", "--one-mask", "--mask-rate", "0.1"], "give one of the two"),
+        (["bert", "--text", "text.txt", "--mask-token-id", "11"], "the mask token 11 is none"),
+        (["bert", "--text", "text.txt", "--parameters", "("], "is no regular expression"),
+        (["bert", "--text", "text.txt", "--parameters", "nothing"], "no parameter of bert matches"),
+        (["bert", "--text", "text.txt", "--objective", "causal"], "would see the next token"),
+        (["gpt2", "--text", "text.txt", "--objective", "masked"], "no masked language model can be read"),
+        (["gpt2", "--text", "text.txt", "--one-mask"], "leave the options of masks out"),
+        (["bert", "--text", "text.txt", "--sentences", "1"], "no standard error"),
+        (["bert", "--text", "one.txt"], "1 sentences have no standard error"),
+        (["bert", "--text", "text.txt", "--seed", "-1"], "--seed must be from 0"),
+        (["bert", "--text", "text.txt", "--device", "toaster"], "the device 'toaster' cannot be used"),
+        (["mute", "--text", "text.txt"], "mute has no trained language head: it lacks cls."),
+        (["odd", "--text", "text.txt"], "comes with code of its own, which isoloss does not run"),
+        (["empty", "--text", "text.txt"], "empty holds no model: it has no config.json"),
+    ],
+)
+def test_mistakes_are_one_sentence(run, arguments, sentence):
+    code, written, error = run(*arguments)
+    assert (code, written) == (2, "")
+    assert error.startswith("isoloss: ")
+    assert sentence in error
+    assert error.count("\n") == 1
