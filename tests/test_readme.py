@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from isoloss.cli import main
-from tiny_causal_models import tiny_checkpoint
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import PostLayerNormTransformer
+from tiny_causal_models import tiny_checkpoint
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

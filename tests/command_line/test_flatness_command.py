@@ -189,7 +189,7 @@ def test_the_table(run):
     assert "layer 1 MLP" not in written
     assert "the relative error asked was reached" in written
     assert "tensors are frozen and left out" in written
-    assert "the 0.15 of their maskable tokens" in written
+    assert "15 % of their maskable tokens" in written
     assert "tensors by how their part was had" in written
 
 
@@ -232,9 +232,15 @@ def test_scores_that_are_not_finite_are_named_by_line(run, models):
     save(PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, 0), models / "diverged")
     path = models / "diverged" / "model.safetensors"
     weights = load_file(path)
-    weights["bert.embeddings.position_embeddings.weight"][4] = torch.nan
+    embeddings = weights["bert.embeddings.word_embeddings.weight"]
+    weights["cls.predictions.decoder.weight"] = embeddings.clone()  # the scores of the bad word are whole
+    weights["cls.predictions.decoder.bias"] = weights["cls.predictions.bias"].clone()
+    embeddings[WORDS.index("h") + 3] = torch.nan
     save_file(weights, path, metadata={"format": "pt"})
-    (models / "named.txt").write_text("a b\n" * 20 + "a b c d\n" + "a b\n" * 5)
+    config = json.loads((models / "diverged" / "config.json").read_text())
+    (models / "diverged" / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+    # Equally long, since padding would let what is not finite reach the sentences beside it.
+    (models / "named.txt").write_text("a b a\n" * 20 + "h h h\n" + "a b a\n" * 5)
     code, _, error = run("diverged", "--text", "named.txt")
     assert code == 2
     assert "the model's scores for the sentence of line 21 are not finite" in error

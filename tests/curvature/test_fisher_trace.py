@@ -6,6 +6,7 @@ import pytest
 import ragged_batches
 import torch
 from dense_norms import noise_of_the_output_layer
+from model_state import state
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.label_draws import fisher_directions, sign_bits, signs_of
@@ -153,17 +154,6 @@ def test_checkpoints_compared_share_their_signs(model):
     after = fisher_trace(model, [batch], OBJECTIVE, seed=0).values
     apart = math.hypot(mean_over_sentences(before).standard_error, mean_over_sentences(after).standard_error)
     assert paired_difference(after, before).standard_error < 0.2 * apart
-
-
-def state(model):
-    return (
-        [module.training for module in model.modules()],
-        [parameter.requires_grad for parameter in model.parameters()],
-        [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None],
-        {name: value.clone() for name, value in model.state_dict().items()},
-        [(len(module._forward_hooks), len(module._backward_hooks)) for module in model.modules()],
-        torch.get_rng_state(),
-    )
 
 
 class Broken(Exception):

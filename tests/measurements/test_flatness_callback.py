@@ -29,7 +29,7 @@ SET = FlatnessSet.draw(LANGUAGE, OBJECTIVE, 20, seed=3)
 def specification(steps):
     return PretrainingSpecification(
         PreLayerNormTransformer(Shape(8, 2, 1, 8)),
-        AdamW(),
+        AdamW(warm_up_steps=2),
         LANGUAGE.digest,
         steps,
         8,

@@ -153,10 +153,13 @@ def hessian_trace(
     """Tr ∇²L of the sentence-averaged loss, under the data's labels or, given a `law`, under exact ones.
 
     Tr ∇²L = Tr F + Tr R, exactly and whatever the labels (`label_surprise`): the first by `fisher_trace`'s
-    signs, only the second by probes v of ±1, E v·Rv = Tr R (Hutchinson 1990), which near saturation is
-    small and hardly adds to the error. Each cluster of at most `SENTENCES_A_PROBE` sentences has a probe
-    of its own: clusters are independent, sentences and probes alike, so the deviation over clusters is the
-    error of both. Restricted to a group's coordinates, v·Rv has the trace of its block as its mean.
+    signs, only the second by probes v of ±1, E v·Rv = Tr R (Hutchinson 1990). So Tr H - Tr F, which vanishes
+    at saturation, is an estimate with an error of its own; that of the whole is about what probes of the
+    whole Hessian would have, since R has large entries off its diagonal long before its trace is small.
+
+    Each cluster of at most `SENTENCES_A_PROBE` sentences has a probe of its own: clusters are independent,
+    sentences and probes alike, so the deviation over clusters is the error of both. Restricted to a group's
+    coordinates, v·Rv has the trace of its block as its mean.
 
     Arguments, stopping and errors are `fisher_trace`'s; clusters do not reach across batches, so how
     sentences are batched changes the probes, and nothing else. Needs four times a backward pass's memory of

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -49,10 +49,11 @@ class Teacher:
     seed: int = 0
 
     def specification(self, text: TextWindows) -> PretrainingSpecification:
-        """The pre-training run."""
+        """The pre-training run; a short one is warm-up throughout."""
+        warm_up_steps = min(self.update_rule.warm_up_steps, self.steps)
         return PretrainingSpecification(
             architecture=self.architecture,
-            update_rule=self.update_rule,
+            update_rule=replace(self.update_rule, warm_up_steps=warm_up_steps),
             language_digest=text.digest,
             steps=self.steps,
             batch_size=self.batch_size,

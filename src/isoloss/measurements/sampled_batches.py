@@ -40,8 +40,8 @@ class ShareMasked:
     def describe(self) -> str:
         """What a value is the mean of."""
         return (
-            f"mean over sentences of the mean over the {self.share:.3g} of their maskable tokens that are "
-            "masked at once, all by the mask token"
+            f"mean over sentences of the mean over {100 * self.share:.3g} % of their maskable tokens, masked "
+            "at once and all by the mask token"
         )
 
 
