@@ -57,6 +57,8 @@ def commands() -> list[str]:
 
 def test_the_command_line_example_has_eight_lines() -> None:
     assert len(commands()) == 8
+
+
 def test_the_command_line_example_has_six_lines() -> None:
     assert len(commands()) == 6
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch.func import grad, vmap
 
-from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.label_draws import fisher_cotangents, sign_bits, signs_of
+from isoloss.curvature.per_sentence_norms import per_sentence_squared_norms
 from isoloss.errors import BadInput
 from isoloss.languages.dyck import dyck
 from isoloss.languages.sentences import Sentences
@@ -70,19 +69,18 @@ def test_derivatives_mapped_over_sentences_are_those_of_torchs_kernels(model):
             torch.testing.assert_close(found[row], true, rtol=1e-9, atol=1e-12)
 
 
-def test_the_trace_of_ragged_sentences_is_that_of_one_gradient_at_a_time(model):
-    objective = MaskedObjective()
-    batch = objective.mask_one(RAGGED, torch.Generator().manual_seed(0))
-    trace = fisher_trace(model, [batch], objective, seed=3)
-    assert set(trace.groups) == {"embeddings", "lstm", "head"}
+def test_gradient_norms_of_ragged_sentences_are_those_of_one_gradient_at_a_time(model):
+    objective, generator = MaskedObjective(), torch.Generator().manual_seed(0)
+    batch = objective.mask_one(RAGGED, generator)
+    cotangents = torch.randn(len(RAGGED), WORDS + 3, generator=generator, dtype=torch.float64)
+    norms = per_sentence_squared_norms(model, objective, batch, lambda _: cotangents)
+    assert set(norms.groups) == {"embeddings", "lstm", "head"}
     for row, length in enumerate(RAGGED.lengths.tolist()):
         scores = model(input_ids=batch.input_ids[row : row + 1, : length + 1]).logits[0, batch.positions[row]]
-        bits = sign_bits(torch.tensor([row]), torch.tensor([1]), WORDS + 3, seed=3)
-        signs = signs_of(bits, WORDS + 3, scores.dtype)
-        cotangent = fisher_cotangents(scores.detach()[None], signs)[0]
-        gradients = torch.autograd.grad((scores * cotangent).sum(), list(model.parameters()))
+        gradients = torch.autograd.grad((scores * cotangents[row]).sum(), list(model.parameters()))
         expected = sum(float(gradient.square().sum()) for gradient in gradients)
-        assert float(trace.values[row]) == pytest.approx(expected, rel=1e-10)
+        found = sum(float(values[row]) for values in norms.groups.values())
+        assert found == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
