@@ -23,6 +23,14 @@ def test_lines_are_sentences_and_special_tokens_cannot_be_masked(tmp_path):
     assert not read_text_corpus(path, TOKENIZER, longest=None).sentences([1])[0].cut
 
 
+def test_words_that_the_tokenizer_does_not_know_are_refused(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("the cat\n\nthe zebra\n")
+    corpus = read_text_corpus(path, TOKENIZER, longest=4)
+    with pytest.raises(BadInput, match=r"line 3: the model's tokenizer cannot encode the text \(WordLevel"):
+        corpus.sentences([0, 1])
+
+
 def test_token_numbers_are_taken_as_they_are(tmp_path):
     path = tmp_path / "ids.jsonl"
     path.write_text("[1, 0, 2]\n\n[5]\n")

@@ -52,9 +52,12 @@ class TextCorpus:
         return len(self.texts)
 
     def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
-        """See `Corpus.sentences`."""
+        """See `Corpus.sentences`. Raises BadInput for a text that the tokenizer has no tokens for."""
         wanted = [self.texts[number] for number in numbers]
-        whole = self.tokenizer(wanted, verbose=False)["input_ids"]
+        try:
+            whole = self.tokenizer(wanted, verbose=False)["input_ids"]
+        except Exception as error:
+            raise self._refusal(numbers) from error
         kept = whole
         if self.longest is not None and any(len(ids) > self.longest for ids in whole):
             # The tokenizer cuts before it adds what ends a sentence.
@@ -69,6 +72,19 @@ class TextCorpus:
             )
             for number, ids, all_ids in zip(numbers, kept, whole, strict=True)
         ]
+
+    def _refusal(self, numbers: Sequence[int]) -> BadInput:
+        """Which text it was: tokenizers raise all there is, as bare exceptions that do not say."""
+        for number in numbers:
+            try:
+                self.tokenizer(self.texts[number], verbose=False)
+            except Exception as error:
+                reason = str(error).strip().rstrip(".") or type(error).__name__
+                return BadInput(
+                    f"line {self.lines[number]}: the model's tokenizer cannot encode the text ({reason}); "
+                    "write it in words that the tokenizer knows, or give token numbers"
+                )
+        return BadInput("the model's tokenizer cannot encode these texts together; give token numbers")
 
 
 @dataclass(frozen=True, eq=False)
