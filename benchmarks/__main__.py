@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-NAMES = ("pcfg", "hmm", "causal_lm", "pretraining", "update_rules", "measurements", "enlarge")
+NAMES = ("pcfg", "hmm", "causal_lm", "pretraining", "update_rules", "measurements", "flatness", "enlarge")
 
 
 def main() -> int:

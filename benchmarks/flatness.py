@@ -14,7 +14,6 @@ One thread, one process, interleaved, medians.
 import argparse
 import json
 import multiprocessing
-import resource
 import statistics
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -25,10 +24,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from benchmarks.measurements import Comparison, compare
+from benchmarks.comparison import Comparison, compare
 from benchmarks.trace_estimators import OBJECTIVE, Estimator, estimators
 from isoloss.curvature.directions import Directions
-from isoloss.curvature.label_draws import fisher_directions, sign_bits, signs_of
+from isoloss.curvature.label_draws import drawn_directions, sign_bits
 from isoloss.curvature.per_sentence_norms import norms_along
 from isoloss.languages.language_file import read_language
 from isoloss.languages.sentences import Sentences
@@ -84,7 +83,7 @@ class Case:
         """Directions as the trace draws them."""
         counts = torch.bincount(self.batch.rows)
         bits = sign_bits(torch.arange(SENTENCES), counts, logits.shape[1], seed=0)
-        return fisher_directions(logits, signs_of(bits, logits.shape[1], logits.dtype))
+        return drawn_directions(logits, bits)
 
 
 def passes(pairs: int) -> list[Comparison]:
@@ -115,9 +114,15 @@ def peaks() -> list[Peak]:
 def megabytes_added(name: str, work: str) -> float:
     torch.set_num_threads(1)
     case = Case.of(name)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = highest_kilobytes()
     getattr(case, work)()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return (highest_kilobytes() - before) / 1024
+
+
+def highest_kilobytes() -> int:
+    """The process's peak of resident memory; `getrusage` would report its parent's where that was higher."""
+    status = Path("/proc/self/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from isoloss.curvature.directions import Directions
 from isoloss.curvature.finite_scores import refuse_non_finite
 from isoloss.curvature.forward_memory import bytes_kept_for_backward, is_out_of_memory
-from isoloss.curvature.label_draws import fisher_directions, sign_bits, signs_of
+from isoloss.curvature.label_draws import drawn_directions, sign_bits
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES, PerSentenceNorms, norms_along
 from isoloss.curvature.sentence_batches import sentences_of
 from isoloss.errors import BadInput, IsolossError
@@ -101,8 +101,7 @@ def _drawn_norms(
         refuse_non_finite(logits, piece, first_sentence)
         numbers = first_sentence + torch.arange(len(piece))
         bits = sign_bits(numbers, torch.bincount(piece.rows).cpu(), logits.shape[1], seed)
-        signs = signs_of(bits.to(logits.device), logits.shape[1], logits.dtype)
-        drawn = fisher_directions(logits, signs)
+        drawn = drawn_directions(logits, bits)
         of_first.append(drawn.at(piece.rows == 0))
         return drawn
 

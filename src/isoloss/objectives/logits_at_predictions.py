@@ -43,7 +43,7 @@ def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> F
         for hook in hooks:
             hook.remove()
     if logits is not None and logits.shape[:-1] == (len(batch.rows), 1):
-        return logits[:, 0]
+        return logits.flatten(0, 1)
     if logits is not None and logits.shape[:-1] == (n, width):
         return _at_predictions(logits, batch)
     raise BadInput(
