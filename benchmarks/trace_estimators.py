@@ -67,7 +67,7 @@ def estimators(model: nn.Module) -> list[Estimator]:
             for n in (8, 64)
         ),
     ]
-    return found + list(other_libraries(model))
+    return found + list(other_libraries(model, seeds))
 
 
 def factored(model: nn.Module, batch: Batch, seed: int) -> Tensor:
@@ -128,13 +128,15 @@ def signs_like(tensor: Tensor) -> Tensor:
     return torch.randint_like(tensor, 0, 2).mul_(2).sub_(1)
 
 
-def other_libraries(model: nn.Module) -> Iterator[Estimator]:
+def other_libraries(model: nn.Module, seeds: Iterator[int]) -> Iterator[Estimator]:
     """One matrix-vector product a batch, by the libraries' own operators and traces."""
     if importlib.util.find_spec("curvlinops"):
         yield Estimator("curvlinops, Hessian", 64, lambda batch: curvlinops_probe(model, batch, "Hessian"))
         yield Estimator("curvlinops, Gauss-Newton", 64, lambda batch: curvlinops_probe(model, batch, "GGN"))
     if importlib.util.find_spec("hessian_eigenthings"):
-        yield Estimator("hessian-eigenthings, Hessian", 64, lambda batch: eigenthings_probe(model, batch))
+        yield Estimator(
+            "hessian-eigenthings, Hessian", 64, lambda batch: eigenthings_probe(model, batch, next(seeds))
+        )
 
 
 def curvlinops_probe(model: nn.Module, batch: Batch, matrix: str) -> Tensor:
@@ -148,7 +150,7 @@ def curvlinops_probe(model: nn.Module, batch: Batch, matrix: str) -> Tensor:
         return curvlinops.hutchinson_trace(operator, num_matvecs=1)[None]
 
 
-def eigenthings_probe(model: nn.Module, batch: Batch) -> Tensor:
+def eigenthings_probe(model: nn.Module, batch: Batch, seed: int) -> Tensor:
     from hessian_eigenthings import HessianOperator, hutchinson
 
     def loss(scores: nn.Module, part: tuple[Tensor, Tensor]) -> Tensor:
@@ -156,4 +158,4 @@ def eigenthings_probe(model: nn.Module, batch: Batch) -> Tensor:
 
     with sdpa_kernel(SDPBackend.MATH):
         operator = HessianOperator(Scores(model), [(inputs_of(batch), batch.targets)], loss)
-        return hutchinson(operator, num_samples=1).samples
+        return hutchinson(operator, num_samples=1, seed=seed).samples
