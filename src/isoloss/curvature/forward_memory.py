@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
+from isoloss.curvature.every_parameter_recorded import every_parameter_recorded
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import evaluation_mode
 
@@ -27,11 +28,12 @@ def bytes_kept_for_backward(model: nn.Module, objective: Objective, batch: Batch
     def give_back(tensor: Any) -> Any:
         return tensor
 
-    with evaluation_mode(model), torch.enable_grad(), saved_tensors_hooks(count, give_back):
+    with evaluation_mode(model), every_parameter_recorded(model), saved_tensors_hooks(count, give_back):
         logits = objective.logits(model, batch)
     return sum(kept.values()) + 4 * logits.nbytes
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
     """Whether that is what torch's error says; on a CPU its type does not."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    of_a_processor = ("can't allocate memory", "not enough memory")
+    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in of_a_processor)

@@ -58,7 +58,7 @@ def squared_norms(
         mean = sums[0].mean if len(sums) == 1 else None
         whole = torch.stack([each.values for each in sums]).sum(0).double()
         return whole.square().sum(dim=1) if mean is None else mean
-    products = _joined([factor for factor in factors if isinstance(factor, OuterProducts)])
+    products = _all_products([factor for factor in factors if isinstance(factor, OuterProducts)])
     lookups = _all_lookups([factor for factor in factors if isinstance(factor, Lookups)])
     if products is None:
         assert lookups is not None
@@ -67,9 +67,8 @@ def squared_norms(
         return products.mean
     n, places, _ = products.left.shape
     by_gram = places * sum(shape) <= shape[0] * shape[1]
-    numbers = (
-        2 * places * (places + (lookups.ids.shape[1] if lookups else 0)) if by_gram else shape[0] * shape[1]
-    )
+    others = 0 if lookups is None else lookups.ids.shape[1]
+    numbers = 2 * places * (places + others) if by_gram else shape[0] * shape[1]
     at_once = max(1, memory_bytes // (numbers * products.left.element_size()))
     norms = []
     for start in range(0, n, at_once):
@@ -81,7 +80,7 @@ def squared_norms(
     return torch.cat(norms)
 
 
-def _joined(products: list[OuterProducts]) -> OuterProducts | None:
+def _all_products(products: list[OuterProducts]) -> OuterProducts | None:
     """All uses of one matrix as if at further positions: they are summed before the norm is taken."""
     if not products:
         return None

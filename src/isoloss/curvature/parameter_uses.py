@@ -59,19 +59,16 @@ class ParameterUses:
         All ways by which the parameter reaches the logits begin at its leaf of the graph, whatever module it
         was called from: none is missed.
         """
-        uses = []
+        uses: list[Use | None] = []
         for operation, operand in self.graph.parents.get(self.graph.leaf.get(parameter), []):
             if operation.name() == "TBackward0":
                 uses += [_product(*parent, is_transposed=True) for parent in self.graph.parents[operation]]
-            elif parameter.ndim == 2:
-                is_lookup = operation.name() == "EmbeddingBackward0"
-                uses.append(
-                    self._lookup(operation)
-                    if is_lookup
-                    else _product(operation, operand, is_transposed=False)
-                )
+            elif operation.name() == "EmbeddingBackward0":
+                uses.append(self._lookup(operation))
+            elif parameter.ndim == 1:
+                uses.append(_elementwise(operation, operand))
             else:
-                uses.append(_elementwise(operation, operand) if parameter.ndim == 1 else None)
+                uses.append(_product(operation, operand, is_transposed=False))
         known = [use for use in uses if use is not None]
         return known if len(known) == len(uses) else None
 

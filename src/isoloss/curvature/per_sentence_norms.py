@@ -1,8 +1,7 @@
 """Squared norms of each sentence's own gradient, split by the part of the model, from one backward pass."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +12,7 @@ from torch.autograd.graph import GradientEdge
 from isoloss.curvature.autograd_graph import AutogradGraph, Node
 from isoloss.curvature.directions import Directions
 from isoloss.curvature.every_other_parameter import squared_norms_by_sentence
+from isoloss.curvature.every_parameter_recorded import every_parameter_recorded
 from isoloss.curvature.gathered_gradient import GatheredGradient
 from isoloss.curvature.parameter_groups import parameter_group
 from isoloss.curvature.parameter_uses import ParameterUses, Use, output_layer, way_of
@@ -84,7 +84,7 @@ def norms_along(
     n, m = len(batch), len(batch.rows)
     # Arrays tell sentences from positions by their number, which must therefore differ.
     distinct = last_sentence_twice(batch) if n == batch.input_ids.shape[1] and n > 1 else batch
-    with evaluation_mode(model), _every_parameter_in_the_graph(model):
+    with evaluation_mode(model), every_parameter_recorded(model):
         _refuse_batch_statistics(model)
         logits = objective.logits(model, distinct)
         if logits.grad_fn is None:
@@ -179,20 +179,6 @@ def _backward_pass(
             hook.remove()
     for node, gradient in zip(lowest, at_lowest, strict=True):
         receive(node, gradient)
-
-
-@contextmanager
-def _every_parameter_in_the_graph(model: nn.Module) -> Iterator[None]:
-    """Let autograd record frozen parameters too: what comes from a sentence's words is then seen."""
-    found = [(p, p.requires_grad) for p in model.parameters()]
-    try:
-        for parameter, _ in found:
-            parameter.requires_grad_(parameter.is_floating_point())
-        with torch.enable_grad():
-            yield
-    finally:
-        for parameter, required in found:
-            parameter.requires_grad_(required)
 
 
 def _refuse_batch_statistics(model: nn.Module) -> None:
