@@ -1,0 +1,149 @@
+"""Small models that use their parameters in unusual ways, and batches for them."""
+
+import torch
+from torch import nn
+
+from isoloss.objectives.batch import Batch
+
+
+class Whole:
+    """The objective of models that score every position of a batch's words by themselves."""
+
+    def logits(self, model, batch):
+        return model(batch.input_ids)[batch.rows, batch.positions]
+
+
+def batch_of(n, width, predicted):
+    """Each sentence's first `predicted` words are predicted; all are drawn from five, 0 among them."""
+    ids = torch.randint(0, 5, (n, width), generator=torch.Generator().manual_seed(7))
+    rows = torch.arange(n).repeat_interleave(predicted)
+    positions = torch.arange(predicted).repeat(n)
+    return Batch(ids, torch.ones(n, width, dtype=torch.bool), rows, positions, ids[rows, positions])
+
+
+class Model(nn.Module):
+    def __init__(self, **parts):
+        super().__init__()
+        torch.manual_seed(0)
+        self.words = nn.Embedding(5, 4)
+        self.output = nn.Linear(4, 5)
+        for name, part in parts.items():
+            setattr(self, name, part())
+        self.double()
+
+    def forward(self, ids):
+        return self.output(self.inner(self.words(ids)))
+
+
+class LookedAtElsewhere(Model):
+    """A weight of one layer is used by hand as well, as a matrix and as an embedding."""
+
+    def __init__(self):
+        super().__init__(layer=lambda: nn.Linear(4, 5))
+
+    def forward(self, ids):
+        hidden = self.layer(self.words(ids)).tanh() @ self.layer.weight
+        return self.output(hidden + 0.3 * nn.functional.embedding(ids, self.layer.weight))
+
+
+class UnknownUse(Model):
+    """The same weight in a layer and in something that is no layer."""
+
+    def __init__(self):
+        super().__init__(layer=lambda: nn.Linear(4, 4))
+
+    def inner(self, x):
+        return self.layer(x) * self.layer.weight.softmax(0).sum(1)
+
+
+class LooseParameters(Model):
+    """A number, a gain, a bias, a table of positions and a matrix that belong to no layer of torch."""
+
+    def __init__(self):
+        super().__init__(
+            scale=lambda: nn.Parameter(torch.tensor(1.5)),
+            gain=lambda: nn.Parameter(torch.randn(4)),
+            bias=lambda: nn.Parameter(torch.randn(4)),
+            table=lambda: nn.Parameter(torch.randn(3, 4)),
+            matrix=lambda: nn.Parameter(torch.randn(4, 4)),
+        )
+
+    def inner(self, x):
+        x = x + self.table[: x.shape[1]]
+        return torch.einsum("nsd,de->nse", x * self.gain + self.bias, self.matrix).sin() * self.scale
+
+
+class SharedTable(Model):
+    """A layer reads a table that all sentences share, of as many rows as there are predictions, or words."""
+
+    def __init__(self, rows):
+        super().__init__(
+            table=lambda: nn.Embedding(rows, 4), norm=lambda: nn.LayerNorm(4), layer=lambda: nn.Linear(4, 4)
+        )
+
+    def inner(self, x):
+        return x + self.layer(self.norm(self.table.weight)).sin().sum(0)
+
+
+class PositionsOfAll(Model):
+    """Positions as GPT-2 has them, [1, S], or without the 1; added before or after they are scaled."""
+
+    def __init__(self, dimensions, scale):
+        super().__init__(places=lambda: nn.Embedding(6, 4, padding_idx=1))
+        self.dimensions, self.scale = dimensions, scale
+
+    def inner(self, x):
+        places = torch.arange(x.shape[1]).view((1,) * (self.dimensions - 1) + (-1,))
+        shared = self.places(places)
+        return (x + (shared if self.scale == 1 else shared * self.scale)).sin()
+
+
+class BiasOfPairs(Model):
+    """A bias for each pair of positions from a table, [S, S], as T5 has it."""
+
+    def __init__(self):
+        super().__init__(pairs=lambda: nn.Embedding(9, 4))
+
+    def inner(self, x):
+        place = torch.arange(x.shape[1])
+        bias = self.pairs(place[:, None] - place + 4)
+        return torch.einsum("qkd,nkd->nqd", bias, x)
+
+
+class PositionsFirst(Model):
+    """The layout of recurrent networks: [S, n, d]."""
+
+    def __init__(self):
+        super().__init__(layer=lambda: nn.Linear(4, 4), norm=lambda: nn.LayerNorm(4))
+
+    def inner(self, x):
+        return self.norm(self.layer(x.transpose(0, 1)).sin()).transpose(0, 1)
+
+
+class Recurrent(Model):
+    def __init__(self):
+        super().__init__(lstm=lambda: nn.LSTM(4, 4, batch_first=True))
+
+    def inner(self, x):
+        return self.lstm(x)[0]
+
+
+class InPlace(Model):
+    """What embeddings and layers give out is overwritten."""
+
+    def __init__(self):
+        super().__init__(layer=lambda: nn.Linear(4, 4))
+
+    def inner(self, x):
+        x *= 2.0
+        y = self.layer(x)
+        y += x
+        return y.relu_()
+
+
+class Normed(Model):
+    def __init__(self, statistics=True):
+        super().__init__(norm=lambda: nn.BatchNorm1d(4, track_running_stats=statistics))
+
+    def inner(self, x):
+        return self.norm(x.transpose(1, 2)).transpose(1, 2)
