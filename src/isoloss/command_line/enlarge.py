@@ -3,15 +3,16 @@
 import json as json_format
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from isoloss.command_line.progress_display import progress_display
-from isoloss.models.enlarging.checkpoint import EnlargedCheckpoint, enlarge_checkpoint
-from isoloss.models.enlarging.enlargement import Enlargement
-from isoloss.models.enlarging.forms import exact_form, paper_form
+
+if TYPE_CHECKING:
+    from isoloss.models.enlarging.checkpoint import EnlargedCheckpoint
 
 
 def enlarge(
@@ -35,6 +36,11 @@ def enlarge(
         paper: Follow B.4 to the letter, which changes the scores: see docs/enlarging.md.
         json: Print JSON.
     """
+    # Models take seconds to import, which the other commands need not wait for.
+    from isoloss.models.enlarging.checkpoint import enlarge_checkpoint
+    from isoloss.models.enlarging.enlargement import Enlargement
+    from isoloss.models.enlarging.forms import exact_form, paper_form
+
     by = Enlargement(width, layers)
     with progress_display() as progress:
         enlarged = enlarge_checkpoint(checkpoint, out, by, paper_form if paper else exact_form, progress)
@@ -44,7 +50,7 @@ def enlarge(
         _show(enlarged, out)
 
 
-def _show(enlarged: EnlargedCheckpoint, out: Path) -> None:
+def _show(enlarged: "EnlargedCheckpoint", out: Path) -> None:
     table = Table(
         caption=f"{enlarged.dtype} weights; scores of random sentences differ by at most "
         f"{enlarged.difference:.2g}, the largest is {enlarged.largest_score:.2g}"
