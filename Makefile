@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce test test-slow lint benchmark clean
+.PHONY: help install reproduce test coverage test-slow lint benchmark clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -22,6 +22,9 @@ reproduce: $(STAMP) ## Figure 1 at laptop scale: within ten minutes on two cores
 	$(BIN)/isoloss reproduce figure-1 --scale laptop
 
 test: lint ## lint, types, import rules and the test suite
+	$(BIN)/python -m pytest -n 2 -m 'not slow'
+
+coverage: $(STAMP) ## the test suite again, two thirds slower, and the lines that it leaves out
 	$(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term:skip-covered
 
 test-slow: $(STAMP) ## the checks that take minutes
