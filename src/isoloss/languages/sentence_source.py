@@ -27,5 +27,8 @@ class SentenceSource(Protocol):
         ...
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
-        """Draw n independent sentences, padded to `maximum_length`; see `Language.sample`."""
+        """Draw n independent sentences, padded to `maximum_length`.
+
+        The draws do not depend on how calls are split: 5 then 5 sentences are the 10 of one call.
+        """
         ...

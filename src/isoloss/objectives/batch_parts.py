@@ -3,14 +3,13 @@
 import itertools
 from dataclasses import replace
 
-import torch
-
 from isoloss.objectives.batch import Batch
 
 
 def sentences_between(batch: Batch, start: int, stop: int) -> Batch:
     """Sentences start..stop-1, without positions that are padding in all of them; views where possible.
 
+    >>> import torch
     >>> ids = torch.tensor([[1, 5, 2], [1, 2, 0]])
     >>> rows, positions = torch.tensor([0, 0, 1]), torch.tensor([1, 2, 1])
     >>> whole = Batch(ids, ids != 0, rows, positions, targets=torch.tensor([5, 6, 7]))
@@ -18,23 +17,16 @@ def sentences_between(batch: Batch, start: int, stop: int) -> Batch:
     >>> part.input_ids.tolist(), part.rows.tolist(), part.targets.tolist()
     ([[1, 2]], [0], [7])
     """
-    edges = torch.tensor([start, stop], device=batch.rows.device)
-    first, last = torch.searchsorted(batch.rows.contiguous(), edges).tolist()
-    mask = batch.attention_mask[start:stop]
-    width = int(mask.any(0).nonzero().max()) + 1 if mask.any() else 0
-    return replace(
-        batch,
-        input_ids=batch.input_ids[start:stop, :width],
-        attention_mask=mask[:, :width],
-        rows=batch.rows[first:last] - start,
-        positions=batch.positions[first:last],
-        targets=batch.targets[first:last],
-    )
+    part = batch.part(start, stop)
+    present = part.attention_mask.any(0)
+    width = int(present.nonzero().max()) + 1 if present.any() else 0
+    return replace(part, input_ids=part.input_ids[:, :width], attention_mask=part.attention_mask[:, :width])
 
 
 def split_sentences(batch: Batch, parts: int) -> list[Batch]:
     """The batch in `parts` consecutive parts of nearly equal numbers of sentences.
 
+    >>> import torch
     >>> ids, every = torch.ones(5, 1, dtype=torch.int64), torch.arange(5)
     >>> [len(part) for part in split_sentences(Batch(ids, ids > 0, every, 0 * every, every), 2)]
     [2, 3]
