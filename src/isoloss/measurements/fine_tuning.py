@@ -19,7 +19,7 @@ from isoloss.measurements.fine_tuning_data import check_fits, check_splits, spli
 from isoloss.measurements.fine_tuning_run import TASK, FineTuned, FineTuningSettings, fine_tune_seed
 from isoloss.measurements.record import Record, Setting
 from isoloss.models.classifier import load_classifier
-from isoloss.models.loading import quiet
+from isoloss.models.reading import quiet
 from isoloss.models.tokenizer import copy_tokenizer
 from isoloss.pretraining.loop import usable_device
 from isoloss.pretraining.run_folder import only_process_in

@@ -1,24 +1,18 @@
 """Any masked or causal language model of Hugging Face, from a folder or by a hub's name, to be measured."""
 
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import urlparse
-from urllib.request import getproxies
 
 import torch
-from huggingface_hub import constants
-from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
+import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
-from isoloss.models.loading import quiet
+from isoloss.models.reading import quiet, refuse_unreachable_hub, refusing
 
 Prediction = Literal["masked", "causal"]
 
@@ -41,7 +35,7 @@ def load_any_language_model(
     if predicted == "causal" and reads_both_ways:
         raise BadInput(f"{name} reads sentences both ways and would see the next token; measure it as masked")
     kind = AutoModelForMaskedLM if predicted == "masked" else AutoModelForCausalLM
-    with _refusing(f"{predicted} language model", name), quiet():
+    with refusing(f"{predicted} language model", name), quiet():
         model, found = kind.from_pretrained(
             name, local_files_only=Path(name).is_dir(), dtype=dtype, output_loading_info=True
         )
@@ -77,27 +71,9 @@ def _read_config(name: str) -> Any:
     elif name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise BadInput(f"there is no folder {name}; name a model's folder, or its name on a hub")
     else:
-        _refuse_unreachable_hub(name)
-    with _refusing("language model", name), quiet():
+        refuse_unreachable_hub(name)
+    with refusing("language model", name), quiet():
         return AutoConfig.from_pretrained(name, local_files_only=folder.is_dir(), trust_remote_code=False)
-
-
-def _refuse_unreachable_hub(name: str) -> None:
-    """Say at once what would otherwise be said after many tries, unless the model was fetched before."""
-    try:
-        with quiet():
-            AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError):
-        host = urlparse(constants.ENDPOINT).hostname
-        if getproxies():  # then the proxy, not this machine, knows where the hub is
-            return
-        try:
-            socket.getaddrinfo(host, 443)
-        except OSError as error:
-            raise BadInput(
-                f"there is no folder {name}, and the hub cannot be reached to look for it there; check the "
-                "name, or fetch the model on a machine with a network and name its folder"
-            ) from error
 
 
 def _prediction(config: Any, name: str) -> Prediction:
@@ -117,18 +93,3 @@ def _prediction(config: Any, name: str) -> Prediction:
             "say --objective masked or --objective causal"
         )
     return "masked" if masked else "causal"
-
-
-@contextmanager
-def _refusing(what: str, name: str) -> Iterator[None]:
-    """Turn the many ways in which loading fails into a sentence."""
-    try:
-        yield
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as error:
-        if "trust_remote_code" in str(error):
-            raise BadInput(
-                f"{name} comes with code of its own, which isoloss does not run; convert it to a model that "
-                "transformers knows"
-            ) from error
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise BadInput(f"no {what} can be read from {name}: {reason}") from error

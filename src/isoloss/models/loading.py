@@ -1,11 +1,8 @@
 """Language models from folders on disk, and causal ones by a hub's name too."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
 from transformers import (
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
@@ -13,10 +10,10 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.utils import logging
 
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
+from isoloss.models.reading import quiet, refuse_unreachable_hub, refusing
 from isoloss.models.transformers import Attention
 
 
@@ -28,14 +25,10 @@ def load_masked_language_model(folder: Path, attention: Attention = "sdpa") -> P
     """
     if not (folder / "config.json").is_file():
         raise BadInput(f"{folder} holds no model: it has no config.json; name a checkpoint's folder")
-    try:
-        with quiet():
-            model, found = AutoModelForMaskedLM.from_pretrained(
-                folder, local_files_only=True, attn_implementation=attention, output_loading_info=True
-            )
-    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
-        reason = str(error).splitlines()[0]
-        raise BadInput(f"no masked language model can be read from {folder}: {reason}") from error
+    with refusing("masked language model", str(folder)), quiet():
+        model, found = AutoModelForMaskedLM.from_pretrained(
+            folder, local_files_only=True, attn_implementation=attention, output_loading_info=True
+        )
     if found["missing_keys"]:
         missing = min(found["missing_keys"])
         raise BadInput(f"the model in {folder} lacks {missing}: it is no complete masked language model")
@@ -51,7 +44,9 @@ def load_causal_language_model(
     needs the packages `gguf` and `accelerate`. Raises BadInput where nothing can be read, or weights are
     missing.
     """
-    with _refusing("causal language model", name), quiet():
+    if not Path(name).is_dir():
+        refuse_unreachable_hub(name)
+    with refusing("causal language model", name), quiet():
         model, found = AutoModelForCausalLM.from_pretrained(
             name,
             gguf_file=gguf_file,
@@ -68,7 +63,7 @@ def load_causal_language_model(
 
 def load_tokenizer(name: str, gguf_file: str | None = None) -> PreTrainedTokenizerBase:
     """The tokenizer beside such a model. Raises BadInput where there is none."""
-    with _refusing("tokenizer", name), quiet():
+    with refusing("tokenizer", name), quiet():
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             name, gguf_file=gguf_file, local_files_only=Path(name).is_dir()
         )
@@ -76,30 +71,3 @@ def load_tokenizer(name: str, gguf_file: str | None = None) -> PreTrainedTokeniz
         if len(tokenizer) <= len(tokenizer.all_special_ids):
             raise ValueError("its tokenizer has no tokens")
     return tokenizer
-
-
-@contextmanager
-def _refusing(what: str, name: str) -> Iterator[None]:
-    """Turn the many ways in which loading fails into a sentence."""
-    try:
-        yield
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise BadInput(
-            f"no {what} can be read from {name}: {reason}; give a folder that holds one, or a hub's name "
-            "where the hub can be reached"
-        ) from error
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without the bars and warnings that `transformers` prints while it loads."""
-    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()

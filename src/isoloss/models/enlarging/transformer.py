@@ -9,7 +9,7 @@ from transformers import BertForMaskedLM, PretrainedConfig, PreTrainedModel, Rob
 from isoloss.errors import BadInput
 from isoloss.models.enlarging.enlargement import Enlargement
 from isoloss.models.enlarging.forms import Form, Recipe, SmallModel, exact_form
-from isoloss.models.loading import quiet
+from isoloss.models.reading import quiet
 
 
 @torch.no_grad()

@@ -1,0 +1,64 @@
+"""Reading what `transformers` wrote or a hub holds: quietly, with a sentence for each way it can fail."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlparse
+from urllib.request import getproxies
+
+from huggingface_hub import constants
+from safetensors import SafetensorError
+from transformers import AutoConfig
+from transformers.utils import logging
+
+from isoloss.errors import BadInput
+
+
+@contextmanager
+def refusing(what: str, name: str) -> Iterator[None]:
+    """Turn the many ways in which reading `what` from `name` fails into BadInput, a sentence."""
+    try:
+        yield
+    except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as error:
+        if "trust_remote_code" in str(error):
+            raise BadInput(
+                f"{name} comes with code of its own, which isoloss does not run; convert it to a model that "
+                "transformers knows"
+            ) from error
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise BadInput(
+            f"no {what} can be read from {name}: {reason}; give a folder that holds one, or a hub's name "
+            "where the hub can be reached"
+        ) from error
+
+
+def refuse_unreachable_hub(name: str) -> None:
+    """Say at once what would otherwise be said after many tries, unless the model was fetched before."""
+    try:
+        with quiet():
+            AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError):
+        host = urlparse(constants.ENDPOINT).hostname
+        if getproxies():  # then the proxy, not this machine, knows where the hub is
+            return
+        try:
+            socket.getaddrinfo(host, 443)
+        except OSError as error:
+            raise BadInput(
+                f"there is no folder {name}, and the hub cannot be reached to look for it there; check the "
+                "name, or fetch the model on a machine with a network and name its folder"
+            ) from error
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the bars and warnings that `transformers` prints while it loads."""
+    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
