@@ -9,6 +9,9 @@ def state(model):
         [parameter.requires_grad for parameter in model.parameters()],
         [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None],
         {name: value.clone() for name, value in model.state_dict().items()},
-        [(len(module._forward_hooks), len(module._backward_hooks)) for module in model.modules()],
+        [
+            (len(module._forward_hooks), len(module._forward_pre_hooks), len(module._backward_hooks))
+            for module in model.modules()
+        ],
         torch.get_rng_state(),
     )

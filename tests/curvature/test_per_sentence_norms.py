@@ -2,6 +2,7 @@ import pytest
 import ragged_batches
 import torch
 from dense_norms import dense_squared_norms
+from model_state import state
 from torch import nn
 from unusual_models import (
     BiasOfPairs,
@@ -181,17 +182,6 @@ def test_the_row_of_the_padding_is_not_learned_by_looking_it_up():
 def test_statistics_of_the_batch_are_refused():
     with pytest.raises(BadInput, match="norm normalises over the batch"):
         per_sentence_squared_norms(Normed(statistics=False), Whole(), BATCHES[0], lambda logits: logits)
-
-
-def state(model):
-    return (
-        [module.training for module in model.modules()],
-        [parameter.requires_grad for parameter in model.parameters()],
-        [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None],
-        {name: value.clone() for name, value in model.state_dict().items()},
-        [(len(module._forward_hooks), len(module._forward_pre_hooks)) for module in model.modules()],
-        torch.get_rng_state(),
-    )
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -7,12 +7,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from isoloss.curvature.measured_parameters import MeasuredParameters, model_device
+from isoloss.curvature.measured_parameters import MeasuredParameters
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.curvature.sentence_traces import sentence_fisher_traces
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.estimate import Estimate, mean_over_sentences, mean_over_tokens, paired_difference
 from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.evaluation_mode import device_of
 from isoloss.progress import Progress, silent
 
 
@@ -77,7 +78,7 @@ class RunningFisherTrace:
         traces = sentence_fisher_traces(
             self._model,
             self._objective,
-            batch.to(model_device(self._model)),
+            batch.to(device_of(self._model)),
             seed=self._seed,
             first_sentence=self.sentences,
             memory_bytes=self._memory_bytes,

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from isoloss.curvature.group_products import inner_products_by_group
 from isoloss.curvature.hessian_vector_products import gradient
 from isoloss.curvature.label_laws import LabelLaw, mean_loss
-from isoloss.curvature.measured_parameters import MeasuredParameters, model_device, trainable_parameters
+from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.curvature.sentence_blocks import sentence_blocks
 from isoloss.estimate import Estimate
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation_mode import evaluation_mode
+from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
 
 TASK = "gradient norm"
@@ -71,7 +71,7 @@ def gradient_norm(
     firsts = [0, *torch.tensor([len(block) for block in blocks]).cumsum(0).tolist()]
 
     def block_gradient(number: int) -> dict[str, Tensor]:
-        block = blocks[number].to(model_device(model))
+        block = blocks[number].to(device_of(model))
         return gradient(lambda: mean_loss(model, objective, block, firsts[number], law), parameters)
 
     total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in parameters.items()}

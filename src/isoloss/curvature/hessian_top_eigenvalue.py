@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -13,13 +14,13 @@ from isoloss.curvature.hessian_trace import sign_probe
 from isoloss.curvature.hessian_vector_products import hessian_vector_product
 from isoloss.curvature.label_laws import LabelLaw, mean_loss
 from isoloss.curvature.largest_eigenvalue import largest_eigenvalue
-from isoloss.curvature.measured_parameters import MeasuredParameters, model_device, trainable_parameters
+from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.curvature.sentence_blocks import sentence_blocks
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, mean_over_members
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.batch_parts import split_sentences
-from isoloss.objectives.evaluation_mode import evaluation_mode
+from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
 
 TASK = "top eigenvalue"
@@ -62,7 +63,7 @@ class _SetHessian:
 
     def of_part(self, number: int, vector: dict[str, Tensor]) -> dict[str, Tensor]:
         first = sum(map(len, self.parts[:number]))
-        part = self.parts[number].to(model_device(self.model))
+        part = self.parts[number].to(device_of(self.model))
         return hessian_vector_product(
             lambda: mean_loss(self.model, self.objective, part, first, self.law), self.parameters, vector
         )
@@ -116,12 +117,6 @@ def hessian_top_eigenvalue(
     probe = sign_probe(parameters, f"{seed} start")
     start = torch.cat([values.flatten().double() for values in probe.values()])
 
-    def report(products: int, value: float, residual: float) -> None:
-        # A residual falls geometrically, so its logarithm tells how far the work has come.
-        share = math.log(max(residual, 1e-300) / max(abs(value), 1e-300)) / math.log(tolerance)
-        done = most_products * min(max(share, products / most_products, 0.0), 0.99)
-        progress(TASK, done, most_products, f"{value:.5g}, residual {residual:.2g}")
-
     with evaluation_mode(model):
         pair = largest_eigenvalue(
             hessian.multiply,
@@ -129,7 +124,7 @@ def hessian_top_eigenvalue(
             tolerance=tolerance,
             most_products=most_products,
             basis=min(64, basis_bytes // (16 * len(start))),
-            report=report,
+            report=partial(_report, progress, tolerance, most_products),
         )
         vector = hessian.unflatten(pair.vector)
         by_block = [
@@ -152,3 +147,12 @@ def hessian_top_eigenvalue(
         int(sizes.sum()),
         measured,
     )
+
+
+def _report(
+    progress: Progress, tolerance: float, most_products: int, products: int, value: float, residual: float
+) -> None:
+    # A residual falls geometrically, so its logarithm tells how far the work has come.
+    share = math.log(max(residual, 1e-300) / max(abs(value), 1e-300)) / math.log(tolerance)
+    done = most_products * min(max(share, products / most_products, 0.0), 0.99)
+    progress(TASK, done, most_products, f"{value:.5g}, residual {residual:.2g}")

@@ -13,13 +13,13 @@ from isoloss.curvature.fisher_trace import RunningFisherTrace
 from isoloss.curvature.group_products import inner_products_by_group
 from isoloss.curvature.hessian_vector_products import hessian_vector_product
 from isoloss.curvature.label_laws import LabelLaw, label_surprise
-from isoloss.curvature.measured_parameters import MeasuredParameters, model_device, trainable_parameters
+from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.estimate import Estimate, mean_over_members
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.batch_parts import split_sentences
-from isoloss.objectives.evaluation_mode import evaluation_mode
+from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
 
 SENTENCES_A_PROBE = 8
@@ -95,7 +95,7 @@ class RunningHessianTrace:
     def add(self, batch: Batch) -> None:
         """Take in the batch's sentences; clusters do not reach from one batch into the next."""
         self._fisher.add(batch)
-        batch = batch.to(model_device(self._model))
+        batch = batch.to(device_of(self._model))
         # At least two clusters, so that a single batch already has an error bar.
         clusters = max(min(2, len(batch)), -(-len(batch) // SENTENCES_A_PROBE))
         parts = split_sentences(batch, clusters)

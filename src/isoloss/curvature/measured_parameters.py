@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
@@ -34,8 +33,3 @@ class MeasuredParameters:
 def trainable_parameters(model: nn.Module) -> dict[str, Tensor]:
     """What requires a gradient, by name, each tensor once under the first of its names."""
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
-
-
-def model_device(model: nn.Module) -> torch.device:
-    """Where the model's parameters are."""
-    return next(model.parameters()).device
