@@ -4,7 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from isoloss.experiments.claims import Claim, Judgement, Verdict, judge, rank_correlation
+from isoloss.experiments.claims import Claim, Judgement, judge, rank_correlation
+from isoloss.verdict import Verdict
 
 
 def mean_change(runs: Sequence[pl.DataFrame]) -> float:

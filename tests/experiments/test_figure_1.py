@@ -38,7 +38,8 @@ def test_the_statistics_are_what_their_claims_say() -> None:
 
 def test_every_claim_can_fail() -> None:
     """Runs that contradict the paper throughout: every claim comes out as not supported."""
-    from isoloss.experiments.claims import Verdict, judge
+    from isoloss.experiments.claims import judge
+    from isoloss.verdict import Verdict
 
     generator = np.random.default_rng(0)
     runs = []

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import polars as pl
 from scipy import stats
+
+from isoloss.verdict import Verdict
 
 CONFIDENCE = 0.95
 """Joint confidence of all the intervals of one figure; each is widened so that all hold together."""
@@ -15,14 +16,6 @@ RESAMPLES = 2000
 
 Statistic = Callable[[Sequence[pl.DataFrame]], float]
 """From the runs' tables of checkpoints, one frame a run, to the claim's number."""
-
-
-class Verdict(StrEnum):
-    """What the runs say of a claim."""
-
-    SUPPORTED = "supported"
-    NOT_SUPPORTED = "not supported"
-    INCONCLUSIVE = "inconclusive"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,79 @@
+"""Panels of a figure as plain data: what is drawn against what; the report turns them into pictures."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A column to draw, its title with the unit, its error's column (half the bar's length; empty: none)."""
+
+    column: str
+    title: str
+    error: str = ""
+    logarithmic: bool = False
+
+
+@dataclass(frozen=True)
+class Colour:
+    """The column that colours and marks tell apart; `ordered` values (sizes) get colours in an order."""
+
+    column: str
+    title: str
+    ordered: bool = False
+
+
+@dataclass(frozen=True)
+class Dots:
+    """Each row a dot, with error bars on both axes."""
+
+    x: Axis
+    y: Axis
+    colour: Colour
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A line for each value of the column `series`, through dots with bars on y.
+
+    Rows whose column `predicted` is true are a prediction: a dashed line without dots. `marked` is where
+    a dashed rule stands across x, none by default.
+    """
+
+    x: Axis
+    y: Axis
+    colour: Colour
+    series: str
+    predicted: str = ""
+    marked: float | None = None
+
+
+@dataclass(frozen=True)
+class Categories:
+    """Each row a dot with its bar over its category: a table's rows as a picture."""
+
+    category: str
+    y: Axis
+    colour: Colour
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of the data with their titles; one whose error is named shows value ± error."""
+
+    columns: tuple[Axis, ...]
+
+
+Chart = Dots | Lines | Categories | Table
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel of a figure: charts side by side over one table of numbers, and what they show."""
+
+    name: str
+    title: str
+    caption: str
+    charts: tuple[Chart, ...]
+    data: pl.DataFrame

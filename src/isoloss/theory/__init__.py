@@ -1,0 +1,1 @@
+"""Each lemma and theorem as a program that can fail."""

@@ -1,0 +1,80 @@
+"""A number that a statement predicts beside the number that was computed, and the verdict."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from isoloss.panels import Panel
+from isoloss.verdict import Verdict
+
+DEVIATIONS = 1.96
+"""Standard errors on either side of a measured number, in 95 % of cases."""
+
+Relation = Literal["equal to", "at least", "at most"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`measured` stands in `relation` to `predicted`, to within `tolerance` (absolute, in `unit`).
+
+    `standard_error` is None for a number without sampling error; `n` counts what the error bar rests on,
+    or the cases that were computed. `paper` says what the paper's own text gives where the arithmetic
+    corrects it. Tolerances are fixed before the computation.
+    """
+
+    name: str
+    sentence: str
+    source: str
+    predicted: float
+    relation: Relation
+    measured: float
+    standard_error: float | None
+    n: int
+    unit: str
+    tolerance: float
+    paper: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Supported where the whole 95 % interval agrees, not supported where none of it does.
+
+        >>> str(Finding("slope", "", "", 1.0, "equal to", 1.02, 0.004, 50, "", 0.05).verdict)
+        'supported'
+        >>> str(Finding("slope", "", "", 1.0, "at least", 0.9, 0.1, 50, "", 0.0).verdict)
+        'inconclusive'
+        """
+        reach = DEVIATIONS * (self.standard_error or 0.0)
+        excess = self._excess
+        if excess + reach <= self.tolerance:
+            return Verdict.SUPPORTED
+        return Verdict.INCONCLUSIVE if excess - reach <= self.tolerance else Verdict.NOT_SUPPORTED
+
+    @property
+    def _excess(self) -> float:
+        """By how much the number misses what is predicted; nan misses by anything."""
+        difference = self.measured - self.predicted
+        if difference != difference:
+            return float("inf")
+        match self.relation:
+            case "equal to":
+                return abs(difference)
+            case "at least":
+                return -difference
+            case "at most":
+                return difference
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A lemma or theorem as it was put to the test: its findings, its pictures, and all it depends on.
+
+    `text` says in words what was computed and how it could have failed; `settings` are names and values
+    (seeds, n, step sizes), `corrections` sentences on where the paper's constants and the arithmetic differ.
+    """
+
+    name: str
+    title: str
+    text: str
+    findings: tuple[Finding, ...]
+    panels: tuple[Panel, ...]
+    settings: tuple[tuple[str, str], ...]
+    corrections: tuple[str, ...] = ()
