@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import torch
 
+from isoloss.experiments.planned_run import PlannedRun
 from isoloss.models.shapes import Shape
+from isoloss.models.transformers import parameter_count
 
 UTILISATION = 0.35
 """Share of a device's dense matrix rate that training usually reaches; stated wherever hours are shown."""
@@ -37,6 +39,19 @@ def training_operations(shape: Shape, words: int, sentence_tokens: int, batch_si
     a_token = shape.layers * (2 * block + 4 * sentence_tokens * width)
     head = 2 * (width**2 + width * words)
     return 3.0 * steps * batch_size * (a_token * sentence_tokens + head)
+
+
+def run_operations(run: PlannedRun) -> float:
+    """Floating-point operations of a run's pre-training; see `training_operations`.
+
+    Of a model without a transformer's shape, 6 a parameter and token.
+    """
+    words, tokens = run.language.words, run.language.maximum_length + 1
+    shape = getattr(run.architecture, "shape", None)
+    if isinstance(shape, Shape):
+        return training_operations(shape, words, tokens, run.batch_size, run.steps)
+    parameters = parameter_count(run.architecture, words, run.language.maximum_length)
+    return 6.0 * parameters * tokens * run.batch_size * run.steps
 
 
 def hours(operations: float, device: Device) -> float:

@@ -1,119 +1,105 @@
 """Figure 1: exact loss, trace of the Hessian and probe accuracy of checkpoints after saturation."""
 
-from dataclasses import dataclass
+import polars as pl
 
-from isoloss.errors import BadInput
-from isoloss.experiments.cost import training_operations
-from isoloss.experiments.measured_on import MeasurementSettings
-from isoloss.languages.language import Language
-from isoloss.languages.task import Task
-from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figure_1_claims import CLAIMS
+from isoloss.experiments.grammar_runs import grammar_runs
+from isoloss.experiments.quantities.probe import TaskReference
+from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.scale import Scale
+from isoloss.panels import Axis, Colour, Dots, Lines, Panel
 
-
-@dataclass(frozen=True)
-class FigureOne:
-    """All that Figure 1 depends on besides the language: one value is one scale.
-
-    Checkpoints from step `saturated_from` on are the dots of the scatter panels and what the claims are
-    judged on; earlier ones are drawn over steps only. It is a step and not a loss, so that the claim of
-    one common loss can fail. `pilot_seeds` were used to choose the scale and must not be among `seeds`.
-    """
-
-    scale: str
-    architectures: tuple[PreLayerNormTransformer, ...]
-    update_rule: AdamW
-    batch_size: int
-    steps: int
-    checkpoint_steps: tuple[int, ...]
-    saturated_from: int
-    seeds: tuple[int, ...]
-    pilot_seeds: tuple[int, ...]
-    measurement: MeasurementSettings
-
-    def __post_init__(self) -> None:
-        if overlap := set(self.seeds) & set(self.pilot_seeds):
-            raise BadInput(f"seeds {sorted(overlap)} chose the scale and cannot be reported; take others")
-        if sum(step >= self.saturated_from for step in self.checkpoint_steps) < 2:
-            raise BadInput(
-                f"only one checkpoint comes after saturation (step {self.saturated_from}); "
-                "let the run be longer or its checkpoints denser"
-            )
+LOSS = Axis("loss", "exact pre-training loss (nats)", "kl_error")
+KL = Axis("kl", "KL(law || model) (nats)", "kl_error")
+ACCURACY = Axis("accuracy", "linear probe accuracy", "accuracy_deviation")
+TRACE = Axis("trace", "trace of the Hessian (Fisher form)", "trace_error")
+STEP = Axis("step", "pre-training step", logarithmic=True)
+WIDTH = Colour("width", "width", ordered=True)
+REFERENCE = "chance and ceiling"
 
 
-@dataclass(frozen=True)
-class FigureRun:
-    """One run of the figure: a width, a seed, and its pre-training's complete specification."""
-
-    width: int
-    seed: int
-    specification: PretrainingSpecification
-
-    @property
-    def name(self) -> str:
-        """What the figure calls this run, and `--runs` selects it by."""
-        return f"width-{self.width}-seed-{self.seed}"
-
-
-def figure_runs(figure: FigureOne, language: Language) -> list[FigureRun]:
-    """Every run of the figure, smallest models first."""
-    return [
-        FigureRun(
-            architecture.shape.width,
-            seed,
-            PretrainingSpecification(
-                architecture=architecture,
-                update_rule=figure.update_rule,
-                language_digest=language.digest,
-                steps=figure.steps,
-                batch_size=figure.batch_size,
-                seed=seed,
-                checkpoint_steps=figure.checkpoint_steps,
-            ),
-        )
-        for architecture in figure.architectures
-        for seed in figure.seeds
-    ]
-
-
-def run_operations(run: FigureRun, language: Language) -> float:
-    """Floating-point operations of the run's pre-training; see `training_operations`."""
-    specification = run.specification
-    architecture = specification.architecture
-    assert isinstance(architecture, PreLayerNormTransformer)
-    return training_operations(
-        architecture.shape,
-        words=len(language.vocabulary),
-        sentence_tokens=language.maximum_length + 1,
-        batch_size=specification.batch_size,
-        steps=specification.steps,
+def figure_1(scale: Scale, task: str) -> Experiment:
+    """The figure's runs, claims and panels at a scale; `task` is what the probe is trained for."""
+    steps, probe = scale.grammar.checkpoint_steps, scale.sizes.probe_of(task)
+    measured = tuple(MeasuredAt(q, steps) for q in (scale.sizes.loss(), scale.sizes.trace(), probe))
+    return Experiment(
+        name="figure-1",
+        title="Same pre-training loss, different flatness, different downstream accuracy",
+        text=(
+            "The paper pre-trains transformers of several sizes on sentences of a grammar whose exact law is "
+            "known, and compares checkpoints whose loss has converged: all at one loss, they differ in "
+            "downstream accuracy, and the trace of the Hessian tells the better ones apart.",
+            "Each dot is one checkpoint after the loss has converged.",
+        ),
+        runs=grammar_runs(scale, measured),
+        references=(PlannedReference(REFERENCE, scale.grammar.language, TaskReference(probe)),),
+        claims=CLAIMS,
+        panels=lambda table: _panels(table, scale),
+        pilot_seeds=scale.pilot_seeds,
+        settings=_settings(scale, task),
+        paper_numbers=(("losses", "3.204 to 3.208 nats"),),
     )
 
 
-def choose_task(language: Language, name: str | None) -> Task:
-    """The task of that name; by default the prefix of half the longest sentence (the paper's Task B).
+def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
+    every = table.filter(pl.col("step").is_not_null())
+    dots, saturated_from = every.filter("saturated"), scale.grammar.saturated_from
+    vertical = (
+        f"{_reference(table)}Up and down: one standard deviation over {len(scale.sizes.probe.seeds)} seeds "
+        f"of the probe, each on {scale.sizes.probe_test:,} test sentences. "
+    )
+    of_loss = (
+        f"Across: one standard error of KL(law || model) over {scale.sizes.loss_sentences:,} sentences; the "
+        "entropy of the law, which all dots share, adds the same to each."
+    )
+    of_trace = (
+        f"Across: one standard error over {scale.sizes.trace_sentences:,} sentences. The trace is that of "
+        "the Fisher information, the Hessian's own where the model has learnt the law (Lemma 3.2). "
+        "Widths are compared as they stand; only the paper's Figure 5 enlarges them to one shape."
+    )
+    of_steps = (
+        "A line a run. The dots above are the checkpoints from the dashed line "
+        f"(step {saturated_from:,}) on. Bars as above."
+    )
+    over_steps = tuple(Lines(STEP, y, WIDTH, "run", marked=saturated_from) for y in (KL, ACCURACY, TRACE))
+    loss, trace = (Dots(x, ACCURACY, WIDTH) for x in (LOSS, TRACE))
+    return (
+        Panel("loss", "Exact loss against accuracy", vertical + of_loss, (loss,), dots),
+        Panel("trace", "Trace against accuracy", vertical + of_trace, (trace,), dots),
+        Panel("steps", "All three over pre-training steps", of_steps, over_steps, every),
+    )
 
-    Without such a prefix, the language's last task, which has the shortest prefix. Raises BadInput for a
-    language without tasks, or without one of that name.
-    """
-    tasks = {task.name: task for task in language.tasks()}
-    if not tasks:
-        raise BadInput(
-            "the language has no task: every symbol at the start of its sentences is certain; "
-            "give a grammar whose start symbol, or whose first parts, can be several symbols"
-        )
-    if name is None:
-        return tasks.get(f"prefix-{language.maximum_length // 2}", list(tasks.values())[-1])
-    if name not in tasks:
-        raise BadInput(f"the language has no task {name!r}; choose {', '.join(tasks)}")
-    return tasks[name]
+
+def _reference(table: pl.DataFrame) -> str:
+    reference = table.filter(pl.col("run") == REFERENCE)
+    if reference.is_empty():
+        return ""
+    row = reference.row(0, named=True)
+    chance, ceiling = row["chance_accuracy"], row["posterior_accuracy"]
+    return f"Chance {chance:.3f}, ceiling (the exact posterior) {ceiling:.3f}. "
 
 
-def only_named(runs: list[FigureRun], names: tuple[str, ...]) -> list[FigureRun]:
-    """The runs with these names, all when none is given. Raises BadInput for a name that no run has."""
-    known = {run.name: run for run in runs}
-    for name in names:
-        if name not in known:
-            raise BadInput(f"no run is called {name!r}; choose among {', '.join(known)}")
-    return [known[name] for name in names] if names else runs
+def _settings(scale: Scale, task: str) -> tuple[tuple[str, str], ...]:
+    runs, sizes = scale.grammar, scale.sizes
+    shapes = [architecture.shape for architecture in runs.architectures]
+    named = ", ".join(f"width {s.width} ({s.layers} layers, {s.heads} heads)" for s in shapes)
+    rule = runs.update_rule
+    optimiser = (
+        f"learning rate {rule.learning_rate:g}, constant after {rule.warm_up_steps:,} steps of warm-up, "
+        f"betas ({rule.first_beta}, {rule.second_beta}), weight decay {rule.weight_decay}"
+    )
+    probe = (
+        f"{sizes.probe_train:,} training sentences, {sizes.probe.epochs} epochs, AdamW "
+        f"{sizes.probe.learning_rate:g}, last epoch; contextual vectors of all words, [CLS] left out"
+    )
+    return (
+        ("models", f"{named}; pre-LN, tied embeddings, dropout {runs.architectures[0].dropout}"),
+        ("steps", f"{runs.steps:,} of {runs.batch_size:,} fresh sentences, one masked word each"),
+        ("AdamW", optimiser),
+        ("dots", f"checkpoints from step {runs.saturated_from:,} on"),
+        ("downstream task", task),
+        ("linear probe", probe),
+        ("measurement seed", str(sizes.seed)),
+    )

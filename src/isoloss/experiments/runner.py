@@ -4,7 +4,7 @@ import os
 import pickle
 import signal
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -22,15 +22,17 @@ _CONTEXT.set_forkserver_preload(["isoloss.experiments.preload"])
 
 @dataclass(frozen=True)
 class Job:
-    """One independent piece of work: picklable, resumable, and its share of the whole.
+    """One piece of work: picklable, resumable, and its share of the whole.
 
     What `work` reports is how much of the whole job is done; the task it names is its present stage. It
-    returns what the user should be told, a sentence each.
+    returns what the user should be told, a sentence each. It begins when the job named `after` has ended
+    well, and fails where that failed.
     """
 
     name: str
     work: Callable[[Progress], Sequence[str]]
     cost: float
+    after: str | None = None
 
 
 @dataclass(frozen=True)
@@ -73,32 +75,49 @@ def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress = silent) -
     beside it. A process that is killed from outside counts as that job's failure. On KeyboardInterrupt
     the running jobs are stopped at once; being resumable, they lose only what follows their last save.
     """
-    waiting = sorted(jobs, key=lambda job: job.cost)
+    waiting = sorted(jobs, key=lambda job: job.cost, reverse=True)
     running: list[_Running] = []
-    failures: list[Notice] = []
-    notices: list[Notice] = []
-    done = 0.0
+    ended: dict[str, _Ended] = {}
     total = sum(job.cost for job in jobs) or 1.0
     try:
         while waiting or running:
-            while waiting and len(running) < max(processes, 1):
-                running.append(_start(waiting.pop()))
+            ended |= _without_what_they_need(waiting, ended, {job.name for job in jobs})
+            waiting = [job for job in waiting if job.name not in ended]
+            while len(running) < max(processes, 1) and (job := _next(waiting, ended)):
+                waiting.remove(job)
+                running.append(_start(job))
             _receive(running, progress)
-            for ended in [entry for entry in running if not entry.process.is_alive()]:
-                _receive_from(ended, progress)
-                running.remove(ended)
-                done += ended.job.cost
-                result = _result(ended)
-                failures += [Notice(ended.job.name, result.failure)] if result.failure else []
-                notices += [Notice(ended.job.name, text) for text in result.notices]
+            for entry in [entry for entry in running if not entry.process.is_alive()]:
+                _receive_from(entry, progress)
+                running.remove(entry)
+                ended[entry.job.name] = _result(entry)
+            done = sum(job.cost for job in jobs if job.name in ended)
             ahead = done + sum(entry.fraction * entry.job.cost for entry in running)
-            finished = len(jobs) - len(waiting) - len(running)
-            progress("all runs", ahead / total, 1.0, f"{finished} of {len(jobs)} runs done")
+            progress("all runs", ahead / total, 1.0, f"{len(ended)} of {len(jobs)} runs done")
     finally:
         for entry in running:
             entry.process.kill()
             entry.process.join()
-    return Outcome(tuple(failures), tuple(notices))
+    return Outcome(
+        tuple(Notice(name, result.failure) for name, result in ended.items() if result.failure),
+        tuple(Notice(name, text) for name, result in ended.items() for text in result.notices),
+    )
+
+
+def _next(waiting: Sequence[Job], ended: Mapping[str, _Ended]) -> Job | None:
+    """The first job that may begin."""
+    return next((job for job in waiting if job.after is None or job.after in ended), None)
+
+
+def _without_what_they_need(
+    waiting: Sequence[Job], ended: Mapping[str, _Ended], names: set[str]
+) -> dict[str, _Ended]:
+    """The jobs that cannot begin, because the one before them failed or is not among the jobs."""
+    return {
+        job.name: _Ended(failure=f"it needs “{job.after}”, which failed")
+        for job in waiting
+        if job.after and (job.after not in names or (job.after in ended and ended[job.after].failure))
+    }
 
 
 def _start(job: Job) -> _Running:

@@ -1,4 +1,4 @@
-"""The file of a run's records: JSON, one record a line, only ever appended to."""
+"""Files of records: JSON, one record a line, written whole or appended to."""
 
 import json
 import math
@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from isoloss.errors import BadInput
-from isoloss.files import sync_folder, writable
+from isoloss.files import sync_folder, writable, write_atomically
 from isoloss.measurements.record import Record, Setting
 
 
@@ -61,6 +61,11 @@ def append_records(path: Path, records: Sequence[Record]) -> None:
             os.fsync(file.fileno())
         if created:
             sync_folder(path.parent)
+
+
+def write_records(path: Path, records: Sequence[Record]) -> None:
+    """Write a file of these records alone, complete or absent; raises as `append_records` does."""
+    write_atomically(path, "".join(map(_line, records)))
 
 
 def read_records(path: Path) -> list[Record]:

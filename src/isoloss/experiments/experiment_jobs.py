@@ -1,0 +1,99 @@
+"""What experiments ask for as jobs: each language and each shared run once, in the order that they need."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from isoloss.experiments.carry_out import carry_out, is_complete
+from isoloss.experiments.cost import run_operations
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.planned_run import LanguagePlan, PlannedRun
+from isoloss.experiments.quantity import Quantity, drawn
+from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.runner import Job
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.progress import Progress
+
+PREPARING_COST = 0.01
+"""A language's or reference's cost as a share of a run's; only order and progress bar depend on it."""
+
+Drawing = tuple[Quantity, PretrainingObjective]
+
+
+def experiment_jobs(
+    experiments: Sequence[Experiment], runs: Sequence[PlannedRun], output: Path, device: str
+) -> list[Job]:
+    """The jobs of `runs`, of the runs that they continue, and of the experiments' references.
+
+    What is complete in `output` is no job.
+    """
+    every = [run for run in shared(runs) if not is_complete(run, output)]
+    costs = {run.digest: run_operations(run) for run in every}
+    preparing = PREPARING_COST * max(costs.values(), default=1.0)
+    references = {
+        reference.file(output): reference
+        for experiment in experiments
+        for reference in experiment.references
+        if not reference.file(output).exists()
+    }
+    plans = [run.language for run in every] + [reference.language for reference in references.values()]
+    languages = {plan.digest: plan for plan in plans}
+    names = job_names(experiments, every)
+    jobs = []
+    for digest, plan in languages.items():
+        of_language = [run for run in every if run.language.digest == digest]
+        drawings = {(measured.quantity, run.objective) for run in of_language for measured in run.measured}
+        work = partial(prepare, plan, tuple(drawings), output)
+        jobs.append(Job(_language_name(plan), work, preparing))
+    for reference in references.values():
+        measure = partial(_measure_reference, reference, output)
+        jobs.append(Job(reference.name, measure, preparing, after=_language_name(reference.language)))
+    for run in every:
+        origin = run.continues.run if run.continues else None
+        to_come = origin is not None and not is_complete(origin, output)
+        before = names[origin.digest] if origin and to_come else _language_name(run.language)
+        work = partial(carry_out, run, output, device)
+        jobs.append(Job(names[run.digest], work, costs[run.digest], after=before))
+    return jobs
+
+
+def shared(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
+    """One run a digest, measured for all that plan it; a run that others continue comes before them."""
+    by_digest: dict[str, PlannedRun] = {}
+    for planned in runs:
+        line = [planned]
+        while (before := line[-1].continues) is not None:
+            line.append(before.run)
+        for run in reversed(line):
+            known = by_digest.get(run.digest)
+            measured = dict.fromkeys((*(known.measured if known else ()), *run.measured))
+            by_digest[run.digest] = replace(known or run, measured=tuple(measured))
+    return list(by_digest.values())
+
+
+def job_names(experiments: Sequence[Experiment], runs: Sequence[PlannedRun]) -> dict[str, str]:
+    """What each run's job is called, by digest: the first experiment that plans it, and its name there."""
+    names = {run.digest: run.name for run in runs}
+    for experiment in reversed(experiments):
+        names |= {run.digest: f"{experiment.name} {run.name}" for run in experiment.runs}
+    return names
+
+
+def prepare(
+    plan: LanguagePlan, drawings: Sequence[Drawing], output: Path, progress: Progress
+) -> tuple[str, ...]:
+    """Have the language, and all that quantities are measured on, ready in `output`."""
+    language = plan.language(output, progress)
+    for quantity, objective in drawings:
+        drawn(quantity, language, plan.digest, objective, output, progress)
+    return ()
+
+
+def _measure_reference(reference: PlannedReference, output: Path, progress: Progress) -> tuple[str, ...]:
+    reference.carry_out(output, progress)
+    return ()
+
+
+def _language_name(plan: LanguagePlan) -> str:
+    return f"language {plan.digest[:8]}"

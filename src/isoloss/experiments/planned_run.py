@@ -1,0 +1,149 @@
+"""A run as an experiment plans it: a language, a specification, and what is measured of its checkpoints."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from isoloss.errors import BadInput
+from isoloss.experiments.quantity import MeasuredAt
+from isoloss.languages.language import Language
+from isoloss.measurements.record import Setting
+from isoloss.models.transformers import Architecture
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.pretraining.checkpoint import STEPS_FOLDER, read_checkpoint
+from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.pretraining.update_rule import UpdateRuleSettings
+from isoloss.progress import Progress
+
+Labels = tuple[tuple[str, Setting], ...]
+"""What tells a run apart in its experiment's table and pictures: a width, a rule, a language."""
+
+
+class LanguagePlan(Protocol):
+    """A language, or how to come by it: picklable, and named before any work."""
+
+    @property
+    def digest(self) -> str:
+        """Names the language by all that it depends on."""
+        ...
+
+    @property
+    def words(self) -> int:
+        """How many words its vocabulary has."""
+        ...
+
+    @property
+    def maximum_length(self) -> int:
+        """How many words its longest sentence has."""
+        ...
+
+    def language(self, output: Path, progress: Progress) -> Language:
+        """The language; where it takes work, the work is kept in `output` and done once."""
+        ...
+
+
+@dataclass(frozen=True)
+class ReadyLanguage:
+    """A language that is there already."""
+
+    ready: Language
+
+    @property
+    def digest(self) -> str:
+        """See `LanguagePlan`: the language's own."""
+        return self.ready.digest
+
+    @property
+    def words(self) -> int:
+        """See `LanguagePlan`."""
+        return len(self.ready.vocabulary)
+
+    @property
+    def maximum_length(self) -> int:
+        """See `LanguagePlan`."""
+        return self.ready.maximum_length
+
+    def language(self, output: Path, progress: Progress) -> Language:  # noqa: ARG002
+        """See `LanguagePlan`."""
+        return self.ready
+
+
+@dataclass(frozen=True)
+class Continued:
+    """The checkpoint of another planned run that a run starts from."""
+
+    run: "PlannedRun"
+    step: int
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One pre-training run, and the quantities measured at its checkpoints.
+
+    `name` is unique in the experiment. Checkpoints from step `saturated_from` on are what claims are
+    judged on. Two planned runs of one `digest`, in whatever experiments, are one run on disk.
+    """
+
+    name: str
+    language: LanguagePlan
+    architecture: Architecture
+    update_rule: UpdateRuleSettings
+    steps: int
+    batch_size: int
+    seed: int
+    checkpoint_steps: tuple[int, ...]
+    saturated_from: int
+    measured: tuple[MeasuredAt, ...]
+    labels: Labels = ()
+    objective: PretrainingObjective = MaskedObjective()  # noqa: RUF009  (frozen)
+    continues: Continued | None = None
+
+    def __post_init__(self) -> None:
+        _ = self._specification  # refuses numbers that make no run
+        for measured in self.measured:
+            if unknown := set(measured.steps) - set(self.checkpoint_steps):
+                raise BadInput(
+                    f"the run {self.name} has no checkpoint at step {min(unknown)} to measure; "
+                    f"it has {self.checkpoint_steps}"
+                )
+
+    @property
+    def digest(self) -> str:
+        """Names the run by its complete specification, known before the run it continues has been made."""
+        return self._specification.digest
+
+    @property
+    def _specification(self) -> PretrainingSpecification:
+        before = self.continues
+        origin = f"{before.run.digest} at step {before.step}" if before else None
+        return PretrainingSpecification(
+            architecture=self.architecture,
+            update_rule=self.update_rule,
+            language_digest=self.language.digest,
+            steps=self.steps,
+            batch_size=self.batch_size,
+            seed=self.seed,
+            checkpoint_steps=self.checkpoint_steps,
+            objective=self.objective,
+            start_from=hashlib.sha256(origin.encode()).hexdigest() if origin else None,
+        )
+
+    def folder(self, output: Path) -> Path:
+        """Where the run lives: named for its specification, so that experiments share what is equal."""
+        return output / "runs" / self.digest[:16]
+
+    def start_from(self, output: Path) -> Path | None:
+        """The folder of the checkpoint that the run starts from, if any."""
+        before = self.continues
+        return before.run.folder(output) / STEPS_FOLDER / f"{before.step:06d}" if before else None
+
+    def specification(self, language: Language, output: Path) -> PretrainingSpecification:
+        """The specification with the language and the first weights as they have come to be.
+
+        Raises IsolossError when the checkpoint to start from is missing or damaged.
+        """
+        start = self.start_from(output)
+        weights = read_checkpoint(start).digest if start else None
+        return replace(self._specification, language_digest=language.digest, start_from=weights)

@@ -1,0 +1,1 @@
+"""What experiments measure of a checkpoint, one quantity a file."""

@@ -1,0 +1,107 @@
+"""Accuracy of a linear probe on a checkpoint's contextual vectors, and what it is held against."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transformers import PreTrainedModel
+
+from isoloss.errors import BadInput
+from isoloss.experiments.quantity import Columns, Subject
+from isoloss.languages.language import Language
+from isoloss.languages.splits import task_splits
+from isoloss.languages.task import Task, TaskSplits
+from isoloss.measurements.linear_probe import ProbeSettings, linear_probe, reference_records
+from isoloss.measurements.record import Record
+from isoloss.measurements.sentence_features import sentence_features
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class ProbeQuantity:
+    """A task of the language by its name, the sizes of its splits, and the probe's settings.
+
+    `column` is what the accuracy is called in a table: an experiment over several tasks gives each its own.
+    """
+
+    task: str
+    train: int
+    validation: int
+    test: int
+    probe: ProbeSettings
+    seed: int
+    column: str = "accuracy"
+
+    def splits(self, language: Language) -> TaskSplits:
+        """The task's examples; a pure function of the settings and the language."""
+        task = named_task(language, self.task)
+        return task_splits(task, self.train, self.validation, self.test, self.seed)
+
+    def draw(
+        self,
+        language: Language,
+        objective: PretrainingObjective,  # noqa: ARG002
+        progress: Progress,
+    ) -> "ProbeSet":
+        """See `Quantity`."""
+        progress(f"examples of {self.task}", 0, 1)
+        classes = len(named_task(language, self.task).classes)
+        return ProbeSet(self.task, classes, self.splits(language), self.probe)
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: the mean over seeds, its error over sentences, and the deviation over seeds."""
+        accuracy, deviation = records
+        return {
+            self.column: accuracy.value,
+            f"{self.column}_error": accuracy.standard_error,
+            f"{self.column}_deviation": deviation.value,
+            f"{self.column}_sentences": accuracy.n,
+        }
+
+
+@dataclass(frozen=True)
+class ProbeSet:
+    """See `MeasuringSet`."""
+
+    task: str
+    classes: int
+    splits: TaskSplits
+    probe: ProbeSettings
+
+    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
+        """See `MeasuringSet`."""
+        train, test = self.splits.train, self.splits.test
+        accuracy = linear_probe(
+            sentence_features(model, train.sentences),
+            train.labels,
+            sentence_features(model, test.sentences),
+            test.labels,
+            self.classes,
+            self.probe,
+            progress,
+        )
+        return accuracy.records(subject.checkpoint, {**subject.settings, "task": self.task})
+
+
+@dataclass(frozen=True)
+class TaskReference:
+    """Chance and ceiling of a probe's task, on its own test sentences; see `reference_records`."""
+
+    of: ProbeQuantity
+
+    def measure(self, language: Language, progress: Progress) -> list[Record]:
+        """See `ReferenceQuantity`."""
+        progress(f"examples of {self.of.task}", 0, 1)
+        return reference_records(self.of.splits(language).test, {"task": self.of.task})
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `ReferenceQuantity`: `chance_accuracy`, `posterior_accuracy`, `latent_agreement`."""
+        return {record.quantity: record.value for record in records}
+
+
+def named_task(language: Language, name: str) -> Task:
+    """The language's task of that name. Raises BadInput when it has none."""
+    tasks = {task.name: task for task in language.tasks()}
+    if name not in tasks:
+        raise BadInput(f"the language has no task {name!r}; choose {', '.join(tasks) or 'another language'}")
+    return tasks[name]

@@ -1,0 +1,53 @@
+"""The trace of the Hessian of a checkpoint, by the Fisher information (B.1)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transformers import PreTrainedModel
+
+from isoloss.experiments.quantity import Columns, Subject
+from isoloss.languages.language import Language
+from isoloss.measurements.flatness import FlatnessSet, flatness
+from isoloss.measurements.flatness_records import flatness_records
+from isoloss.measurements.record import Record
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class TraceQuantity:
+    """The trace on `sentences` sentences, whose masks and signs `seed` settles too."""
+
+    sentences: int
+    seed: int
+
+    def draw(
+        self,
+        language: Language,
+        objective: PretrainingObjective,
+        progress: Progress,  # noqa: ARG002
+    ) -> "TraceSet":
+        """See `Quantity`."""
+        return TraceSet(FlatnessSet.draw(language, objective, self.sentences, self.seed))
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `trace` and its error, and how many parameters it is over."""
+        trace = next(record for record in records if record.quantity == "fisher_trace")
+        return {
+            "trace": trace.value,
+            "trace_error": trace.standard_error,
+            "trace_sentences": trace.n,
+            "parameters": trace.settings["parameters"],
+        }
+
+
+@dataclass(frozen=True)
+class TraceSet:
+    """See `MeasuringSet`."""
+
+    drawn: FlatnessSet
+
+    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
+        """See `MeasuringSet`."""
+        trace = flatness(model, subject.objective, self.drawn, progress=progress)
+        return flatness_records(trace, self.drawn.seed, subject.checkpoint, subject.settings)

@@ -1,0 +1,95 @@
+"""What crosses from an experiment to its measurements: a quantity, and what it is measured on."""
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from transformers import PreTrainedModel
+
+from isoloss.errors import BadInput
+from isoloss.files import write_atomically
+from isoloss.languages.language import Language
+from isoloss.measurements.record import Record, Setting
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.pretraining.specification import settings_as_json
+from isoloss.progress import Progress, silent
+
+Columns = dict[str, Setting]
+"""A quantity's part of a row of an experiment's table: its numbers, their errors, their n."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The checkpoint that is measured: its folder, its name in records, and how it was trained."""
+
+    folder: Path
+    checkpoint: str
+    objective: PretrainingObjective
+    settings: Mapping[str, Setting]
+    seed: int
+
+
+class MeasuringSet(Protocol):
+    """Everything drawn for one quantity and one language: picklable, shared by all that is compared."""
+
+    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
+        """The quantity of one model, which is left as it was found, as records."""
+        ...
+
+
+class Quantity(Protocol):
+    """A frozen dataclass: all that a number depends on besides the language, objective and checkpoint."""
+
+    def draw(self, language: Language, objective: PretrainingObjective, progress: Progress) -> MeasuringSet:
+        """What it is measured on; a pure function of its arguments."""
+        ...
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """The records of one checkpoint as columns of the experiment's table."""
+        ...
+
+
+@dataclass(frozen=True)
+class MeasuredAt:
+    """A quantity, and the steps of a run at which it is measured."""
+
+    quantity: Quantity
+    steps: tuple[int, ...]
+
+
+def quantity_digest(quantity: Quantity, language_digest: str, objective: PretrainingObjective) -> str:
+    """A short hexadecimal name: equal names mean numbers that can be compared."""
+    settings = [settings_as_json(quantity), language_digest, settings_as_json(objective)]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def drawn(
+    quantity: Quantity,
+    language: Language,
+    language_digest: str,
+    objective: PretrainingObjective,
+    output: Path,
+    progress: Progress = silent,
+) -> MeasuringSet:
+    """The quantity's measuring set, drawn once and kept in `output`.
+
+    Raises BadInput when the file there is damaged, IsolossError when it cannot be written.
+    """
+    digest = quantity_digest(quantity, language_digest, objective)
+    path = output / "measured-on" / f"{digest}.pt"
+    if path.exists():
+        try:
+            found: MeasuringSet = torch.load(path, weights_only=False)
+        except Exception as error:
+            raise BadInput(f"{path} is damaged ({type(error).__name__}); delete it and run again") from error
+        return found
+    measuring_set = quantity.draw(language, objective, progress)
+    content = io.BytesIO()
+    torch.save(measuring_set, content)
+    write_atomically(path, content.getvalue())
+    return measuring_set

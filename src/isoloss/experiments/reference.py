@@ -1,0 +1,58 @@
+"""What a run's numbers are held against, none of which needs a pre-trained model: chance, a ceiling."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from isoloss.experiments.planned_run import Labels, LanguagePlan
+from isoloss.experiments.quantity import Columns
+from isoloss.languages.language import Language
+from isoloss.measurements.record import Record
+from isoloss.measurements.records_file import read_records, write_records
+from isoloss.pretraining.specification import settings_as_json
+from isoloss.progress import Progress
+
+
+class ReferenceQuantity(Protocol):
+    """A frozen dataclass: all that the numbers depend on besides the language."""
+
+    def measure(self, language: Language, progress: Progress) -> list[Record]:
+        """The reference's numbers."""
+        ...
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """The records as columns of the experiment's table."""
+        ...
+
+
+@dataclass(frozen=True)
+class PlannedReference:
+    """A row of an experiment's table that belongs to a language rather than to a run.
+
+    `judged` says whether claims are judged on it too, beside the runs.
+    """
+
+    name: str
+    language: LanguagePlan
+    quantity: ReferenceQuantity
+    labels: Labels = ()
+    judged: bool = False
+
+    def file(self, output: Path) -> Path:
+        """Where its records live."""
+        settings = [settings_as_json(self.quantity), self.language.digest]
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+        return output / "references" / f"{digest}.jsonl"
+
+    def records(self, output: Path) -> list[Record]:
+        """Its records; none while it has not been measured."""
+        return read_records(self.file(output))
+
+    def carry_out(self, output: Path, progress: Progress) -> None:
+        """Measure it once."""
+        if not self.file(output).exists():
+            language = self.language.language(output, progress)
+            write_records(self.file(output), self.quantity.measure(language, progress))
