@@ -5,7 +5,10 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.figure_1 import choose_task, figure_runs, only_named, run_operations
+from isoloss.experiments.claims import judge
+from isoloss.experiments.cost import run_operations
+from isoloss.experiments.experiment import only_named
+from isoloss.experiments.figure_1 import figure_1
 from isoloss.experiments.figure_1_claims import (
     CLAIMS,
     advantage_of_trace,
@@ -13,13 +16,15 @@ from isoloss.experiments.figure_1_claims import (
     gain_in_accuracy,
     relative_spread_of_losses,
 )
+from isoloss.experiments.grammar_runs import task_name
 from isoloss.experiments.scales import laptop, laptop_language, paper, smoke
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
+from isoloss.verdict import Verdict
 
 
-def run_of(losses: list[float], traces: list[float], accuracies: list[float]) -> pl.DataFrame:
-    return pl.DataFrame({"loss": losses, "trace": traces, "accuracy": accuracies})
+def run_of(losses: list[float], traces: list[float], accuracies: list[float], seed: int = 1) -> pl.DataFrame:
+    return pl.DataFrame({"seed": seed, "loss": losses, "trace": traces, "accuracy": accuracies})
 
 
 def test_the_statistics_are_what_their_claims_say() -> None:
@@ -38,55 +43,54 @@ def test_the_statistics_are_what_their_claims_say() -> None:
 
 def test_every_claim_can_fail() -> None:
     """Runs that contradict the paper throughout: every claim comes out as not supported."""
-    from isoloss.experiments.claims import judge
-    from isoloss.verdict import Verdict
-
     generator = np.random.default_rng(0)
     runs = []
-    for _ in range(8):
+    for seed in range(8):
         noise = generator.random(6) / 1000
-        runs.append(
-            pl.DataFrame(
-                {
-                    "loss": 2.0 - np.arange(6) * 0.1 + noise,
-                    "trace": 20.0 + np.arange(6) + noise,
-                    "accuracy": np.array([0.94, 0.90, 0.91, 0.92, 0.93, 0.935]) + noise,
-                }
-            )
-        )
+        losses = 2.0 - np.arange(6) * 0.1 + noise
+        accuracies = np.array([0.94, 0.90, 0.91, 0.92, 0.93, 0.935]) + noise
+        runs.append(run_of(list(losses), list(20.0 + np.arange(6) + noise), list(accuracies), seed))
     verdicts = {judged.claim.name: judged.verdict for judged in judge(CLAIMS, runs)}
     assert set(verdicts.values()) == {Verdict.NOT_SUPPORTED}
 
 
-@pytest.mark.parametrize("scale", [smoke, laptop, paper])
-def test_reported_seeds_never_chose_the_scale(scale) -> None:
-    figure = scale()
-    assert not set(figure.seeds) & set(figure.pilot_seeds)
-    assert len(figure.seeds) >= 2
-    assert sum(step >= figure.saturated_from for step in figure.checkpoint_steps) >= 2
+@pytest.mark.parametrize("named", [smoke, laptop, paper])
+def test_reported_seeds_never_chose_the_scale(named) -> None:
+    scale = named()
+    assert not set(scale.seeds) & set(scale.pilot_seeds)
+    assert len(scale.seeds) >= 2
     with pytest.raises(BadInput, match="chose the scale"):
-        replace(figure, seeds=figure.pilot_seeds)
+        figure_1(replace(scale, seeds=scale.pilot_seeds), scale.grammar.tasks[1])
+    with pytest.raises(BadInput, match="only one checkpoint comes after saturation"):
+        replace(scale.grammar, saturated_from=scale.grammar.steps)
 
 
 def test_runs_are_named_and_chosen_by_name() -> None:
-    figure, language = smoke(), laptop_language()
-    runs = figure_runs(figure, language)
-    assert len({run.name for run in runs}) == len(runs) == len(figure.seeds) * len(figure.architectures)
-    assert len({run.specification.digest for run in runs}) == len(runs)
-    assert only_named(runs, (runs[2].name,)) == [runs[2]]
-    assert only_named(runs, ()) == runs
+    scale = smoke()
+    experiment = figure_1(scale, "prefix-4")
+    runs = experiment.runs
+    assert len({run.name for run in runs}) == len(runs) == len(scale.seeds) * len(scale.grammar.architectures)
+    assert len({run.digest for run in runs}) == len(runs)
+    assert only_named(experiment, (runs[2].name,)) == [runs[2]]
+    assert only_named(experiment, ()) == list(runs)
     with pytest.raises(BadInput, match="no run is called 'x'"):
-        only_named(runs, ("x",))
-    small, large = runs[0], runs[-1]
-    assert run_operations(large, language) > 2 * run_operations(small, language)
+        only_named(experiment, ("x",))
+    assert run_operations(runs[-1]) > 2 * run_operations(runs[0])
 
 
 def test_the_task_is_half_the_sentence_unless_named() -> None:
     language = laptop_language()
-    assert choose_task(language, None).name == "prefix-4"
-    assert choose_task(language, "prefix-8").name == "prefix-8"
+    assert task_name(language, None) == "prefix-4"
+    assert task_name(language, "prefix-8") == "prefix-8"
     with pytest.raises(BadInput, match=r"no task 'prefix-3'; choose prefix-8, prefix-4"):
-        choose_task(language, "prefix-3")
+        task_name(language, "prefix-3")
     certain = pcfg(parse_grammar("S -> A B [1]\nA -> 'a' [0.5] | 'b' [0.5]\nB -> 'c' [1]"))
     with pytest.raises(BadInput, match="no task"):
-        choose_task(certain, None)
+        task_name(certain, None)
+
+
+@pytest.mark.parametrize("named", [smoke, laptop, paper])
+def test_the_language_of_a_scale_has_its_tasks(named) -> None:
+    grammar = named().grammar
+    tasks = [task.name for task in grammar.language.ready.tasks()]
+    assert set(grammar.tasks) <= set(tasks)

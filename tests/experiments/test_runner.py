@@ -56,6 +56,31 @@ def test_one_failure_does_not_sink_the_others(tmp_path: Path) -> None:
     assert seen[-1] == ("all runs", 1.0)
 
 
+def test_a_job_waits_for_the_one_it_needs_and_fails_with_it(tmp_path: Path) -> None:
+    def leave(name: str) -> partial[list[str]]:
+        return partial(write_thread_count, tmp_path / name)
+
+    jobs = [
+        Job("grandchild", leave("grandchild"), 9.0, after="child"),
+        Job("child", partial(only_after, tmp_path / "parent", tmp_path / "child"), 8.0, after="parent"),
+        Job("parent", leave("parent"), 1.0),
+        Job("bad", fail_with_a_sentence, 1.0),
+        Job("orphan", leave("orphan"), 5.0, after="bad"),
+        Job("orphan's child", leave("orphan's child"), 5.0, after="orphan"),
+        Job("stray", leave("stray"), 5.0, after="nowhere"),
+    ]
+    outcome = run_jobs(jobs, 2)
+    failures = {failure.job: failure.text for failure in outcome.failures}
+    assert set(failures) == {"bad", "orphan", "orphan's child", "stray"}
+    assert failures["orphan"] == "it needs “bad”, which failed"
+    assert {path.name for path in tmp_path.iterdir()} == {"parent", "child", "grandchild"}
+
+
+def only_after(before: Path, path: Path, progress: Progress) -> list[str]:
+    assert before.exists()
+    return write_thread_count(path, progress)
+
+
 def count(tensors: list[torch.Tensor], progress: Progress) -> list[str]:
     return [str(len(tensors))]
 

@@ -122,7 +122,7 @@ class Tracker(TrainerCallback):
     def __init__(self):
         self.heard = []
 
-    def on_log(self, args, state, control, logs=None, **now):  # noqa: ARG002
+    def on_log(self, args, state, control, logs=None, **now):
         self.heard.append((state.global_step, dict(logs)))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.measurements.record import Record
-from isoloss.measurements.records_file import TornLine, append_records, read_records
+from isoloss.measurements.records_file import TornLine, append_records, read_records, write_records
 
 ENTROPY = Record("masked_entropy", 1.25, "nats", 0.5, 100, seed=3)
 TRACE = Record(
@@ -27,6 +27,15 @@ def test_what_is_written_is_read(path):
     append_records(path, [ENTROPY, TRACE])
     append_records(path, [EXACT])
     assert read_records(path) == [ENTROPY, TRACE, EXACT]
+
+
+def test_a_file_written_whole_holds_these_records_alone(path):
+    append_records(path, [EXACT])
+    write_records(path, [ENTROPY, TRACE])
+    assert read_records(path) == [ENTROPY, TRACE]
+    with pytest.raises(BadInput, match="not finite"):
+        write_records(path, [Record(**{**vars(TRACE), "value": math.nan})])
+    assert read_records(path) == [ENTROPY, TRACE]
 
 
 def test_no_file_holds_no_records(path):

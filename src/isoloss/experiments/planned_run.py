@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from isoloss.errors import BadInput
 from isoloss.experiments.quantity import MeasuredAt
@@ -21,6 +21,7 @@ Labels = tuple[tuple[str, Setting], ...]
 """What tells a run apart in its experiment's table and pictures: a width, a rule, a language."""
 
 
+@runtime_checkable
 class LanguagePlan(Protocol):
     """A language, or how to come by it: picklable, and named before any work."""
 

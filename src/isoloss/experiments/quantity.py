@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from transformers import PreTrainedModel
@@ -34,6 +34,7 @@ class Subject:
     seed: int
 
 
+@runtime_checkable
 class MeasuringSet(Protocol):
     """Everything drawn for one quantity and one language: picklable, shared by all that is compared."""
 
@@ -42,6 +43,7 @@ class MeasuringSet(Protocol):
         ...
 
 
+@runtime_checkable
 class Quantity(Protocol):
     """A frozen dataclass: all that a number depends on besides the language, objective and checkpoint."""
 

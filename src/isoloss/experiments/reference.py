@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from isoloss.experiments.planned_run import Labels, LanguagePlan
 from isoloss.experiments.quantity import Columns
@@ -16,6 +16,7 @@ from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress
 
 
+@runtime_checkable
 class ReferenceQuantity(Protocol):
     """A frozen dataclass: all that the numbers depend on besides the language."""
 

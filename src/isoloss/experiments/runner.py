@@ -106,7 +106,8 @@ def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress = silent) -
 
 def _next(waiting: Sequence[Job], ended: Mapping[str, _Ended]) -> Job | None:
     """The first job that may begin."""
-    return next((job for job in waiting if job.after is None or job.after in ended), None)
+    well = {name for name, result in ended.items() if not result.failure}
+    return next((job for job in waiting if job.after is None or job.after in well), None)
 
 
 def _without_what_they_need(

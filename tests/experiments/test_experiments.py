@@ -1,0 +1,219 @@
+"""Experiments of runs that take a fraction of a second, whose quantity leaves a trace of each measurement."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from transformers import PreTrainedModel
+
+from isoloss.errors import BadInput, IsolossError
+from isoloss.experiments.claims import Claim
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment_jobs import experiment_jobs, shared
+from isoloss.experiments.experiment_result import carry_out_experiments, gathered
+from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
+from isoloss.experiments.quantity import Columns, MeasuredAt, Subject, drawn, quantity_digest
+from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.runner import Job, Notice, Outcome
+from isoloss.languages.dyck import dyck
+from isoloss.languages.language import Language
+from isoloss.measurements.record import Record
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
+from isoloss.progress import Progress, silent
+
+LANGUAGE = ReadyLanguage(dyck(4))
+
+
+@dataclass(frozen=True)
+class WeightNorm:
+    """The norm of all weights, times a factor; says in a file that it was measured."""
+
+    factor: float
+    log: str
+
+    def draw(
+        self, language: Language, objective: PretrainingObjective, progress: Progress
+    ) -> "WeightNormSet":
+        return WeightNormSet(self)
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        return {"norm": records[0].value, "norm_error": records[0].standard_error}
+
+
+@dataclass(frozen=True)
+class WeightNormSet:
+    of: WeightNorm
+
+    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
+        with Path(self.of.log).open("a") as log:
+            log.write(f"{self.of.factor:g} at {subject.settings['step']}\n")
+        norm = sum(float(weight.detach().norm()) for weight in model.parameters())
+        return [Record("norm", self.of.factor * norm, "", 0.1, 5, checkpoint=subject.checkpoint)]
+
+
+@dataclass(frozen=True)
+class Words:
+    def measure(self, language: Language, progress: Progress) -> list[Record]:
+        return [Record("words", float(len(language.vocabulary)), "", None, 1)]
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        return {"words": records[0].value}
+
+
+def in_turn(jobs: Sequence[Job], progress: Progress) -> Outcome:
+    """An executor that needs no processes."""
+    failures: list[Notice] = []
+    notices: list[Notice] = []
+    names = {job.name for job in jobs}
+    for job in jobs:  # in an order in which what is needed comes first
+        assert job.after is None or job.after in names
+        if job.after in {failure.job for failure in failures}:
+            failures.append(Notice(job.name, f"it needs {job.after}"))
+            continue
+        try:
+            notices += [Notice(job.name, text) for text in job.work(progress)]
+        except IsolossError as error:
+            failures.append(Notice(job.name, str(error)))
+    return Outcome(tuple(failures), tuple(notices))
+
+
+def planned(seed: int, log: Path, *factors: float, steps: tuple[int, ...] = (2, 4)) -> PlannedRun:
+    return PlannedRun(
+        name=f"seed-{seed}",
+        language=LANGUAGE,
+        architecture=PreLayerNormTransformer(laptop_shape(16)),
+        update_rule=AdamW(warm_up_steps=1),
+        steps=4,
+        batch_size=4,
+        seed=seed,
+        checkpoint_steps=(2, 4),
+        saturated_from=4,
+        measured=tuple(MeasuredAt(WeightNorm(factor, str(log)), steps) for factor in factors),
+        labels=(("width", 16),),
+    )
+
+
+RISES = Claim(
+    "is-large", "The norm is large.", "", "mean", "", 0.0, True, lambda runs: runs[0]["norm"].mean()
+)
+
+
+def experiment(*runs: PlannedRun, name: str = "norms") -> Experiment:
+    references = (PlannedReference("words", LANGUAGE, Words()),)
+    return Experiment(name, "Norms", (), runs, lambda table: (), references, (RISES,), pilot_seeds=(900,))
+
+
+def test_what_is_measured_is_a_row_and_nothing_is_computed_twice(tmp_path: Path) -> None:
+    log, output = tmp_path / "log", tmp_path / "out"
+    one = experiment(planned(1, log, 1.0), planned(2, log, 1.0))
+    results = carry_out_experiments([one], output, in_turn)
+    table = results.experiments[0].table
+    assert table.select("run", "seed", "step", "saturated", "complete", "width").rows() == [
+        ("seed-1", 1, 2, False, True, 16),
+        ("seed-1", 1, 4, True, True, 16),
+        ("seed-2", 2, 2, False, True, 16),
+        ("seed-2", 2, 4, True, True, 16),
+        ("words", None, None, False, True, None),
+    ]
+    assert table["words"].drop_nulls().to_list() == [2.0]
+    assert table["norm"].drop_nulls().len() == 4
+    assert results.experiments[0].judgements[0].effect == pytest.approx(table["norm"][1])
+    assert log.read_text().splitlines() == ["1 at 2", "1 at 4"] * 2
+    assert experiment_jobs([one], one.runs, output, "cpu") == []
+    again = carry_out_experiments([one], output, in_turn)
+    assert again.experiments[0].table.equals(table)
+    assert len(log.read_text().splitlines()) == 4
+
+
+def test_equal_runs_of_two_experiments_are_one_run_measured_for_both(tmp_path: Path) -> None:
+    log, output = tmp_path / "log", tmp_path / "out"
+    first = experiment(planned(1, log, 1.0), name="first")
+    second = experiment(replace(planned(1, log, 2.0, steps=(4,)), name="other"), name="second")
+    found = carry_out_experiments([first, second], output, in_turn).experiments
+    assert len(list((output / "runs").iterdir())) == 1
+    assert sorted(log.read_text().splitlines()) == ["1 at 2", "1 at 4", "2 at 4"]
+    assert found[1].table["run"].to_list() == ["other", "words"]
+    assert found[1].table["norm"][0] == pytest.approx(2 * found[0].table["norm"][1])
+
+
+def test_a_changed_quantity_alone_is_measured_again(tmp_path: Path) -> None:
+    log, output = tmp_path / "log", tmp_path / "out"
+    carry_out_experiments([experiment(planned(1, log, 1.0))], output, in_turn)
+    weights = {path: path.stat().st_mtime_ns for path in output.rglob(WEIGHTS_FILE)}
+    carry_out_experiments([experiment(planned(1, log, 1.0, 3.0))], output, in_turn)
+    assert log.read_text().splitlines() == ["1 at 2", "1 at 4", "3 at 2", "3 at 4"]
+    assert {path: path.stat().st_mtime_ns for path in output.rglob(WEIGHTS_FILE)} == weights
+
+
+def test_a_run_goes_on_from_another_and_is_named_before_that_one_is_there(tmp_path: Path) -> None:
+    log, output = tmp_path / "log", tmp_path / "out"
+    origin = planned(1, log)
+    after = replace(planned(2, log, 1.0), continues=Continued(origin, 2))
+    assert after.digest not in {planned(2, log).digest, replace(after, continues=Continued(origin, 4)).digest}
+    assert [run.digest for run in shared([after])] == [origin.digest, after.digest]
+    result = carry_out_experiments([experiment(after)], output, in_turn).experiments[0]
+    assert result.outcome == Outcome((), ())
+    assert result.table["run"].to_list() == ["seed-2", "seed-2", "words"]
+    specification = json.loads((after.folder(output) / "specification.json").read_text())
+    assert specification["start_from"] is not None
+
+
+def test_a_run_cut_short_is_shown_and_not_judged(tmp_path: Path) -> None:
+    log, output = tmp_path / "log", tmp_path / "out"
+    both = experiment(planned(1, log, 1.0), planned(2, log, 1.0))
+    carry_out_experiments([both], output, in_turn)
+    folder = both.runs[0].folder(output)
+    for part in (folder / "measured" / "000004").iterdir():
+        part.unlink()
+    (result,) = gathered([both], output)
+    assert result.table.filter(pl.col("run") == "seed-1")["complete"].to_list() == [False]
+    assert result.judgements[0].effect == pytest.approx(result.table["norm"][2])
+
+
+def test_a_damaged_checkpoint_is_named_and_the_rest_is_measured(tmp_path: Path) -> None:
+    log, output = tmp_path / "log", tmp_path / "out"
+    one = experiment(planned(1, log))
+    carry_out_experiments([one], output, in_turn)
+    damaged = one.runs[0].folder(output) / "steps" / "000002"
+    (damaged / WEIGHTS_FILE).write_bytes(b"no weights")
+    assert (damaged / TRAINING_STATE_FILE).exists()
+    wanted = experiment(planned(1, log, 1.0))
+    result = carry_out_experiments([wanted], output, in_turn).experiments[0]
+    assert result.table["step"].to_list() == [4, None]
+    assert "000002" in result.outcome.notices[0].text
+
+
+def test_a_failing_run_does_not_sink_the_experiment(tmp_path: Path) -> None:
+    log, output = tmp_path / "log", tmp_path / "out"
+    wrong = replace(planned(2, log, 1.0), continues=Continued(planned(1, log), 3))
+    result = carry_out_experiments([experiment(planned(1, log, 1.0), wrong)], output, in_turn).experiments[0]
+    assert [failure.job for failure in result.outcome.failures] == ["norms seed-2"]
+    assert result.table["run"].unique().sort().to_list() == ["seed-1", "words"]
+
+
+def test_what_cannot_be_an_experiment_is_refused(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with pytest.raises(BadInput, match=r"seeds \[900\] chose the scale"):
+        experiment(planned(900, log))
+    with pytest.raises(BadInput, match="two runs of norms have one name"):
+        experiment(planned(1, log), planned(1, log, 1.0))
+    with pytest.raises(BadInput, match="no checkpoint at step 3 to measure"):
+        planned(1, log, 1.0, steps=(3,))
+
+
+def test_a_damaged_measuring_set_is_named(tmp_path: Path) -> None:
+    run = planned(1, tmp_path / "log", 1.0)
+    quantity = run.measured[0].quantity
+    arguments = (quantity, LANGUAGE.ready, LANGUAGE.digest, run.objective, tmp_path)
+    assert drawn(*arguments) == drawn(*arguments) == WeightNormSet(quantity)
+    digest = quantity_digest(quantity, LANGUAGE.digest, run.objective)
+    (tmp_path / "measured-on" / f"{digest}.pt").write_bytes(b"")
+    with pytest.raises(BadInput, match=rf"{digest}\.pt is damaged"):
+        drawn(*arguments, progress=silent)
