@@ -1,6 +1,6 @@
 """What experiments ask for as jobs: each language and each shared run once, in the order that they need."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -48,7 +48,8 @@ def experiment_jobs(
         jobs.append(Job(_language_name(plan), work, preparing))
     for reference in references.values():
         measure = partial(_measure_reference, reference, output)
-        jobs.append(Job(reference.name, measure, preparing, after=_language_name(reference.language)))
+        after = _language_name(reference.language)
+        jobs.append(Job(_reference_name(reference, output), measure, preparing, after))
     for run in every:
         origin = run.continues.run if run.continues else None
         to_come = origin is not None and not is_complete(origin, output)
@@ -80,6 +81,16 @@ def job_names(experiments: Sequence[Experiment], runs: Sequence[PlannedRun]) -> 
     return names
 
 
+def jobs_of(experiment: Experiment, names: Mapping[str, str], output: Path) -> set[str]:
+    """The names of all jobs that an experiment rests on; `names` are those of `job_names`."""
+    plans = [run.language for run in experiment.runs] + [row.language for row in experiment.references]
+    return {
+        *(names[run.digest] for run in shared(experiment.runs)),
+        *(_reference_name(reference, output) for reference in experiment.references),
+        *map(_language_name, plans),
+    }
+
+
 def prepare(
     plan: LanguagePlan, drawings: Sequence[Drawing], output: Path, progress: Progress
 ) -> tuple[str, ...]:
@@ -93,6 +104,11 @@ def prepare(
 def _measure_reference(reference: PlannedReference, output: Path, progress: Progress) -> tuple[str, ...]:
     reference.carry_out(output, progress)
     return ()
+
+
+def _reference_name(reference: PlannedReference, output: Path) -> str:
+    # Experiments may each have one of that name.
+    return f"{reference.name} {reference.file(output).stem[:8]}"
 
 
 def _language_name(plan: LanguagePlan) -> str:

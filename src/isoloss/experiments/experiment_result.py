@@ -9,7 +9,7 @@ import polars as pl
 
 from isoloss.experiments.claims import Judgement, judge
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, shared
+from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs_of, shared
 from isoloss.experiments.experiment_table import experiment_table, judged_runs
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.runner import Job, Outcome
@@ -22,7 +22,7 @@ Executor = Callable[[Sequence[Job], Progress], Outcome]
 
 @dataclass(frozen=True)
 class ExperimentResult:
-    """An experiment's table and verdicts; `outcome` is what its own runs and references had to tell."""
+    """An experiment's table and verdicts; `outcome` is what the jobs that it rests on had to tell."""
 
     experiment: Experiment
     table: pl.DataFrame
@@ -71,7 +71,7 @@ def gathered(
     results = []
     for experiment in experiments:
         table = experiment_table(experiment, output)
-        own = {names[run.digest] for run in experiment.runs} | {row.name for row in experiment.references}
+        own = jobs_of(experiment, names, output)
         told = Outcome(
             tuple(notice for notice in outcome.failures if notice.job in own),
             tuple(notice for notice in outcome.notices if notice.job in own),
