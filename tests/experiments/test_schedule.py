@@ -1,0 +1,114 @@
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from isoloss.errors import BadInput
+from isoloss.experiments.job import Advanced, Ended, Job, Notice, Outcome
+from isoloss.experiments.schedule import Schedule, do_jobs
+from isoloss.progress import Progress
+
+
+def work(progress: Progress) -> Sequence[str]:
+    return ()
+
+
+def job(name: str, cost: float = 1.0, after: str | None = None) -> Job:
+    return Job(name, work, cost, after)
+
+
+class Played:
+    """A backend that plays what it is told: the job begun first ends first, as `failing` says."""
+
+    def __init__(self, room: int, failing: Iterable[str] = (), interrupted_at: str = "") -> None:
+        self.room, self.failing, self.interrupted_at = room, set(failing), interrupted_at
+        self.begun: list[str] = []
+        self.running: list[str] = []
+        self.most = 0
+        self.stopped = False
+
+    @property
+    def has_room(self) -> bool:
+        return len(self.running) < self.room
+
+    def begin(self, job: Job) -> None:
+        self.begun.append(job.name)
+        self.running.append(job.name)
+        self.most = max(self.most, len(self.running))
+
+    def events(self) -> Iterable[Advanced | Ended]:
+        name = self.running.pop(0)
+        if name == self.interrupted_at:
+            raise KeyboardInterrupt
+        yield Advanced(name, 1, 2, "half way")
+        yield Ended(name, (f"{name} was here",), "it broke" if name in self.failing else None)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def test_the_most_expensive_job_that_may_begin_is_next() -> None:
+    jobs = [job("language", 0.1), job("small", 1, "language"), job("large", 9, "language"), job("free", 2)]
+    backend = Played(room=1)
+    assert do_jobs(jobs, backend).failures == ()
+    assert backend.begun == ["free", "language", "large", "small"]
+    assert backend.stopped
+
+
+def test_no_more_jobs_than_there_is_room_for() -> None:
+    backend = Played(room=2)
+    do_jobs([job(str(i)) for i in range(5)], backend)
+    assert backend.most == 2
+    assert sorted(backend.begun) == ["0", "1", "2", "3", "4"]
+
+
+def test_what_needs_a_failed_job_fails_with_it_and_the_others_go_on() -> None:
+    jobs = [job("c", after="b"), job("b", after="a"), job("a"), job("other"), job("orphan", after="gone")]
+    backend = Played(room=1, failing=["a"])
+    outcome = do_jobs(jobs, backend)
+    assert {(failure.job, failure.text) for failure in outcome.failures} == {
+        ("a", "it broke"),
+        ("b", "it needs “a”, which failed"),
+        ("c", "it needs “b”, which failed"),
+        ("orphan", "it needs “gone”, which failed"),
+    }
+    assert backend.begun == ["a", "other"]
+    assert Notice("other", "other was here") in outcome.notices
+
+
+def test_progress_counts_cost_and_never_passes_the_whole() -> None:
+    seen: list[tuple[str, float, str]] = []
+
+    def report(task: str, completed: float, total: float, message: str = "") -> None:
+        seen.append((task, completed / total, message))
+
+    do_jobs([job("large", 3), job("small", 1)], Played(room=2), report)
+    assert seen == [
+        ("large", 0.5, "half way"),
+        ("all runs", 0.75, "1 of 2 runs done"),
+        ("small", 0.5, "half way"),
+        ("all runs", 1.0, "2 of 2 runs done"),
+    ]
+
+
+def test_a_running_jobs_part_counts() -> None:
+    schedule = Schedule([job("a", 3), job("b", 1)])
+    schedule.take()
+    schedule.advance(Advanced("a", 1, 2, ""))
+    assert schedule.share == pytest.approx(1.5 / 4)
+    schedule.advance(Advanced("a", 0, 2, ""))  # begun again elsewhere
+    assert schedule.share == 0
+
+
+def test_an_interrupt_stops_what_runs() -> None:
+    backend = Played(room=2, interrupted_at="b")
+    with pytest.raises(KeyboardInterrupt):
+        do_jobs([job("a"), job("b"), job("c")], backend)
+    assert backend.stopped
+
+
+def test_nothing_to_do_and_two_of_one_name() -> None:
+    backend = Played(room=1)
+    assert do_jobs([], backend) == Outcome((), ())
+    assert backend.stopped
+    with pytest.raises(BadInput, match="one name"):
+        Schedule([job("a"), job("a")])
