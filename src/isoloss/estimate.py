@@ -48,10 +48,20 @@ def mean_over_members(means: Float[Tensor, " n"], sizes: Int[Tensor, " n"]) -> E
     The ratio R = Σ_i T_i y_i / Σ_i T_i, with the standard error of a ratio of means (linearised):
     the deviation of T_i (y_i - R) over clusters, divided by √n and by the mean size.
     """
+    return mean_over_sentences(cluster_values(means, sizes))
+
+
+def cluster_values(means: Float[Tensor, " n"], sizes: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """R + T_i (y_i - R) / T̄: a value a cluster whose mean is the mean over all members, and whose error its.
+
+    Two measurements on the same clusters differ by the mean of their values' differences, with that error.
+
+    >>> cluster_values(torch.tensor([1.0, 4.0]), torch.tensor([2, 1])).mean().item()
+    2.0
+    """
     weights = sizes.double()
     ratio = (weights * means.double()).sum() / weights.sum()
-    residual = mean_over_sentences(weights * (means.double() - ratio) / weights.mean())
-    return Estimate(float(ratio), residual.standard_error, residual.n)
+    return ratio + weights * (means.double() - ratio) / weights.mean()
 
 
 def paired_difference(values: Float[Tensor, " n"], reference: Float[Tensor, " n_reference"]) -> Estimate:

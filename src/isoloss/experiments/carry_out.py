@@ -6,11 +6,13 @@ from pathlib import Path
 from transformers import PreTrainedModel
 
 from isoloss.errors import IsolossError
+from isoloss.experiments.kept_plan import keep_plan
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantity import MeasuringSet, Quantity, Subject, drawn, quantity_digest
 from isoloss.languages.language import Language
 from isoloss.measurements.record import Record
 from isoloss.measurements.records_file import read_records, write_records
+from isoloss.measurements.sentence_values import write_sentence_values
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.pretraining_objective import PretrainingObjective
@@ -30,6 +32,8 @@ def carry_out(run: PlannedRun, output: Path, device: str, progress: Progress) ->
     """
     folder = run.folder(output)
     language = run.language.language(output, progress)
+    with only_process_in(folder):
+        keep_plan(run, language, output)
 
     def while_training(task: str, completed: float, total: float, message: str = "") -> None:
         progress(task, TRAINING_SHARE * completed, total, message)
@@ -99,7 +103,10 @@ def _measure_missing(
         measured_on = quantity_digest(quantity, run.language.digest, run.objective)
         subject = Subject(folder, digest, run.objective, {"step": step, "measured_on": measured_on}, run.seed)
         records = sets[quantity].measure(model, subject, _within(progress, share, step))
-        write_records(_records_file(run, quantity, step, output), records)
+        path = _records_file(run, quantity, step, output)
+        if subject.sentence_values:  # first, since the records say that the measurement is complete
+            write_sentence_values(path.with_suffix(".npz"), subject.sentence_values)
+        write_records(path, records)
     return damaged
 
 

@@ -11,6 +11,7 @@ from isoloss.experiments.claims import Judgement, judge
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs_of, shared
 from isoloss.experiments.experiment_table import experiment_table, judged_runs
+from isoloss.experiments.kept_names import keep_names
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.runner import Job, Outcome
 from isoloss.files import writable
@@ -56,6 +57,7 @@ def carry_out_experiments(
     begun = time.monotonic()
     with writable(output):
         output.mkdir(parents=True, exist_ok=True)
+    keep_names(experiments, output)
     planned = [run for experiment in experiments for run in experiment.runs] if runs is None else runs
     outcome = execute(experiment_jobs(experiments, planned, output, device), progress)
     results = tuple(gathered(experiments, output, outcome))

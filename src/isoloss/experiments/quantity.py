@@ -4,11 +4,12 @@ import hashlib
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
@@ -25,13 +26,18 @@ Columns = dict[str, Setting]
 
 @dataclass(frozen=True)
 class Subject:
-    """The checkpoint that is measured: its folder, its name in records, and how it was trained."""
+    """The checkpoint that is measured: its folder, its name in records, and how it was trained.
+
+    Records that are means over sentences leave each sentence's value in `sentence_values`, under
+    `value_name`: runs measured on one set are then compared sentence by sentence.
+    """
 
     folder: Path
     checkpoint: str
     objective: PretrainingObjective
     settings: Mapping[str, Setting]
     seed: int
+    sentence_values: dict[str, Tensor] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -38,6 +38,10 @@ class Accuracy:
         deviation, seeds = float(self.by_seed.std()), len(self.by_seed)
         return Estimate(deviation, deviation / (2 * (seeds - 1)) ** 0.5, seeds)
 
+    def sentence_values(self) -> dict[str, Float[Tensor, " n"]]:
+        """Of the accuracy among the `records` its value a test sentence."""
+        return {f"{self.quantity}_accuracy": self.correct}
+
     def records(self, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
         """`.._accuracy` and `.._deviation_over_seeds`, n being sentences and seeds."""
         quantities = {

@@ -7,7 +7,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, deviation_over_subsets, mean_over_sentences, mean_over_tokens
+from isoloss.estimate import (
+    Estimate,
+    cluster_values,
+    deviation_over_subsets,
+    mean_over_sentences,
+    mean_over_tokens,
+)
 from isoloss.languages.language import Language, LawsAtPositions
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.record import Record, Setting
@@ -96,6 +102,16 @@ class ExactLoss:
     def loss(self) -> Float[Tensor, " n"]:
         """Each sentence's mean cross entropy: entropy + KL."""
         return self.evaluation.entropy + self.kl
+
+    def sentence_values(self) -> dict[str, Float[Tensor, " n"]]:
+        """Of each of the `records` that is a mean, its value a sentence."""
+        name, predictions = self.evaluation.objective.quantity, self.evaluation.predictions
+        values = {f"{name}_kl": self.kl, f"{name}_loss": self.loss}
+        found = {f"{which}_sentence_averaged": each for which, each in values.items()}
+        if predictions.min() < predictions.max():
+            for which, each in values.items():
+                found[f"{which}_token_averaged"] = cluster_values(each, predictions)
+        return found
 
     def records(self, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
         """KL and loss with standard errors over sentences, and the paper's own error bar.

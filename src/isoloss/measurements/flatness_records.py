@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jaxtyping import Float
+from torch import Tensor
+
 from isoloss.curvature.fisher_trace import FisherTrace
 from isoloss.curvature.gradient_norm import GradientNorm
 from isoloss.curvature.hessian_top_eigenvalue import TopEigenvalue
 from isoloss.curvature.hessian_trace import HessianTrace
 from isoloss.curvature.measured_parameters import MeasuredParameters
-from isoloss.estimate import Estimate
+from isoloss.estimate import Estimate, cluster_values
 from isoloss.measurements.record import Record, Setting
 
 TRACE_UNIT = "nats per squared parameter"
@@ -50,6 +53,15 @@ def flatness_records(
     if trace.predictions.min() < trace.predictions.max():
         records.append(of.record("fisher_trace_token_averaged", trace.token_averaged, TRACE_UNIT))
     return records + of.parts("fisher_trace", trace.group_estimates, TRACE_UNIT)
+
+
+def trace_sentence_values(trace: FisherTrace) -> dict[str, Float[Tensor, " n"]]:
+    """Of each of the `flatness_records` its value a sentence, under `value_name`."""
+    groups = {f"fisher_trace_of_group {name}": values for name, values in trace.groups.items()}
+    found = {"fisher_trace": trace.values, **groups}
+    if trace.predictions.min() < trace.predictions.max():
+        found["fisher_trace_token_averaged"] = cluster_values(trace.values, trace.predictions)
+    return found
 
 
 def hessian_trace_records(

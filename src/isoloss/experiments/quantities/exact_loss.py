@@ -57,4 +57,5 @@ class ExactLossSet:
         """See `MeasuringSet`."""
         progress("exact loss", 0, 1)
         loss = exact_loss(model, self.evaluation.objective, self.evaluation)
+        subject.sentence_values.update(loss.sentence_values())
         return loss.records(subject.checkpoint, dict(subject.settings))

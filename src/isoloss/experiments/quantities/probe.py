@@ -80,6 +80,7 @@ class ProbeSet:
             self.probe,
             progress,
         )
+        subject.sentence_values.update(accuracy.sentence_values())
         return accuracy.records(subject.checkpoint, {**subject.settings, "task": self.task})
 
 

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness import FlatnessSet, flatness
-from isoloss.measurements.flatness_records import flatness_records
+from isoloss.measurements.flatness_records import flatness_records, trace_sentence_values
 from isoloss.measurements.record import Record
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
@@ -50,4 +50,5 @@ class TraceSet:
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`."""
         trace = flatness(model, subject.objective, self.drawn, progress=progress)
+        subject.sentence_values.update(trace_sentence_values(trace))
         return flatness_records(trace, self.drawn.seed, subject.checkpoint, subject.settings)

@@ -1,0 +1,109 @@
+"""What a run's folder says beside its specification, so that it can be run again from the folder alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from isoloss.errors import BadInput
+from isoloss.experiments.planned_run import LanguagePlan, PlannedRun, ReadyLanguage
+from isoloss.experiments.quantity import quantity_digest
+from isoloss.files import write_atomically
+from isoloss.languages.dyck import Dyck
+from isoloss.languages.dyck_file import write_dyck
+from isoloss.languages.hmm import HMM
+from isoloss.languages.hmm_file import write_hmm
+from isoloss.languages.language import Language
+from isoloss.languages.notation import write_grammar
+from isoloss.languages.pcfg import PCFG
+from isoloss.pretraining.specification import settings_as_json
+
+PLAN_FILE = "plan.json"
+
+
+def keep_plan(run: PlannedRun, language: Language, output: Path) -> None:
+    """Write `plan.json` into the run's folder, and the language as a file of its own kind if it has one.
+
+    The plan names the run as it was last planned, its language, the run that it continues, and all that was
+    ever planned to be measured of it. The caller holds the folder. Raises IsolossError where it cannot be
+    written.
+    """
+    folder = run.folder(output)
+    plan = {
+        "name": run.name,
+        "labels": dict(run.labels),
+        "saturated_from": run.saturated_from,
+        "digest": run.digest,
+        "language": _kept_language(run.language, language, folder),
+        "continues": {"run": run.continues.run.digest[:16], "step": run.continues.step}
+        if run.continues
+        else None,
+        "measured": _measured(run, folder / PLAN_FILE),
+    }
+    content = json.dumps(plan, indent=2, ensure_ascii=False) + "\n"
+    path = folder / PLAN_FILE
+    if not path.exists() or path.read_text() != content:
+        write_atomically(path, content)
+
+
+def language_file(language: Language) -> tuple[str, str] | None:
+    r"""The name and the text of a file that reads back as the language; None for one without such a file.
+
+    A grammar's file does not say at which length its sentences are cut: see `cut_at`.
+
+    >>> from isoloss.languages.dyck import dyck
+    >>> language_file(dyck(8))
+    ('language.json', '{"dyck": {"length": 8}}\n')
+    """
+    match language:
+        case PCFG():
+            return "language.pcfg", write_grammar(language.grammar)
+        case HMM():
+            return "language.json", write_hmm(language)
+        case Dyck():
+            return "language.json", write_dyck(language)
+    return None
+
+
+def cut_at(language: Language) -> int | None:
+    """The maximum length that a grammar is read with, None for none."""
+    return language.corners.maximum if isinstance(language, PCFG) else None
+
+
+def _kept_language(plan: LanguagePlan, language: Language, folder: Path) -> dict[str, Any]:
+    """The language in the plan, its file written where it has one."""
+    kept: dict[str, Any] = {"digest": language.digest, "plan": _plan_settings(plan)}
+    if (file := language_file(language)) is not None:
+        name, text = file
+        if not (folder / name).exists():
+            write_atomically(folder / name, text)
+        kept |= {"file": name, "maximum_length": cut_at(language)}
+    return kept
+
+
+def _plan_settings(plan: LanguagePlan) -> Any:
+    """How the language comes about, where that is more than being ready and is made of plain settings."""
+    if isinstance(plan, ReadyLanguage):
+        return None
+    try:
+        return settings_as_json(plan)
+    except BadInput:
+        return {"is": type(plan).__name__, "digest": plan.digest}
+
+
+def _measured(run: PlannedRun, path: Path) -> list[dict[str, Any]]:
+    """What is planned to be measured, on what and when, with what was planned before."""
+    entries: dict[str, dict[str, Any]] = {}
+    if path.exists():
+        try:
+            entries = {entry["measured_on"]: entry for entry in json.loads(path.read_text())["measured"]}
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"{path} is damaged ({error}); delete it and run again") from error
+    for measured in run.measured:
+        digest = quantity_digest(measured.quantity, run.language.digest, run.objective)
+        before = entries.get(digest, {"steps": []})["steps"]
+        entries[digest] = {
+            "measured_on": digest,
+            "quantity": settings_as_json(measured.quantity),
+            "steps": sorted({*before, *measured.steps}),
+        }
+    return list(entries.values())

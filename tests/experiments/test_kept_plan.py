@@ -1,0 +1,154 @@
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.kept_names import keep_names
+from isoloss.experiments.kept_plan import cut_at, keep_plan, language_file
+from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
+from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
+from isoloss.experiments.quantities.trace import TraceQuantity
+from isoloss.experiments.quantity import MeasuredAt, quantity_digest
+from isoloss.languages.dyck import dyck
+from isoloss.languages.language import Language
+from isoloss.languages.language_file import read_language
+from isoloss.languages.notation import parse_grammar
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.random_hmm import random_hmm
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.pretraining.adamw import AdamW
+from isoloss.progress import Progress
+
+RECURSIVE = pcfg(parse_grammar("S -> 'a' S [0.5] | 'b' [0.5]"), maximum_length=3)
+LOSS, TRACE = ExactLossQuantity(8, seed=1), TraceQuantity(8, seed=2)
+
+
+@dataclass(frozen=True)
+class Later:
+    """A language that takes work."""
+
+    length: int
+
+    @property
+    def digest(self) -> str:
+        return dyck(self.length).digest
+
+    words: int = 2
+    maximum_length: int = 4
+
+    def language(self, output: Path, progress: Progress) -> Language:
+        return dyck(self.length)
+
+
+def run(*measured: MeasuredAt, language: Language = RECURSIVE) -> PlannedRun:
+    return PlannedRun(
+        name="width-16",
+        language=ReadyLanguage(language),
+        architecture=PreLayerNormTransformer(laptop_shape(16)),
+        update_rule=AdamW(warm_up_steps=1),
+        steps=4,
+        batch_size=4,
+        seed=900,
+        checkpoint_steps=(2, 4),
+        saturated_from=4,
+        measured=measured,
+        labels=(("width", 16),),
+    )
+
+
+def plan_of(planned: PlannedRun, output: Path) -> dict:
+    return json.loads((planned.folder(output) / "plan.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "language",
+    [RECURSIVE, dyck(4), random_hmm(words=6, states=4, blocks=2, length=3, seed=0)],
+    ids=["grammar", "dyck", "hmm"],
+)
+def test_the_kept_language_reads_back_as_the_one_that_the_specification_names(
+    language: Language, tmp_path: Path
+) -> None:
+    planned = run(language=language)
+    keep_plan(planned, language, tmp_path)
+    kept = plan_of(planned, tmp_path)["language"]
+    back = read_language(planned.folder(tmp_path) / kept["file"], kept["maximum_length"])
+    assert back.digest == kept["digest"] == language.digest
+    drawn = [each.sample(5, torch.Generator().manual_seed(0)).ids for each in (back, language)]
+    assert torch.equal(*drawn)
+
+
+def test_a_language_that_takes_work_is_kept_as_how_it_comes_about(tmp_path: Path) -> None:
+    planned = replace(run(), language=Later(4))
+    keep_plan(planned, dyck(4), tmp_path)
+    plan = {"is": "Later", "length": 4, "words": 2, "maximum_length": 4}
+    assert plan_of(planned, tmp_path)["language"]["plan"] == plan
+
+
+def test_the_plan_tells_all_that_was_ever_to_be_measured(tmp_path: Path) -> None:
+    first = run(MeasuredAt(LOSS, (4,)))
+    second = replace(first, name="again", measured=(MeasuredAt(TRACE, (4,)), MeasuredAt(LOSS, (2,))))
+    for planned in (first, second, second):
+        keep_plan(planned, RECURSIVE, tmp_path)
+    plan = plan_of(first, tmp_path)
+    assert plan["name"] == "again"
+    assert plan["digest"] == first.digest
+    assert plan["labels"] == {"width": 16}
+    assert plan["continues"] is None
+    named = {entry["quantity"]["is"]: entry for entry in plan["measured"]}
+    assert named["ExactLossQuantity"]["steps"] == [2, 4]
+    assert named["ExactLossQuantity"]["quantity"]["sentences"] == 8
+    assert named["TraceQuantity"]["measured_on"] == quantity_digest(TRACE, RECURSIVE.digest, first.objective)
+
+
+def test_a_run_that_goes_on_from_another_says_which(tmp_path: Path) -> None:
+    origin = run()
+    after = replace(origin, seed=901, continues=Continued(origin, 2))
+    keep_plan(after, RECURSIVE, tmp_path)
+    assert plan_of(after, tmp_path)["continues"] == {"run": origin.digest[:16], "step": 2}
+
+
+def test_a_damaged_plan_is_named(tmp_path: Path) -> None:
+    planned = run()
+    keep_plan(planned, RECURSIVE, tmp_path)
+    (planned.folder(tmp_path) / "plan.json").write_text("{")
+    with pytest.raises(BadInput, match=r"plan\.json is damaged"):
+        keep_plan(planned, RECURSIVE, tmp_path)
+
+
+def test_names_are_kept_by_experiment(tmp_path: Path) -> None:
+    def named(name: str, *runs: PlannedRun) -> Experiment:
+        return Experiment(name, "Title", (), runs, lambda table: ())
+
+    planned = run()
+    keep_names([named("one", planned), named("two", replace(planned, name="other"))], tmp_path)
+    found = [json.loads((tmp_path / "experiments" / f"{name}.json").read_text()) for name in ("one", "two")]
+    assert [each["runs"] for each in found] == [
+        {planned.digest[:16]: "width-16"},
+        {planned.digest[:16]: "other"},
+    ]
+
+
+def test_only_languages_with_a_file_of_their_own_have_one() -> None:
+    assert language_file(Unwritten()) is None
+    assert cut_at(RECURSIVE) == 3
+    assert cut_at(dyck(4)) is None
+
+
+class Unwritten:
+    """A language of a user's own."""
+
+    vocabulary = ("a",)
+    maximum_length = 1
+    digest = "of a user's own"
+
+    def sample(self, n, generator): ...
+    def masked_log_law(self, sentences): ...
+    def next_log_law(self, sentences): ...
+    def log_probability(self, sentences): ...
+    def tasks(self) -> Sequence: ...
