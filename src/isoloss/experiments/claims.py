@@ -1,21 +1,19 @@
 """Claims about a set of runs: each a statistic, a threshold fixed beforehand, and a computed verdict."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
-from scipy import stats
 
+from isoloss.experiments.cluster_bootstrap import ClusterEstimate
+from isoloss.experiments.holm import holm_adjusted, holm_levels
+from isoloss.experiments.rank_correlation import rank_correlation as rank_correlation
+from isoloss.experiments.seed_bootstrap import SeedBootstrap
+from isoloss.experiments.seed_bootstrap import Statistic as Statistic
 from isoloss.verdict import Verdict
 
 CONFIDENCE = 0.95
-"""Joint confidence of all the intervals of one figure; each is widened so that all hold together."""
-
-RESAMPLES = 2000
-
-Statistic = Callable[[Sequence[pl.DataFrame]], float]
-"""From the runs' tables of checkpoints, one frame a run, to the claim's number."""
+"""Probability, at least, that none of one figure's claims is called supported or not supported wrongly."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A claim with its effect, its interval over runs, and the verdict that follows from them."""
+    """A claim with its effect, its interval over seeds, and the verdict that follows from them.
+
+    `confidence` is that at which Holm's procedure comes to test this claim, so that the interval leaves the
+    threshold out exactly where the verdict is not inconclusive; `p_value` is adjusted by the same procedure,
+    and compares with 1 - `CONFIDENCE`. `low` and `high` are nan where the seeds, being so few, bound nothing.
+    """
 
     claim: Claim
     effect: float
@@ -46,60 +49,60 @@ class Judgement:
     high: float
     confidence: float
     runs: int
+    seeds: int
+    p_value: float
     verdict: Verdict
 
 
 def judge(claims: Sequence[Claim], runs: Sequence[pl.DataFrame], seed: int = 0) -> list[Judgement]:
-    """Judge all `claims` on `runs` with basic bootstrap intervals from resampling whole runs.
+    """Judge all `claims` of one figure on its `runs`, a frame a run with its seed in the column `seed`.
 
-    A run's checkpoints depend on one another, so the run is what is resampled. With k claims each
-    interval has confidence 1 - (1 - CONFIDENCE)/k (Bonferroni), so that all k hold together.
+    The error of a statistic is that over resamples of whole seeds (`SeedBootstrap`), its interval and p-value
+    are Student's (`ClusterEstimate`), and the claims are corrected for being several by Holm's procedure: it
+    keeps the probability of any wrong verdict, not that of any interval missing, to 1 - `CONFIDENCE`.
+    Frames with no seed, references, are in every resample. A claim is inconclusive with fewer than two seeds,
+    where its statistic is undefined, and where that is exactly the same on seeds too few to say so much.
 
-    >>> low = pl.DataFrame({"step": [1, 2], "trace": [9.0, 5.0]})
+    Raises BadInput for a frame without a column `seed`, or with several seeds in it.
+
+    >>> runs = [pl.DataFrame({"seed": seed, "trace": [9.0, 5.0 + seed / 9]}) for seed in (1, 2, 3)]
     >>> claim = Claim("falls", "It falls.", "", "mean change", "", 0.0, False,
-    ...               lambda runs: float(np.mean([r["trace"][-1] - r["trace"][0] for r in runs])))
-    >>> str(judge([claim], [low, low, low])[0].verdict)
-    'supported'
+    ...               lambda runs: sum(run["trace"][-1] - run["trace"][0] for run in runs) / len(runs))
+    >>> judged = judge([claim], runs)[0]
+    >>> str(judged.verdict), round(judged.low, 2), round(judged.high, 2)
+    ('supported', -4.05, -3.5)
     """
-    confidence = 1 - (1 - CONFIDENCE) / max(len(claims), 1)
-    return [_judge_one(claim, runs, confidence, seed) for claim in claims]
+    bootstrap = SeedBootstrap.of(runs, seed)
+    estimates = [bootstrap.estimate(claim.statistic) for claim in claims]
+    p_values = [estimate.p_value(claim.threshold) for claim, estimate in zip(claims, estimates, strict=True)]
+    levels, adjusted = holm_levels(p_values, 1 - CONFIDENCE), holm_adjusted(p_values)
+    return [
+        _judgement(claim, estimate, 1 - level, p_value, bootstrap)
+        for claim, estimate, level, p_value in zip(claims, estimates, levels, adjusted, strict=True)
+    ]
 
 
-def _judge_one(claim: Claim, runs: Sequence[pl.DataFrame], confidence: float, seed: int) -> Judgement:
-    if not runs:
-        return Judgement(claim, np.nan, np.nan, np.nan, confidence, 0, Verdict.INCONCLUSIVE)
-    effect = claim.statistic(runs)
-    generator = np.random.default_rng(seed)
-    draws = np.array(
-        [
-            claim.statistic([runs[row] for row in generator.integers(0, len(runs), len(runs))])
-            for _ in range(RESAMPLES)
-        ]
+def _judgement(
+    claim: Claim, estimate: ClusterEstimate, confidence: float, p_value: float, bootstrap: SeedBootstrap
+) -> Judgement:
+    low, high = estimate.interval(confidence)
+    return Judgement(
+        claim=claim,
+        effect=estimate.value,
+        low=low,
+        high=high,
+        confidence=confidence,
+        runs=bootstrap.seeded,
+        seeds=bootstrap.seeds,
+        p_value=p_value,
+        verdict=_verdict(claim, low, high),
     )
-    tail = (1 - confidence) / 2
-    # A resample in which a statistic is undefined (all ranks tied, say) tells nothing of its spread.
-    below, above = np.nanquantile(draws, [tail, 1 - tail]) if np.isfinite(draws).any() else (np.nan, np.nan)
-    # Mirrored at the effect: a resample's spread of losses, for one, can only fall short of the sample's.
-    low, high = 2 * effect - float(above), 2 * effect - float(below)
-    return Judgement(claim, effect, low, high, confidence, len(runs), _verdict(claim, low, high, len(runs)))
 
 
-def _verdict(claim: Claim, low: float, high: float, runs: int) -> Verdict:
-    if runs < 2 or not np.isfinite([low, high]).all():
-        return Verdict.INCONCLUSIVE
+def _verdict(claim: Claim, low: float, high: float) -> Verdict:
+    """An interval of nan is on neither side."""
     if low > claim.threshold:
         return Verdict.SUPPORTED if claim.above else Verdict.NOT_SUPPORTED
     if high < claim.threshold:
         return Verdict.NOT_SUPPORTED if claim.above else Verdict.SUPPORTED
     return Verdict.INCONCLUSIVE
-
-
-def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
-    """Spearman's rank correlation; nan where one of the two is constant.
-
-    >>> rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 15.0]))
-    0.5
-    """
-    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
-        return float("nan")
-    return float(stats.spearmanr(first, second).statistic)

@@ -1,0 +1,122 @@
+"""Standard errors, intervals and p-values of any statistic of a few clusters, by resampling clusters."""
+
+import math
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import stats
+
+DRAWS = 200
+"""Resamples that are drawn where there are more. That moves a standard error by 1 / √(2 DRAWS), 5 %, while
+that of G clusters is known within 1 / √(2 (G - 1)) at best, a quarter for ten."""
+
+ROUNDING = 1e-12
+"""A spread of this share of the numbers themselves is what adding them in another order makes of none."""
+
+
+@dataclass(frozen=True)
+class Resamples:
+    """`counts[b, g]` says how often resample b holds cluster g; the probabilities add up to 1."""
+
+    counts: Int[np.ndarray, "b g"]
+    probabilities: Float[np.ndarray, " b"]
+
+    @staticmethod
+    def of(clusters: int, seed: int = 0) -> "Resamples":
+        """Every resample of as many clusters with its probability, or `DRAWS` drawn where there are more.
+
+        Five clusters have 126 resamples: nothing is left to chance where the clusters are few.
+
+        >>> resamples = Resamples.of(2)
+        >>> resamples.counts.tolist(), resamples.probabilities.tolist()
+        ([[2, 0], [1, 1], [0, 2]], [0.25, 0.5, 0.25])
+        """
+        if math.comb(2 * clusters - 1, clusters) > DRAWS:
+            even = np.full(clusters, 1 / clusters)
+            drawn = np.random.default_rng(seed).multinomial(clusters, even, size=DRAWS)
+            return Resamples(drawn, np.full(DRAWS, 1 / DRAWS))
+        chosen = combinations_with_replacement(range(clusters), clusters)
+        counts = np.array([np.bincount(members, minlength=clusters) for members in chosen])
+        orders = [math.factorial(clusters) // math.prod(map(math.factorial, row)) for row in counts.tolist()]
+        return Resamples(counts, np.array(orders) / clusters**clusters)
+
+
+@dataclass(frozen=True)
+class ClusterEstimate:
+    """A statistic of `clusters` independent clusters; its standard error is nan where it is not known.
+
+    Intervals and p-values are those of Student's t with one degree of freedom less than there are clusters.
+    Percentiles of the resamples would be far too narrow (Cameron, Gelbach and Miller 2008). For a mean of
+    normal numbers Student's intervals are exact; at levels below 8 % they are cautious where the clusters'
+    variances differ (Ibragimov and Müller 2010). They take the statistic to be about normal.
+
+    One that is exactly the same whichever clusters are taken is not: it has no spread to go by. That all
+    clusters agree has the probability 2^(1 - clusters) even where each is as likely to lie on either side of
+    the threshold (the sign test, two-sided), and this is then its p-value. So an interval of zero width is
+    given only at a confidence that the clusters carry: five 93.75 %, six 96.875 %.
+    """
+
+    value: float
+    standard_error: float
+    clusters: int
+
+    def p_value(self, threshold: float) -> float:
+        """Two-sided, that the statistic's expectation is `threshold`; 1 where there is no standard error.
+
+        >>> round(ClusterEstimate(2.0, 0.5, 3).p_value(0.0), 4)
+        0.0572
+        >>> ClusterEstimate(2.0, 0.0, 3).p_value(0.0)
+        0.25
+        """
+        if not self._is_known or self.value == threshold:
+            return 1.0
+        if self.standard_error == 0:
+            return float(2.0 ** (1 - self.clusters))
+        distance = abs(self.value - threshold) / self.standard_error
+        return float(2 * stats.t.sf(distance, self.clusters - 1))
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """The thresholds with a p-value above 1 - `confidence`; nan, nan where nothing bounds them.
+
+        >>> low, high = ClusterEstimate(2.0, 0.5, 3).interval(0.95)
+        >>> round(low, 3), round(high, 3)
+        (-0.151, 4.151)
+        """
+        level = 1 - confidence
+        if not self._is_known or (self.standard_error == 0 and 2.0 ** (1 - self.clusters) > level):
+            return math.nan, math.nan
+        reach = float(stats.t.isf(level / 2, self.clusters - 1)) * self.standard_error
+        return self.value - reach, self.value + reach
+
+    @property
+    def _is_known(self) -> bool:
+        return self.clusters > 1 and math.isfinite(self.value) and math.isfinite(self.standard_error)
+
+
+def cluster_estimate(value: float, draws: Float[np.ndarray, " b"], resamples: Resamples) -> ClusterEstimate:
+    """`value` is the statistic of all clusters, `draws` that of each resample.
+
+    The standard error is the deviation over resamples times √(G / (G - 1)), G the clusters: the
+    deviation alone is that of G clusters about their own mean, and too small by just this factor for a mean.
+    A resample that leaves the statistic undefined (nan or infinite) counts as far from the mean of
+    the others as the farthest of these, so that being undefined never narrows an interval.
+
+    >>> means = np.array([1.0, 2.0, 3.0, 6.0])  # of four clusters; s / √4 = 1.080
+    >>> resamples = Resamples.of(4)
+    >>> round(cluster_estimate(3.0, resamples.counts @ means / 4, resamples).standard_error, 6)
+    1.080123
+    """
+    clusters = resamples.counts.shape[1]
+    defined = np.isfinite(draws)
+    if clusters < 2 or not defined.any():
+        return ClusterEstimate(value, math.nan, clusters)
+    known, weights = draws[defined], resamples.probabilities[defined]
+    mean = np.average(known, weights=weights)
+    squares = np.full(len(draws), np.square(known - mean).max())
+    squares[defined] = np.square(known - mean)
+    if math.sqrt(squares.max()) <= ROUNDING * np.abs(known).max():
+        return ClusterEstimate(value, 0.0, clusters)
+    variance = float(resamples.probabilities @ squares)
+    return ClusterEstimate(value, math.sqrt(variance * clusters / (clusters - 1)), clusters)

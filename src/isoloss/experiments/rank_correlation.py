@@ -1,0 +1,128 @@
+"""How well one column of the runs' tables ranks another: Spearman, Kendall, and Spearman given others."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy import stats
+
+from isoloss.experiments.seed_bootstrap import Frames, Statistic
+
+DIGITS = 12
+"""Decimals that coefficients are rounded to, so that rounding alone never makes two of them differ."""
+
+Coefficient = Callable[[np.ndarray, np.ndarray], float]
+"""From two columns of numbers to a coefficient of rank correlation, nan where it is undefined."""
+
+
+def rank_correlation(first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"]) -> float:
+    """Spearman's rank correlation, tied values having their mean rank; nan where one of the two is constant.
+
+    >>> rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 15.0]))
+    0.5
+    """
+    if _is_constant(first) or _is_constant(second):
+        return float("nan")
+    return _correlation(stats.rankdata(first), stats.rankdata(second))
+
+
+def kendall_tau(first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"]) -> float:
+    """Kendall's tau-b, which allows for ties; nan where one of the two is constant.
+
+    >>> round(kendall_tau(np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 15.0])), 3)
+    0.333
+    """
+    if _is_constant(first) or _is_constant(second):
+        return float("nan")
+    return round(float(stats.kendalltau(first, second, method="asymptotic").statistic), DIGITS)
+
+
+def partial_rank_correlation(
+    first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"], given: Float[np.ndarray, "k n"]
+) -> float:
+    """Spearman's rank correlation of what is left of the two when their linear fit by the ranks of `given` is
+    taken away: the correlation of the residuals of ranks.
+
+    A constant row of `given`, or one that ranks as another does, changes nothing. It is nan where the others
+    leave nothing of one of the two, or fewer than three rows more than there are rows in `given`, which
+    would be 1 or -1 whatever the numbers.
+
+    >>> size = np.array([1.0, 1.0, 2.0, 2.0, 3.0])
+    >>> trace, accuracy = np.array([5.0, 4.0, 3.0, 2.0, 1.0]), np.array([1.0, 2.0, 4.0, 3.0, 5.0])
+    >>> rank_correlation(-trace, accuracy), partial_rank_correlation(-trace, accuracy, size[None])
+    (0.9, 0.0)
+    """
+    n = len(first)
+    if n < 3 + len(given):
+        return float("nan")
+    ranks = np.stack([stats.rankdata(values) for values in (first, second)], axis=1)
+    others = np.stack([np.ones(n), *(stats.rankdata(values) for values in given)], axis=1)
+    left = ranks - others @ np.linalg.lstsq(others, ranks, rcond=None)[0]
+    # Ranks are whole or half numbers: a residual that is not rounding is of the order of 1.
+    if np.linalg.norm(left, axis=0).min() < 1e-6:
+        return float("nan")
+    return _correlation(left[:, 0], left[:, 1])
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A claim's statistic: how well less of `measure` goes with more of `outcome`, over all checkpoints.
+
+    The `coefficient` of minus the measure with the outcome, as what is flatter, or of lower loss, should do
+    better: 1 where the least is the best throughout. Rows that lack one of the two are left out.
+    """
+
+    measure: str
+    outcome: str = "accuracy"
+    coefficient: Coefficient = rank_correlation
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        measure, outcome = complete_rows(runs, (self.measure, self.outcome))
+        return self.coefficient(-measure, outcome)
+
+
+@dataclass(frozen=True)
+class PartialRanking:
+    """The same among checkpoints alike in `given`, by `partial_rank_correlation`."""
+
+    measure: str
+    outcome: str = "accuracy"
+    given: tuple[str, ...] = ("loss", "parameters")
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        measure, outcome, *given = complete_rows(runs, (self.measure, self.outcome, *self.given))
+        return partial_rank_correlation(-measure, outcome, np.array(given).reshape(len(given), len(measure)))
+
+
+@dataclass(frozen=True)
+class Advantage:
+    """By how much the statistic `first` exceeds `second`, both of the same runs: paired, with one error."""
+
+    first: Statistic
+    second: Statistic
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        return self.first(runs) - self.second(runs)
+
+
+def complete_rows(runs: Frames, columns: Sequence[str]) -> Float[np.ndarray, "k n"]:
+    """The `columns` of all runs' rows that have a finite number in each of them."""
+    have_all = [run for run in runs if set(columns) <= set(run.columns)]
+    # Column by column: resampling does this thousands of times, and a query of a table costs far more.
+    values = [[run[name].to_numpy() for run in have_all] for name in columns]
+    rows = np.array([np.concatenate([[], *of_column]) for of_column in values], dtype=np.float64)
+    return rows[:, np.isfinite(rows).all(axis=0)]
+
+
+def _is_constant(values: Float[np.ndarray, " n"]) -> bool:
+    return len(values) < 2 or bool(np.ptp(values) == 0)
+
+
+def _correlation(first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"]) -> float:
+    left, right = first - first.mean(), second - second.mean()
+    product = float(left @ right) / float(np.linalg.norm(left) * np.linalg.norm(right))
+    return round(min(1.0, max(-1.0, product)), DIGITS)
