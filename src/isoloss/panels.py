@@ -65,7 +65,22 @@ class Table:
     columns: tuple[Axis, ...]
 
 
-Chart = Dots | Lines | Categories | Table
+@dataclass(frozen=True)
+class Landscape:
+    """A height over the plane as a heat map, with lines over it.
+
+    Rows whose column `height` is a number are the cells of a regular grid, each centred at its (x, y). Rows
+    whose height is null are points of lines: those of one `series` are joined in the order of the rows and
+    named in the legend; a series of one row is a dot. Both axes have one unit, so that angles are true.
+    """
+
+    x: Axis
+    y: Axis
+    height: Axis
+    series: Colour
+
+
+Chart = Dots | Lines | Categories | Table | Landscape
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,70 @@
+"""One coin, p = σ(uv): Theorem 3.3 in closed form (spec 7)."""
+
+from dataclasses import dataclass
+from math import exp, hypot, log, sqrt
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isoloss.errors import BadInput
+from isoloss.theory.context_laws import ContextLaws
+from isoloss.theory.trace_flow import COEFFICIENT
+
+
+@dataclass(frozen=True)
+class BiasedCoin:
+    """A coin that shows heads with probability `heads`, between 0 and 1, and what Theorem 3.3 says of it.
+
+    L(u, v) = E[-log σ(±uv)] has the minimisers uv = logit p and there ∇²L = p(1-p) (v, u)(v, u)ᵀ, of trace
+    p(1-p)(u² + v²). Along the tangent (u, -v) its gradient is 2p(1-p)(u² - v²)/√(u² + v²), so that under
+    equation (1) D = u² - v² obeys dD/dt = -4 coefficient p(1-p) D / B: with coefficient 1/4, D decays as
+    exp(-p(1-p) t / B), to u² = v², the flattest point. SGD says the same without the theorem: one step of
+    logit gradient g multiplies D by exactly 1 - η²g², and E g² = p(1-p)/B on the curve.
+    """
+
+    heads: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.heads < 1:
+            raise BadInput(f"a coin shows heads with a probability between 0 and 1, not {self.heads}")
+
+    @property
+    def laws(self) -> ContextLaws:
+        """One context; tails is word 0, heads word 1."""
+        law = torch.tensor([[1 - self.heads, self.heads]], dtype=torch.float64)
+        return ContextLaws(torch.ones(1, dtype=torch.float64), law)
+
+    @property
+    def logit(self) -> float:
+        """uv on the minimisers."""
+        return log(self.heads / (1 - self.heads))
+
+    def decay_rate(self, batch_size: int, coefficient: float = COEFFICIENT) -> float:
+        """Of u² - v², per unit of t = k η².
+
+        >>> BiasedCoin(0.5).decay_rate(batch_size=2)
+        0.125
+        """
+        return 4 * coefficient * self.heads * (1 - self.heads) / batch_size
+
+    def minimiser(self, difference: float) -> Float[Tensor, " 2"]:
+        """(u, v) with u > 0, uv = logit p and u² - v² = `difference`.
+
+        Raises BadInput for a fair coin at a difference that is not positive, where u > 0 is impossible.
+        """
+        total = hypot(difference, 2 * self.logit)
+        if total + difference <= 0:
+            raise BadInput("a fair coin's minimisers with u > 0 have u² - v² > 0; give such a difference")
+        u = sqrt((total + difference) / 2)
+        return torch.tensor([u, self.logit / u], dtype=torch.float64)
+
+    def flow(
+        self, difference: float, time: float, batch_size: int, coefficient: float = COEFFICIENT
+    ) -> Float[Tensor, " 2"]:
+        """θ(t) of equation (1) from `minimiser(difference)`.
+
+        >>> BiasedCoin(0.8).flow(3.0, 1e6, batch_size=1)
+        tensor([1.1774, 1.1774], dtype=torch.float64)
+        """
+        return self.minimiser(difference * exp(-self.decay_rate(batch_size, coefficient) * time))

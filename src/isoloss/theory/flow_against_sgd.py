@@ -1,0 +1,163 @@
+"""SGD's runs beside the flow of the trace that they should follow, at falling learning rates."""
+
+from dataclasses import dataclass
+
+import polars as pl
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isoloss.progress import Progress, silent
+from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.sgd_paths import SGDSettings, sgd_paths
+from isoloss.theory.trace_flow import COEFFICIENT, trace_flow
+from isoloss.theory.weighted_line import Line, fitted_order, weighted_line
+
+SINGLE_RUNS = 20
+"""So many runs are drawn one by one: a cloud that can still be read."""
+
+
+@dataclass(frozen=True)
+class Race:
+    """What is compared: scale-free, so that any model and language may be put in.
+
+    `rates` are learning rates as shares of 1 / Tr ∇²L at the start, which is at most the edge of stability's
+    half. The flow and SGD run to `lifetimes` times Tr / |dTr/dt|, the flow's initial time constant.
+    """
+
+    rates: tuple[float, ...]
+    lifetimes: float
+    points: int
+    paths: int
+    batch_size: int
+    seed: int
+    relative_tolerance: float = 1e-8
+
+
+@dataclass(frozen=True)
+class RunsAtOneRate:
+    """R runs of SGD at one learning rate, observed at n times.
+
+    `traces` are those where the runs are; `traces_below` of the points of Γ that Newton's method takes the
+    runs to at the last time; `distances` from the flow at the last time.
+    """
+
+    learning_rate: float
+    traces: Float[Tensor, "n R"]
+    traces_below: Float[Tensor, " R"]
+    distances: Float[Tensor, " R"]
+
+    @property
+    def distance(self) -> tuple[float, float]:
+        """Root mean square distance from the flow, and its standard error (delta method)."""
+        squares = self.distances.square()
+        root = float(squares.mean().sqrt())
+        return root, float(squares.std()) / len(squares) ** 0.5 / (2 * root)
+
+
+@dataclass(frozen=True)
+class FlowAgainstSGD:
+    """The flow's traces at the same n `times`, beginning with 0, and SGD's runs at each learning rate."""
+
+    times: tuple[float, ...]
+    flow: Float[Tensor, " n"]
+    codimensions: tuple[int, ...]
+    runs: tuple[RunsAtOneRate, ...]
+
+    def fall(self, at_rate: RunsAtOneRate) -> tuple[float, float]:
+        """How far the trace fell on average, in units of the flow's fall, and the standard error."""
+        falls = (self.flow[0] - at_rate.traces_below) / (self.flow[0] - self.flow[-1])
+        return float(falls.mean()), float(falls.std()) / len(falls) ** 0.5
+
+    @property
+    def fall_in_the_limit(self) -> Line:
+        """`fall` as a line in the learning rate: its intercept is the fall as η → 0."""
+        falls = [self.fall(at_rate) for at_rate in self.runs]
+        values, errors = [value for value, _ in falls], [error for _, error in falls]
+        return weighted_line([at_rate.learning_rate for at_rate in self.runs], values, errors)
+
+    @property
+    def order_of_distance(self) -> Line:
+        """`slope` is the order in which the distance from the flow falls with η."""
+        distances = [at_rate.distance for at_rate in self.runs]
+        values, errors = [value for value, _ in distances], [error for _, error in distances]
+        return fitted_order([at_rate.learning_rate for at_rate in self.runs], values, errors)
+
+    def data(self) -> pl.DataFrame:
+        """Rows of t with the mean trace at each learning rate and of the flow, and with single runs' traces.
+
+        The flow, `predicted`, is in both columns; the runs are `SINGLE_RUNS` of the last learning rate.
+        """
+        rows: list[tuple[float | str | None, ...]] = [
+            (t, trace, 0.0, trace, "equation (1)", "equation (1)", True)
+            for t, trace in zip(self.times, self.flow.tolist(), strict=True)
+        ]
+        for at_rate in self.runs:
+            error = at_rate.traces.std(dim=1) / at_rate.traces.shape[1] ** 0.5
+            means = zip(self.times, at_rate.traces.mean(dim=1).tolist(), error.tolist(), strict=True)
+            path = f"SGD, η = {at_rate.learning_rate:.3g}"
+            rows += [(t, mean, bar, None, path, path, False) for t, mean, bar in means]
+        for number, run in enumerate(self.runs[-1].traces.T[:SINGLE_RUNS].tolist(), start=1):
+            path = f"SGD, η = {self.runs[-1].learning_rate:.3g}"
+            rows += [
+                (t, None, None, trace, path, f"run {number}", False)
+                for t, trace in zip(self.times, run, strict=True)
+            ]
+        names = ("t", "trace", "error", "single", "path", "series", "predicted")
+        return pl.DataFrame(rows, schema=list(names), orient="row", infer_schema_length=None)
+
+
+def flow_against_sgd(
+    minimisers: Minimisers,
+    start: Float[Tensor, " P"],
+    race: Race,
+    *,
+    coefficient: float = COEFFICIENT,
+    progress: Progress = silent,
+) -> FlowAgainstSGD:
+    """Integrate equation (1) from `start` on Γ, and run SGD from there at each learning rate.
+
+    `coefficient` is that of the flow alone: SGD knows nothing of it.
+    """
+    trace = minimisers.trace(start)
+    slope = COEFFICIENT / race.batch_size * float(minimisers.trace_gradient(start).square().sum())
+    times = [race.lifetimes * trace / slope * point / race.points for point in range(race.points + 1)]
+    flow = trace_flow(
+        minimisers,
+        start,
+        times,
+        batch_size=race.batch_size,
+        coefficient=coefficient,
+        relative_tolerance=race.relative_tolerance,
+        progress=progress,
+    )
+    runs = tuple(
+        _runs(
+            minimisers,
+            start,
+            SGDSettings(rate / trace, race.batch_size, race.paths, race.seed + number),
+            times,
+            flow[-1],
+            progress,
+        )
+        for number, rate in enumerate(race.rates)
+    )
+    traces = torch.tensor([minimisers.trace(at) for at in flow])
+    codimensions = tuple(minimisers.codimension(at) for at in flow)
+    return FlowAgainstSGD(tuple(times), traces, codimensions, runs)
+
+
+def _runs(
+    minimisers: Minimisers,
+    start: Float[Tensor, " P"],
+    settings: SGDSettings,
+    times: list[float],
+    flow_end: Float[Tensor, " P"],
+    progress: Progress,
+) -> RunsAtOneRate:
+    traces, ends = [], start[None]
+    for ends in sgd_paths(minimisers.model, minimisers.laws, start, settings, times, progress):
+        traces.append([minimisers.trace(at) for at in ends])
+    below = torch.tensor([minimisers.trace(minimisers.reach(at)) for at in ends])
+    distances = (ends - flow_end).norm(dim=1)
+    return RunsAtOneRate(settings.learning_rate, torch.tensor(traces), below, distances)

@@ -1,0 +1,225 @@
+"""Lemma 3.2, Bartlett's identity: at the law, gradient covariance, Hessian and Fisher information are one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+import torch
+
+from isoloss.languages.random_hmm import random_hmm
+from isoloss.panels import Axis, Colour, Lines, Panel
+from isoloss.progress import Progress, silent
+from isoloss.theory.bartlett_matrices import BartlettMatrices, bartlett_matrices
+from isoloss.theory.context_laws import enumerated_contexts
+from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.lemma_3_2_approach import approaches
+from isoloss.theory.lemma_3_2_run import (
+    CheckpointMatrices,
+    TrainingRuns,
+    checkpoint_matrices,
+    exponent,
+    mean_exponent,
+)
+from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.softmax_model import FactorTable, LogitTable
+from isoloss.theory.stated_settings import stated
+from isoloss.theory.theorem_3_3_transformer import transformer_at_the_law
+
+SOURCE = "Lemma 3.2"
+AT_THE_LAW = 1e-10
+"""Where KL < 1e-10 nats, probabilities are right to about 1e-5, and so are the matrices."""
+
+
+@dataclass(frozen=True)
+class BartlettSettings:
+    """A language of `words` words and sentences of two, three models at its law, and `training` towards it.
+
+    `gap_tolerance` is on relative gaps: √KL at a KL of 1e-10. `exponent_tolerance` is below a quarter,
+    half way from one half to the other exponents that a Taylor series has, 0 and 1.
+    """
+
+    words: int
+    rank: int
+    width: int
+    distances: tuple[float, ...]
+    directions: int
+    seed: int
+    training: TrainingRuns
+    gap_tolerance: float = 1e-5
+    exponent_tolerance: float = 0.1
+
+
+FULL = BartlettSettings(
+    words=3,
+    rank=4,
+    width=8,
+    distances=(1e-2, 1e-3, 1e-4, 1e-5),
+    directions=5,
+    seed=1,
+    training=TrainingRuns(3, 8, 3e-3, 256, (50, 100, 200, 400, 800), (1, 2, 3, 4, 5, 6), language_seed=1),
+)
+SMOKE = BartlettSettings(
+    words=2,
+    rank=2,
+    width=8,
+    distances=(1e-2, 1e-3),
+    directions=2,
+    seed=1,
+    training=TrainingRuns(2, 8, 3e-3, 64, (20, 60), (1, 2), language_seed=1),
+)
+
+
+def lemma_3_2(settings: BartlettSettings, progress: Progress = silent) -> Statement:
+    """The three matrices, dense and in float64, at the law and on the way to it."""
+    at_law = matrices_at_the_law(settings)
+    progress("Lemma 3.2 at the law", 1, 1)
+    minimisers, start = transformer_at_the_law(settings.width, 0.3, settings.seed, settings.words)
+    near = approaches(minimisers, start, settings.distances, settings.directions, settings.seed, progress)
+    trained = checkpoint_matrices(settings.training, progress)
+    runs = [[c.matrices for c in trained if c.seed == seed] for seed in settings.training.seeds]
+    return Statement(
+        name="lemma-3.2",
+        title="At the law, gradient covariance = Hessian = Fisher information",
+        text=(
+            "Three models are put at the exact law of a small language, and each matrix is computed by "
+            "itself: the covariance over all contexts and words, the Hessian by differentiating the loss "
+            "twice, the Fisher information from the model's own labels. They would differ if the model were "
+            "not at the law. Off the law by δ in probabilities both gaps are first order in δ and KL is "
+            "second, so that gaps grow as KL^(1/2): exactly near the law, about so along training runs."
+        ),
+        findings=(
+            *identity_findings(at_law, settings.gap_tolerance),
+            *exponent_findings(near, "near the law", settings.exponent_tolerance),
+            *exponent_findings(runs, "along training runs", settings.exponent_tolerance),
+        ),
+        panels=(gap_panel(trained), trace_panel(trained)),
+        settings=(
+            *((name, value) for name, value in stated(settings) if name != "training"),
+            *((f"training {name}", value) for name, value in stated(settings.training)),
+        ),
+    )
+
+
+def matrices_at_the_law(settings: BartlettSettings) -> dict[str, BartlettMatrices]:
+    """Of a table of logits, of one in two factors, and of a transformer that Newton's method took there."""
+    language = random_hmm(words=settings.words, states=2, blocks=1, length=2, seed=settings.seed)
+    laws = enumerated_contexts(language).laws
+    table, factors = LogitTable(settings.words), FactorTable(len(laws.weight), settings.words, settings.rank)
+    drawn = torch.randn(
+        factors.parameters, generator=torch.Generator().manual_seed(settings.seed), dtype=torch.float64
+    )
+    transformer, at_law = transformer_at_the_law(settings.width, 0.3, settings.seed, settings.words)
+    return {
+        "table of logits": bartlett_matrices(table, laws, laws.law.log().flatten()),
+        "table in two factors": bartlett_matrices(factors, laws, Minimisers(factors, laws).reach(drawn)),
+        "transformer": bartlett_matrices(transformer.model, transformer.laws, at_law),
+    }
+
+
+def identity_findings(at_law: dict[str, BartlettMatrices], tolerance: float) -> tuple[Finding, ...]:
+    """For each model that it is at the law, and how far its three matrices are apart."""
+    return tuple(
+        Finding(
+            name=f"{what}, {model}",
+            sentence=sentence,
+            source=SOURCE,
+            predicted=0.0,
+            relation="at most",
+            measured=measured,
+            standard_error=None,
+            n=len(matrices.fisher),
+            unit=unit,
+            tolerance=allowed,
+        )
+        for model, matrices in at_law.items()
+        for what, sentence, measured, unit, allowed in (
+            ("KL", "The model is at the law.", matrices.kl, "nats", AT_THE_LAW),
+            ("Σ - ∇²L", "Gradient covariance = Hessian.", matrices.lemma_gap, "of ||∇²L||", tolerance),
+            ("largest entry", "... in every entry.", matrices.largest_gap, "of the largest", tolerance),
+            ("∇²L - F", "Hessian = Fisher information.", matrices.hessian_gap, "of ||F||", tolerance),
+        )
+    )
+
+
+def exponent_findings(
+    paths: Sequence[Sequence[BartlettMatrices]], where: str, tolerance: float
+) -> tuple[Finding, Finding]:
+    """The exponents of both gaps in KL: one slope a path of points, the error over paths."""
+
+    def finding(name: str, gaps: Sequence[Sequence[float]]) -> Finding:
+        slopes = [exponent([point.kl for point in path], gap) for path, gap in zip(paths, gaps, strict=True)]
+        mean = mean_exponent(slopes)
+        return Finding(
+            name=f"exponent of {name}, {where}",
+            sentence=f"||{name}|| / ||F|| grows as the root of KL(law || model).",
+            source=f"{SOURCE}; first order in the probabilities' error",
+            predicted=0.5,
+            relation="equal to",
+            measured=mean.value,
+            standard_error=mean.standard_error,
+            n=mean.n,
+            unit="",
+            tolerance=tolerance,
+        )
+
+    return (
+        finding("Σ - F", [[point.covariance_gap for point in path] for path in paths]),
+        finding("∇²L - F", [[point.hessian_gap for point in path] for path in paths]),
+    )
+
+
+def gap_panel(trained: Sequence[CheckpointMatrices]) -> Panel:
+    """Both relative gaps against KL, a line a run, with a line of slope one half."""
+    rows = [
+        (c.matrices.kl, gap, name, f"{name}, run {c.seed}", False)
+        for c in trained
+        for name, gap in (("Σ - F", c.matrices.covariance_gap), ("∇²L - F", c.matrices.hessian_gap))
+    ]
+    kls = [row[0] for row in rows]
+    rows += [(kl, kl**0.5, "√KL", "√KL", True) for kl in (min(kls), max(kls))]
+    return Panel(
+        name="lemma-3.2-gaps",
+        title="How the three matrices part off the law",
+        caption=(
+            "Relative Frobenius distances of gradient covariance and Hessian from the Fisher information at "
+            "checkpoints of training runs, against the checkpoint's KL from the law. √KL, dashed, shows the "
+            "slope that is predicted; its height is not."
+        ),
+        charts=(
+            Lines(
+                Axis("kl", "KL(law || model) (nats)", logarithmic=True),
+                Axis("gap", "relative gap", logarithmic=True),
+                Colour("matrix", "gap"),
+                series="series",
+                predicted="predicted",
+            ),
+        ),
+        data=pl.DataFrame(rows, schema=["kl", "gap", "matrix", "series", "predicted"], orient="row"),
+    )
+
+
+def trace_panel(trained: Sequence[CheckpointMatrices]) -> Panel:
+    """The three traces against KL."""
+    rows = [
+        (c.matrices.kl, float(matrix.trace()), name, f"{name}, run {c.seed}")
+        for c in trained
+        for name, matrix in (
+            ("Tr F", c.matrices.fisher),
+            ("Tr ∇²L", c.matrices.hessian),
+            ("Tr Σ", c.matrices.covariance),
+        )
+    ]
+    return Panel(
+        name="lemma-3.2-traces",
+        title="The three traces along training runs",
+        caption="Traces of Fisher information, Hessian and gradient covariance at the same checkpoints.",
+        charts=(
+            Lines(
+                Axis("kl", "KL(law || model) (nats)", logarithmic=True),
+                Axis("trace", "trace", logarithmic=True),
+                Colour("matrix", "matrix"),
+                series="series",
+            ),
+        ),
+        data=pl.DataFrame(rows, schema=["kl", "trace", "matrix", "series"], orient="row"),
+    )

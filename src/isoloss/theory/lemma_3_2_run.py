@@ -1,0 +1,103 @@
+"""The gaps of Lemma 3.2 at checkpoints of training runs, while the model still approaches the law."""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from transformers import PreTrainedModel
+
+from isoloss.estimate import Estimate
+from isoloss.languages.random_hmm import random_hmm
+from isoloss.models.shapes import Shape
+from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.checkpoint import Checkpoint
+from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.progress import Progress, silent
+from isoloss.theory.bartlett_matrices import BartlettMatrices, bartlett_matrices
+from isoloss.theory.context_laws import enumerated_contexts
+from isoloss.theory.enumerated_transformer import EnumeratedTransformer, parameter_vector
+
+
+@dataclass(frozen=True)
+class TrainingRuns:
+    """Tiny transformers trained with AdamW on fresh sentences of two words; a run a seed."""
+
+    words: int
+    width: int
+    learning_rate: float
+    batch_size: int
+    checkpoint_steps: tuple[int, ...]
+    seeds: tuple[int, ...]
+    language_seed: int
+
+
+@dataclass(frozen=True)
+class CheckpointMatrices:
+    """The three matrices at one checkpoint of one run."""
+
+    seed: int
+    step: int
+    matrices: BartlettMatrices
+
+
+def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> list[CheckpointMatrices]:
+    """Train each run and take Σ, ∇²L and F at each of its checkpoints, exactly and in float64.
+
+    The three are those of the loss over the words; see `EnumeratedTransformer`.
+    """
+    language = random_hmm(words=runs.words, states=2, blocks=1, length=2, seed=runs.language_seed)
+    contexts = enumerated_contexts(language)
+    architecture = PostLayerNormTransformer(Shape(runs.width, 2, 1, 2 * runs.width), 0.0, "eager")
+    found: list[CheckpointMatrices] = []
+    for seed in runs.seeds:
+        specification = PretrainingSpecification(
+            architecture,
+            AdamW(learning_rate=runs.learning_rate, warm_up_steps=10, weight_decay=0.0),
+            language.digest,
+            steps=runs.checkpoint_steps[-1],
+            batch_size=runs.batch_size,
+            seed=seed,
+            checkpoint_steps=runs.checkpoint_steps,
+        )
+        # A copy in float64 of its own, since the training model has to be left as found.
+        double = architecture.build(runs.words, language.maximum_length, seed).double().eval()
+        small = EnumeratedTransformer(double, contexts)
+
+        def measure(
+            checkpoint: Checkpoint,
+            model: PreTrainedModel,
+            seed: int = seed,
+            small: EnumeratedTransformer = small,
+        ) -> None:
+            matrices = bartlett_matrices(small, contexts.laws, parameter_vector(model))
+            found.append(CheckpointMatrices(seed, checkpoint.step, matrices))
+            progress("Lemma 3.2 along runs", len(found), len(runs.seeds) * len(runs.checkpoint_steps))
+
+        with tempfile.TemporaryDirectory() as folder:
+            pretrain(specification, language, Path(folder), at_checkpoint=measure)
+    return found
+
+
+def mean_exponent(slopes: Sequence[float]) -> Estimate:
+    """Mean and standard error over independent runs or directions.
+
+    >>> mean_exponent([0.4, 0.5, 0.6]).value
+    0.5
+    """
+    values = np.asarray(slopes, float)
+    return Estimate(float(values.mean()), float(values.std(ddof=1) / len(values) ** 0.5), len(values))
+
+
+def exponent(kls: Sequence[float], gaps: Sequence[float]) -> float:
+    """The slope of log gap against log KL, by least squares; nan where a gap is zero.
+
+    >>> round(exponent([1e-2, 1e-4, 1e-6], [1e-1, 1e-2, 1e-3]), 6)
+    0.5
+    """
+    if min(*kls, *gaps) <= 0:
+        return float("nan")
+    return float(np.polyfit(np.log(kls), np.log(gaps), 1)[0])

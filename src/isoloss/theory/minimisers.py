@@ -1,0 +1,93 @@
+"""The manifold Γ of global minimisers: reaching it, its codimension, and derivatives along it."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import grad
+
+from isoloss.errors import IsolossError
+from isoloss.theory.context_laws import ContextLaws
+from isoloss.theory.scores import trace, whitened_scores
+from isoloss.theory.softmax_model import SoftmaxModel
+
+RANK_CUT_OFF = 1e-6
+"""Singular values of the whitened scores below this share of the largest count as zero: eigenvalues of ∇²L
+below 1e-12 of the largest, where float64's 16 digits have rounding alone."""
+
+SATURATED = 1e-24
+"""A KL in nats that is zero for every purpose: probabilities are right to about 1e-12."""
+
+
+@dataclass(frozen=True)
+class Minimisers:
+    """Γ = {θ: softmax of the model's logits is the law in every context}."""
+
+    model: SoftmaxModel
+    laws: ContextLaws
+
+    def kl(self, parameters: Float[Tensor, " P"]) -> float:
+        """L(θ) - min L, in nats."""
+        return float(self.laws.kl(self.model.logits(parameters)))
+
+    def reach(
+        self, parameters: Float[Tensor, " P"], tolerance: float = SATURATED, iterations: int = 500
+    ) -> Float[Tensor, " P"]:
+        """A minimiser near `parameters`, by natural gradient steps with Levenberg and Marquardt's damping.
+
+        A step is -Aᵀ(AAᵀ + λ)⁻¹ r = -(F + λ)⁻¹ ∇L, A the whitened scores and Aᵀr = ∇L; λ falls where KL does.
+        At the law F = ∇²L (Lemma 3.2), so that as λ → 0 this is Newton's method, quadratic, and each step is
+        the shortest to its target: close to Γ, a retraction. Raises IsolossError where KL stays above
+        `tolerance`.
+        """
+        damping, kl = 1e-3, self.kl(parameters)
+        for _ in range(iterations):
+            if kl <= tolerance:
+                return parameters
+            moved = parameters - self._damped_step(parameters, damping)
+            kl_moved = self.kl(moved)
+            if kl_moved < kl:
+                parameters, kl, damping = moved, kl_moved, max(damping / 5, 1e-14)
+            else:
+                damping *= 4
+        raise IsolossError(
+            f"after {iterations} Newton steps the model is still {kl:.3g} nats from the law; it is too small "
+            "for the language, or starts too far away"
+        )
+
+    def _damped_step(self, parameters: Float[Tensor, " P"], damping: float) -> Float[Tensor, " P"]:
+        rows = whitened_scores(self.model, self.laws, parameters)
+        predicted = self.model.logits(parameters).softmax(dim=1)
+        residual = ((self.laws.law - predicted) * (self.laws.weight[:, None] / predicted).sqrt()).flatten()
+        gram = rows @ rows.T
+        gram.diagonal().add_(damping * float(gram.diagonal().mean()))
+        step: Tensor = rows.T @ torch.linalg.solve(gram, residual)
+        return step
+
+    def singular_values(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " k"]:
+        """Of the whitened scores, from the largest: on Γ the roots of the eigenvalues of ∇²L."""
+        values: Tensor = torch.linalg.svdvals(whitened_scores(self.model, self.laws, parameters))
+        return values
+
+    def codimension(self, parameters: Float[Tensor, " P"]) -> int:
+        """The rank of ∇²L on Γ, at `RANK_CUT_OFF`."""
+        values = self.singular_values(parameters)
+        return int((values > RANK_CUT_OFF * values[0]).sum())
+
+    def tangent(self, parameters: Float[Tensor, " P"], vector: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
+        """The vector's part along the level set of the model's law through θ: on Γ, along Γ."""
+        rows = whitened_scores(self.model, self.laws, parameters)
+        _, values, normals = torch.linalg.svd(rows, full_matrices=False)
+        normals = normals[values > RANK_CUT_OFF * values[0]]
+        tangent: Tensor = vector - normals.T @ (normals @ vector)
+        return tangent
+
+    def trace(self, parameters: Float[Tensor, " P"]) -> float:
+        """Tr ∇²L on Γ; see `scores.trace`."""
+        return float(trace(self.model, self.laws, parameters))
+
+    def trace_gradient(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
+        """∇_Γ Tr ∇²L: the gradient of the trace, projected to the tangent space."""
+        gradient: Tensor = grad(lambda at: trace(self.model, self.laws, at))(parameters)
+        return self.tangent(parameters, gradient)

@@ -1,0 +1,83 @@
+"""Many independent runs of plain SGD with fresh samples, side by side."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.func import vmap
+
+from isoloss.errors import BadInput
+from isoloss.progress import Progress, silent
+from isoloss.theory.context_laws import ContextLaws
+from isoloss.theory.softmax_model import SoftmaxModel
+
+DRAWS_AT_ONCE = 1_000_000
+
+
+@dataclass(frozen=True)
+class SGDSettings:
+    """Learning rate η, batch size B, how many runs, and the seed of their samples."""
+
+    learning_rate: float
+    batch_size: int
+    paths: int
+    seed: int
+
+    def steps(self, time: float) -> int:
+        """k = t / η², to the nearest step."""
+        return round(time / self.learning_rate**2)
+
+
+def sgd_paths(
+    model: SoftmaxModel,
+    laws: ContextLaws,
+    start: Float[Tensor, " P"],
+    settings: SGDSettings,
+    times: Sequence[float],
+    progress: Progress = silent,
+) -> Iterator[Float[Tensor, "R P"]]:
+    """All R runs from one start, at each of the rising `times` t = k η² (Theorem 3.3), one after the other.
+
+    θ ← θ - η ∇ of the mean loss of B fresh samples of context and word, drawn independently for each run
+    and step from one generator: no momentum, decay or dropout. Contexts are enumerated, so a batch is the
+    counts of its samples. Memory: two R C V-sized forward passes and `DRAWS_AT_ONCE` samples. Raises
+    BadInput where times do not rise.
+    """
+    steps = [settings.steps(time) for time in times]
+    if steps != sorted(steps) or min(steps, default=0) < 0:
+        raise BadInput(f"the times of SGD's runs must rise from 0, not {list(times)}")
+    logits = vmap(model.logits)
+    counts = _fresh_counts(laws, settings)
+    parameters = start.repeat(settings.paths, 1)
+    done = 0
+    for wanted in steps:
+        while done < wanted:
+            leaf = parameters.detach().requires_grad_(True)
+            surprise = -(next(counts) * logits(leaf).log_softmax(dim=2)).sum()
+            (gradient,) = torch.autograd.grad(surprise, leaf)
+            parameters = parameters - settings.learning_rate / settings.batch_size * gradient
+            done += 1
+            if done % 256 == 0:
+                progress("SGD", done, steps[-1])
+        yield parameters
+
+
+def _fresh_counts(laws: ContextLaws, settings: SGDSettings) -> Iterator[Float[Tensor, "R C V"]]:
+    """For each step, how often each context and word is among each run's B samples."""
+    generator = torch.Generator().manual_seed(settings.seed)
+    outcomes = laws.joint.numel()
+    rising = laws.joint.flatten().cumsum(0)[:-1].contiguous()
+    a_step = settings.paths * settings.batch_size
+    rows = torch.arange(settings.paths).repeat_interleave(settings.batch_size) * outcomes
+    while True:
+        uniform = torch.rand(
+            max(1, DRAWS_AT_ONCE // a_step), a_step, generator=generator, dtype=torch.float64
+        )
+        for drawn in torch.searchsorted(rising, uniform, right=True):
+            yield _counted(rows + drawn, settings.paths * outcomes).view(settings.paths, *laws.joint.shape)
+
+
+def _counted(drawn: Int[Tensor, " m"], outcomes: int) -> Float[Tensor, " k"]:
+    return torch.bincount(drawn, minlength=outcomes).double()

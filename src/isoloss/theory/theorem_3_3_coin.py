@@ -1,0 +1,159 @@
+"""Theorem 3.3 on one coin, p = σ(uv), where its limit is a formula."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from isoloss.panels import Axis, Colour, Lines, Panel
+from isoloss.progress import Progress, silent
+from isoloss.theory.coin_flow import BiasedCoin
+from isoloss.theory.coin_landscape import coin_landscape
+from isoloss.theory.coin_runs import CoinRuns, coin_runs
+from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.sgd_paths import SGDSettings
+from isoloss.theory.stated_settings import stated
+from isoloss.theory.trace_flow import COEFFICIENT
+from isoloss.theory.weighted_line import fitted_order, weighted_line
+
+SOURCE = "Theorem 3.3 and equation (1)"
+
+
+@dataclass(frozen=True)
+class CoinSettings:
+    """Runs start at u² - v² = `difference` and last until it should have fallen by `decays` powers of e.
+
+    `rate_tolerance` is about (η p(1-p)(u² + v²))² at the largest η: what a line in η leaves out.
+    `order_tolerance` is below a quarter, half way from one possible order, 1/2, to the next, 1.
+    """
+
+    heads: float
+    difference: float
+    learning_rates: tuple[float, ...]
+    batch_sizes: tuple[int, ...]
+    paths: int
+    decays: float
+    points: int
+    seed: int
+    rate_tolerance: float = 0.03
+    order_tolerance: float = 0.1
+
+
+FULL = CoinSettings(0.7, 3.0, (0.2, 0.14, 0.1, 0.07), (1, 4), paths=2000, decays=1.0, points=10, seed=1)
+SMOKE = CoinSettings(0.7, 3.0, (0.2, 0.1, 0.06), (1,), paths=1000, decays=1.0, points=3, seed=1)
+
+
+def theorem_3_3_coin(settings: CoinSettings, progress: Progress = silent) -> Statement:
+    """Thousands of runs of SGD for each learning rate and batch size, against the closed form."""
+    coin = BiasedCoin(settings.heads)
+    runs = []
+    for batch_size in settings.batch_sizes:
+        end = settings.decays / coin.decay_rate(batch_size)
+        times = tuple(end * point / settings.points for point in range(settings.points + 1))
+        for number, rate in enumerate(settings.learning_rates):
+            sgd = SGDSettings(
+                rate, batch_size, settings.paths, settings.seed * 1000 + batch_size * 10 + number
+            )
+            runs.append(coin_runs(coin, settings.difference, sgd, times, progress))
+    picture = SGDSettings(settings.learning_rates[-1], 1, 1, settings.seed)
+    return Statement(
+        name="theorem-3.3-coin",
+        title="SGD at the law flattens: one coin, in closed form",
+        text=(
+            "One coin is predicted by σ(uv), whose best fits are the curve uv = logit p. Runs of SGD from "
+            "one point of it are compared with equation (1), which says that E[u² - v²] decays as "
+            "exp(-p(1-p) t/B) in t = kη². It would fail at another constant or another rate: the decay of "
+            "the runs is measured, extrapolated to η = 0, and each error must fall with η in its own order."
+        ),
+        findings=coin_findings(runs, settings.rate_tolerance, settings.order_tolerance),
+        panels=(_decay_panel(runs), coin_landscape(coin, settings.difference, picture)),
+        settings=stated(settings),
+    )
+
+
+def coin_findings(
+    runs: Sequence[CoinRuns],
+    rate_tolerance: float,
+    order_tolerance: float,
+    coefficient: float = COEFFICIENT,
+) -> tuple[Finding, ...]:
+    """For each batch size the decay rate as η → 0, and two orders, under equation (1) with `coefficient`."""
+    findings: list[Finding] = []
+    for batch_size in sorted({run.settings.batch_size for run in runs}):
+        alike = [run for run in runs if run.settings.batch_size == batch_size]
+        rates = [run.settings.learning_rate for run in alike]
+        paths = sum(run.settings.paths for run in alike)
+        limit = weighted_line(rates, *_columns([run.rate for run in alike]))
+        findings.append(
+            Finding(
+                name=f"decay rate, B = {batch_size}",
+                sentence="As η → 0, E[u² - v²] decays at the rate p(1-p)/B per unit of t = kη².",
+                source=SOURCE,
+                predicted=coefficient / COEFFICIENT,
+                relation="equal to",
+                measured=limit.intercept,
+                standard_error=limit.intercept_error,
+                n=paths,
+                unit="p(1-p)/B",
+                tolerance=rate_tolerance,
+            )
+        )
+        of_difference = [run.error_of_difference(coefficient) for run in alike]
+        of_parameters = [run.error_of_parameters(coefficient) for run in alike]
+        for what, order, errors in (("u² - v²", 1.0, of_difference), ("(u, v)", 0.5, of_parameters)):
+            fitted = fitted_order(rates, *_columns(errors))
+            findings.append(
+                Finding(
+                    name=f"order of {what}, B = {batch_size}",
+                    sentence=f"The runs' distance of {what} from its limit falls as η^{order:g}.",
+                    source=f"{SOURCE}: convergence as η → 0; the order is this coin's",
+                    predicted=order,
+                    relation="equal to",
+                    measured=fitted.slope,
+                    standard_error=fitted.slope_error,
+                    n=paths,
+                    unit="",
+                    tolerance=order_tolerance,
+                )
+            )
+    return tuple(findings)
+
+
+def _columns(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [value for value, _ in pairs], [error for _, error in pairs]
+
+
+def _decay_panel(runs: Sequence[CoinRuns]) -> Panel:
+    rows = []
+    for run in runs:
+        batch_size, paths = run.settings.batch_size, run.settings.paths
+        name = f"SGD, η = {run.settings.learning_rate:g}"
+        errors = run.differences.std(dim=1) / paths**0.5
+        for time, mean, error in zip(
+            run.times, run.differences.mean(dim=1).tolist(), errors.tolist(), strict=True
+        ):
+            rows.append((time / batch_size, mean, error, name, f"{name}, B = {batch_size}", False))
+    coin, difference, times = runs[0].coin, runs[0].difference, runs[0].times
+    for time in times:
+        u, v = coin.flow(difference, time, runs[0].settings.batch_size).tolist()
+        flow = "equation (1)"
+        rows.append((time / runs[0].settings.batch_size, u**2 - v**2, 0.0, flow, flow, True))
+    columns = ["t", "difference", "error", "path", "series", "predicted"]
+    return Panel(
+        name="coin-decay",
+        title="SGD's mean and the closed form",
+        caption=(
+            f"Mean of u² - v² over {runs[0].settings.paths:,} runs with its standard error, against t / B = "
+            "kη² / B: one curve for every batch size and, as η falls, every learning rate."
+        ),
+        charts=(
+            Lines(
+                Axis("t", "t / B"),
+                Axis("difference", "mean of u² - v²", "error", logarithmic=True),
+                Colour("path", "path"),
+                series="series",
+                predicted="predicted",
+            ),
+        ),
+        data=pl.DataFrame(rows, schema=columns, orient="row"),
+    )
