@@ -1,0 +1,162 @@
+"""Flattest against random-feature solutions of Section 5: downstream error after n strings."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isoloss.estimate import Estimate, mean_over_sentences, paired_difference
+from isoloss.panels import Axis, Colour, Lines, Panel
+from isoloss.progress import Progress, silent
+from isoloss.theory.bracket_strings import BracketStrings, all_strings, masked_strings
+from isoloss.theory.downstream_head import population_losses, refitted_outputs
+from isoloss.theory.failure_probability import balanced_share
+from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.stated_settings import stated
+from isoloss.theory.zero_loss_solutions import random_features, split_neurons, two_neurons
+
+SOURCE = "Section 5, Theorem 5.1"
+FLATTEST, SPLIT, RANDOM = "two neurons", "split neurons", "random features"
+
+
+@dataclass(frozen=True)
+class DownstreamErrorSettings:
+    """Errors are averaged over `repetitions` samples of each size; findings are for `compared` strings.
+
+    `tolerance` is in units of E g*² = T, the error of the output 0: a tenth of it.
+    """
+
+    length: int
+    wide: int
+    samples: tuple[int, ...]
+    compared: int
+    repetitions: int
+    seed: int
+    tolerance: float = 0.1
+
+
+FULL = DownstreamErrorSettings(8, 2, (1, 2, 4, 8, 16, 32, 64), compared=8, repetitions=400, seed=1)
+SMOKE = DownstreamErrorSettings(4, 4, (1, 4), compared=4, repetitions=400, seed=1)
+
+
+def downstream_error(settings: DownstreamErrorSettings, progress: Progress = silent) -> Statement:
+    """Refit the output layer of each solution on n strings, as Theorem 5.1 does, and take its error."""
+    losses = dict(_losses(settings, progress))
+    return Statement(
+        name="downstream-error",
+        title="The flattest solution transfers from fewer strings than random features",
+        text=(
+            "Solutions of the same pre-training loss, zero, are refitted downstream: features are frozen, "
+            "and the shortest output layer that fits n random strings is taken. Its squared error is over "
+            "all 2^T strings; the same samples are given to every solution."
+        ),
+        findings=error_findings(settings, losses),
+        panels=(_panel(settings, losses),),
+        settings=stated(settings),
+    )
+
+
+def expected_flattest_error(length: int, samples: int) -> float:
+    """T ((1 + P0)/2)^n: T/2 for either sign of g* that no string has, and T for both.
+
+    >>> expected_flattest_error(4, 1)
+    2.75
+    """
+    return length * ((1 + float(balanced_share(length))) / 2) ** samples
+
+
+Losses = dict[tuple[str, int], Float[Tensor, " r"]]
+"""Of a solution and a number of strings, the error after each sample."""
+
+
+def error_findings(settings: DownstreamErrorSettings, losses: Losses) -> tuple[Finding, Finding]:
+    """The flattest solution's error against its expectation, and against that of random features."""
+    n, length = settings.compared, settings.length
+    flattest = mean_over_sentences(losses[FLATTEST, n])
+    more = paired_difference(losses[RANDOM, n], losses[FLATTEST, n])
+    return (
+        Finding(
+            name="flattest_downstream_error",
+            sentence=f"After {n} strings the flattest solution's mean error is T ((1 + P0)/2)^n.",
+            source=SOURCE,
+            predicted=expected_flattest_error(length, n),
+            relation="equal to",
+            measured=flattest.value,
+            standard_error=flattest.standard_error,
+            n=flattest.n,
+            unit="brackets squared",
+            tolerance=settings.tolerance * length,
+        ),
+        Finding(
+            name="random_features_less_flattest_error",
+            sentence=f"After {n} strings random features have the larger error: the mean paired difference.",
+            source=SOURCE,
+            predicted=0.0,
+            relation="at least",
+            measured=more.value,
+            standard_error=more.standard_error,
+            n=more.n,
+            unit="brackets squared",
+            tolerance=0.0,
+        ),
+    )
+
+
+def _losses(
+    settings: DownstreamErrorSettings, progress: Progress
+) -> Iterator[tuple[tuple[str, int], Float[Tensor, " r"]]]:
+    strings = all_strings(settings.length)
+    generator = torch.Generator().manual_seed(settings.seed)
+    features = _features(settings, strings, generator)
+    for done, n in enumerate(settings.samples):
+        drawn = torch.randint(len(strings), (settings.repetitions, n), generator=generator)
+        for name, values in features.items():
+            yield (name, n), population_losses(refitted_outputs(values, strings.target, drawn), strings)
+        progress("refitting output layers", done + 1, len(settings.samples))
+
+
+def _features(
+    settings: DownstreamErrorSettings, strings: BracketStrings, generator: torch.Generator
+) -> dict[str, Float[Tensor, "s m"]]:
+    masked = masked_strings(settings.length)
+    many = random_features(masked, settings.wide * len(masked), generator).features(strings.tokens)
+    return {
+        FLATTEST: two_neurons(settings.length).features(strings.tokens),
+        SPLIT: split_neurons(settings.length).features(strings.tokens),
+        # Rotated into as many dimensions as there are strings, which the shortest layer does not notice.
+        RANDOM: torch.linalg.qr(many.T, mode="r").R.T,
+    }
+
+
+def _panel(settings: DownstreamErrorSettings, losses: Losses) -> Panel:
+    estimates: dict[tuple[str, int], Estimate] = {
+        key: mean_over_sentences(values) for key, values in losses.items()
+    }
+    data = pl.DataFrame(
+        {
+            "solution": [name for name, _ in estimates],
+            "samples": [n for _, n in estimates],
+            "error": [estimate.value for estimate in estimates.values()],
+            "standard_error": [estimate.standard_error for estimate in estimates.values()],
+        }
+    )
+    return Panel(
+        name="error",
+        title="Downstream error after n strings",
+        caption=(
+            f"Mean over {settings.repetitions} samples and its standard error; split neurons are as flat "
+            "as two where the ReLU's derivative at 0 is 0 (lemma-g.3)."
+        ),
+        charts=(
+            Lines(
+                x=Axis("samples", "downstream strings n", logarithmic=True),
+                y=Axis("error", "mean squared error, brackets squared", error="standard_error"),
+                colour=Colour("solution", "solution"),
+                series="solution",
+            ),
+        ),
+        data=data,
+    )

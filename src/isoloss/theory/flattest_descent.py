@@ -1,0 +1,170 @@
+"""Descent on the trace of the Hessian among weights whose pre-training loss is zero."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isoloss.errors import IsolossError
+from isoloss.progress import Progress, silent
+from isoloss.theory.bracket_strings import BracketStrings
+from isoloss.theory.one_layer_derivatives import output_gradients, zero_loss_trace
+from isoloss.theory.one_layer_transformer import OneLayerTransformer, farthest_output
+
+MISS = 1e-10
+"""The largest |f(x) - g*(x)| at which the loss counts as zero: a loss of 1e-20."""
+RIDGE = 1e-10
+"""Added to J Jᵀ relative to its mean diagonal: near the end many strings ask for one and the same step."""
+CORRECTIONS, FITTING_STEPS = 8, 500
+FIRST_STEP, LEAST_STEP = 0.1, 1e-9
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Weights and traces along a descent, the start first: one each accepted step."""
+
+    models: tuple[OneLayerTransformer, ...]
+    traces: tuple[float, ...]
+
+    @property
+    def end(self) -> OneLayerTransformer:
+        """The flattest weights found."""
+        return self.models[-1]
+
+
+def random_weights(
+    strings: BracketStrings, neurons: int, rows: int, generator: torch.Generator
+) -> OneLayerTransformer:
+    """Gaussian Q, K (k = `rows`), V and u, brought to zero loss by `fitted`, which see.
+
+    Entries have deviations 0.3 (Q, K), √T (V, as in G.6) and √m / 10 (u, so that f starts small).
+    """
+    length, d = strings.length, 2 * strings.length
+
+    def gaussian(size: float, *shape: int) -> Tensor:
+        return size * torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    query, key = gaussian(0.3, rows, d), gaussian(0.3, rows, d)
+    value, output = gaussian(length**0.5, neurons, d), gaussian(neurons**0.5 / 10, neurons)
+    return fitted(OneLayerTransformer(query, key, value, output), strings)
+
+
+def fitted(model: OneLayerTransformer, strings: BracketStrings) -> OneLayerTransformer:
+    """The weights brought to zero loss by Levenberg-Marquardt steps, in the descent's units, on all of them.
+
+    p (n + p) numbers in memory, p parameters. Raises IsolossError where 500 steps do not reach it.
+    """
+    units, damping = _units(model), 1.0
+    misses = model.outputs(strings.tokens) - strings.target
+    for _ in range(FITTING_STEPS):
+        if float(misses.abs().max()) <= MISS:
+            return model
+        jacobian = output_gradients(model, strings.tokens) * units
+        moved = model.with_flat(model.flat() - units * _least(jacobian, misses, damping))
+        tried = moved.outputs(strings.tokens) - strings.target
+        if float(tried.norm()) < float(misses.norm()):
+            model, misses, damping = moved, tried, max(damping / 3, RIDGE)
+        else:
+            damping *= 3
+    raise IsolossError(
+        f"{model.neurons} neurons did not fit {len(strings)} masked strings; give more, or another seed"
+    )
+
+
+def flattest_from(
+    start: OneLayerTransformer, strings: BracketStrings, steps: int, progress: Progress = silent
+) -> Descent:
+    """Descend Tr ∇²L over Q, K, V and u along the manifold of zero loss: the problem of Theorem 5.1.
+
+    Conjugate gradients (Polak-Ribière) on the manifold, in units in which all weights matter alike (see
+    `_units`). The trace's gradient (Lemma G.4's closed form, by autograd) is projected on the tangent space
+    J δ = 0 of the constraints f(x) = g*(x), J their Jacobian; each step is brought back by Newton
+    corrections, the least δ with J δ = -(f - g*), until no output misses by more than `MISS`. A step that
+    does not lower the trace is halved, the next is half as large again. The trace jumps where a neuron
+    begins or ceases to fire on a string: its gradient knows nothing of that, the comparison of traces does.
+    Ends early where no step lowers the trace.
+
+    Raises IsolossError where `start` has not zero loss.
+    """
+    if farthest_output(start, strings) > MISS:
+        raise IsolossError("the descent must begin at zero loss; fit the weights first")
+    units = _units(start)
+    models, traces = [start], [float(zero_loss_trace(start, strings))]
+    size, before, direction = FIRST_STEP, torch.zeros(0), torch.zeros(0)
+    for step in range(1, steps + 1):
+        jacobian = output_gradients(models[-1], strings.tokens) * units
+        gradient = _tangent(_trace_gradient(models[-1], strings) * units, jacobian)
+        if step == 1:
+            direction = gradient
+        else:
+            share = max(0.0, float(gradient @ (gradient - before) / before.square().sum()))
+            conjugate = gradient + share * _tangent(direction, jacobian)
+            direction = conjugate if float(conjugate @ gradient) > 0 else gradient
+        before = gradient
+        while (found := _lower(models[-1], units, size * direction, traces[-1], strings)) is None:
+            size /= 2
+            if size < LEAST_STEP:
+                return Descent(tuple(models), tuple(traces))
+        models.append(found[0])
+        traces.append(found[1])
+        size *= 1.5
+        progress("descending on the trace", step, steps)
+    return Descent(tuple(models), tuple(traces))
+
+
+def _units(model: OneLayerTransformer) -> Float[Tensor, " p"]:
+    """By how much each weight moves for one unit: 1 over the root of the trace's second derivative, in order.
+
+    E h_j² is about 1/T² and 1/m² stands before V's and u's terms: m T for V, m √T for u, and 1 for Q and K.
+    """
+    length = model.value.shape[1] // 2
+    sizes = (1.0, 1.0, model.neurons * float(length), model.neurons * length**0.5)
+    return torch.cat(
+        [
+            torch.full((weights.numel(),), size, dtype=torch.float64)
+            for weights, size in zip(model.parameters(), sizes, strict=True)
+        ]
+    )
+
+
+def _trace_gradient(model: OneLayerTransformer, strings: BracketStrings) -> Float[Tensor, " p"]:
+    flat = model.flat().requires_grad_()
+    (gradient,) = torch.autograd.grad(zero_loss_trace(model.with_flat(flat), strings), flat)
+    return gradient
+
+
+def _tangent(direction: Float[Tensor, " p"], jacobian: Float[Tensor, "n p"]) -> Float[Tensor, " p"]:
+    """The direction less what would change the outputs to first order."""
+    return direction - _least(jacobian, jacobian @ direction)
+
+
+def _lower(
+    model: OneLayerTransformer,
+    units: Float[Tensor, " p"],
+    step: Float[Tensor, " p"],
+    trace: float,
+    strings: BracketStrings,
+) -> tuple[OneLayerTransformer, float] | None:
+    """Weights and trace after the corrected step, if it can be corrected and the trace is lower."""
+    moved = model.with_flat(model.flat() - units * step)
+    for _ in range(CORRECTIONS):
+        misses = moved.outputs(strings.tokens) - strings.target
+        if not bool(misses.isfinite().all()):
+            return None
+        if float(misses.abs().max()) <= MISS:
+            lower = float(zero_loss_trace(moved, strings))
+            return (moved, lower) if lower < trace else None
+        correction = _least(output_gradients(moved, strings.tokens) * units, misses)
+        moved = model.with_flat(moved.flat() - units * correction)
+    return None
+
+
+def _least(
+    jacobian: Float[Tensor, "n p"], change: Float[Tensor, " n"], damping: float = RIDGE
+) -> Float[Tensor, " p"]:
+    """The least δ with J δ = `change`, damped."""
+    gram = jacobian @ jacobian.T
+    gram.diagonal().add_(damping * gram.diagonal().mean())
+    weights: Tensor = torch.linalg.solve(gram, change)
+    return jacobian.T @ weights

@@ -1,0 +1,239 @@
+"""Lemma G.1: how flat a solution of Section 5 can be."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+import torch
+
+from isoloss.panels import Axis, Categories, Colour, Lines, Panel
+from isoloss.progress import Progress, silent
+from isoloss.theory.bracket_strings import BracketStrings, masked_strings
+from isoloss.theory.equality_conditions import EqualityGaps, equality_gaps
+from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.flattest_descent import flattest_from, random_weights
+from isoloss.theory.one_layer_derivatives import hessian_trace, zero_loss_trace
+from isoloss.theory.one_layer_transformer import OneLayerTransformer
+from isoloss.theory.stated_settings import stated
+from isoloss.theory.zero_loss_solutions import (
+    SCORE_SIZE,
+    corrected_bound,
+    paper_bound,
+    random_features,
+    rebalanced,
+    two_neurons,
+)
+
+SOURCE = "Lemma G.1"
+
+
+@dataclass(frozen=True)
+class LemmaG1Settings:
+    """`neurons` of random and of descended weights; the two-neuron solution among `flattest_neurons` of them.
+
+    `tolerance` is relative: sums of float64 over all strings, and the loss of 1e-20 at which the descent's
+    weights count as solutions, which moves their trace by about 1e-10.
+    """
+
+    length: int
+    neurons: int
+    feature_neurons: int
+    flattest_neurons: tuple[int, ...]
+    random_seeds: tuple[int, ...]
+    adversary_seeds: tuple[int, ...]
+    adversary_steps: int
+    tolerance: float = 1e-8
+
+
+FULL = LemmaG1Settings(
+    length=6,
+    neurons=30,
+    feature_neurons=480,
+    flattest_neurons=(2, 4, 8, 16, 32),
+    random_seeds=tuple(range(1, 11)),
+    adversary_seeds=(11, 12),
+    adversary_steps=250,
+)
+SMOKE = LemmaG1Settings(
+    length=4,
+    neurons=12,
+    feature_neurons=96,
+    flattest_neurons=(2, 8),
+    random_seeds=(1, 2),
+    adversary_seeds=(3,),
+    adversary_steps=40,
+)
+
+
+def lemma_g_1(settings: LemmaG1Settings, progress: Progress = silent) -> Statement:
+    """Put the lower bound to the test, on random weights, adversarial ones, and where it should be met.
+
+    Raises IsolossError where random weights cannot be fitted: another seed, or more neurons.
+    """
+    strings = masked_strings(settings.length)
+    found = pl.DataFrame(
+        list(_solutions(settings, strings, progress)), schema=["kind", "seed", "ratio"], orient="row"
+    )
+    flattest = pl.DataFrame(
+        [_flattest_row(neurons, strings) for neurons in settings.flattest_neurons],
+        schema=["neurons", "trace", "corrected", "paper"],
+        orient="row",
+    )
+    widest = two_neurons(settings.length, settings.flattest_neurons[-1])
+    return Statement(
+        name="lemma-g.1",
+        title="No solution is flatter than 4/(m √T)",
+        text=(
+            "The trace of the loss's Hessian over Q, K, V and u is computed in closed form over the whole "
+            "law of pre-training. Solutions with random Q, K and V, solutions with random features, and "
+            "the ends of descents that do nothing but lower the trace would show a bound that is too "
+            "high; the two-neuron solution shows whether it is met."
+        ),
+        findings=(
+            bound_finding(found, settings.tolerance),
+            *flattest_findings(flattest, settings.tolerance),
+            equality_finding(equality_gaps(widest, strings)),
+        ),
+        panels=(_bound_panel(flattest), _solutions_panel(found)),
+        settings=stated(settings),
+        corrections=(
+            "The lemma prints √(4/T). With f's factor 1/m and the second derivative 2 of the squared "
+            "loss, its own chain of inequalities gives 4/(m √T): the same for m = 2, less for every "
+            "larger m.",
+            "The chain counts a neuron with V_i h = 0 as firing (1[V_i h >= 0]) and its conditions for "
+            "equality do not (V_i h > 0); see lemma-g.3 for what that lets through.",
+        ),
+    )
+
+
+def bound_finding(found: pl.DataFrame, tolerance: float) -> Finding:
+    """The least trace over its bound; columns `ratio` of solutions whose traces were divided by it."""
+    return Finding(
+        name="least_trace_over_bound",
+        sentence="No solution found has a smaller trace than 4/(m √T).",
+        source=SOURCE,
+        predicted=1.0,
+        relation="at least",
+        measured=float(found["ratio"].to_numpy().min()),
+        standard_error=None,
+        n=len(found),
+        unit="",
+        tolerance=tolerance,
+    )
+
+
+def flattest_findings(flattest: pl.DataFrame, tolerance: float) -> tuple[Finding, ...]:
+    """Whether the two-neuron solution meets the bound, for each m; a row each, with both bounds."""
+    last = flattest.row(-1, named=True)
+    off = ((flattest["trace"] / flattest["corrected"]) - 1).abs().to_numpy().max()
+    return (
+        Finding(
+            name="flattest_trace_off_bound",
+            sentence="The two-neuron solution's trace is 4/(m √T): largest relative difference over m.",
+            source=SOURCE,
+            predicted=0.0,
+            relation="equal to",
+            measured=float(off),
+            standard_error=None,
+            n=len(flattest),
+            unit="",
+            tolerance=tolerance,
+            paper=f"√(4/T) = {last['paper']:.4g}, {last['paper'] / last['corrected']:.3g} times as large for "
+            f"m = {last['neurons']}",
+        ),
+        Finding(
+            name="paper_bound",
+            sentence=f"For m = {last['neurons']} the two-neuron solution's trace is at least √(4/T).",
+            source=SOURCE,
+            predicted=last["paper"],
+            relation="at least",
+            measured=last["trace"],
+            standard_error=None,
+            n=1,
+            unit="",
+            tolerance=tolerance,
+        ),
+    )
+
+
+def equality_finding(gaps: EqualityGaps) -> Finding:
+    """The largest of the three conditions' gaps; 1e-9 is a thousand times what rounding leaves of them."""
+    return Finding(
+        name="equality_conditions_gap",
+        sentence="The two-neuron solution meets conditions (3), (4) and (5): the largest gap.",
+        source=SOURCE,
+        predicted=0.0,
+        relation="equal to",
+        measured=max(abs(gaps.balance), abs(gaps.cancellation), gaps.attention),
+        standard_error=None,
+        n=3,
+        unit="",
+        tolerance=1e-9,
+    )
+
+
+def _solutions(
+    settings: LemmaG1Settings, strings: BracketStrings, progress: Progress
+) -> Iterator[tuple[str, int, float]]:
+    """Kind, seed and trace over the bound of every solution."""
+
+    def ratio(model: OneLayerTransformer) -> float:
+        return float(zero_loss_trace(model, strings)) / corrected_bound(model.neurons, settings.length)
+
+    def weights(seed: int) -> OneLayerTransformer:
+        generator = torch.Generator().manual_seed(seed)
+        return random_weights(strings, settings.neurons, SCORE_SIZE, generator)
+
+    for seed in settings.random_seeds:
+        yield "random weights", seed, ratio(weights(seed))
+        generator = torch.Generator().manual_seed(seed)
+        features = random_features(strings, settings.feature_neurons, generator)
+        yield "random features", seed, ratio(features)
+        yield "random features, balanced", seed, ratio(rebalanced(features, strings))
+    for seed in settings.adversary_seeds:
+        descent = flattest_from(weights(seed), strings, settings.adversary_steps, progress)
+        yield "end of a descent", seed, ratio(descent.end)
+
+
+def _flattest_row(neurons: int, strings: BracketStrings) -> tuple[int, float, float, float]:
+    trace = float(hessian_trace(two_neurons(strings.length, neurons), strings))
+    bounds = corrected_bound(neurons, strings.length), paper_bound(neurons, strings.length)
+    return neurons, trace, *bounds
+
+
+def _bound_panel(flattest: pl.DataFrame) -> Panel:
+    names = {"trace": "two-neuron solution", "corrected": "4/(m √T)", "paper": "paper, √(4/T)"}
+    data = flattest.unpivot(index="neurons", variable_name="series", value_name="value").with_columns(
+        predicted=pl.col("series") != "trace", series=pl.col("series").replace(names)
+    )
+    return Panel(
+        name="bound",
+        title="The flattest solution and the two bounds",
+        caption="Trace of the Hessian of the two-neuron solution among m neurons; dashed: the bounds.",
+        charts=(
+            Lines(
+                x=Axis("neurons", "neurons m", logarithmic=True),
+                y=Axis("value", "trace of the Hessian", logarithmic=True),
+                colour=Colour("series", ""),
+                series="series",
+                predicted="predicted",
+            ),
+        ),
+        data=data,
+    )
+
+
+def _solutions_panel(found: pl.DataFrame) -> Panel:
+    return Panel(
+        name="solutions",
+        title="Solutions, how flat they are",
+        caption="Every dot predicts all masked brackets; 1 is the bound 4/(m √T).",
+        charts=(
+            Categories(
+                category="kind",
+                y=Axis("ratio", "trace over 4/(m √T)", logarithmic=True),
+                colour=Colour("kind", "solution"),
+            ),
+        ),
+        data=found,
+    )

@@ -1,0 +1,214 @@
+"""Lemma G.3: what the neurons of the flattest solutions of Section 5 look like."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import polars as pl
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isoloss.panels import Axis, Categories, Colour, Panel
+from isoloss.progress import Progress, silent
+from isoloss.theory.bracket_strings import BracketStrings, masked_strings
+from isoloss.theory.equality_conditions import equality_gaps, unevenness
+from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.one_layer_derivatives import hessian_trace
+from isoloss.theory.one_layer_transformer import OneLayerTransformer
+from isoloss.theory.stated_settings import stated
+from isoloss.theory.zero_loss_solutions import corrected_bound, split_neurons, two_neurons
+
+SOURCE = "Lemma G.3"
+
+
+@dataclass(frozen=True)
+class LemmaG3Settings:
+    """`nudges` random moves of relative size `nudge` of the solutions, whose traces are then taken.
+
+    `nudge` is far above rounding (1e-16) and so small that the loss it causes, about its square, moves no
+    trace by as much as `tolerance`, which tells 1 from 3/2.
+    """
+
+    length: int
+    longest: int
+    nudges: int
+    seed: int
+    nudge: float = 1e-5
+    tolerance: float = 1e-3
+
+
+FULL = LemmaG3Settings(length=8, longest=10, nudges=50, seed=1)
+SMOKE = LemmaG3Settings(length=6, longest=6, nudges=5, seed=1)
+
+
+def lemma_g_3(settings: LemmaG3Settings, progress: Progress = silent) -> Statement:
+    """Put the form of the neurons to the test: as printed, with a counterexample, and where it holds."""
+    strings = masked_strings(settings.length)
+    split = split_neurons(settings.length)
+    progress("nudging the solutions", 0, 1)
+    nudged = pl.DataFrame(
+        list(_nudged(settings, strings)), schema=["solution", "nudged", "ratio"], orient="row"
+    )
+    progress("nudging the solutions", 1, 1)
+    return Statement(
+        name="lemma-g.3",
+        title="The flattest neurons count brackets, unless they stand at a kink",
+        text=(
+            "Lemma G.3 says that weights which meet the bound of Lemma G.1 have neurons c 1_T on the "
+            "brackets. A solution is built that meets conditions (3) to (5) and is not of this form, each "
+            "of its neurons at the kink V_i h = 0 of the ReLU on some masked strings. Where no neuron is "
+            "at a kink, the lemma is a statement on a linear system, whose rank is computed. What the "
+            "trace is right beside the kinks is measured by nudging the weights."
+        ),
+        findings=(
+            *counterexample_findings(split, strings),
+            *(rank_finding(length) for length in range(6, settings.longest + 1, 2)),
+            *nudged_findings(nudged, settings.tolerance),
+        ),
+        panels=(_panel(nudged),),
+        settings=stated(settings),
+        corrections=(
+            "The proof takes a neuron that is c on some strings of one target and 0 on the others for "
+            "impossible when T >= 6. It is not: c/2 (1_T ± e_i; ±e_i) is one, for every i, and two such "
+            "neurons complete each other. With the ReLU's derivative 0 at 0 they meet the bound, so the "
+            "lemma and the uniqueness behind Theorem 5.1 fail as printed.",
+            "They hold where the loss is twice differentiable, that is where V_i h is nowhere 0: beside the "
+            "kinks the split solution's trace is half as large again, since of each masked string and its "
+            "mirror image one makes the silent neuron fire.",
+        ),
+    )
+
+
+def counterexample_findings(model: OneLayerTransformer, strings: BracketStrings) -> tuple[Finding, Finding]:
+    """Whether `model` meets the bound and its conditions, and whether its neurons are then even.
+
+    1e-9 is a thousand times what rounding leaves; 1e-3 is the sine of an angle that no rounding makes.
+    """
+    gaps = equality_gaps(model, strings)
+    ratio = float(hessian_trace(model, strings)) / corrected_bound(model.neurons, strings.length)
+    worst = max(abs(ratio - 1), abs(gaps.balance), abs(gaps.cancellation), gaps.attention)
+    return (
+        Finding(
+            name="split_neurons_off_bound",
+            sentence="With derivative 0 at kinks, split neurons meet the bound and conditions (3) to (5).",
+            source="Lemma G.1",
+            predicted=0.0,
+            relation="equal to",
+            measured=worst,
+            standard_error=None,
+            n=len(strings),
+            unit="",
+            tolerance=1e-9,
+        ),
+        Finding(
+            name="unevenness_of_a_solution_at_the_bound",
+            sentence="Weights that meet the conditions have even neurons, kinks or not (as printed).",
+            source=SOURCE,
+            predicted=0.0,
+            relation="equal to",
+            measured=unevenness(model),
+            standard_error=None,
+            n=model.neurons,
+            unit="",
+            tolerance=1e-3,
+        ),
+    )
+
+
+def rank_finding(length: int) -> Finding:
+    """Whether V_i h = c on every masked string of one target, the case without kinks, has one solution V_i.
+
+    Without kinks a neuron that fires on one string of a target fires on all: if V_i h < 0, it fires on the
+    mirror image -h, of the other target, and cancels. By condition (3) it then has one value on all.
+    """
+    return Finding(
+        name=f"rank_of_masked_strings_{length}",
+        sentence=f"Without kinks the neurons are c (1_T; 0): the strings' rank, 2T, for T = {length}.",
+        source=f"{SOURCE}, Lemma G.5",
+        predicted=2.0 * length,
+        relation="equal to",
+        measured=float(_rank(one_target(masked_strings(length)))),
+        standard_error=None,
+        n=length,
+        unit="",
+        tolerance=0.0,
+    )
+
+
+def one_target(strings: BracketStrings) -> Float[Tensor, "a d"]:
+    """Σ_t x_t of the strings with g* = -1."""
+    return strings.tokens[strings.target == -1].sum(1)
+
+
+def nudged_findings(nudged: pl.DataFrame, tolerance: float) -> tuple[Finding, Finding]:
+    """Traces over the bound right beside both solutions: columns `solution`, `nudged`, `ratio`."""
+    beside = nudged.filter("nudged").group_by("solution").agg(low=pl.col("ratio").min(), n=pl.len())
+    rows = {row["solution"]: row for row in beside.to_dicts()}
+    return (
+        Finding(
+            name="trace_beside_two_neurons",
+            sentence="Beside the two-neuron solution, which has no kinks, the trace is that of the bound.",
+            source=SOURCE,
+            predicted=1.0,
+            relation="equal to",
+            measured=rows["two neurons"]["low"],
+            standard_error=None,
+            n=rows["two neurons"]["n"],
+            unit="",
+            tolerance=tolerance,
+        ),
+        Finding(
+            name="trace_beside_split_neurons",
+            sentence="Beside the split solution the trace is 3/2 of the bound: its flatness is the kinks'.",
+            source=SOURCE,
+            predicted=1.5,
+            relation="equal to",
+            measured=rows["split neurons"]["low"],
+            standard_error=None,
+            n=rows["split neurons"]["n"],
+            unit="",
+            tolerance=tolerance,
+        ),
+    )
+
+
+def _rank(matrix: Float[Tensor, "a d"]) -> int:
+    # Of whole numbers: the Gram matrix is exact in float64, and small.
+    return int(torch.linalg.matrix_rank(matrix.T @ matrix, hermitian=True))
+
+
+def _nudged(settings: LemmaG3Settings, strings: BracketStrings) -> Iterator[tuple[str, bool, float]]:
+    """Solution, whether it was moved, and the trace of its Hessian over the bound."""
+    generator = torch.Generator().manual_seed(settings.seed)
+    for name, model in (
+        ("two neurons", two_neurons(settings.length)),
+        ("split neurons", split_neurons(settings.length)),
+    ):
+        bound = corrected_bound(model.neurons, settings.length)
+        yield name, False, float(hessian_trace(model, strings)) / bound
+        flat = model.flat()
+        for _ in range(settings.nudges):
+            noise = torch.randn(flat.shape, generator=generator, dtype=torch.float64)
+            # Q and K stay 0: what they add is of second order, and not the kinks'.
+            noise[: 2 * model.query.numel()] = 0
+            moved = model.with_flat(flat + settings.nudge * flat.abs().max() * noise)
+            yield name, True, float(hessian_trace(moved, strings)) / bound
+
+
+def _panel(nudged: pl.DataFrame) -> Panel:
+    data = nudged.with_columns(
+        case=pl.col("solution") + pl.when("nudged").then(pl.lit(", nudged")).otherwise(pl.lit(""))
+    )
+    return Panel(
+        name="kinks",
+        title="Two solutions at the bound, and right beside it",
+        caption="Trace over 4/(m √T), the ReLU's derivative at 0 taken as 0, and after nudges of 1e-5.",
+        charts=(
+            Categories(
+                category="case",
+                y=Axis("ratio", "trace over 4/(m √T)"),
+                colour=Colour("solution", "solution"),
+            ),
+        ),
+        data=data,
+    )

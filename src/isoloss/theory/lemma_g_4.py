@@ -1,0 +1,185 @@
+"""Lemma G.4: at zero loss the trace of the Hessian is that of the gradients alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+import torch
+
+from isoloss.panels import Axis, Colour, Dots, Panel
+from isoloss.progress import Progress, silent
+from isoloss.theory.bracket_strings import BracketStrings, masked_strings
+from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.flattest_descent import fitted, random_weights
+from isoloss.theory.one_layer_derivatives import SECOND_DERIVATIVE, hessian_trace, squared_gradient_norms
+from isoloss.theory.one_layer_transformer import OneLayerTransformer, squared_loss
+from isoloss.theory.stated_settings import stated
+from isoloss.theory.zero_loss_solutions import SCORE_SIZE
+
+SOURCE = "Lemma G.4"
+
+
+@dataclass(frozen=True)
+class LemmaG4Settings:
+    """`seeds` of solutions with all weights random; from each, `searches` moves look for a worse case.
+
+    A move is Gaussian, `reach` times the weights' own sizes, and brought back to zero loss. `tolerance` is
+    relative: autograd's sums of float64 leave 1e-13, the loss of at most 1e-20 about 1e-10 of a trace.
+    """
+
+    length: int
+    neurons: int
+    seeds: tuple[int, ...]
+    searches: int
+    reach: float = 0.1
+    tolerance: float = 1e-7
+
+
+FULL = LemmaG4Settings(length=4, neurons=12, seeds=(1, 2, 3, 4), searches=25)
+SMOKE = LemmaG4Settings(length=4, neurons=12, seeds=(1,), searches=2)
+MISSES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
+"""Relative moves away from zero loss, for the picture."""
+
+
+def lemma_g_4(settings: LemmaG4Settings, progress: Progress = silent) -> Statement:
+    """Put the identity to the test against dense Hessians, on random and on adversarial solutions.
+
+    Raises IsolossError where random weights cannot be fitted: another seed, or more neurons.
+    """
+    strings = masked_strings(settings.length)
+    factors = []
+    for done, seed in enumerate(settings.seeds):
+        factors += _searched_factors(settings, strings, seed)
+        progress("searching for a worse case", done + 1, len(settings.seeds))
+    away = pl.concat([_away(settings, strings, seed) for seed in settings.seeds])
+    return Statement(
+        name="lemma-g.4",
+        title="At zero loss the trace of the Hessian is 2 E ‖∇f‖²",
+        text=(
+            "The Hessian over Q, K, V and u is computed densely, by autograd in float64, over the whole "
+            "law of pre-training. At solutions with all weights random, and at those that a random search "
+            "for the largest deviation finds, its trace is divided by E ‖∇f‖²; everywhere else on the way "
+            "it is compared with the closed form, which holds at any loss."
+        ),
+        findings=(
+            identity_finding(factors, settings.tolerance),
+            closed_form_finding(away, settings.tolerance),
+        ),
+        panels=(_panel(away),),
+        settings=stated(settings),
+        corrections=(
+            "The paper's Hessian of the squared loss has ℓ''/2 in place of ℓ'', so that it states E ‖∇f‖²; "
+            "the trace is twice as large.",
+        ),
+    )
+
+
+def dense_trace(model: OneLayerTransformer, strings: BracketStrings) -> float:
+    """The trace of the dense Hessian by autograd; p² numbers in memory, p parameters."""
+
+    def loss(flat: torch.Tensor) -> torch.Tensor:
+        return squared_loss(model.with_flat(flat), strings)
+
+    hessian: torch.Tensor = torch.autograd.functional.hessian(loss, model.flat(), vectorize=True)
+    return float(hessian.trace())
+
+
+def factor(model: OneLayerTransformer, strings: BracketStrings) -> float:
+    """The dense Hessian's trace over E ‖∇f‖², which Lemma G.4 says is a constant at zero loss."""
+    return dense_trace(model, strings) / float(strings.mean(squared_gradient_norms(model, strings.tokens)))
+
+
+def identity_finding(
+    factors: Sequence[float], tolerance: float, constant: float = SECOND_DERIVATIVE
+) -> Finding:
+    """The `factor` that is farthest from the constant, of those of solutions of zero loss."""
+    return Finding(
+        name="hessian_trace_over_gradient_norm",
+        sentence="At zero loss Tr ∇²L is twice E ‖∇f‖²: the factor farthest from it.",
+        source=SOURCE,
+        predicted=constant,
+        relation="equal to",
+        measured=max(factors, key=lambda found: abs(found - constant)),
+        standard_error=None,
+        n=len(factors),
+        unit="",
+        tolerance=tolerance * constant,
+        paper="1",
+    )
+
+
+def closed_form_finding(away: pl.DataFrame, tolerance: float) -> Finding:
+    """Columns `dense` and `closed_form` of traces at any loss."""
+    off = (away["closed_form"] / away["dense"] - 1).abs().to_numpy().max()
+    return Finding(
+        name="closed_form_off_dense_trace",
+        sentence="The closed form is the dense Hessian's trace, at any loss: largest relative difference.",
+        source="Section 5",
+        predicted=0.0,
+        relation="equal to",
+        measured=float(off),
+        standard_error=None,
+        n=len(away),
+        unit="",
+        tolerance=tolerance,
+    )
+
+
+def _searched_factors(settings: LemmaG4Settings, strings: BracketStrings, seed: int) -> list[float]:
+    """The factors of a random solution, and of a search that goes on from the worst one found so far."""
+    generator = torch.Generator().manual_seed(seed)
+    worst = random_weights(strings, settings.neurons, SCORE_SIZE, generator)
+    factors = [factor(worst, strings)]
+    largest = abs(factors[0] - SECOND_DERIVATIVE)
+    for _ in range(settings.searches):
+        moved = fitted(_moved(worst, settings.reach, generator), strings)
+        factors.append(factor(moved, strings))
+        if (deviation := abs(factors[-1] - SECOND_DERIVATIVE)) > largest:
+            worst, largest = moved, deviation
+    return factors
+
+
+def _moved(model: OneLayerTransformer, reach: float, generator: torch.Generator) -> OneLayerTransformer:
+    parts = [
+        (1 + reach * torch.randn(part.shape, generator=generator, dtype=torch.float64)) * part
+        for part in model.parameters()
+    ]
+    return OneLayerTransformer(*parts)
+
+
+def _away(settings: LemmaG4Settings, strings: BracketStrings, seed: int) -> pl.DataFrame:
+    """Traces at growing distances from a solution."""
+    generator = torch.Generator().manual_seed(seed)
+    solution = random_weights(strings, settings.neurons, SCORE_SIZE, generator)
+    rows = []
+    for reach in MISSES:
+        model = _moved(solution, reach, generator)
+        dense = dense_trace(model, strings)
+        gradients = float(strings.mean(squared_gradient_norms(model, strings.tokens)))
+        rows.append(
+            {
+                "seed": str(seed),
+                "loss": float(squared_loss(model, strings)),
+                "dense": dense,
+                "closed_form": float(hessian_trace(model, strings)),
+                "factor": dense / gradients,
+            }
+        )
+    return pl.DataFrame(rows)
+
+
+def _panel(away: pl.DataFrame) -> Panel:
+    return Panel(
+        name="factor",
+        title="The trace over the gradients' norm, at the solutions and away from them",
+        caption="2 at zero loss, for all weights; away from it the curvature of f comes in.",
+        charts=(
+            Dots(
+                x=Axis("loss", "pre-training loss", logarithmic=True),
+                y=Axis("factor", "Tr ∇²L / E ‖∇f‖²"),
+                colour=Colour("seed", "seed"),
+            ),
+        ),
+        # A loss of 0 has no place on a logarithmic axis.
+        data=away.with_columns(pl.col("loss").clip(lower_bound=1e-24)),
+    )

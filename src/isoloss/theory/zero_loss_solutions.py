@@ -1,0 +1,115 @@
+"""Weights of Section 5's model that predict every masked bracket: loss zero, and very different traces."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isoloss.errors import BadInput
+from isoloss.theory.bracket_strings import BracketStrings
+from isoloss.theory.one_layer_transformer import OneLayerTransformer
+
+SCORE_SIZE = 2
+"""Rows of Q and K; the statements hold whatever it is."""
+
+
+def corrected_bound(neurons: int, length: int) -> float:
+    """4 / (m √T), what Lemma G.1's chain of inequalities gives with f's 1/m and the squared loss's 2.
+
+    Tr ∇²L = 2 E ‖∇f‖² >= (2/m²) E Σ_i [σ(V_i h)² + 1[V_i h > 0] u_i² ‖h‖²] >= (4/m²) E Σ_i σ(V_i h) |u_i| ‖h‖
+    >= (4/m) E |f| ‖h‖ >= 4 / (m √T), since |f| = 1 and the x_j are orthonormal, so that ‖h‖ >= 1/√T.
+
+    >>> corrected_bound(2, 16)
+    0.5
+    """
+    return 4 / (neurons * math.sqrt(length))
+
+
+def paper_bound(neurons: int, length: int) -> float:  # noqa: ARG001  (the paper's has no m)
+    """√(4/T), as Lemma G.1 prints it: the same number for m = 2 alone.
+
+    >>> paper_bound(8, 16)
+    0.5
+    """
+    return math.sqrt(4 / length)
+
+
+def two_neurons(length: int, neurons: int = 2) -> OneLayerTransformer:
+    """The flattest solution: V_1 = c (1_T; 0), V_2 = -V_1, balanced, the other neurons zero (Section 5).
+
+    c = |u| √T and u² = m √T, so that Σ_i u_i σ(V_i h) / m = g* and both terms of the trace are equal.
+    Raises BadInput for fewer than two neurons.
+
+    >>> from isoloss.theory.bracket_strings import masked_strings
+    >>> from isoloss.theory.one_layer_transformer import farthest_output
+    >>> farthest_output(two_neurons(6), masked_strings(6)) < 1e-12
+    True
+    """
+    ones = torch.cat([torch.ones(length), torch.zeros(length)]).double()
+    return _balanced(torch.stack([ones]), neurons)
+
+
+def split_neurons(length: int, neurons: int = 4) -> OneLayerTransformer:
+    """Each of the two neurons split in two, one of which is silent, at V_i h = 0, wherever the other speaks.
+
+    V = c/2 (1_T + e_1; e_1) and c/2 (1_T - e_1; -e_1), and their negatives: on masked strings either gives
+    0 or what the whole neuron gave, so that conditions (3) to (5) of Lemma G.1 hold to the letter, and yet
+    no neuron is a multiple of 1_T. Raises BadInput for fewer than four neurons.
+    """
+    ones = torch.cat([torch.ones(length), torch.zeros(length)]).double()
+    first = torch.zeros(2 * length, dtype=torch.float64)
+    first[[0, length]] = 1.0
+    return _balanced(torch.stack([ones + first, ones - first]) / 2, neurons)
+
+
+def random_features(strings: BracketStrings, neurons: int, generator: torch.Generator) -> OneLayerTransformer:
+    """V_i ~ N(0, T I), Q = K = 0, and the shortest u that fits all strings (Theorem G.6).
+
+    u = m Φᵀ (Φ Φᵀ)⁻¹ y, Φ = σ(V h): n² + n m numbers in memory. Raises BadInput for fewer neurons than
+    strings, which cannot fit them all.
+    """
+    length = strings.length
+    if neurons < len(strings):
+        raise BadInput(
+            f"{neurons} random neurons cannot fit {len(strings)} masked strings; give at least as many"
+        )
+    value = torch.randn(neurons, 2 * length, generator=generator, dtype=torch.float64) * length**0.5
+    model = _evenly_attending(value, torch.zeros(neurons, dtype=torch.float64))
+    features = model.features(strings.tokens)
+    weights = torch.linalg.solve(features @ features.T, strings.target)
+    return _evenly_attending(value, neurons * features.T @ weights)
+
+
+def rebalanced(model: OneLayerTransformer, strings: BracketStrings) -> OneLayerTransformer:
+    """The same outputs with each neuron's V_i and u_i rescaled against each other, for the least trace.
+
+    At Q = K = 0 the trace is a sum over neurons of A_i / c_i² + c_i² B_i after u_i -> u_i / c_i and
+    V_i -> c_i V_i; its least is 2 Σ_i √(A_i B_i). Every neuron must fire on some string.
+    """
+    attended = model.attended(strings.tokens)
+    before = attended @ model.value.T
+    weights = strings.probability
+    from_value = (weights * attended.square().sum(1)) @ (before > 0).double() * model.output.square()
+    factors = (from_value / (weights @ before.relu().square())) ** 0.25
+    return OneLayerTransformer(model.query, model.key, factors[:, None] * model.value, model.output / factors)
+
+
+def _balanced(directions: Float[Tensor, "a d"], neurons: int) -> OneLayerTransformer:
+    """`directions`, which fire where g* = -1, and their negatives; the other neurons zero."""
+    count, dimension = directions.shape
+    length = dimension // 2
+    if neurons < 2 * count:
+        raise BadInput(f"this solution needs at least {2 * count} neurons, not {neurons}")
+    # Rounded to 20 bits, so that what should vanish at a kink does: the trace is off by less than 1e-12.
+    size = (neurons * length**0.5) ** 0.5 * length**0.5
+    factor = 2.0**-20 * length * round(size / length * 2**20)
+    value, output = torch.zeros(neurons, dimension).double(), torch.zeros(neurons).double()
+    value[: 2 * count] = factor * torch.cat([directions, -directions])
+    output[:count], output[count : 2 * count] = -neurons * length / factor, neurons * length / factor
+    return _evenly_attending(value, output)
+
+
+def _evenly_attending(value: Float[Tensor, "m d"], output: Float[Tensor, " m"]) -> OneLayerTransformer:
+    zero = torch.zeros(SCORE_SIZE, value.shape[1], dtype=torch.float64)
+    return OneLayerTransformer(zero, zero, value, output)
