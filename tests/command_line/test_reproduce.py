@@ -1,14 +1,22 @@
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from isoloss.cli import main
+from isoloss.report.number import shown
+
 SMOKE = ("reproduce", "figure-1", "--scale", "smoke")
+ONE = ("--runs", "width-32-seed-2")
 
 
 def isoloss(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -17,63 +25,113 @@ def isoloss(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("smoke")
     result = isoloss(*SMOKE, "--output", "out", "--json", folder=folder)
     assert result.returncode == 0, result.stderr
     return folder / "out", json.loads(result.stdout)
 
 
-def test_json_alone_is_on_stdout_and_holds_every_number(done: tuple[Path, dict]) -> None:
+class References(HTMLParser):
+    """The places that a page refers to, and the names of those of its own that can be referred to."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.places: list[str] = []
+        self.names: set[str] = set()
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value and not value.startswith("data:"):
+                self.places.append(value)
+            if name == "id" and value:
+                self.names.add(value)
+
+
+def test_json_alone_is_on_stdout_and_holds_every_number(done: tuple[Path, dict[str, Any]]) -> None:
     _, content = done
-    assert Path(content["report"]).name == "figure-1.html"
-    assert [claim["name"] for claim in content["claims"]] == [
+    assert Path(content["report"]) == Path("out/site/figure-1.html")
+    (figure,) = content["experiments"]
+    assert [claim["name"] for claim in figure["claims"]] == [
         "one-loss", "trace-ranks-better", "later-is-flatter", "later-is-better",
     ]  # fmt: skip
-    verdicts = {claim["verdict"] for claim in content["claims"]}
+    verdicts = {claim["verdict"] for claim in figure["claims"]}
     assert verdicts <= {"supported", "not supported", "inconclusive"}
-    assert len(content["checkpoints"]) == 2 * 2 * 3
-    for row in content["checkpoints"]:
+    assert len(figure["checkpoints"]) == 2 * 2 * 3
+    for row in figure["checkpoints"]:
         assert row["loss"] > row["kl"] > 0
         assert 0 < row["accuracy"] <= 1
         assert row["trace"] > 0
         assert min(row["kl_error"], row["trace_error"], row["accuracy_error"]) > 0
-    assert content["failures"] == []
+    assert 0 < figure["references"][0]["chance_accuracy"] < figure["references"][0]["posterior_accuracy"]
+    assert content["failures"] == figure["failures"] == []
 
 
-def test_the_page_and_its_pictures_are_there(done: tuple[Path, dict]) -> None:
+def test_every_reference_of_every_page_leads_somewhere_in_the_site(done: tuple[Path, dict[str, Any]]) -> None:
+    site = done[0] / "site"
+    pages = {path: References(path.read_text()) for path in site.glob("*.html")}
+    names = sorted(path.stem for path in pages)
+    assert names[:2] == ["figure-1", "index"]
+    assert re.fullmatch("language-[0-9a-f]{8}", names[2])
+    for path, references in pages.items():
+        assert len(path.read_text()) < 3e5  # the charts' JavaScript is not in it
+        assert len(references.places) > 5
+        for place in references.places:
+            file, _, name = place.partition("#")
+            target = (path.parent / file).resolve() if file else path
+            assert target.is_relative_to(site.resolve()), place
+            assert target.is_file(), place
+            assert not name or name in pages[target].names
+    reached = {place for references in pages.values() for place in references.places}
+    assert {path.name for path in pages} <= reached
+
+
+def test_the_numbers_on_the_pages_are_those_of_the_json(done: tuple[Path, dict[str, Any]]) -> None:
     output, content = done
-    html = (output / "figure-1.html").read_text()
-    for claim in content["claims"]:
-        assert claim["claim"] in html
-    assert "--runs width-16-seed-1" in html
-    assert 'href="language.html"' in html
-    assert "prefix-8" in (output / "language.html").read_text()
-    for panel in ("loss", "trace", "steps"):
-        for ending in ("csv", "png", "svg"):
-            assert (output / f"figure-1-{panel}.{ending}").stat().st_size > 100
+    (figure,) = content["experiments"]
+    assert json.loads((output / "site" / "files" / "figure-1.json").read_text()) == figure
+    overview, page = ((output / "site" / name).read_text() for name in ("index.html", "figure-1.html"))
+    for claim in figure["claims"]:
+        for html in (overview, page):
+            assert claim["sentence"] in html
+            assert f"<td>{claim['effect']:.3g}" in html
+            assert f"{claim['low']:.3g} to {claim['high']:.3g}" in html
+    for verdict in ("supported", "not supported", "inconclusive"):
+        number = sum(claim["verdict"] == verdict for claim in figure["claims"])
+        assert re.search(rf"<li><b>{number}</b>\s*<span [^>]*>. {verdict}</span>", overview)
+    table = page[page.rindex('<table class="numbers">') :]
+    titles = re.findall(r'<th scope="col">([^<]*)</th>', table)
+    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in re.findall(r"<tr><td.*?</tr>", table)]
+    shown_rows = [dict(zip(titles, row, strict=True)) for row in rows]
+    assert len(rows) == len(figure["checkpoints"]) + len(figure["references"])
+    for row, on_page in zip(figure["checkpoints"], shown_rows, strict=False):
+        assert on_page["run"] == row["run"]
+        assert on_page["step"] == str(row["step"])
+        for name in ("loss", "kl", "trace", "accuracy"):
+            assert on_page[name] == shown(row[name], row.get(f"{name}_error"))
+            assert float(on_page[name].split(" ± ")[0]) == pytest.approx(row[name], rel=0.1)
+    assert "--runs width-16-seed-1" in page
+    folder = output / "site" / "runs" / figure["checkpoints"][0]["folder"]
+    records = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    assert figure["checkpoints"][0]["kl"] in [record["value"] for record in records]
+    assert json.loads((folder / "specification.json").read_text())["seed"] == 1
 
 
-def test_a_second_call_computes_nothing_again_and_one_run_alone_has_the_same_bits(
-    done: tuple[Path, dict], tmp_path: Path
-) -> None:
+def test_a_second_call_computes_nothing_again(done: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     output, content = done
-    weights = {path: path.stat().st_mtime_ns for path in output.rglob("model.safetensors")}
+    kept = [path for path in output.rglob("*") if "site" not in path.parts and path.is_file()]
+    before = {path: path.stat().st_mtime_ns for path in kept if path.name != ".lock"}
     again = isoloss(*SMOKE, "--output", str(output), "--json", folder=tmp_path)
     assert again.returncode == 0
-    assert {path: path.stat().st_mtime_ns for path in output.rglob("model.safetensors")} == weights
-    assert json.loads(again.stdout)["checkpoints"] == content["checkpoints"]
-
-    one = isoloss(*SMOKE, "--runs", "width-32-seed-2", "--output", "one", "--json", folder=tmp_path)
-    assert one.returncode == 0
-    expected = [row for row in content["checkpoints"] if row["run"] == "width-32-seed-2"]
-    assert json.loads(one.stdout)["checkpoints"] == expected
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert json.loads(again.stdout)["experiments"] == content["experiments"]
 
 
-def test_interrupted_and_started_again_it_ends_with_the_same_numbers(
-    done: tuple[Path, dict], tmp_path: Path
+def test_one_run_interrupted_and_started_again_ends_with_the_same_bits(
+    done: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "isoloss.cli", *SMOKE, "--output", "out", "--json"]
+    command = [sys.executable, "-m", "isoloss.cli", *SMOKE, *ONE, "--output", "out", "--json"]
     process = subprocess.Popen(
         command,
         cwd=tmp_path,
@@ -90,33 +148,66 @@ def test_interrupted_and_started_again_it_ends_with_the_same_numbers(
     assert process.returncode == 130
     assert "interrupted" in stderr
     assert "Traceback" not in stderr
-    resumed = isoloss(*SMOKE, "--output", "out", "--json", folder=tmp_path)
+    resumed = isoloss(*SMOKE, *ONE, "--output", "out", "--json", folder=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
-    assert json.loads(resumed.stdout)["checkpoints"] == done[1]["checkpoints"]
+    expected = [row for row in done[1]["experiments"][0]["checkpoints"] if row["run"] == "width-32-seed-2"]
+    assert json.loads(resumed.stdout)["experiments"][0]["checkpoints"] == expected
+    assert "1 of 4 runs are complete" in (tmp_path / "out" / "site" / "figure-1.html").read_text()
+
+
+def test_a_run_that_fails_is_named_everywhere_and_the_others_stay(
+    done: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    shutil.copytree(done[0], output)
+    folder = next(row["folder"] for row in done[1]["experiments"][0]["checkpoints"] if row["run"] == ONE[1])
+    shutil.rmtree(output / "runs" / folder / "measured")
+    (output / "runs" / folder / "specification.json").write_text("{}")
+    result = isoloss(*SMOKE, *ONE, "--output", "out", "--json", folder=tmp_path)
+    assert result.returncode == 1
+    content = json.loads(result.stdout)
+    (failure,) = content["failures"]
+    assert failure["job"] == "figure-1 width-32-seed-2"
+    assert "holds another run" in failure["text"]
+    assert "figure-1 width-32-seed-2 failed: " in result.stderr
+    for page in ("figure-1.html", "index.html"):
+        assert "figure-1 width-32-seed-2 failed: " in (output / "site" / page).read_text()
+    assert {row["run"] for row in content["experiments"][0]["checkpoints"]} == {
+        "width-16-seed-1", "width-16-seed-2", "width-32-seed-1",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--language", "nowhere.pcfg"), "nowhere.pcfg"),
-        (("--task", "prefix-3"), "no task 'prefix-3'"),
-        (("--runs", "width-1"), "no run is called 'width-1'"),
-        (("--processes", "0"), "--processes must be at least 1"),
-        (("--maximum-length", "5"), "--maximum-length needs --language"),
-        (("--output", "file/below"), "cannot write in file/below"),
-        (("--device", "tpu"), "device"),
+        (("figure-1", "--language", "nowhere.pcfg"), "nowhere.pcfg"),
+        (("figure-1", "--task", "prefix-3"), "no task 'prefix-3'"),
+        (("all", "--task", "prefix-4"), "figure-1 alone"),
+        (("figure-1", "--runs", "width-1"), "no run is called 'width-1'"),
+        (("figure-1", "--processes", "0"), "--processes must be at least 1"),
+        (("figure-1", "--maximum-length", "5"), "--maximum-length needs --language"),
+        (("figure-1", "--output", "file/below"), "cannot write in file/below"),
+        (("figure-1", "--device", "tpu"), "device"),
+        (("figure-1", "figure-99"), "no experiment 'figure-99'; choose all, or among figure-1"),
+        ((), "name what to reproduce: choose all, or among figure-1"),
     ],
 )
 def test_a_mistake_is_one_sentence_before_any_work(
-    arguments: tuple[str, ...], says: str, tmp_path: Path
+    arguments: tuple[str, ...],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "file").write_text("")
-    result = isoloss(*SMOKE, *arguments, folder=tmp_path)
-    assert result.returncode == 2
-    assert says in result.stderr
-    assert "Traceback" not in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert result.stdout == ""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as leaving:
+        main(["reproduce", *arguments, "--scale", "smoke"])
+    shown = capsys.readouterr()
+    assert leaving.value.code == 2
+    assert says in shown.err
+    assert len(shown.err.strip().splitlines()) == 1
+    assert shown.out == ""
     assert not (tmp_path / "results").exists()
 
 
@@ -127,12 +218,20 @@ def test_an_unknown_scale_is_refused_with_the_known_ones(tmp_path: Path) -> None
     assert "Traceback" not in result.stderr
 
 
-def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(tmp_path: Path) -> None:
-    result = isoloss("reproduce", "figure-1", "--scale", "paper", "--dry-run", "--json", folder=tmp_path)
-    assert result.returncode == 0, result.stderr
-    sizes = json.loads(result.stdout)["sizes"]
-    assert [size["width"] for size in sizes] == [64, 128, 192, 256, 512, 768, 1024, 1280, 1536]
-    assert sizes[-1]["hours_a100"] > sizes[0]["hours_a100"] > 0
+def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as leaving:
+        main(["reproduce", "figure-1", "--scale", "paper", "--dry-run", "--json"])
+    assert leaving.value.code == 0
+    content = json.loads(capsys.readouterr().out)
+    families = content["families"]
+    assert [family["model"] for family in families][::8] == ["transformer 64 × 1", "transformer 1536 × 24"]
+    assert [family["runs"] for family in families] == [3] * 9
+    assert families[-1]["hours_a100"] > families[0]["hours_a100"] > 0
     # The paper: "transformers from 2M to 950M".
-    assert 0.6e9 < sizes[-1]["parameters"] < 1.0e9
+    assert 0.6e9 < families[-1]["parameters"] < 1.0e9
+    assert content["total"]["runs"] == 27
+    assert content["total"]["operations"] == pytest.approx(sum(f["operations"] for f in families))
     assert list(tmp_path.iterdir()) == []

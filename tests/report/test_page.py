@@ -8,8 +8,12 @@ import pytest
 
 from isoloss.errors import IsolossError
 from isoloss.experiments.claims import Claim, judge
-from isoloss.report.charts import ACCURACY, KL, LOSS, TRACE, curves, scatter
-from isoloss.report.page import Page, Panel, Section, write_page
+from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
+from isoloss.report.frame import Link, alone, within_site
+from isoloss.report.page import Page, Section, drawn, write_page
+
+ACCURACY = Axis("accuracy", "accuracy", "accuracy_deviation")
+WIDTH = Colour("width", "width", ordered=True)
 
 
 @pytest.fixture
@@ -17,8 +21,8 @@ def checkpoints() -> pl.DataFrame:
     rows = [
         {
             "run": f"width-{width}-seed-{seed}", "width": width, "seed": seed, "step": step,
-            "kl": 1 / step, "kl_error": 0.001, "loss": 1.5 + 1 / step, "accuracy": 0.9 + step / 1e5,
-            "accuracy_deviation": 0.002, "trace": 100.0 - step / 50, "trace_error": 1.0,
+            "loss": 1.5 + 1 / step, "accuracy": 0.9 + step / 1e5, "accuracy_deviation": 0.002,
+            "trace": 100.0 - step / 50 + seed, "trace_error": 1.0,
         }
         for width in (16, 32) for seed in (1, 2) for step in (500, 1000, 2000)
     ]  # fmt: skip
@@ -32,49 +36,78 @@ def page(checkpoints: pl.DataFrame) -> Page:
         lambda runs: float(np.mean([run["trace"][-1] - run["trace"][0] for run in runs])),
     )  # fmt: skip
     runs = [run for _, run in checkpoints.group_by("run", maintain_order=True)]
+    trace, step = Axis("trace", "trace", "trace_error"), Axis("step", "step", logarithmic=True)
+    dots = (Dots(Axis("loss", "loss"), ACCURACY, WIDTH),)
+    lines = tuple(Lines(step, y, WIDTH, "run", marked=1000) for y in (ACCURACY, trace))
     panels = (
-        Panel("loss", "Loss", "Loss and accuracy.", (scatter(checkpoints, LOSS, ACCURACY),), checkpoints),
-        Panel(
-            "steps", "Steps", "Over steps.",
-            (curves(checkpoints, KL, 1000), curves(checkpoints, TRACE, 1000)), checkpoints,
-        ),
-    )  # fmt: skip
-    section = Section("Settings", rows=(("seeds", "1, 2"),), code="isoloss reproduce figure-1")
+        Panel("loss", "Loss", "Loss & accuracy.", dots, checkpoints),
+        Panel("rho-0.05", "Steps", "Over steps.", lines, checkpoints),
+        Panel("all", "All", "As a table.", (Table((Axis("run", "run"), trace)),), checkpoints),
+    )
     return Page(
-        "Figure 1", "A summary.", panels, tuple(judge([claim], runs)), (section,), notices=("run x failed",)
+        "figure-1",
+        "Figure 1",
+        ("A summary.", "More."),
+        panels=tuple(map(drawn, panels)),
+        judgements=tuple(judge([claim], runs)),
+        sections=(Section("Settings", rows=(("seeds", "1, 2"),), code="isoloss reproduce figure-1"),),
+        notices=("run x failed",),
     )
 
 
-def test_the_page_is_self_contained(page: Page, tmp_path: Path) -> None:
-    html = write_page(page, tmp_path, "figure-1").read_text()
+def test_a_page_alone_is_one_file_with_one_copy_of_the_charts_javascript(page: Page, tmp_path: Path) -> None:
+    html = write_page(page, tmp_path, alone()).read_text()
     assert html.count("window.vegaEmbed = ") + html.count("window.vegaEmbed=") >= 1
     without_script = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
     assert not re.search(r"(src|href)=[\"']https?:", without_script)
-    # One copy of the charts' JavaScript, however many charts.
+    assert "<nav" not in without_script
     assert 0.8e6 < len(html) < 1.6e6
 
 
+def test_a_page_of_a_site_refers_to_what_is_shared(page: Page, tmp_path: Path) -> None:
+    links = (Link("index", "Overview"), Link("figure-1", "Figure 1"))
+    html = write_page(page, tmp_path, within_site(links)).read_text()
+    assert len(html) < 1e5
+    for reference in ("assets/style.css", "assets/charts.js", "index.html", "files/figure-1-rho-0.05.png"):
+        assert f'"{reference}"' in html
+    assert '<a href="figure-1.html" aria-current="page">Figure 1</a>' in html
+    assert (tmp_path / "files" / "figure-1-rho-0.05.png").exists()
+
+
 def test_everything_the_page_has_to_say_is_on_it(page: Page, tmp_path: Path) -> None:
-    html = write_page(page, tmp_path, "figure-1").read_text()
-    for text in ("Later is &lt;flatter&gt;.", "8.0 against 19.3", "supported", "run x failed", "1, 2"):
+    html = write_page(page, tmp_path, within_site(())).read_text()
+    said = (
+        "A summary.",
+        "More.",
+        "Later is &lt;flatter&gt;.",
+        "8.0 against 19.3",
+        "supported",
+        "run x failed",
+    )
+    for text in (*said, "1, 2", "Loss &amp; accuracy.", "91.0 ± 1.0"):
         assert text in html
-    specifications = re.findall(r'vegaEmbed\("#chart[^"]*", (\{.*?\}), \{actions: false\}\)', html)
+    specifications = re.findall(r'vegaEmbed\("#chart[^"]*", (\{.*?\}), \{actions', html)
     assert len(specifications) == 3
     for specification in specifications:
         assert json.loads(specification.replace("<\\/", "</"))["width"] == "container"
+    # Names of signals are shared by a page's charts only if they are drawn as one.
+    assert len(set(re.findall(r'"name": "(hover_\w+)"', html))) == 3
 
 
 def test_every_panel_has_its_numbers_and_pictures_beside_it(
     page: Page, checkpoints: pl.DataFrame, tmp_path: Path
 ) -> None:
-    write_page(page, tmp_path, "figure-1")
+    write_page(page, tmp_path, alone())
     assert pl.read_csv(tmp_path / "figure-1-loss.csv").equals(checkpoints)
-    assert (tmp_path / "figure-1-steps.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (tmp_path / "figure-1-steps.svg").read_text()
+    assert (tmp_path / "figure-1-rho-0.05.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "figure-1-rho-0.05.svg").read_text()
+    assert (tmp_path / "figure-1.png").exists()
+    assert (tmp_path / "figure-1-all.csv").exists()
+    assert not (tmp_path / "figure-1-all.png").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(page: Page, tmp_path: Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
     with pytest.raises(IsolossError, match="cannot write"):
-        write_page(page, in_the_way, "figure-1")
+        write_page(page, in_the_way, alone())

@@ -1,17 +1,17 @@
-"""`isoloss reproduce`: a figure of the paper, from nothing to its page."""
+"""`isoloss reproduce`: figures and tables of the paper, from nothing to their pages."""
 
 from pathlib import Path
 from typing import Literal
 
 from tyro.conf import Positional
 
-Scale = Literal["smoke", "laptop", "paper"]
+ScaleName = Literal["smoke", "laptop", "paper"]
 
 
 def reproduce(
-    figure: Positional[Literal["figure-1"]],
+    names: Positional[tuple[str, ...]],
     /,
-    scale: Scale = "laptop",
+    scale: ScaleName = "laptop",
     output: Path | None = None,
     language: Path | None = None,
     maximum_length: int | None = None,
@@ -22,26 +22,29 @@ def reproduce(
     dry_run: bool = False,
     json: bool = False,
 ) -> int:
-    """Compute a figure of the paper and write its page; go on where an interrupted call stopped.
+    """Compute figures and tables of the paper and write their pages; go on where a call stopped.
 
     Example: isoloss reproduce figure-1 --scale laptop
 
     Args:
-        figure: Which figure.
+        names: Which experiments, such as figure-1 table-1; or all. Those that share runs compute them once.
         scale: How large: smoke (seconds), laptop (minutes), paper (the paper's own settings).
-        output: Folder for runs and page; results/figure-1-SCALE when not given.
-        language: A grammar of your own, in NLTK's notation, instead of the scale's.
+        output: Folder for runs and site; results/SCALE when not given, and all experiments share it.
+        language: A grammar of your own, in NLTK's notation, instead of the scale's; figure-1 alone.
         maximum_length: Longest sentence kept of --language; needed when it has no longest sentence.
-        task: Downstream task, such as prefix-4; the prefix of half the longest sentence when not given.
-        runs: Only these runs, such as width-32-seed-1; all when not given.
+        task: Downstream task, such as prefix-4; the prefix of half the longest sentence when not given;
+            figure-1 alone.
+        runs: Only these runs of one experiment, such as width-32-seed-1; all when not given.
         processes: Runs side by side, one core each; when not given, one for each core, or 1 on cuda.
         device: Where models are trained and measured: cpu or cuda.
         dry_run: Print the cost in operations, hours and gigabytes, and stop.
         json: Print the claims and all numbers as JSON on stdout.
     """
     # Models and charts take seconds to import, which `--help` need not wait for.
-    from isoloss.command_line.reproduce_figure_1 import Request, reproduce_figure_1
+    from isoloss.command_line.reproduction import reproduce_experiments
+    from isoloss.command_line.reproduction_request import Request
 
-    del figure  # there is one so far; its type has checked the name
-    request = Request(scale, output, language, maximum_length, task, runs, processes, device, dry_run, json)
-    return reproduce_figure_1(request)
+    request = Request(
+        names, scale, output, language, maximum_length, task, runs, processes, device, dry_run, json
+    )
+    return reproduce_experiments(request)

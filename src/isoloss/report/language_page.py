@@ -1,16 +1,18 @@
 """The page of a language: its sentences, one word's two laws as bars, entropy, tasks, and its facts."""
 
 from collections.abc import Callable, Sequence
-from html import escape
 from pathlib import Path
 
+from markupsafe import Markup, escape
 from tokenizers import decoders
 
 from isoloss.experiments.language_portrait import LanguagePortrait, TaskPortrait
 from isoloss.experiments.provenance import machine, versions
 from isoloss.measurements.record import Record
+from isoloss.report.frame import alone
 from isoloss.report.law_chart import law_bars, law_table
-from isoloss.report.page import Page, Panel, Section, write_page
+from isoloss.report.number import record_shown, record_title
+from isoloss.report.page import DrawnPanel, Page, Section, write_page
 from isoloss.report.tree import tree_picture
 
 _BLANK_OF_BYTES = "Ġ"
@@ -18,16 +20,20 @@ _BLANK_OF_BYTES = "Ġ"
 
 
 def write_language_page(portrait: LanguagePortrait, folder: Path, name: str) -> Path:
-    """Write `name`.html, and CSV, PNG and SVG of the bars beside it, into `folder`; return its path."""
-    page = Page(
+    """Write `name`.html, one file, and CSV, PNG and SVG of the bars beside it; return its path."""
+    return write_page(language_page(portrait, name), folder, alone())
+
+
+def language_page(portrait: LanguagePortrait, name: str) -> Page:
+    """All that the portrait tells."""
+    return Page(
+        name=name,
         title=f"{portrait.kind[0].upper()}{portrait.kind[1:]}: {portrait.source}",
-        summary=_summary(portrait),
+        text=(_summary(portrait),),
         opening=_sentences(portrait),
         panels=_panels(portrait),
-        judgements=(),
         sections=tuple(_sections(portrait)),
     )
-    return write_page(page, folder, name)
 
 
 def _summary(portrait: LanguagePortrait) -> str:
@@ -39,18 +45,18 @@ def _summary(portrait: LanguagePortrait) -> str:
     )
 
 
-def _sentences(portrait: LanguagePortrait) -> str:
+def _sentences(portrait: LanguagePortrait) -> Markup:
     """The sentences as a list, the masked word of the first one marked."""
     word, read = portrait.word, reader(portrait.vocabulary)
     place = word.position
     parts = (word.words[:place], word.words[place : place + 1], word.words[place + 1 :])
-    before, masked, after = (escape(read(part)) for part in parts)
-    lines = [f"{before} <mark>{masked}</mark> {after}"]
+    lines = [Markup("{} <mark>{}</mark> {}").format(*map(read, parts))]
     lines += [escape(read(words)) for words in portrait.sentences[1:]]
-    return '<ul class="sentences">' + "".join(f"<li>{line}</li>" for line in lines) + "</ul>"
+    items = Markup("").join(Markup("<li>{}</li>").format(line) for line in lines)
+    return Markup('<ul class="sentences">{}</ul>').format(items)
 
 
-def _panels(portrait: LanguagePortrait) -> tuple[Panel, ...]:
+def _panels(portrait: LanguagePortrait) -> tuple[DrawnPanel, ...]:
     word = portrait.word
     true = portrait.vocabulary.index(word.words[word.position])
     words = labels(portrait.vocabulary)
@@ -58,14 +64,14 @@ def _panels(portrait: LanguagePortrait) -> tuple[Panel, ...]:
     following = law_table(word.following, [*words, "(end)"], true)
     place = f"Word {word.position + 1} of the first sentence, marked above"
     return (
-        Panel(
+        DrawnPanel(
             "masked",
             "The law of the masked word, given all others",
             f"{place}. The exact law Pr(word | all other words).",
             (law_bars(masked),),
             masked,
         ),
-        Panel(
+        DrawnPanel(
             "next",
             "The law of the same word as the next one",
             f"{place}. The exact law Pr(word | the words before it).",
@@ -78,7 +84,8 @@ def _panels(portrait: LanguagePortrait) -> tuple[Panel, ...]:
 def _sections(portrait: LanguagePortrait) -> list[Section]:
     sampled = "masked_positions" in portrait.entropy[0].settings
     text = "Of each sentence one masked position was taken, at random." if sampled else ""
-    sections = [Section("Entropy", text, tuple((_title(r), _shown(r)) for r in portrait.entropy))]
+    rows = tuple((record_title(record), record_shown(record)) for record in portrait.entropy)
+    sections = [Section("Entropy", text, rows=rows)]
     if portrait.tasks:
         sections.append(
             Section(
@@ -136,12 +143,3 @@ def _speed(record: Record) -> str:
     if record.value >= 1:
         return f"{record.value:,.0f} sentences a second, all positions (timed on {record.n:,} sentences)"
     return f"about {1 / record.value:,.1f} s a sentence, all positions (from one timed pass)"
-
-
-def _title(record: Record) -> str:
-    return record.quantity.replace("_", " ")
-
-
-def _shown(record: Record) -> str:
-    error = f" ± {record.standard_error:.2g}" if record.standard_error is not None else ""
-    return f"{record.value:.4g}{error} {record.unit} (n = {record.n:,})"

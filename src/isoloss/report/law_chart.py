@@ -7,7 +7,7 @@ import polars as pl
 from jaxtyping import Float
 from torch import Tensor
 
-from isoloss.report.page import CHART_HEIGHT
+from isoloss.report.drawing import CHART_HEIGHT
 
 BARS, THICKEST = 12, 24
 TRUE, OTHER, REST = "the word that stands there", "another word", "all others together"
@@ -59,4 +59,6 @@ def law_bars(table: pl.DataFrame) -> alt.LayerChart:
     numbers = base.mark_text(align="left", dx=4, fontSize=12).encode(
         text=alt.Text("probability:Q", format=".3~g")
     )
-    return alt.LayerChart(layer=[bars, numbers])
+    return alt.LayerChart(layer=[bars, numbers]).properties(
+        height=CHART_HEIGHT, description=f"Probabilities as bars: {len(table)}."
+    )

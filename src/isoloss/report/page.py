@@ -1,114 +1,136 @@
-"""One self-contained HTML file: charts with a single copy of their JavaScript, tables, downloads."""
+"""A page as data, and how it is written: HTML, and its panels' numbers and pictures as files."""
 
-import base64
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import altair as alt
 import polars as pl
 import vl_convert
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from isoloss.experiments.claims import Judgement
 from isoloss.files import write_atomically
-
-CHART_WIDTH, CHART_HEIGHT = 360, 300
+from isoloss.panels import Panel
+from isoloss.report.charts import draw
+from isoloss.report.drawing import CHART_WIDTH, THEME, Drawing
+from isoloss.report.frame import Frame
+from isoloss.report.templates import as_script_data, rendered
+from isoloss.theory.finding import Finding
 
 
 @dataclass(frozen=True)
-class Panel:
-    """One panel of a figure: its charts side by side, what they show, and the numbers behind them."""
+class DrawnPanel:
+    """A panel with its charts as drawings."""
 
     name: str
     title: str
     caption: str
-    charts: tuple[alt.LayerChart, ...]
+    drawings: tuple[Drawing, ...]
     data: pl.DataFrame
+
+    @property
+    def charts(self) -> list[alt.LayerChart]:
+        """The drawings that are pictures."""
+        return [drawing for drawing in self.drawings if isinstance(drawing, alt.LayerChart)]
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with ready HTML (from trusted code) or a table of name and value."""
+    """A heading over text, ready HTML, a table of names and values, and code."""
 
     title: str
     text: str = ""
+    markup: Markup = Markup()  # noqa: RUF009  (a string)
     rows: tuple[tuple[str, str], ...] = ()
-    markup: str = ""
     code: str = ""
 
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that the report shows, in its order; `opening` is ready HTML (from trusted code)."""
+    """Everything that a page shows, in its order; `name` is its file's, `text` a string a paragraph."""
 
+    name: str
     title: str
-    summary: str
-    panels: tuple[Panel, ...]
-    judgements: tuple[Judgement, ...]
-    sections: tuple[Section, ...]
+    text: tuple[str, ...]
+    opening: Markup = Markup()  # noqa: RUF009  (a string)
+    panels: tuple[DrawnPanel, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    sections: tuple[Section, ...] = ()
     notices: tuple[str, ...] = ()
-    opening: str = ""
 
 
-def write_page(page: Page, folder: Path, name: str) -> Path:
-    """Write `name`.html into `folder`, and beside it CSV, PNG and SVG of every panel; return the page's path.
+def drawn(panel: Panel) -> DrawnPanel:
+    """The panel with every chart of its drawn."""
+    stem = "".join(letter if letter.isalnum() else "_" for letter in panel.name)
+    drawings = (draw(chart, panel.data, f"{stem}_{number}") for number, chart in enumerate(panel.charts))
+    return DrawnPanel(panel.name, panel.title, panel.caption, tuple(drawings), panel.data)
 
-    The panels of one chart are in one picture too, `name`.png and .svg. Raises IsolossError when the
-    folder cannot be written.
+
+def write_page(page: Page, folder: Path, frame: Frame) -> Path:
+    """Write the page into `folder`, and CSV, PNG and SVG of every panel; return the page's path.
+
+    The panels of one chart are in one picture too, named as the page. Raises IsolossError when the folder
+    cannot be written.
     """
+    files = folder / frame.files
     for panel in page.panels:
-        stem = folder / f"{name}-{panel.name}"
-        write_atomically(stem.with_suffix(".csv"), panel.data.write_csv())
-        _write_picture(panel.charts, panel.title, stem)
-    whole = tuple(panel.charts[0] for panel in page.panels if len(panel.charts) == 1)
-    if whole:
-        _write_picture(whole, page.title, folder / name)
-    path = folder / f"{name}.html"
-    write_atomically(path, _html(page, name))
+        stem = files / f"{page.name}-{panel.name}"
+        write_atomically(_ending(stem, ".csv"), panel.data.write_csv())
+        if panel.charts:
+            _write_picture(panel.charts, panel.title, stem)
+    if whole := whole_picture(page):
+        _write_picture(whole, page.title, files / page.name)
+    path = folder / f"{page.name}.html"
+    write_atomically(path, _html(page, frame))
     return path
 
 
+def whole_picture(page: Page) -> list[alt.LayerChart]:
+    """The charts that stand for the page: those of panels with a single one, else the first panel's."""
+    alone = [panel.charts[0] for panel in page.panels if len(panel.charts) == 1]
+    return alone or next((panel.charts for panel in page.panels if panel.charts), [])
+
+
 def _write_picture(charts: Sequence[alt.LayerChart], title: str, stem: Path) -> None:
-    sized = [chart.properties(width=CHART_WIDTH, height=CHART_HEIGHT) for chart in charts]
-    picture = alt.HConcatChart(hconcat=sized, title=title).configure_title(fontSize=15, anchor="start")
-    # A picture on a page of any colour, with room around it.
-    specification = picture.configure(background="white", padding=12).to_dict()
-    write_atomically(stem.with_suffix(".svg"), vl_convert.vegalite_to_svg(specification))
-    write_atomically(stem.with_suffix(".png"), vl_convert.vegalite_to_png(specification, scale=2))
+    sized = [chart.properties(width=CHART_WIDTH) for chart in charts]
+    headed = alt.Title(title, fontSize=15, anchor="start")
+    # Legends of charts side by side are each their own.
+    picture = alt.HConcatChart(hconcat=sized, title=headed, spacing=32)
+    picture = picture.resolve_scale(color="independent", shape="independent")
+    # On white, with room around: a picture goes on pages of any colour.
+    specification = picture.configure(**{**THEME, "background": "white", "padding": 12}).to_dict()
+    svg = vl_convert.vegalite_to_svg(specification)
+    write_atomically(_ending(stem, ".svg"), svg)
+    write_atomically(_ending(stem, ".png"), vl_convert.svg_to_png(svg, scale=2))
 
 
-def _html(page: Page, name: str) -> str:
-    environment = Environment(
-        loader=PackageLoader("isoloss.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
+def _ending(stem: Path, ending: str) -> Path:
+    """The path with an ending; a dot in the stem (rho-0.05, say) is no ending."""
+    return stem.with_name(stem.name + ending)
+
+
+def _html(page: Page, frame: Frame) -> str:
     panels = [
         {
             "title": panel.title,
             "caption": panel.caption,
-            "charts": [_embedded(chart) for chart in panel.charts],
-            "csv": _data_address(panel.data.write_csv()),
-            "file": f"{name}-{panel.name}",
+            "drawings": [_embedded(drawing) for drawing in panel.drawings],
+            "wide": len(panel.drawings) > 1 or not panel.charts,
+            "pictured": bool(panel.charts),
+            "file": f"{page.name}-{panel.name}",
         }
         for panel in page.panels
     ]
-    return environment.get_template("page.html.j2").render(page=page, panels=panels, script=_script())
+    scripted = any(panel.charts for panel in page.panels)
+    return rendered("page.html.j2", page=page, panels=panels, frame=frame, scripted=scripted)
 
 
-def _embedded(chart: alt.LayerChart) -> str:
-    responsive = chart.properties(width="container", height=CHART_HEIGHT).to_dict()
-    # "</" would end the script element that the specification stands in.
-    return json.dumps(responsive).replace("</", "<\\/")
-
-
-@cache
-def _script() -> str:
-    """The charts' JavaScript, which takes more than a second to bundle."""
-    version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
-
-
-def _data_address(text: str) -> str:
-    return "data:text/csv;base64," + base64.b64encode(text.encode()).decode()
+def _embedded(drawing: Drawing) -> dict[str, str | Markup]:
+    """Ready HTML as `markup`, or a chart as a `specification` with the `label` that is read aloud."""
+    if isinstance(drawing, Markup):
+        return {"markup": drawing}
+    specification = drawing.properties(width="container").configure(**THEME).to_dict()
+    label = specification.get("description", "")
+    return {"specification": as_script_data(specification), "label": label}

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Protocol, runtime_checkable
+
+from markupsafe import Markup, escape
 
 LEVEL_HEIGHT = 44.0
 WORD_WIDTH = 62.0
@@ -34,7 +35,7 @@ class _Placed:
     children: tuple["_Placed", ...]
 
 
-def tree_picture(root: Node) -> str:
+def tree_picture(root: Node) -> Markup:
     """Return an SVG element that draws the tree, scalable and readable in black and white.
 
     >>> from dataclasses import dataclass
@@ -50,7 +51,7 @@ def tree_picture(root: Node) -> str:
     width = 2 * MARGIN + words * WORD_WIDTH
     height = 2 * MARGIN + depth * LEVEL_HEIGHT
     body = "".join(_draw(placed, depth))
-    return (
+    return Markup(
         f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="derivation tree" '
         f'xmlns="http://www.w3.org/2000/svg" style="max-width:{width:g}px;width:100%">{body}</svg>'
     )

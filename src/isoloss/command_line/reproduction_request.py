@@ -1,0 +1,106 @@
+"""What `isoloss reproduce` is asked for: which experiments, at which scale, on which language."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from isoloss.errors import BadInput
+from isoloss.experiments.experiment import Experiment, only_named
+from isoloss.experiments.figure_1 import figure_1
+from isoloss.experiments.grammar_runs import task_name
+from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
+from isoloss.experiments.scale import Scale, ScaleName
+from isoloss.experiments.scales import scale_named
+from isoloss.experiments.suite import every_experiment
+from isoloss.languages.pcfg import read_pcfg
+from isoloss.progress import silent
+
+ALL = "all"
+WITH_OPTIONS = "figure-1"
+"""The experiment that takes a language and a task of the user's."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of `isoloss reproduce`; see its help."""
+
+    names: tuple[str, ...]
+    scale: ScaleName
+    output: Path | None
+    language: Path | None
+    maximum_length: int | None
+    task: str | None
+    runs: tuple[str, ...]
+    processes: int | None
+    device: str
+    dry_run: bool
+    json: bool
+
+    @property
+    def folder(self) -> Path:
+        """Where runs and site go."""
+        own = f"-{self.language.stem}" if self.language else ""
+        return self.output or Path("results") / f"{self.scale}{own}"
+
+    def again(self, experiment: Experiment, run: PlannedRun) -> str:
+        """The command that computes one run anew, in a folder of its own."""
+        words = ["isoloss", "reproduce", experiment.name, "--scale", self.scale]
+        words += ["--runs", run.name, "--output", "one-run"]
+        options = {
+            "--language": self.language,
+            "--maximum-length": self.maximum_length,
+            "--task": self.task if experiment.name == WITH_OPTIONS else None,
+            "--device": None if self.device == "cpu" else self.device,
+        }
+        for name, value in options.items():
+            words += [name, str(value)] if value is not None else []
+        return shlex.join(words)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The experiments that are asked for, the runs of theirs, and all that the site may show."""
+
+    experiments: tuple[Experiment, ...]
+    runs: tuple[PlannedRun, ...]
+    suite: tuple[Experiment, ...]
+
+
+def choice(request: Request) -> Choice:
+    """What the request means. Raises BadInput for what cannot be, the known names listed."""
+    scale = scale_named(request.scale)
+    suite = every_experiment(scale)
+    known = [experiment.name for experiment in suite]
+    _refuse_unknown(request.names, known)
+    chosen = known if ALL in request.names else [name for name in known if name in request.names]
+    if request.maximum_length is not None and request.language is None:
+        raise BadInput("--maximum-length needs --language; the scale's own language has a fixed length")
+    if request.language is not None or request.task is not None:
+        if chosen != [WITH_OPTIONS]:
+            raise BadInput(f"--language and --task go with {WITH_OPTIONS} alone; name only that")
+        own = _figure_1(request, scale)
+        others = () if request.language else tuple(e for e in suite if e.name != own.name)
+        suite = (own, *others)
+    experiments = tuple(experiment for experiment in suite if experiment.name in chosen)
+    if request.runs and len(experiments) != 1:
+        raise BadInput("--runs names runs of one experiment; name that experiment alone")
+    runs = [run for experiment in experiments for run in only_named(experiment, request.runs)]
+    return Choice(experiments, tuple(runs), suite)
+
+
+def _refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
+    choices = f"choose {ALL}, or among {', '.join(known)}"
+    if not names:
+        raise BadInput(f"name what to reproduce: {choices}")
+    for name in names:
+        if name != ALL and name not in known:
+            raise BadInput(f"there is no experiment {name!r}; {choices}")
+
+
+def _figure_1(request: Request, scale: Scale) -> Experiment:
+    plan = scale.grammar.language
+    if request.language is not None:
+        plan = ReadyLanguage(read_pcfg(request.language, request.maximum_length))
+    task = task_name(plan.language(request.folder, silent), request.task)
+    return figure_1(replace(scale, grammar=replace(scale.grammar, language=plan)), task)

@@ -1,0 +1,127 @@
+"""The page of an experiment: text, panels, claims, the paper's numbers, settings, and its runs one by one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+from markupsafe import Markup
+
+from isoloss.experiments.carry_out import is_complete
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.experiments.kept_portraits import planned_languages
+from isoloss.experiments.planned_run import PlannedRun
+from isoloss.report.frame import Link
+from isoloss.report.page import DrawnPanel, Page, Section, drawn
+from isoloss.report.run_files import run_files, run_folder
+from isoloss.report.table import cell, draw_table, every_column, html_table
+
+
+@dataclass(frozen=True)
+class ExperimentPage:
+    """What an experiment's page needs besides its result.
+
+    `output` holds the runs, `again` gives the command that computes one of them anew, `languages` are the
+    pages of languages by digest.
+    """
+
+    output: Path
+    again: Callable[[Experiment, PlannedRun], str]
+    languages: dict[str, Link]
+
+    def of(self, result: ExperimentResult) -> Page:
+        """The page, with a notice for everything that is not as planned."""
+        experiment = result.experiment
+        panels, problems = _panels(result)
+        return Page(
+            name=experiment.name,
+            title=experiment.title,
+            text=experiment.text,
+            panels=panels,
+            judgements=result.judgements,
+            sections=tuple(self._sections(result)),
+            notices=(*_incomplete(experiment, self.output), *told(result), *problems),
+        )
+
+    def _sections(self, result: ExperimentResult) -> list[Section]:
+        experiment = result.experiment
+        sections = []
+        if experiment.paper_numbers:
+            sections.append(Section("The paper’s numbers", rows=experiment.paper_numbers))
+        pages = [self.languages.get(plan.digest) for plan in planned_languages([experiment])]
+        if links := [link for link in pages if link]:
+            sections.append(Section("Languages" if len(links) > 1 else "The language", markup=_links(links)))
+        sections.append(Section("Settings", rows=(*experiment.settings, *_seeds(experiment))))
+        sections.append(Section("Runs", markup=_runs(experiment.runs, self.output)))
+        sections.append(Section("Every number", markup=_numbers(result.table, experiment.name)))
+        if experiment.runs:
+            text = (
+                "One run, into a folder of its own; with the same versions on the same machine its numbers "
+                "are the same to the last bit. The runs’ names are in the table above."
+            )
+            code = self.again(experiment, experiment.runs[0])
+            sections.append(Section("Rerun one run", text=text, code=code))
+        return sections
+
+
+def told(result: ExperimentResult) -> list[str]:
+    """What failed, and what runs had to tell, a sentence each."""
+    failed = [f"{failure.job} failed: {failure.text}" for failure in result.outcome.failures]
+    return failed + [f"{notice.job}: {notice.text}" for notice in result.outcome.notices]
+
+
+def _panels(result: ExperimentResult) -> tuple[tuple[DrawnPanel, ...], list[str]]:
+    """The panels, or why they cannot be drawn yet."""
+    if result.table.is_empty():
+        return (), ["Nothing has been measured yet."]
+    try:
+        return tuple(drawn(panel) for panel in result.experiment.panels(result.table)), []
+    except pl.exceptions.ColumnNotFoundError as error:
+        if result.table["complete"].all():
+            raise
+        column = str(error).splitlines()[0]
+        return (), [f"The panels wait for runs that are not complete; missing so far: {column}."]
+
+
+def _incomplete(experiment: Experiment, output: Path) -> list[str]:
+    complete = sum(is_complete(run, output) for run in experiment.runs)
+    if complete == len(experiment.runs):
+        return []
+    return [f"{complete} of {len(experiment.runs)} runs are complete; claims are judged on those alone."]
+
+
+def _links(links: Sequence[Link]) -> Markup:
+    items = (Markup('<li><a href="{}.html">{}</a></li>').format(link.name, link.title) for link in links)
+    return Markup("<ul>{}</ul>").format(Markup("").join(items))
+
+
+def _seeds(experiment: Experiment) -> list[tuple[str, str]]:
+    seeds = sorted({run.seed for run in experiment.runs})
+    rows = [("seeds", ", ".join(map(str, seeds)))] if seeds else []
+    if experiment.pilot_seeds:
+        pilots = ", ".join(map(str, experiment.pilot_seeds))
+        rows.append(("pilot seeds", f"{pilots}; they chose the scale and are not shown"))
+    return rows
+
+
+def _runs(runs: Sequence[PlannedRun], output: Path) -> Markup:
+    """A row a run: its name, its steps, whether it is there, and its files."""
+    return html_table(("run", "seed", "steps", "state", "files"), (_run(run, output) for run in runs))
+
+
+def _run(run: PlannedRun, output: Path) -> list[Markup]:
+    state = "complete" if is_complete(run, output) else "not complete"
+    link = Markup('<a href="{}/{}">{}</a>')
+    links = [link.format(run_folder(run), name, name.partition(".")[0]) for name in run_files(run, output)]
+    files = Markup("<td>{}</td>").format(Markup(" · ").join(links))
+    return [*map(cell, (run.name, run.seed, run.steps, state)), files]
+
+
+def _numbers(table: pl.DataFrame, name: str) -> Markup:
+    link = Markup('<p class="downloads"><a href="files/{}.json" download>JSON, unrounded</a></p>')
+    json = link.format(name)
+    if table.is_empty():
+        return json
+    shown = draw_table(every_column(table), table)
+    return Markup("<details><summary>{} rows</summary>{}</details>{}").format(len(table), shown, json)

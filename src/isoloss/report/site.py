@@ -1,0 +1,131 @@
+"""The site: an overview, a page for each experiment, statement and language, one style and one script."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment_jobs import shared
+from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.experiments.language_portrait import LanguagePortrait
+from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.provenance import machine, versions
+from isoloss.files import write_atomically
+from isoloss.progress import Progress, silent
+from isoloss.report.experiment_json import result_as_json
+from isoloss.report.experiment_page import ExperimentPage, told
+from isoloss.report.frame import Link, within_site, write_assets
+from isoloss.report.language_page import language_page
+from isoloss.report.overview import OVERVIEW, Card, Overview
+from isoloss.report.page import Page, whole_picture, write_page
+from isoloss.report.run_files import write_run_files
+from isoloss.report.statement_page import statement_page
+from isoloss.report.templates import rendered
+from isoloss.theory.finding import Statement
+
+
+@dataclass(frozen=True)
+class Site:
+    """Everything that the site shows.
+
+    `output` holds the runs; `portraits` are the languages' by digest; `again` gives the command that computes
+    one run anew; `notices` belong to no experiment.
+    """
+
+    scale: str
+    output: Path
+    results: tuple[ExperimentResult, ...]
+    portraits: dict[str, LanguagePortrait]
+    again: Callable[[Experiment, PlannedRun], str]
+    statements: tuple[Statement, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def write_site(site: Site, folder: Path, progress: Progress = silent) -> Path:
+    """Write all pages, and the files that they offer, into `folder`; return the overview's path.
+
+    Pages refer to one another and to nothing outside `folder`: it opens from disk and can be moved. Raises
+    IsolossError when it cannot be written.
+    """
+    languages = {digest: _language_link(digest, p) for digest, p in site.portraits.items()}
+    of_experiment = ExperimentPage(site.output, site.again, languages)
+    experiments = [of_experiment.of(result) for result in site.results]
+    statements = [statement_page(statement) for statement in site.statements]
+    of_languages = [language_page(p, languages[digest].name) for digest, p in site.portraits.items()]
+    overview = _overview(site, experiments, statements, of_languages)
+    frame = within_site(_links(overview))
+    pages = [*experiments, *statements, *of_languages]
+    write_assets(folder)
+    for done, page in enumerate(pages):
+        progress("writing the site", done, len(pages), page.name)
+        write_page(page, folder, frame)
+    for result in site.results:
+        content = json.dumps(result_as_json(result), indent=2, allow_nan=False)
+        write_atomically(folder / frame.files / f"{result.experiment.name}.json", content)
+    for run in shared(run for result in site.results for run in result.experiment.runs):
+        write_run_files(run, site.output, folder)
+    path = folder / f"{OVERVIEW}.html"
+    write_atomically(path, rendered("overview.html.j2", page=overview, frame=frame, scripted=False))
+    progress("writing the site", len(pages), len(pages))
+    return path
+
+
+def spoken(name: str) -> str:
+    """A name as a title.
+
+    >>> spoken("figure-1"), spoken("table-3")
+    ('Figure 1', 'Table 3')
+    """
+    return (name[:1].upper() + name[1:]).replace("-", " ")
+
+
+def _overview(
+    site: Site, experiments: Sequence[Page], statements: Sequence[Page], languages: Sequence[Page]
+) -> Overview:
+    planned = [run for result in site.results for run in result.experiment.runs]
+    figures = _number(len(site.results), "figure or table", "figures and tables")
+    runs = _number(len(shared(planned)), "pre-training run", "pre-training runs")
+    of_experiments = zip(site.results, experiments, strict=True)
+    return Overview(
+        title="Same pre-training loss, better downstream: what holds",
+        text=(
+            "Liu, Xie, Li and Ma (ICML 2023) say that language models of one pre-training loss differ "
+            "downstream, and that flatness tells which is better. Here is their evidence computed again "
+            f"from nothing at {site.scale} scale: {figures} from {runs}, with every claim "
+            "beside its verdict.",
+        ),
+        experiments=tuple(
+            Card(
+                link=Link(page.name, spoken(page.name)),
+                text=page.title,
+                picture=f"files/{page.name}.svg" if whole_picture(page) else "",
+                judgements=result.judgements,
+            )
+            for result, page in of_experiments
+        ),
+        statements=tuple(
+            Card(Link(page.name, spoken(statement.name)), page.title, findings=statement.findings)
+            for statement, page in zip(site.statements, statements, strict=True)
+        ),
+        languages=tuple(Card(Link(page.name, page.title), page.title) for page in languages),
+        where=(("machine", machine()), *versions().items()),
+        notices=(
+            *(f"{spoken(r.experiment.name)}: {text}" for r in site.results for text in told(r)),
+            *site.notices,
+        ),
+    )
+
+
+def _number(count: int, one: str, several: str) -> str:
+    return f"{count:,} {one if count == 1 else several}"
+
+
+def _links(overview: Overview) -> tuple[Link, ...]:
+    """The way to everything: the languages' pages are reached from the overview and the figures."""
+    cards = (*overview.experiments, *overview.statements)
+    return (Link(OVERVIEW, "Overview"), *(card.link for card in cards))
+
+
+def _language_link(digest: str, portrait: LanguagePortrait) -> Link:
+    return Link(f"language-{digest[:8]}", f"{portrait.kind}, {portrait.source}")

@@ -1,0 +1,138 @@
+from typing import Any
+
+import altair as alt
+import polars as pl
+import pytest
+import vl_convert
+from markupsafe import Markup
+
+from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Lines, Table
+from isoloss.report.charts import draw
+from isoloss.report.colours import PALETTE, SHAPES
+from isoloss.report.drawing import NOTHING
+from isoloss.report.plotted import plotted
+
+ACCURACY = Axis("accuracy", "probe accuracy", "accuracy_error")
+TRACE = Axis("trace", "trace", "trace_error", logarithmic=True)
+STEP = Axis("step", "step", logarithmic=True)
+WIDTH = Colour("width", "width", ordered=True)
+RULE = Colour("rule", "rule")
+
+
+def rows(**changed: Any) -> pl.DataFrame:
+    table = [
+        {
+            "run": f"{rule}-{width}-{seed}", "rule": rule, "width": width, "seed": seed, "step": step,
+            "accuracy": 0.5 + step / 1e4, "accuracy_error": 0.01,
+            "trace": 100.0 - step / 50, "trace_error": 1.0,
+        } | changed
+        for rule in ("SGD", "AdamW") for width in (32, 16) for seed in (1, 2) for step in (500, 1000)
+    ]  # fmt: skip
+    return pl.DataFrame(table)
+
+
+def specification(chart: Chart, data: pl.DataFrame) -> dict[str, Any]:
+    """As Vega-Lite gets it, which must take it."""
+    drawing = draw(chart, data, "panel_0")
+    assert isinstance(drawing, alt.LayerChart)
+    found = drawing.to_dict()
+    assert "<svg" in vl_convert.vegalite_to_svg(found)
+    return found
+
+
+def marks(specification: dict[str, Any]) -> list[str]:
+    return [layer["mark"]["type"] for layer in specification["layer"]]
+
+
+def drawn_rows(specification: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for data in specification["datasets"].values() for row in data]
+
+
+def test_dots_have_a_bar_on_each_axis_that_names_an_error_and_all_their_numbers_on_hover() -> None:
+    found = specification(Dots(TRACE, ACCURACY, WIDTH), rows())
+    assert marks(found) == ["line", "rule", "rule", "point"]
+    assert len(drawn_rows(found)) == len(rows())
+    dot = drawn_rows(found)[0]
+    assert (dot["x"], dot["x_low"], dot["x_high"], dot["x_text"]) == (90.0, 89.0, 91.0, "90.0 ± 1.0")
+    titles = [field["title"] for field in found["layer"][-1]["encoding"]["tooltip"]]
+    assert titles == ["run", "seed", "step", "width", "trace", "probe accuracy"]
+    without = specification(Dots(Axis("trace", "trace"), Axis("accuracy", "accuracy"), WIDTH), rows())
+    assert marks(without) == ["line", "point"]
+
+
+def test_sizes_are_coloured_in_their_order_and_names_in_that_of_appearance() -> None:
+    by_width = specification(Dots(TRACE, ACCURACY, WIDTH), rows())["layer"][-1]["encoding"]
+    assert by_width["color"]["scale"]["domain"] == by_width["shape"]["scale"]["domain"] == [16, 32]
+    by_rule = specification(Dots(TRACE, ACCURACY, RULE), rows())["layer"][-1]["encoding"]
+    assert by_rule["color"]["scale"] == {"domain": ["SGD", "AdamW"], "range": list(PALETTE[:2])}
+    # One legend for both: only with equal titles and domains are they merged.
+    assert by_rule["color"]["legend"] == by_rule["shape"]["legend"]
+
+
+def test_no_two_of_many_names_share_colour_and_shape() -> None:
+    names = [f"rule-{k}" for k in range(2 * len(PALETTE))]
+    data = pl.DataFrame({"rule": names, "trace": [1.0 + k for k in range(len(names))]})
+    encoding = specification(Dots(TRACE, TRACE, RULE), data)["layer"][-1]["encoding"]
+    pairs = zip(encoding["color"]["scale"]["range"], encoding["shape"]["scale"]["range"], strict=True)
+    assert len(set(pairs)) == len(names)
+    assert set(encoding["shape"]["scale"]["range"]) == set(SHAPES)
+
+
+def test_predictions_are_dashed_lines_without_dots_and_a_rule_marks_x() -> None:
+    data = pl.concat([rows(predicted=False), rows(predicted=True)])
+    chart = Lines(STEP, TRACE, WIDTH, "run", predicted="predicted", marked=700)
+    found = specification(chart, data)
+    assert marks(found) == ["rule", "line", "rule", "point"]
+    assert found["layer"][0]["mark"]["strokeDash"] == [5, 4]
+    kinds = found["layer"][1]["encoding"]["strokeDash"]["scale"]
+    assert kinds == {"domain": ["measured", "predicted"], "range": [[1, 0], [6, 4]]}
+    for layer in found["layer"][2:]:
+        assert layer["transform"] == [{"filter": "(datum.kind === 'measured')"}]
+    assert [row["x"] for row in drawn_rows(found) if "kind" not in row] == [700]
+    assert sum(row.get("kind") == "predicted" for row in drawn_rows(found)) == len(rows())
+
+
+def test_a_category_is_a_row_and_colours_lie_side_by_side_in_it() -> None:
+    found = specification(Categories("rule", ACCURACY, WIDTH), rows())
+    assert marks(found) == ["rule", "point"]
+    assert found["layer"][1]["encoding"]["y"]["field"] == "category"
+    assert found["layer"][1]["encoding"]["yOffset"]["field"] == "colour"
+    alone = specification(Categories("rule", ACCURACY, RULE), rows())
+    assert "yOffset" not in alone["layer"][1]["encoding"]
+
+
+def test_a_table_shows_each_value_with_its_error() -> None:
+    markup = draw(Table((Axis("rule", "<rule>"), TRACE, Axis("missing", "missing"))), rows()[:1], "panel_0")
+    assert isinstance(markup, Markup)
+    assert '<th scope="col">&lt;rule&gt;</th>' in markup
+    assert "<td>SGD</td>" in markup
+    assert '<td class="number">90.0 ± 1.0</td><td>–</td>' in markup
+
+
+@pytest.mark.parametrize(
+    "chart", [Dots(TRACE, ACCURACY, WIDTH), Lines(STEP, TRACE, WIDTH, "run"), Categories("rule", TRACE, RULE)]
+)
+def test_what_has_not_been_measured_is_said_and_not_drawn(chart: Chart) -> None:
+    assert draw(chart, rows().drop("trace"), "panel_0") == NOTHING
+    assert draw(chart, rows(trace=None), "panel_0") == NOTHING
+    assert draw(chart, pl.DataFrame(), "panel_0") == NOTHING
+    assert draw(chart, rows().drop("trace_error"), "panel_0") != NOTHING
+
+
+def test_a_logarithmic_axis_leaves_out_what_it_cannot_show_and_cuts_bars_that_reach_zero() -> None:
+    data = pl.DataFrame(
+        {"t": [4.0, 2.0, 0.0, -1.0, None, float("nan"), float("inf")], "e": [1.0, 9.0] + [0.1] * 5}
+    )
+    frame = plotted(data, {"y": Axis("t", "t", "e", logarithmic=True)}, None)
+    assert frame["y"].to_list() == [4.0, 2.0]
+    assert frame["y_low"].to_list() == [3.0, 2.0]
+    assert frame["y_high"].to_list() == [5.0, 11.0]
+    linear = plotted(data, {"y": Axis("t", "t", "e")}, None)
+    assert linear["y_low"].to_list() == [3.0, -7.0, -0.1, -1.1]
+
+
+def test_columns_may_have_any_names() -> None:
+    """Vega reads dots and brackets in names as ways into objects, and colons as types."""
+    data = rows().rename({"trace": "trace[0.05]: a.b"})
+    found = specification(Dots(Axis("trace[0.05]: a.b", "t"), ACCURACY, WIDTH), data)
+    assert drawn_rows(found)[0]["x"] == 90.0
