@@ -1,6 +1,8 @@
 """Panels of a figure as plain data: what is drawn against what; the report turns them into pictures."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import polars as pl
 
@@ -80,7 +82,29 @@ class Landscape:
     series: Colour
 
 
-Chart = Dots | Lines | Categories | Table | Landscape
+@runtime_checkable
+class TreeNode(Protocol):
+    """A label and the parts below it, left to right; a word is a node without parts."""
+
+    @property
+    def label(self) -> str:
+        """A symbol or a word."""
+        ...
+
+    @property
+    def children(self) -> "Sequence[TreeNode]":
+        """The parts."""
+        ...
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A derivation tree, drawn from its root; nothing of the panel's data."""
+
+    root: TreeNode
+
+
+Chart = Dots | Lines | Categories | Table | Landscape | Tree
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from isoloss.errors import BadInput
+from isoloss.experiments.compared_runs import ComparedRuns
+from isoloss.experiments.longer_runs import LongerRuns
 from isoloss.experiments.planned_run import LanguagePlan
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.quantities.trace import TraceQuantity
+from isoloss.experiments.size_comparison import SizeComparison
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW
@@ -79,3 +82,6 @@ class Scale:
     pilot_seeds: tuple[int, ...]
     sizes: MeasurementSizes
     grammar: GrammarRuns
+    compared: ComparedRuns
+    longer: LongerRuns
+    sizes_compared: SizeComparison

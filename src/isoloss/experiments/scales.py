@@ -1,5 +1,6 @@
 """The three scales: seconds, minutes on a laptop, and the paper's own."""
 
+from isoloss.experiments import compared_runs, longer_runs, size_comparison
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scale import GrammarRuns, MeasurementSizes, Scale, ScaleName
 from isoloss.languages.pcfg import PCFG, pcfg
@@ -49,6 +50,9 @@ def smoke() -> Scale:
             checkpoint_steps=log_spaced_steps(10, 40),
             saturated_from=20,
         ),
+        compared=compared_runs.SMOKE,
+        longer=longer_runs.SMOKE,
+        sizes_compared=size_comparison.SMOKE,
     )
 
 
@@ -92,6 +96,9 @@ def laptop() -> Scale:
             checkpoint_steps=(500, 1000, 1414, 2000, 2828, 4000),
             saturated_from=1414,
         ),
+        compared=compared_runs.LAPTOP,
+        longer=longer_runs.LAPTOP,
+        sizes_compared=size_comparison.LAPTOP,
     )
 
 
@@ -124,6 +131,9 @@ def paper() -> Scale:
             checkpoint_steps=log_spaced_steps(7_500, 120_000, per_doubling=2),
             saturated_from=30_000,
         ),
+        compared=compared_runs.PAPER,
+        longer=longer_runs.PAPER,
+        sizes_compared=size_comparison.PAPER,
     )
 
 

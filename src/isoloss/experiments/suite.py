@@ -1,10 +1,28 @@
 """Every experiment of a scale, in the order in which the page shows them."""
 
+from isoloss.experiments.causal_objective import causal_objective
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figure_1 import figure_1
+from isoloss.experiments.figure_5 import figure_5
+from isoloss.experiments.figure_6 import figure_6
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.table_1 import table_1
+from isoloss.experiments.table_2 import table_2
+from isoloss.experiments.table_3 import table_3
+from isoloss.experiments.table_4 import table_4
+from isoloss.experiments.update_rules import update_rules
 
 
 def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
     """The paper's figures and tables first, then what goes beyond them."""
-    return (figure_1(scale, scale.grammar.tasks[1]),)
+    return (
+        figure_1(scale, scale.grammar.tasks[1]),
+        figure_5(scale),
+        figure_6(scale),
+        table_1(scale),
+        table_2(scale),
+        table_3(scale),
+        table_4(scale),
+        update_rules(scale),
+        causal_objective(scale),
+    )

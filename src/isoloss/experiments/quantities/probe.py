@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch import nn
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
@@ -10,6 +11,7 @@ from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.language import Language
 from isoloss.languages.splits import task_splits
 from isoloss.languages.task import Task, TaskSplits
+from isoloss.measurements.accuracy import Accuracy
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe, reference_records
 from isoloss.measurements.record import Record
 from isoloss.measurements.sentence_features import sentence_features
@@ -70,8 +72,14 @@ class ProbeSet:
 
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`."""
+        accuracy = self.accuracy(model, progress)
+        subject.sentence_values.update(accuracy.sentence_values())
+        return accuracy.records(subject.checkpoint, {**subject.settings, "task": self.task})
+
+    def accuracy(self, model: nn.Module, progress: Progress) -> Accuracy:
+        """The probe's accuracy on whatever has `sentence_features`."""
         train, test = self.splits.train, self.splits.test
-        accuracy = linear_probe(
+        return linear_probe(
             sentence_features(model, train.sentences),
             train.labels,
             sentence_features(model, test.sentences),
@@ -80,8 +88,6 @@ class ProbeSet:
             self.probe,
             progress,
         )
-        subject.sentence_values.update(accuracy.sentence_values())
-        return accuracy.records(subject.checkpoint, {**subject.settings, "task": self.task})
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,171 @@
+"""Beyond the paper: the next word in place of a masked one, on the same sentences at the same size."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from isoloss.experiments.claims import Claim
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figure_1 import ACCURACY, KL, STEP, TRACE
+from isoloss.experiments.figure_1_claims import doublings_of_trace, gain_in_accuracy
+from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
+from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.rule_runs import adamw_runs
+from isoloss.experiments.same_loss import percent_points
+from isoloss.experiments.scale import Scale
+from isoloss.models.causal import GPT2Transformer
+from isoloss.objectives.next_word import NextWordObjective
+from isoloss.panels import Colour, Dots, Lines, Panel
+
+MASKED, NEXT_WORD = "masked word", "next word"
+OBJECTIVE = Colour("objective", "objective")
+OURS = "beyond the paper, whose models are all masked"
+
+
+def masked_advantage(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean over seeds of masked minus causal accuracy at the last step that both have, in percent points."""
+    masked = {run["seed"][0]: run for run in runs if run["objective"][0] == MASKED}
+    gaps = []
+    for run in runs:
+        if run["objective"][0] == NEXT_WORD and run["seed"][0] in masked:
+            both = masked[run["seed"][0]].join(run, on="step").sort("step").tail(1)
+            gaps += [percent_points(*row) for row in both.select("accuracy", "accuracy_right").iter_rows()]
+    return float(np.mean(gaps)) if gaps else float("nan")
+
+
+def _next_word_runs(runs: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+    return [run for run in runs if run["objective"][0] == NEXT_WORD]
+
+
+def next_word_doublings(runs: Sequence[pl.DataFrame]) -> float:
+    """`doublings_of_trace` of the causal runs."""
+    causal = _next_word_runs(runs)
+    return doublings_of_trace(causal) if causal else float("nan")
+
+
+def next_word_gain(runs: Sequence[pl.DataFrame]) -> float:
+    """`gain_in_accuracy` of the causal runs."""
+    causal = _next_word_runs(runs)
+    return gain_in_accuracy(causal) if causal else float("nan")
+
+
+CLAIMS = (
+    Claim(
+        name="masked-better-than-causal",
+        sentence="After as many steps the masked model does better downstream than the causal one.",
+        paper=OURS,
+        measure="mean over seeds of probe accuracy at the last common step, masked minus causal",
+        unit="percent points",
+        threshold=0.0,
+        above=True,
+        statistic=masked_advantage,
+    ),
+    Claim(
+        name="causal-later-is-flatter",
+        sentence="With the next-word objective too, later checkpoints are flatter after saturation.",
+        paper=f"{OURS}; there the trace falls along a run (Figure 4)",
+        measure="mean over causal runs of log2(trace of the next-word loss at the last dot / at the first)",
+        unit="doublings",
+        threshold=0.0,
+        above=False,
+        statistic=next_word_doublings,
+    ),
+    Claim(
+        name="causal-later-is-better",
+        sentence="With the next-word objective too, later checkpoints do better downstream after saturation.",
+        paper=f"{OURS}; there accuracy rises along a run (Figure 2)",
+        measure="mean over causal runs of probe accuracy at the last dot minus at the first",
+        unit="percent points",
+        threshold=0.0,
+        above=True,
+        statistic=next_word_gain,
+    ),
+)
+
+
+def causal_objective(scale: Scale) -> Experiment:
+    """GPT-2's layout on next words against the grammar's masked runs of that size."""
+    task = scale.grammar.tasks[1]
+    loss, trace, probe = scale.sizes.loss(), scale.sizes.trace(), scale.sizes.probe_of(task)
+    masked = tuple(
+        replace(
+            run,
+            name=f"masked-seed-{run.seed}",
+            labels=(("objective", MASKED),),
+            saturated_from=scale.grammar.saturated_from,
+        )
+        for run in adamw_runs(scale, (loss, trace, probe))
+    )
+    next_word = ExactLossQuantity(loss.sentences, loss.seed, NextWordObjective())
+    return Experiment(
+        name="causal-objective",
+        title="The next word in place of a masked word",
+        text=(
+            "Most language models of today predict the next word. Here a causal transformer of the same "
+            "shape is trained by the same rule on the same sentences; its loss, KL and trace are those of "
+            "its own objective, all from the exact law of the next word, the end of the sentence included.",
+            "The two objectives' losses and traces measure different things and are not compared with each "
+            "other: what is compared are the tasks, and whether a trace falls as training goes on.",
+        ),
+        runs=masked
+        + causal_runs(
+            scale, tuple(MeasuredAt(q, scale.compared.checkpoint_steps) for q in (next_word, trace, probe))
+        ),
+        claims=CLAIMS,
+        panels=_panels,
+        pilot_seeds=scale.pilot_seeds,
+        settings=(
+            ("causal model", "GPT-2's layout, tied embeddings, the masked model's width, layers and dropout"),
+            ("steps", f"{scale.compared.steps:,}; masked {scale.grammar.steps:,}"),
+            ("downstream task", task),
+        ),
+        paper_numbers=(("causal models", "none: beyond the paper"),),
+    )
+
+
+def causal_runs(scale: Scale, measured: tuple[MeasuredAt, ...]) -> tuple[PlannedRun, ...]:
+    """A causal run a seed, of the compared size."""
+    grammar, compared = scale.grammar, scale.compared
+    like = grammar.architectures[compared.size]
+    return tuple(
+        PlannedRun(
+            name=f"next-word-seed-{seed}",
+            language=grammar.language,
+            architecture=GPT2Transformer(like.shape, like.dropout, like.attention),
+            update_rule=grammar.update_rule,
+            steps=compared.steps,
+            batch_size=grammar.batch_size,
+            seed=seed,
+            checkpoint_steps=compared.checkpoint_steps,
+            saturated_from=compared.saturated_from,
+            measured=measured,
+            labels=(("objective", NEXT_WORD),),
+            objective=NextWordObjective(),
+        )
+        for seed in scale.seeds
+    )
+
+
+def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
+    every = table.filter(pl.col("step").is_not_null())
+    steps = "A line a run. KL and trace are those of each run's own objective."
+    dots = "Checkpoints after saturation; the two traces are of different losses."
+    return (
+        Panel(
+            "steps",
+            "Over pre-training steps",
+            steps,
+            tuple(Lines(STEP, y, OBJECTIVE, "run") for y in (KL, ACCURACY, TRACE)),
+            every,
+        ),
+        Panel(
+            "trace",
+            "Trace against accuracy",
+            dots,
+            (Dots(TRACE, ACCURACY, OBJECTIVE),),
+            every.filter("saturated"),
+        ),
+    )

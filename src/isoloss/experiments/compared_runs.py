@@ -1,0 +1,79 @@
+"""Runs that differ from the grammar's own of one size in one thing: the update rule, or the objective."""
+
+from dataclasses import dataclass
+
+from isoloss.errors import BadInput
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.adversarial import Adversarial
+from isoloss.pretraining.flatness_regularised import FlatnessRegularised
+from isoloss.pretraining.muon import Muon
+from isoloss.pretraining.peer_optimisers import SOAP, Lion
+from isoloss.pretraining.schedule import log_spaced_steps
+from isoloss.pretraining.sophia import Sophia
+from isoloss.pretraining.update_rule import UpdateRuleSettings
+
+Rules = tuple[tuple[str, UpdateRuleSettings], ...]
+
+
+@dataclass(frozen=True)
+class ComparedRuns:
+    """How long they are trained, with the grammar's batches and seeds, and by which rules.
+
+    `size` counts the grammar's architectures from 0; its own runs at that size are what these are held
+    against. Raises BadInput for fewer than two checkpoints, between which runs are brought to one loss.
+    """
+
+    size: int
+    adversary: Adversarial
+    peers: Rules
+    steps: int
+    checkpoint_steps: tuple[int, ...]
+    saturated_from: int
+
+    def __post_init__(self) -> None:
+        if len(self.checkpoint_steps) < 2:
+            raise BadInput("runs are brought to one loss between checkpoints; let each leave at least two")
+
+
+SMOKE = ComparedRuns(
+    size=0,
+    adversary=Adversarial((1.0, 2.2), examples=8, optimiser=AdamW(warm_up_steps=10)),
+    peers=(
+        ("Muon", Muon(rest=AdamW(warm_up_steps=10))),
+        ("Lion", Lion(warm_up_steps=10)),
+        ("SOAP", SOAP(warm_up_steps=10)),
+        ("Sophia", Sophia(warm_up_steps=10)),
+        ("flatness-regularised", FlatnessRegularised(optimiser=AdamW(warm_up_steps=10))),
+    ),
+    steps=20,
+    checkpoint_steps=(10, 20),
+    saturated_from=10,
+)
+LAPTOP = ComparedRuns(
+    size=0,
+    adversary=Adversarial((1.74, 1.80), optimiser=AdamW(warm_up_steps=500)),
+    peers=(
+        ("Muon", Muon(3e-3, rest=AdamW(warm_up_steps=500))),
+        ("Lion", Lion(1e-3, warm_up_steps=500)),
+        ("SOAP", SOAP(3e-3, warm_up_steps=500)),
+        ("Sophia", Sophia(1e-3, warm_up_steps=500)),
+        ("flatness-regularised", FlatnessRegularised(optimiser=AdamW(warm_up_steps=500))),
+    ),
+    steps=2000,
+    checkpoint_steps=(500, 1000, 1414, 2000),
+    saturated_from=1000,
+)
+PAPER = ComparedRuns(
+    size=6,
+    adversary=Adversarial((4.91, 4.94)),
+    peers=(
+        ("Muon", Muon()),
+        ("Lion", Lion()),
+        ("SOAP", SOAP()),
+        ("Sophia", Sophia()),
+        ("flatness-regularised", FlatnessRegularised()),
+    ),
+    steps=120_000,
+    checkpoint_steps=log_spaced_steps(7_500, 120_000, per_doubling=2),
+    saturated_from=30_000,
+)

@@ -1,0 +1,103 @@
+"""Runs compared where they have the same loss: two frames of checkpoints, brought to one loss."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate
+from isoloss.experiments.claims import Statistic
+from isoloss.experiments.figure_1_claims import LOSS_WINDOW
+from isoloss.measurements.matched_losses import MatchedCheckpoint, MatchedLosses, interpolated_to_loss
+from isoloss.measurements.step_curve import StepCurve
+
+Comparison = Callable[[float, float], float]
+"""From a run's number and the reference run's to one number."""
+
+
+@dataclass(frozen=True)
+class RunAtLoss:
+    """One run where it has a loss: between two checkpoints, in general."""
+
+    frame: pl.DataFrame
+    point: MatchedCheckpoint
+
+    def value(self, column: str) -> Estimate:
+        """What the run measured there; the error takes in that of the place."""
+        return curve(self.frame, column, f"{column}_error").at(self.point.step, self.point.log_step_error)
+
+
+@dataclass(frozen=True)
+class SameLoss:
+    """A run and the reference run of its seed, where each first falls to the lowest loss that both reach."""
+
+    run: RunAtLoss
+    reference: RunAtLoss
+    losses: MatchedLosses
+
+    @property
+    def verdict(self) -> str:
+        """Whether the losses are the same to within `LOSS_WINDOW` of them, as far as their errors tell."""
+        return {True: "yes", False: "no", None: "open"}[self.losses.same]
+
+
+def at_same_loss(run: pl.DataFrame, reference: pl.DataFrame) -> SameLoss | None:
+    """The two runs at one loss; None where their checkpoints have none in common.
+
+    The loss is the exact one, its error that of KL(law || model): the entropy of the law is common to both.
+    Steps between checkpoints are interpolated as `interpolated_to_loss` says.
+    """
+    curves = [curve(frame, "loss", "kl_error") for frame in (run, reference)]
+    try:
+        losses = interpolated_to_loss(curves, LOSS_WINDOW * curves[1].estimates[-1].value)
+    except BadInput:
+        return None
+    own, other = losses.points
+    return SameLoss(RunAtLoss(run, own), RunAtLoss(reference, other), losses)
+
+
+def pairs_at_same_loss(runs: Sequence[pl.DataFrame], rule: str, reference: str) -> Iterator[SameLoss]:
+    """Each run of `rule` with the reference run of its seed; those without a common loss are left out."""
+    references = {run["seed"][0]: run for run in runs if run["rule"][0] == reference}
+    for run in runs:
+        seed = run["seed"][0]
+        if run["rule"][0] == rule and seed in references and (found := at_same_loss(run, references[seed])):
+            yield found
+
+
+def mean_at_same_loss(rule: str, reference: str, column: str, compare: Comparison) -> Statistic:
+    """The statistic: mean over seeds of `compare(own, reference)` at the same loss; nan without pairs."""
+
+    def statistic(runs: Sequence[pl.DataFrame]) -> float:
+        found = [
+            compare(pair.run.value(column).value, pair.reference.value(column).value)
+            for pair in pairs_at_same_loss(runs, rule, reference)
+        ]
+        return float(np.mean(found)) if found else float("nan")
+
+    return statistic
+
+
+def doublings(value: float, reference: float) -> float:
+    """How many times the reference doubles on the way to the value.
+
+    >>> doublings(20.0, 5.0)
+    2.0
+    """
+    return float(np.log2(value / reference))
+
+
+def percent_points(value: float, reference: float) -> float:
+    """The difference of two fractions, in percent points."""
+    return 100 * (value - reference)
+
+
+def curve(frame: pl.DataFrame, column: str, error: str) -> StepCurve:
+    """A column of a run's frame, with its error and its number of sentences, over the steps."""
+    columns = (frame[name].to_list() for name in ("step", column, error, f"{column}_sentences"))
+    rows = sorted(row for row in zip(*columns, strict=True) if None not in row)
+    return StepCurve(
+        str(frame["run"][0]), tuple(row[0] for row in rows), tuple(Estimate(*row[1:]) for row in rows)
+    )

@@ -1,0 +1,59 @@
+"""Table 2: accuracy and trace of the Hessian of pre-training algorithms at one loss."""
+
+from isoloss.experiments.algorithm_table import REAL_TEXT, TEXT, adversary_in_words, algorithm_panels
+from isoloss.experiments.claims import Claim
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.rule_runs import ADAMW, adamw_runs, rule_runs
+from isoloss.experiments.same_loss import doublings, mean_at_same_loss, percent_points
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.table_1_claims import ADVERSARIAL
+from isoloss.panels import Axis
+
+TASK_C = "accuracy_c"
+COLUMNS = (
+    Axis(TASK_C, "accuracy on task C", f"{TASK_C}_error"),
+    Axis("trace", "trace of the Hessian (Fisher form)", "trace_error"),
+)
+CLAIMS = (
+    Claim(
+        name="adversary-sharper",
+        sentence="At the same loss the adversarially trained model is at a sharper minimum than AdamW's.",
+        paper="19.34 against 8.01, 1.27 doublings (Table 2)",
+        measure="mean over seeds of log2(adversarial trace / AdamW's) at the pair's common loss",
+        unit="doublings",
+        threshold=0.0,
+        above=True,
+        statistic=mean_at_same_loss(ADVERSARIAL, ADAMW, "trace", doublings),
+    ),
+    Claim(
+        name="adversary-worse-on-c",
+        sentence="At the same loss the adversarially trained model does worse than AdamW's on task C.",
+        paper="50.2 against 55.7 % (Table 2)",
+        measure="mean over seeds of accuracy at the pair's common loss, adversarial minus AdamW",
+        unit="percent points",
+        threshold=0.0,
+        above=False,
+        statistic=mean_at_same_loss(ADVERSARIAL, ADAMW, TASK_C, percent_points),
+    ),
+)
+
+
+def table_2(scale: Scale) -> Experiment:
+    """The table's rows on the grammar, from the runs of Table 1."""
+    task = scale.grammar.tasks[2]
+    measured = (scale.sizes.loss(), scale.sizes.trace(), scale.sizes.probe_of(task, TASK_C))
+    adversary = ((ADVERSARIAL, scale.compared.adversary),)
+    return Experiment(
+        name="table-2",
+        title="Flatness of pre-training algorithms at the same loss",
+        text=(*TEXT, f"{REAL_TEXT} There RTE is the task."),
+        runs=adamw_runs(scale, measured) + rule_runs(scale, adversary, measured),
+        claims=CLAIMS,
+        panels=lambda table: algorithm_panels(table, COLUMNS),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(("task C", task), ("adversary", adversary_in_words(scale))),
+        paper_numbers=(
+            ("AdamW", "loss 3.204; C 55.7 ± 0.6 %, trace 8.01 ± 0.73"),
+            ("adversarial", "loss 3.206; C 50.2 ± 1.0 %, trace 19.34 ± 0.92"),
+        ),
+    )

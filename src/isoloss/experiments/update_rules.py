@@ -1,0 +1,121 @@
+"""Beyond the paper: how flat and how good other update rules are at the loss that AdamW has too."""
+
+import polars as pl
+
+from isoloss.experiments.experiment import Experiment, Facts
+from isoloss.experiments.figure_1 import KL, STEP, TRACE
+from isoloss.experiments.rule_runs import ADAMW, adamw_runs, rule_runs
+from isoloss.experiments.same_loss_table import rows_at_same_loss
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.update_rules_claims import ACCURACY, CLAIMS, OURS
+from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
+from isoloss.pretraining.specification import settings_as_json
+
+PROBE = Axis(ACCURACY, "linear probe accuracy", f"{ACCURACY}_error")
+RULE = Colour("rule", "update rule")
+SEED = Colour("seed", "seed")
+TABLE = (
+    Axis("against", "pair"),
+    Axis("rule", "rule"),
+    Axis("seed", "seed"),
+    Axis("step", "step"),
+    Axis("loss", "exact loss (nats)", "loss_error"),
+    Axis("same_loss", "same loss"),
+    TRACE,
+    PROBE,
+)
+
+
+def update_rules(scale: Scale) -> Experiment:
+    """Muon, Lion, SOAP, Sophia and the flatness regulariser against AdamW, each at the pair's common loss."""
+    task = scale.grammar.tasks[1]
+    measured = (scale.sizes.loss(), scale.sizes.trace(), scale.sizes.probe_of(task))
+    rules = scale.compared.peers
+    return Experiment(
+        name="update-rules",
+        title="Other update rules at AdamW's loss",
+        text=(
+            "The paper compares sizes, steps and the adversary; it pre-trains by AdamW throughout. Other "
+            "rules lead to other minima. Each rule here trains the same architecture on the same sentences.",
+            "A rule's run and AdamW's of the same seed are compared where each first falls to the lowest "
+            "loss that both reach, interpolated between checkpoints. A rule that is quicker is thus held "
+            "against AdamW at a later step, and what steps alone do is part of what is seen; the table has "
+            "them.",
+        ),
+        runs=adamw_runs(scale, measured) + rule_runs(scale, rules, measured),
+        claims=CLAIMS,
+        panels=lambda table: _panels(table, [name for name, _ in rules]),
+        pilot_seeds=scale.pilot_seeds,
+        settings=_settings(scale, task),
+        paper_numbers=(("all rules", f"none: {OURS}"),),
+    )
+
+
+def _panels(table: pl.DataFrame, rules: list[str]) -> tuple[Panel, ...]:
+    pairs = rows_at_same_loss(table, rules, ADAMW, ["trace", ACCURACY])
+    against = against_reference(pairs)
+    every = table.filter(pl.col("step").is_not_null())
+    return (
+        Panel(
+            "same-loss",
+            "Flatter and better than AdamW, at the same loss",
+            "A row a rule and seed; bars are one standard error over sentences, as of independent numbers, "
+            "with that of the place between checkpoints. Below 0 doublings: flatter than AdamW.",
+            (
+                Categories("rule", Axis("doublings", "log2(trace / AdamW's)", "doublings_error"), SEED),
+                Categories(
+                    "rule", Axis("gain", "accuracy minus AdamW's (percent points)", "gain_error"), SEED
+                ),
+            ),
+            against,
+        ),
+        Panel(
+            "pairs",
+            "Each pair at its loss",
+            "Two rows a pair. “Same loss”: whether the two agree to within 1 %, as far as their errors tell.",
+            (Table(TABLE), Dots(TRACE, PROBE, RULE)),
+            pairs,
+        ),
+        Panel(
+            "steps",
+            "All three over pre-training steps",
+            "A line a run; bars are one standard error over sentences.",
+            tuple(Lines(STEP, y, RULE, "run") for y in (KL, PROBE, TRACE)),
+            every,
+        ),
+    )
+
+
+def against_reference(pairs: pl.DataFrame) -> pl.DataFrame:
+    """A row a pair of `rows_at_same_loss`: `doublings` of the trace and `gain` in accuracy, with errors."""
+    own, reference = (pairs.filter(side) for side in (pl.col("rule") != ADAMW, pl.col("rule") == ADAMW))
+    both = own.join(reference, left_on=["rule", "seed"], right_on=["against", "seed"], suffix="_reference")
+    relative = [pl.col(f"trace_error{side}") / pl.col(f"trace{side}") for side in ("", "_reference")]
+    gained = [pl.col(f"{ACCURACY}_error{side}") for side in ("", "_reference")]
+    return both.select(
+        "rule",
+        "seed",
+        (pl.col("trace") / pl.col("trace_reference")).log(2).alias("doublings"),
+        ((relative[0] ** 2 + relative[1] ** 2).sqrt() / pl.lit(2.0).log()).alias("doublings_error"),
+        (100 * (pl.col(ACCURACY) - pl.col(f"{ACCURACY}_reference"))).alias("gain"),
+        (100 * (gained[0] ** 2 + gained[1] ** 2).sqrt()).alias("gain_error"),
+    )
+
+
+def _settings(scale: Scale, task: str) -> Facts:
+    compared = scale.compared
+    shape = scale.grammar.architectures[compared.size].shape
+    rules = tuple((name, _in_words(settings_as_json(rule))) for name, rule in compared.peers)
+    return (
+        ("model", f"width {shape.width}, {shape.layers} layers"),
+        ("steps", f"{compared.steps:,}; AdamW {scale.grammar.steps:,}"),
+        ("downstream task", task),
+        *rules,
+    )
+
+
+def _in_words(settings: dict[str, object]) -> str:
+    return ", ".join(
+        f"{name.replace('_', ' ')} {_in_words(value) if isinstance(value, dict) else value}"
+        for name, value in settings.items()
+    )
