@@ -4,6 +4,7 @@ import io
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -29,7 +30,7 @@ def value_name(record: Record) -> str:
 def write_sentence_values(path: Path, values: Mapping[str, Tensor]) -> None:
     """Write a compressed NumPy archive, complete or absent."""
     content = io.BytesIO()
-    arrays = {name: each.detach().double().cpu().numpy() for name, each in values.items()}
+    arrays: dict[str, Any] = {name: each.detach().double().cpu().numpy() for name, each in values.items()}
     np.savez_compressed(content, **arrays)
     write_atomically(path, content.getvalue())
 
