@@ -97,16 +97,17 @@ class AdversarialRule:
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
         """See `UpdateRule.step`; the loss is the pre-training loss alone."""
         loss = self.training.loss(batch)
-        strength = self._strength_at(loss.item())
+        whole = self.training.averaged(loss)
+        strength = self._strength_at(whole.item())
         objective = loss
         if strength > 0:
             head_loss = self.head_validation_loss(step)
             objective = loss - strength * head_loss.to(loss.dtype)
             self.last["head_validation_loss"] = head_loss.item()
         self.descent.clear()
-        objective.backward()  # type: ignore[no-untyped-call]
+        self.training.backward(objective)
         self.descent.update(step)
-        return loss.detach()
+        return whole
 
     def head_validation_loss(self, step: int) -> Float[Tensor, ""]:
         """V(ψ) on step `step`'s own D1 and D2, float64."""

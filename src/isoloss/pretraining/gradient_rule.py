@@ -50,5 +50,5 @@ def plain_rule(training: Training, descent: Descent) -> GradientRule:
 def plain_gradient(training: Training, batch: Batch) -> Float[Tensor, ""]:
     """Add ∇L over the batch to the gradients that the parameters hold; returns L."""
     loss = training.loss(batch)
-    loss.backward()  # type: ignore[no-untyped-call]
-    return loss.detach()
+    training.backward(loss)
+    return training.averaged(loss)

@@ -7,9 +7,10 @@ from pathlib import Path
 from time import perf_counter
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.sentence_source import SentenceSource
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.pretraining.checkpoint import (
@@ -19,7 +20,8 @@ from isoloss.pretraining.checkpoint import (
     restore,
     write_checkpoint,
 )
-from isoloss.pretraining.run_folder import claim, only_process_in
+from isoloss.pretraining.processes import ALONE, Processes
+from isoloss.pretraining.run_folder import claim, only_run_in
 from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed, seed_dropout
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.pretraining.starting_point import put_starting_weights
@@ -31,12 +33,19 @@ from isoloss.progress import Progress, silent
 AtCheckpoint = Callable[[Checkpoint, PreTrainedModel], None]
 """Told of each checkpoint when it is safe on disk, and handed the model, which it must leave as found."""
 
+AtStep = Callable[[int, Tensor, UpdateRule], None]
+"""Told of each step, its loss in nats, on the device, and the rule, whose `readings` it may ask for."""
+
 SECONDS_BETWEEN_REPORTS = 0.5
 TASK = "pre-training"
 
 
 def nothing(checkpoint: Checkpoint, model: PreTrainedModel) -> None:
     """Do nothing at a checkpoint: the default."""
+
+
+def nothing_at_step(step: int, loss: Tensor, rule: UpdateRule) -> None:
+    """Do nothing at a step: the default."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,8 @@ def pretrain(
     start_from: Path | None = None,
     workers: int = 0,
     device: str = "cpu",
+    processes: Processes = ALONE,
+    at_step: AtStep = nothing_at_step,
     at_checkpoint: AtCheckpoint = nothing,
     progress: Progress = silent,
 ) -> PretrainingReport:
@@ -73,11 +84,16 @@ def pretrain(
     same bits. `start_from` is the folder of the checkpoint that the specification starts from, if any.
     `workers` processes make sentences ahead (0: none, inline) and change nothing else. `at_checkpoint` is
     called with each checkpoint that this call writes, and the one that it goes on from: a crash between the
-    two leaves none out.
+    two leaves none out. `at_step` is called after each step.
 
-    Raises BadInput for another language, another checkpoint to start from, a rule that does not fit, or
-    another run's folder; IsolossError when another process trains there, the disk refuses, a worker is
-    killed, or the loss is no longer a number.
+    Where `processes` train together (`launched_processes`), each calls this with the same arguments and
+    works on its share of every batch; gradients are those of one process but for rounding, and dropout
+    draws other numbers. Only the main one writes, and calls `progress`, `at_step` and `at_checkpoint`. A
+    run may go on with another number of processes.
+
+    Raises BadInput for another language, another checkpoint to start from, a rule that does not fit, more
+    processes than sentences, or another run's folder; IsolossError when another process trains there, the
+    disk refuses, a worker or one of `processes` is killed, or the loss is no longer a number.
 
     >>> import tempfile
     >>> from isoloss.languages.pcfg import pcfg
@@ -101,21 +117,27 @@ def pretrain(
             f"the specification is for the language {specification.language_digest[:12]}, not "
             f"{language.digest[:12]}; hand over the language it was made for"
         )
+    if specification.batch_size < processes.count:
+        raise BadInput(
+            f"a batch of {specification.batch_size} sentences cannot be shared by {processes.count} "
+            "processes; start fewer, or enlarge the batch"
+        )
     place = usable_device(device)
-    with only_process_in(folder), caller_randomness_kept(place):
+    with only_run_in(folder, processes), caller_randomness_kept(place):
         words, longest, seed = len(language.vocabulary), language.maximum_length, specification.seed
         model = specification.architecture.build(words, longest, derived_seed(seed, "initialisation"))
         put_starting_weights(model, specification, start_from)
-        model, objective = model.to(place), specification.objective
-        training = Training(model, objective, language, seed, specification.steps, specification.batch_size)
+        model, steps, batch_size = model.to(place), specification.steps, specification.batch_size
+        objective = specification.compute.of(specification.objective, model)
+        training = Training(model, objective, language, seed, steps, batch_size, processes)
         rule = specification.update_rule.build(training)
         # Only now, so that a folder is not claimed by a run that is refused.
-        claim(folder, specification)
-        remove_leftovers(folder)
-        stream = Stream(language, objective, specification.batch_size, seed)
+        processes.on_main(lambda: claim(folder, specification))
+        processes.on_main(lambda: remove_leftovers(folder))
+        stream = Stream(language, specification.objective, batch_size, seed)
         tokenizer = word_tokenizer(language.vocabulary, longest)
-        run = _Run(specification, folder, model, tokenizer, rule, stream, at_checkpoint)
-        return _train(run, place, workers, progress)
+        run = _Run(specification, folder, model, tokenizer, rule, stream, processes, at_step, at_checkpoint)
+        return _train(run, place, workers, progress if processes.number == 0 else silent)
 
 
 @dataclass(frozen=True)
@@ -128,15 +150,18 @@ class _Run:
     tokenizer: PreTrainedTokenizerFast
     rule: UpdateRule
     stream: Stream
+    processes: Processes
+    at_step: AtStep
     at_checkpoint: AtCheckpoint
 
 
 def _train(run: _Run, device: torch.device, workers: int, progress: Progress) -> PretrainingReport:
-    specification, seed = run.specification, run.specification.seed
-    last, damaged = latest_checkpoint(run.folder)
+    specification, seed, processes = run.specification, run.specification.seed, run.processes
+    at_step = run.at_step if processes.number == 0 else nothing_at_step
+    last, damaged = processes.on_main(lambda: latest_checkpoint(run.folder))
     if last:
         restore(last, run.model, run.rule)
-        run.at_checkpoint(last, run.model)
+        _tell_of(last, run)
     resumed_from = last.step if last else 0
     for sentence in damaged:
         progress(TASK, resumed_from, specification.steps, sentence)
@@ -151,8 +176,10 @@ def _train(run: _Run, device: torch.device, workers: int, progress: Progress) ->
             batch = next(batches).to(device)
             waiting += perf_counter() - asked
 
-            seed_dropout(seed, step, device)
-            losses.add(run.rule.step(batch, step))
+            seed_dropout(seed, step, device, processes.number)
+            loss = run.rule.step(batch, step)
+            losses.add(loss)
+            at_step(step, loss, run.rule)
 
             if step in specification.checkpoint_steps:
                 losing = _losing(losses.settle(), run.rule)
@@ -160,7 +187,7 @@ def _train(run: _Run, device: torch.device, workers: int, progress: Progress) ->
                 settled = perf_counter()
                 last = _leave_checkpoint(run, step, losses.since_checkpoint())
                 writing += perf_counter() - settled
-                run.at_checkpoint(last, run.model)
+                _tell_of(last, run)
             elif (now := perf_counter()) - shown >= SECONDS_BETWEEN_REPORTS:
                 shown = now
                 pace = (now - begun) / (step - resumed_from)
@@ -174,9 +201,22 @@ def _leave_checkpoint(run: _Run, step: int, training_loss: float) -> Checkpoint:
     # The loss is that of the weights before the step; these are the weights after it.
     if not all(bool(parameter.isfinite().all()) for parameter in run.model.parameters()):
         raise diverged("a weight is infinite or not a number", step, run.specification.seed)
-    return write_checkpoint(
-        run.folder, step, training_loss, run.specification, run.model, run.tokenizer, run.rule
-    )
+    if not run.processes.hold_the_same(list(run.model.parameters())):
+        raise IsolossError(
+            f"at step {step} the processes hold different weights: {type(run.rule).__name__} does not go "
+            "through Training.backward, or their devices differ; train in one process"
+        )
+
+    def write() -> Checkpoint:
+        return write_checkpoint(
+            run.folder, step, training_loss, run.specification, run.model, run.tokenizer, run.rule
+        )
+
+    return run.processes.on_main(write)
+
+
+def _tell_of(checkpoint: Checkpoint, run: _Run) -> None:
+    run.processes.on_main(lambda: run.at_checkpoint(checkpoint, run.model))
 
 
 def _losing(loss: float, rule: UpdateRule) -> str:
@@ -192,8 +232,9 @@ def _status(losing: str, pace: float, specification: PretrainingSpecification, s
 def usable_device(device: str) -> torch.device:
     """The device of that name. Raises BadInput when this machine cannot use it."""
     try:
-        torch.zeros(1, device=device).item()  # "meta" is a device too, but one that holds no numbers
-        return torch.device(device)
+        number = torch.zeros(1, device=device)
+        number.item()  # "meta" is a device too, but one that holds no numbers
+        return number.device  # with its index, where there are several of a kind
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise BadInput(f"the device '{device}' cannot be used ({reason}); choose cpu or cuda") from error

@@ -4,11 +4,12 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.files import writable, write_atomically
+from isoloss.pretraining.processes import Processes
 from isoloss.pretraining.specification import (
     PretrainingSpecification,
     first_difference,
@@ -45,6 +46,14 @@ def only_process_in(folder: Path) -> Iterator[None]:
     finally:
         os.close(handle)
         _held_here.discard(path)
+
+
+@contextmanager
+def only_run_in(folder: Path, processes: Processes) -> Iterator[None]:
+    """`only_process_in` for all that train one run together: the main process holds the folder."""
+    with ExitStack() as held:
+        processes.on_main(lambda: held.enter_context(only_process_in(folder)))
+        yield
 
 
 def _held(folder: Path, process: int | str) -> IsolossError:

@@ -40,9 +40,9 @@ class SAM:
             )
 
     def build(self, training: Training) -> GradientRule:
-        """See `UpdateRuleSettings.build`. Raises BadInput for a batch that has no two halves."""
-        if training.batch_size < 2:
-            raise BadInput("SAM splits each batch in two; give batches of at least 2 sentences")
+        """See `UpdateRuleSettings.build`. Raises BadInput for a batch that has no two halves to share."""
+        if training.batch_size < (least := 2 * training.processes.count):
+            raise BadInput(f"SAM splits each batch in two; give batches of at least {least} sentences")
         descent = self.optimiser.descent(training)
         return GradientRule(descent, lambda batch, _: sam_gradient(training, self.rho, batch))
 

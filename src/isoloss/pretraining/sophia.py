@@ -28,8 +28,9 @@ class Sophia:
 
     Sophia-G: every `estimate_steps` steps labels are drawn from the model itself, and the square of the
     gradient that they give, summed over predictions, is an unbiased estimate of the Fisher's diagonal.
-    (Sophia-H differentiates twice instead, which fused attention cannot.) `clipping` is γ. Weight decay as
-    in `AdamW`, on matrices alone. State: three numbers a parameter.
+    (Sophia-H differentiates twice instead, which fused attention cannot.) Several processes estimate each of
+    its own sentences and average, which is unbiased too. `clipping` is γ. Weight decay as in `AdamW`, on
+    matrices alone. State: three numbers a parameter.
     """
 
     learning_rate: float = 1e-3
@@ -79,15 +80,21 @@ class SophiaRule:
 
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
         """See `UpdateRule.step`."""
-        logits = self.training.objective.logits(self.training.model, batch)
-        loss = sentence_averaged_loss(logits, batch)
+        own, weight = self.training.own(batch)
+        logits = self.training.objective.logits(self.training.model, own)
+        loss = weight * sentence_averaged_loss(logits, own)
         estimated = (step - 1) % self.estimate_steps == 0
         self.descent.clear()
-        loss.backward(retain_graph=estimated)  # type: ignore[no-untyped-call]
+        self.training.backward(loss, keep_graph=estimated)
         self.descent.set_rates(step)
+        self.optimiser.step(hessian=self._fisher_diagonal(logits, own, weight) if estimated else None)
+        return self.training.averaged(loss)
+
+    def _fisher_diagonal(self, logits: Float[Tensor, "m v"], own: Batch, weight: float) -> list[Tensor]:
         parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
-        self.optimiser.step(hessian=fisher_diagonal(logits, batch, parameters) if estimated else None)
-        return loss.detach()
+        diagonal = [weight * square for square in fisher_diagonal(logits, own, parameters)]
+        self.training.processes.average(diagonal)
+        return diagonal
 
     def readings(self) -> dict[str, float]:
         """See `UpdateRule.readings`: nothing beside the loss."""

@@ -10,7 +10,11 @@ from isoloss.errors import BadInput
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.update_rule import UpdateRuleSettings
+
+ONLY_WHEN_CHANGED = {"only when changed": True}
+"""Of a field: its default goes unsaid, so that runs from before there was such a setting keep their names."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +24,9 @@ class PretrainingSpecification:
     `language_digest` is the language's own digest, `checkpoint_steps` rise and end with `steps`, `objective`
     is what is predicted, by default one masked word a sentence, and everything random is derived from
     `seed`. `start_from` is the `Checkpoint.digest` of the weights that training starts from, None for fresh
-    ones; the rule's state and the steps begin afresh. Two runs of one specification on one machine, with as
-    many threads, have the same weights to the bit. Raises BadInput for numbers that make no run.
+    ones; the rule's state and the steps begin afresh. `compute` is how the forward pass is carried out.
+    Two runs of one specification on one machine, with as many threads and processes, have the same weights
+    to the bit. Raises BadInput for numbers that make no run.
     """
 
     architecture: Architecture
@@ -33,6 +38,7 @@ class PretrainingSpecification:
     checkpoint_steps: tuple[int, ...]
     objective: PretrainingObjective = field(default_factory=MaskedObjective)
     start_from: str | None = None
+    compute: Compute = field(default=Compute(), metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.batch_size < 1:
@@ -62,7 +68,7 @@ def settings_as_json(value: Any) -> Any:
     [{'is': 'Shape', 'width': 64, 'heads': 1, 'layers': 1, 'inner_width': 256}, 0.1]
     """
     if dataclasses.is_dataclass(value):
-        kept = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        kept = {field.name: getattr(value, field.name) for field in _said_of(value)}
         return {"is": type(value).__name__, **{name: settings_as_json(kept[name]) for name in kept}}
     if isinstance(value, tuple):
         return [settings_as_json(item) for item in value]
@@ -71,6 +77,11 @@ def settings_as_json(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     raise BadInput(f"a setting must be a number, a string, or a dataclass of such, not {value!r}")
+
+
+def _said_of(settings: Any) -> list[dataclasses.Field[Any]]:
+    every = dataclasses.fields(settings)
+    return [f for f in every if f.metadata != ONLY_WHEN_CHANGED or getattr(settings, f.name) != f.default]
 
 
 def first_difference(there: Any, here: Any, name: str = "") -> str | None:

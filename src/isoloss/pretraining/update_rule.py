@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from isoloss.languages.sentence_source import SentenceSource
 from isoloss.objectives.batch import Batch, Objective, sentence_averaged_loss
+from isoloss.pretraining.processes import ALONE, Processes
 
 
 @runtime_checkable
@@ -46,6 +47,10 @@ class Training:
 
     A rule that trains on more than the batch (the adversarial rule on tasks) draws it from `language`, with
     seeds derived from `seed`, and refuses one that has no such thing.
+
+    Where several processes train together every one is handed the same batches and must come to the same
+    weights. A rule that goes through `loss`, `backward` and `averaged` does: what it adds to the loss by
+    itself, every process adds alike.
     """
 
     model: nn.Module
@@ -54,10 +59,36 @@ class Training:
     seed: int
     steps: int
     batch_size: int
+    processes: Processes = ALONE
+
+    def own(self, batch: Batch) -> tuple[Batch, float]:
+        """The sentences of the batch that are this process's, and their mean's weight in the processes' mean.
+
+        Shares are consecutive sentences, as many as every other's or one more; weights are 1 on average.
+        """
+        count, number = self.processes.count, self.processes.number
+        if count == 1:
+            return batch, 1.0
+        start, stop = len(batch) * number // count, len(batch) * (number + 1) // count
+        return batch.part(start, stop), (stop - start) * count / len(batch)
 
     def loss(self, batch: Batch) -> Float[Tensor, ""]:
-        """The model's sentence-averaged loss on the batch, in nats."""
-        return sentence_averaged_loss(self.objective.logits(self.model, batch), batch)
+        """The model's sentence-averaged loss in nats: of the batch, as the mean over processes."""
+        own, weight = self.own(batch)
+        loss = sentence_averaged_loss(self.objective.logits(self.model, own), own)
+        return loss if weight == 1 else weight * loss
+
+    def backward(self, loss: Float[Tensor, ""], *, keep_graph: bool = False) -> None:
+        """Add ∇`loss`, as the mean over processes, to the gradients that the parameters hold."""
+        loss.backward(retain_graph=keep_graph)  # type: ignore[no-untyped-call]
+        gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
+        self.processes.average(gradients)
+
+    def averaged(self, value: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        """The mean over processes, detached."""
+        mean = value.detach().clone()
+        self.processes.average([mean])
+        return mean
 
 
 @runtime_checkable
