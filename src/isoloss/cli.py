@@ -55,6 +55,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     from isoloss.command_line.law import law
     from isoloss.command_line.reproduce import reproduce
     from isoloss.command_line.sample import sample
+    from isoloss.command_line.theory import theory
     from isoloss.errors import IsolossError
 
     commands: dict[str, Callable[..., object]] = {
@@ -66,6 +67,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         "describe": describe,
         "language": language,
         "enlarge": enlarge,
+        "theory": theory,
     }
     try:
         result = tyro.extras.subcommand_cli_from_dict(

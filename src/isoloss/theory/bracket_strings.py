@@ -80,7 +80,8 @@ def all_strings(length: int) -> BracketStrings:
             f"{LONGEST_ENUMERATED}"
         )
     signs = torch.tensor(list(itertools.product([1.0, -1.0], repeat=length)), dtype=torch.float64)
-    return BracketStrings(_unmasked(signs), -signs.sum(1), torch.full((2**length,), 0.5**length).double())
+    probability = torch.full((2**length,), 0.5**length, dtype=torch.float64)
+    return BracketStrings(_unmasked(signs), 0.0 - signs.sum(1), probability)
 
 
 def string_classes(length: int) -> BracketStrings:

@@ -16,7 +16,7 @@ MISS = 1e-10
 """The largest |f(x) - g*(x)| at which the loss counts as zero: a loss of 1e-20."""
 RIDGE = 1e-10
 """Added to J Jᵀ relative to its mean diagonal: near the end many strings ask for one and the same step."""
-CORRECTIONS, FITTING_STEPS = 8, 500
+CORRECTIONS, FITTING_STEPS = 8, 200
 FIRST_STEP, LEAST_STEP = 0.1, 1e-9
 
 
@@ -53,7 +53,7 @@ def random_weights(
 def fitted(model: OneLayerTransformer, strings: BracketStrings) -> OneLayerTransformer:
     """The weights brought to zero loss by Levenberg-Marquardt steps, in the descent's units, on all of them.
 
-    p (n + p) numbers in memory, p parameters. Raises IsolossError where 500 steps do not reach it.
+    p (n + p) numbers in memory, p parameters. Raises IsolossError where 200 steps do not reach it.
     """
     units, damping = _units(model), 1.0
     misses = model.outputs(strings.tokens) - strings.target
@@ -68,7 +68,7 @@ def fitted(model: OneLayerTransformer, strings: BracketStrings) -> OneLayerTrans
         else:
             damping *= 3
     raise IsolossError(
-        f"{model.neurons} neurons did not fit {len(strings)} masked strings; give more, or another seed"
+        f"{model.neurons} neuron(s) did not fit {len(strings)} masked strings; give more, or another seed"
     )
 
 

@@ -11,6 +11,7 @@ from isoloss.theory.bracket_strings import masked_strings
 from isoloss.theory.equality_conditions import unevenness
 from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.flattest_descent import flattest_from, random_weights
+from isoloss.theory.progress_part import part_of
 from isoloss.theory.stated_settings import stated
 from isoloss.theory.zero_loss_solutions import SCORE_SIZE, corrected_bound
 
@@ -40,7 +41,7 @@ class FlattestSettings:
 
 
 FULL = FlattestSettings(length=6, neurons=30, steps=200, seeds=(1, 2, 3, 4, 5))
-SMOKE = FlattestSettings(length=4, neurons=12, steps=80, seeds=(1, 2))
+SMOKE = FlattestSettings(length=4, neurons=12, steps=60, seeds=(1, 2))
 
 
 def flattest_solution(settings: FlattestSettings, progress: Progress = silent) -> Statement:
@@ -49,7 +50,10 @@ def flattest_solution(settings: FlattestSettings, progress: Progress = silent) -
     Raises IsolossError where random weights cannot be fitted: another seed, or more neurons.
     """
     table = pl.concat(
-        [_descended(settings, seed, _within(progress, i, settings)) for i, seed in enumerate(settings.seeds)]
+        [
+            _descended(settings, seed, part_of(progress, i, len(settings.seeds)))
+            for i, seed in enumerate(settings.seeds)
+        ]
     )
     return Statement(
         name="flattest-solution",
@@ -129,15 +133,6 @@ def _descended(settings: FlattestSettings, seed: int, progress: Progress) -> pl.
             "unevenness": [unevenness(descent.models[step]) for step in kept],
         }
     )
-
-
-def _within(progress: Progress, done: int, settings: FlattestSettings) -> Progress:
-    """One descent's progress as a part of all."""
-
-    def report(task: str, completed: float, total: float, message: str = "") -> None:
-        progress(task, done + completed / total, len(settings.seeds), message)
-
-    return report
 
 
 def _panel(table: pl.DataFrame) -> Panel:

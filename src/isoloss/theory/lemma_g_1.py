@@ -14,6 +14,7 @@ from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.flattest_descent import flattest_from, random_weights
 from isoloss.theory.one_layer_derivatives import hessian_trace, zero_loss_trace
 from isoloss.theory.one_layer_transformer import OneLayerTransformer
+from isoloss.theory.progress_part import part_of
 from isoloss.theory.stated_settings import stated
 from isoloss.theory.zero_loss_solutions import (
     SCORE_SIZE,
@@ -184,14 +185,17 @@ def _solutions(
         generator = torch.Generator().manual_seed(seed)
         return random_weights(strings, settings.neurons, SCORE_SIZE, generator)
 
-    for seed in settings.random_seeds:
+    parts = len(settings.random_seeds) + len(settings.adversary_seeds)
+    for done, seed in enumerate(settings.random_seeds):
         yield "random weights", seed, ratio(weights(seed))
         generator = torch.Generator().manual_seed(seed)
         features = random_features(strings, settings.feature_neurons, generator)
         yield "random features", seed, ratio(features)
         yield "random features, balanced", seed, ratio(rebalanced(features, strings))
-    for seed in settings.adversary_seeds:
-        descent = flattest_from(weights(seed), strings, settings.adversary_steps, progress)
+        progress("fitting random weights", done + 1, parts)
+    for done, seed in enumerate(settings.adversary_seeds, len(settings.random_seeds)):
+        within = part_of(progress, done, parts)
+        descent = flattest_from(weights(seed), strings, settings.adversary_steps, within)
         yield "end of a descent", seed, ratio(descent.end)
 
 

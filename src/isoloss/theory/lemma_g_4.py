@@ -80,7 +80,8 @@ def dense_trace(model: OneLayerTransformer, strings: BracketStrings) -> float:
     def loss(flat: torch.Tensor) -> torch.Tensor:
         return squared_loss(model.with_flat(flat), strings)
 
-    hessian: torch.Tensor = torch.autograd.functional.hessian(loss, model.flat(), vectorize=True)
+    flat, second = model.flat(), torch.autograd.functional.hessian
+    hessian: torch.Tensor = second(loss, flat, vectorize=True)  # type: ignore[no-untyped-call]
     return float(hessian.trace())
 
 

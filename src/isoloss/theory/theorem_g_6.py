@@ -14,6 +14,7 @@ from isoloss.theory.bracket_strings import BracketStrings, masked_strings
 from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.one_layer_derivatives import zero_loss_trace
 from isoloss.theory.one_layer_transformer import farthest_output
+from isoloss.theory.progress_part import part_of
 from isoloss.theory.stated_settings import stated
 from isoloss.theory.zero_loss_solutions import corrected_bound, random_features, rebalanced
 
@@ -43,7 +44,7 @@ def theorem_g_6(settings: TheoremG6Settings, progress: Progress = silent) -> Sta
     """Put the existence and the size of random-feature solutions to the test, and take their traces."""
     found = pl.concat(
         [
-            _solutions(settings, length, _within(progress, done, settings))
+            _solutions(settings, length, part_of(progress, done, len(settings.lengths)))
             for done, length in enumerate(settings.lengths)
         ]
     )
@@ -181,15 +182,6 @@ def _solutions(settings: TheoremG6Settings, length: int, progress: Progress) -> 
         )
         progress("solving for output layers", done + 1, len(settings.wide))
     return pl.DataFrame(rows)
-
-
-def _within(progress: Progress, done: int, settings: TheoremG6Settings) -> Progress:
-    """One length's progress as a part of all."""
-
-    def report(task: str, completed: float, total: float, message: str = "") -> None:
-        progress(task, done + completed / total, len(settings.lengths), message)
-
-    return report
 
 
 def _panel(found: pl.DataFrame) -> Panel:

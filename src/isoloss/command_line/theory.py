@@ -1,0 +1,37 @@
+"""`isoloss theory`: the paper's lemmas and theorems, put to the test."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+
+def theory(
+    name: tyro.conf.Positional[str | None] = None,
+    /,
+    smoke: bool = False,
+    output: Path = Path("results/theory"),
+    length: Annotated[int | None, tyro.conf.arg(metavar="T")] = None,
+    samples: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
+    processes: int | None = None,
+    json: bool = False,
+) -> int:
+    """Compute the paper's lemmas and theorems, and say which of their statements hold.
+
+    Results are kept: an interrupted call goes on with the statements that were not finished.
+
+    Example: isoloss theory theorem-5.1 --length 10 --samples 8 --json
+
+    Args:
+        name: One statement, such as lemma-g.1, theorem-5.1 or appendix-b.4; all when not given.
+        smoke: A small size of everything, in seconds.
+        output: Folder of the results, one JSON file a statement, named for its settings.
+        length: Brackets of each string, for theorem-5.1 alone.
+        samples: Downstream strings, for theorem-5.1 alone.
+        processes: Statements side by side, one core each; when not given, one for each core.
+        json: Print JSON on stdout: {"records": [...], "statements": [...], "failures": [...]}.
+    """
+    # torch and scipy take seconds to import, which `--help` need not wait for.
+    from isoloss.command_line.theory_request import TheoryRequest, run_theory
+
+    return run_theory(TheoryRequest(name, smoke, output, length, samples, processes, json))

@@ -1,0 +1,81 @@
+"""`isoloss theory`: checks what was asked for, computes what is missing, shows the verdicts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from isoloss.command_line.progress_display import progress_display
+from isoloss.command_line.theory_summary import print_summary, results_as_json
+from isoloss.errors import BadInput
+from isoloss.experiments.provenance import usable_cores
+from isoloss.experiments.runner import Job, run_jobs
+from isoloss.pretraining.run_folder import only_process_in
+from isoloss.progress import Progress
+from isoloss.theory.carried_out import PlannedStatement
+from isoloss.theory.suite import SUITE, Entry, named
+
+SIZED = "theorem-5.1"
+LONGEST_CURVE = 16
+"""Numbers of strings on the curve up to --samples, of which each is simulated."""
+
+
+@dataclass(frozen=True)
+class TheoryRequest:
+    """The options of `isoloss theory`; see its help."""
+
+    name: str | None
+    smoke: bool
+    output: Path
+    length: int | None
+    samples: int | None
+    processes: int | None
+    json: bool
+
+
+def run_theory(request: TheoryRequest) -> int:
+    """Carry out the request; 0 when all was computed, whatever the verdicts, 1 when some was not.
+
+    Raises BadInput for a name, a number or a combination that cannot be, before any work.
+    """
+    if request.processes is not None and request.processes < 1:
+        raise BadInput(f"--processes must be at least 1, not {request.processes}")
+    planned = planned_statements(request)
+    jobs = [
+        Job(statement.name, partial(_work, statement, request.output), statement.entry.seconds)
+        for statement in planned
+        if statement.saved(request.output) is None
+    ]
+    with only_process_in(request.output), progress_display() as progress:
+        outcome = run_jobs(jobs, request.processes or usable_cores(), progress)
+    results = {
+        statement.file(request.output): found
+        for statement in planned
+        if (found := statement.saved(request.output)) is not None
+    }
+    if request.json:
+        print(results_as_json(results, outcome.failures))
+    print_summary(results, outcome.failures)
+    return 1 if outcome.failures else 0
+
+
+def planned_statements(request: TheoryRequest) -> Sequence[PlannedStatement]:
+    """What is asked for, with its settings."""
+    entries = SUITE if request.name is None else (named(request.name),)
+    if (request.length is not None or request.samples is not None) and request.name != SIZED:
+        raise BadInput(f"--length and --samples are for one statement: isoloss theory {SIZED}")
+    return [PlannedStatement(entry, _settings(entry, request)) for entry in entries]
+
+
+def _settings(entry: Entry, request: TheoryRequest) -> object:
+    settings = entry.smoke if request.smoke else entry.full
+    if request.length is None and request.samples is None:
+        return settings
+    samples = settings.samples if request.samples is None else request.samples
+    length = settings.length if request.length is None else request.length
+    return replace(settings, length=length, samples=samples, longest_curve=min(samples, LONGEST_CURVE))
+
+
+def _work(statement: PlannedStatement, output: Path, progress: Progress) -> tuple[str, ...]:
+    statement.carry_out(output, progress)
+    return ()

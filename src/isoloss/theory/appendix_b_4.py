@@ -1,0 +1,303 @@
+"""Appendix B.4: a small model as a special case of a larger one, and what that keeps."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import torch
+
+from isoloss.models.enlarging.enlargement import Enlargement
+from isoloss.models.enlarging.forms import Form, exact_form, paper_form
+from isoloss.models.enlarging.transformer import enlarged
+from isoloss.models.feed_forward import widened
+from isoloss.models.shapes import Shape
+from isoloss.models.transformers import Architecture, PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.panels import Axis, Colour, Lines, Panel, Table
+from isoloss.progress import Progress, silent
+from isoloss.theory.enlarged_identities import (
+    EMBEDDINGS,
+    LAST_NORM,
+    LONGEST,
+    MATRICES,
+    OUTPUT_BIAS,
+    VECTORS,
+    Enlarge,
+    fisher_by_kind,
+    output_change,
+    random_feed_forward,
+    random_tokens,
+    random_transformer,
+    score_change,
+    trace_change,
+    with_epsilon,
+)
+from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.stated_settings import stated
+
+ARCHITECTURES: dict[str, Callable[[Shape], Architecture]] = {
+    "post-LN": PostLayerNormTransformer,
+    "pre-LN": PreLayerNormTransformer,
+}
+FORMS: dict[str, Form] = {"exact": exact_form, "paper's": paper_form}
+EPSILONS = (1e-12, 1e-10, 1e-8, 1e-6)
+
+
+@dataclass(frozen=True)
+class AppendixB4Settings:
+    """Networks for each of `seeds`, `width` times as wide; transformers with `layers` layers more too.
+
+    Tolerances are relative. `exact` is a thousand times the rounding of float64 that such networks leave.
+    `epsilon_left` is what a layer norm's epsilon of 1e-12 may do, times the weights' amplification of it.
+    """
+
+    seeds: tuple[int, ...]
+    width: int
+    layers: int
+    sentences: int
+    exact: float = 1e-10
+    epsilon_left: float = 1e-6
+
+
+FULL = AppendixB4Settings(seeds=(1, 2, 3, 4, 5), width=3, layers=2, sentences=4)
+SMOKE = AppendixB4Settings(seeds=(1,), width=2, layers=1, sentences=1)
+
+
+def appendix_b_4(settings: AppendixB4Settings, progress: Progress = silent) -> Statement:
+    """Put the identities of B.4 to the test with the enlarging that `isoloss enlarge` uses."""
+    progress("enlarging networks", 0, 3)
+    feed_forward = feed_forward_finding(settings)
+    scores = pl.DataFrame(list(_score_changes(settings)), orient="row")
+    progress("enlarging networks", 1, 3)
+    epsilons = pl.DataFrame(list(_epsilon_changes(settings)), orient="row")
+    progress("enlarging networks", 2, 3)
+    traces = pl.DataFrame(list(_trace_factors(settings)), orient="row")
+    return Statement(
+        name="appendix-b.4",
+        title="A small model is a point of a large one's parameter space",
+        text=(
+            "Feed-forward networks and small transformers with random weights, in float64, are enlarged "
+            "by the functions behind `isoloss enlarge` (docs/enlarging.md). Outputs are compared, and "
+            "traces: that of the feed-forward networks' Hessian, computed densely, and that of the "
+            "transformers' Fisher information, with every label in turn, by kind of parameter."
+        ),
+        findings=(
+            *feed_forward,
+            *score_findings(scores, settings),
+            epsilon_finding(epsilons),
+            *trace_findings(traces),
+        ),
+        panels=(_epsilon_panel(epsilons), _trace_panel(traces)),
+        settings=stated(settings),
+        corrections=(
+            "B.4's added zero blocks are not the identity post-LN: their norms undo the small model's "
+            "last gain and bias, which must move to the last added norm. Pre-LN they are exact.",
+            "B.4's divided embeddings meet the next layer norm's epsilon as if it were k² times as large: "
+            "exact only as epsilon goes to 0. Left undivided they are exact, the output's scale moving to "
+            "the last norm.",
+            "The trace is kept for the matrices alone: tied embeddings' is multiplied by k in the paper's "
+            "form and divided by k in the exact one, that of biases and gains is divided by k.",
+        ),
+    )
+
+
+def feed_forward_finding(settings: AppendixB4Settings, enlarge: Enlarge = widened) -> tuple[Finding, Finding]:
+    """B.4.1: the largest changes of outputs and of the dense Hessian's trace, over seeds and slopes."""
+    outputs, traces = [], []
+    for seed in settings.seeds:
+        for slope in (0.0, 0.2):
+            network = random_feed_forward((3, 5, 4, 2), slope, seed)
+            generator = torch.Generator().manual_seed(seed)
+            x = torch.randn(8, 3, generator=generator, dtype=torch.float64)
+            outputs.append(output_change(network, settings.width, x, enlarge))
+            traces.append(abs(trace_change(network, settings.width, x, enlarge)))
+    return (
+        _unchanged(
+            "feed_forward_output_change",
+            "Enlarged MLPs have the same outputs",
+            "B.4.1",
+            outputs,
+            settings.exact,
+        ),
+        _unchanged(
+            "feed_forward_trace_change",
+            "Enlarged MLPs have the same trace of the Hessian",
+            "B.4.1",
+            traces,
+            settings.exact,
+        ),
+    )
+
+
+def score_findings(scores: pl.DataFrame, settings: AppendixB4Settings) -> tuple[Finding, ...]:
+    """Columns `architecture`, `form`, `change` of the scores, wider and deeper, at epsilon 1e-12."""
+    findings = []
+    for (architecture, form), part in scores.group_by("architecture", "form", maintain_order=True):
+        name = f"{architecture}_{form}_score_change".replace("-", "_").replace("'", "").lower()
+        sentence = f"Enlarged {architecture} transformers, in the {form} form, have the same scores"
+        changes = part["change"].to_list()
+        findings.append(_unchanged(name, sentence, "B.4.2", changes, settings.epsilon_left))
+    return tuple(findings)
+
+
+def epsilon_finding(epsilons: pl.DataFrame) -> Finding:
+    """The exponent of epsilon in the paper's form's change of scores, widened only: 1, to within 0.05.
+
+    The change is linear in epsilon up to terms of epsilon², and rounding adds 1e-15 to the smallest.
+    """
+    paper = epsilons.filter((pl.col("form") == "paper's") & (pl.col("change") > 0))
+    slopes = [
+        float(np.polyfit(part["epsilon"].log().to_numpy(), part["change"].log().to_numpy(), 1)[0])
+        for _, part in paper.group_by("architecture", maintain_order=True)
+    ]
+    return Finding(
+        name="divided_embeddings_epsilon_exponent",
+        sentence="Divided embeddings change the scores as the norm's epsilon: the exponent farthest off.",
+        source="B.4.2",
+        predicted=1.0,
+        relation="equal to",
+        measured=max(slopes, key=lambda slope: abs(slope - 1)),
+        standard_error=None,
+        n=len(paper),
+        unit="",
+        tolerance=0.05,
+        paper="no change at any epsilon",
+    )
+
+
+def trace_findings(traces: pl.DataFrame) -> tuple[Finding, Finding]:
+    """Columns `kind`, `measured`, `predicted` of traces of the Fisher information, large over small.
+
+    1e-6 is what an epsilon of 1e-12 leaves, as for the scores.
+    """
+    off = traces.with_columns(
+        unchanged=(pl.col("measured") - 1).abs(),
+        documented=(pl.col("measured") / pl.col("predicted") - 1).abs(),
+    )
+    matrices = off.filter(pl.col("kind") == MATRICES)["unchanged"].to_list()
+    return (
+        _unchanged(
+            "trace_of_matrices_change", "Enlarged, matrices keep their trace", "Section 4", matrices, 1e-6
+        ),
+        _unchanged(
+            "trace_factors_off_documented",
+            "Every kind's trace changes by its factor in docs/enlarging.md",
+            "Section 4, B.4",
+            off["documented"].to_list(),
+            1e-6,
+            paper="unchanged with respect to most parameters",
+        ),
+    )
+
+
+def documented_factor(kind: str, form: str, width: int) -> float:
+    """What docs/enlarging.md says a kind's trace is multiplied by, embeddings tied.
+
+    >>> documented_factor(EMBEDDINGS, "exact", 4), documented_factor(EMBEDDINGS, "paper's", 4)
+    (0.25, 4.0)
+    """
+    exact = {MATRICES: 0, VECTORS: -1, EMBEDDINGS: -1, LAST_NORM: 1, OUTPUT_BIAS: 0}
+    papers = exact | {EMBEDDINGS: 1, LAST_NORM: -1}
+    return float(width) ** (exact if form == "exact" else papers)[kind]
+
+
+def _unchanged(
+    name: str, sentence: str, source: str, changes: Sequence[float], tolerance: float, paper: str = ""
+) -> Finding:
+    return Finding(
+        name=name,
+        sentence=f"{sentence}: the largest relative change.",
+        source=source,
+        predicted=0.0,
+        relation="equal to",
+        measured=max(changes),
+        standard_error=None,
+        n=len(changes),
+        unit="",
+        tolerance=tolerance,
+        paper=paper,
+    )
+
+
+Row = dict[str, str | float]
+
+
+def _score_changes(settings: AppendixB4Settings) -> Iterator[Row]:
+    by = Enlargement(settings.width, settings.layers)
+    for architecture, build in ARCHITECTURES.items():
+        for form_name, form in FORMS.items():
+            for seed in settings.seeds:
+                model = random_transformer(build, seed)
+                ids = random_tokens(settings.sentences, seed)
+                change = score_change(model, enlarged(model, by, form), ids)
+                yield {"architecture": architecture, "form": form_name, "change": change}
+
+
+def _epsilon_changes(settings: AppendixB4Settings) -> Iterator[Row]:
+    by, seed = Enlargement(settings.width), settings.seeds[0]
+    ids = random_tokens(settings.sentences, seed)
+    for architecture, build in ARCHITECTURES.items():
+        for epsilon in EPSILONS:
+            model = with_epsilon(random_transformer(build, seed), epsilon)
+            for form_name, form in FORMS.items():
+                change = score_change(model, enlarged(model, by, form), ids)
+                yield {
+                    "architecture": architecture,
+                    "form": form_name,
+                    "series": f"{architecture}, {form_name} form",
+                    "epsilon": epsilon,
+                    "change": change,
+                }
+
+
+def _trace_factors(settings: AppendixB4Settings) -> Iterator[Row]:
+    by, seed = Enlargement(settings.width), settings.seeds[0]
+    ids = random_tokens(settings.sentences, seed)
+    for architecture, build in ARCHITECTURES.items():
+        model = random_transformer(build, seed)
+        before = fisher_by_kind(model, ids, LONGEST // 2)
+        for form_name, form in FORMS.items():
+            after = fisher_by_kind(enlarged(model, by, form), ids, LONGEST // 2)
+            for kind, trace in before.items():
+                yield {
+                    "kind": kind,
+                    "architecture": architecture,
+                    "form": form_name,
+                    "measured": after[kind] / trace,
+                    "predicted": documented_factor(kind, form_name, settings.width),
+                }
+
+
+def _epsilon_panel(epsilons: pl.DataFrame) -> Panel:
+    return Panel(
+        name="epsilon",
+        title="What a layer norm's epsilon does to an enlarged model",
+        caption="Largest relative change of a score, widened; what lies below 1e-14 is rounding.",
+        charts=(
+            Lines(
+                x=Axis("epsilon", "epsilon", logarithmic=True),
+                y=Axis("change", "change of scores", logarithmic=True),
+                colour=Colour("series", "transformer and form"),
+                series="series",
+            ),
+        ),
+        # A change of exactly 0 has no place on a logarithmic axis.
+        data=epsilons.with_columns(pl.col("change").clip(lower_bound=1e-17)),
+    )
+
+
+def _trace_panel(traces: pl.DataFrame) -> Panel:
+    columns = {
+        "kind": "parameters",
+        "architecture": "transformer",
+        "form": "form",
+        "measured": "trace, large over small",
+        "predicted": "documented",
+    }
+    return Panel(
+        name="traces",
+        title="What happens to the trace, by kind of parameter",
+        caption="Exact trace of the Fisher information, widened, tied embeddings.",
+        charts=(Table(tuple(Axis(column, title) for column, title in columns.items())),),
+        data=traces,
+    )

@@ -1,0 +1,125 @@
+"""What enlarging a model changes: outputs, scores, and traces by kind of parameter (Appendix B.4)."""
+
+import re
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.func import functional_call
+from transformers import PreTrainedModel
+
+from isoloss.models.feed_forward import FeedForward, widened
+from isoloss.models.shapes import Shape
+from isoloss.models.transformers import Architecture
+
+Enlarge = Callable[[FeedForward, int], FeedForward]
+
+MATRICES, VECTORS, EMBEDDINGS = "matrices", "biases and gains", "embeddings"
+LAST_NORM, OUTPUT_BIAS = "last norm before the output", "output's bias"
+_LAST_NORM = ("cls.predictions.transform.LayerNorm.", "lm_head.layer_norm.")
+_OUTPUT_BIAS = ("cls.predictions.bias", "lm_head.bias")
+WORDS, LONGEST = 12, 8
+
+
+def random_feed_forward(widths: tuple[int, ...], slope: float, seed: int) -> FeedForward:
+    """A network of B.4.1 in float64 with its usual random weights."""
+    return FeedForward(widths, seed, slope).double()
+
+
+def random_transformer(architecture: Callable[[Shape], Architecture], seed: int) -> PreTrainedModel:
+    """A small transformer in float64, so far from its start that every part has a gradient to speak of."""
+    model = architecture(Shape(8, 2, 2, 12)).build(WORDS, LONGEST, seed=seed).double().eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    return model
+
+
+def with_epsilon(model: PreTrainedModel, epsilon: float) -> PreTrainedModel:
+    """The model itself, its layer norms set to this epsilon."""
+    model.config.layer_norm_eps = epsilon
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.eps = epsilon
+    return model
+
+
+@torch.no_grad()
+def output_change(
+    network: FeedForward, factor: int, x: Float[Tensor, "n d"], enlarge: Enlarge = widened
+) -> float:
+    """The largest change of an output by enlarging, over the largest output."""
+    before = network(x)
+    return float((enlarge(network, factor)(x) - before).abs().max() / before.abs().max())
+
+
+def trace_change(
+    network: FeedForward, factor: int, x: Float[Tensor, "n d"], enlarge: Enlarge = widened
+) -> float:
+    """Tr ∇²L after enlarging over before, less 1; L = E ‖f(x)‖², whose misses do not vanish."""
+    return _dense_trace(enlarge(network, factor), x) / _dense_trace(network, x) - 1
+
+
+def _dense_trace(network: FeedForward, x: Float[Tensor, "n d"]) -> float:
+    parameters = dict(network.named_parameters())
+    sizes = [parameter.numel() for parameter in parameters.values()]
+
+    def loss(flat: Tensor) -> Tensor:
+        parts = zip(parameters.items(), torch.split(flat, sizes), strict=True)
+        values = {name: part.view(old.shape) for (name, old), part in parts}
+        outputs: Tensor = functional_call(network, values, (x,))
+        return outputs.square().sum(1).mean()
+
+    flat = torch.cat([parameter.detach().flatten() for parameter in parameters.values()])
+    hessian: Tensor = torch.autograd.functional.hessian(loss, flat)  # type: ignore[no-untyped-call]
+    return float(hessian.trace())
+
+
+def random_tokens(n: int, seed: int) -> Int[Tensor, "n S"]:
+    """Sentences of `LONGEST` words behind a first token, as `random_transformer` reads them."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(3, WORDS + 3, (n, LONGEST + 1), generator=generator)
+    ids[:, 0] = 1
+    return ids
+
+
+@torch.no_grad()
+def score_change(model: PreTrainedModel, enlarged: PreTrainedModel, ids: Int[Tensor, "n S"]) -> float:
+    """The largest change of a score (logit) by enlarging, over the largest score."""
+    before = model(input_ids=ids).logits
+    return float((enlarged(input_ids=ids).logits - before).abs().max() / before.abs().max())
+
+
+def fisher_by_kind(model: PreTrainedModel, ids: Int[Tensor, "n S"], position: int) -> dict[str, float]:
+    """The exact trace of the Fisher information of the word at `position`, by kind of parameter, in nats.
+
+    E_y ‖∇ log f_y‖² with every word y in turn: n c backward passes.
+    """
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    logs = model(input_ids=ids).logits[:, position].log_softmax(1)
+    traces: dict[str, float] = {}
+    for row in logs:
+        for log in row:
+            gradients = torch.autograd.grad(log, parameters, retain_graph=True)
+            weight = float(log.detach().exp()) / len(logs)
+            for name, gradient in zip(names, gradients, strict=True):
+                kind = kind_of(name, gradient.ndim)
+                traces[kind] = traces.get(kind, 0.0) + weight * float(gradient.square().sum())
+    return traces
+
+
+def kind_of(name: str, dimensions: int) -> str:
+    """Which row of docs/enlarging.md's table of traces a parameter belongs to.
+
+    >>> kind_of("bert.encoder.layer.0.output.dense.weight", 2), kind_of("lm_head.bias", 1)
+    ('matrices', "output's bias")
+    """
+    if name.startswith(_LAST_NORM):
+        return LAST_NORM
+    if name in _OUTPUT_BIAS:
+        return OUTPUT_BIAS
+    if dimensions == 1:
+        return VECTORS
+    return EMBEDDINGS if re.search(r"embeddings\.\w+_embeddings\.", name) else MATRICES

@@ -1,0 +1,130 @@
+"""Statements as JSON files: findings, pictures and the tables behind them, read back as they were."""
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from isoloss.errors import BadInput
+from isoloss.files import read_text, write_atomically
+from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Lines, Panel, Table
+from isoloss.theory.finding import Finding, Statement
+
+_DTYPES: dict[str, type[pl.DataType]] = {
+    "Int64": pl.Int64,
+    "Float64": pl.Float64,
+    "String": pl.String,
+    "Boolean": pl.Boolean,
+}
+
+
+def write_statement(path: Path, statement: Statement) -> None:
+    """Write the statement, complete or not at all.
+
+    Raises BadInput for a table with a column that is not of whole numbers, numbers, words or yes and no, and
+    IsolossError where the file cannot be written.
+    """
+    write_atomically(path, json.dumps(statement_content(statement), allow_nan=False, indent=1) + "\n")
+
+
+def read_statement(path: Path) -> Statement:
+    """The statement that `write_statement` wrote. Raises BadInput where the file holds none."""
+    text = read_text(path, "a statement's results")
+    try:
+        return _statement(json.loads(text))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BadInput(
+            f"{path} does not hold a statement's results ({error}); delete it, and they are computed again"
+        ) from error
+
+
+def statement_content(statement: Statement) -> dict[str, Any]:
+    """Everything as lists, numbers and words; verdicts are added for readers, and numbers that JSON lacks
+    ("nan", "inf", "-inf") are words.
+    """
+    return {
+        **{name: getattr(statement, name) for name in ("name", "title", "text")},
+        "findings": [
+            _finite(asdict(finding)) | {"verdict": str(finding.verdict)} for finding in statement.findings
+        ],
+        "panels": [
+            {
+                **{name: getattr(panel, name) for name in ("name", "title", "caption")},
+                "charts": [{"kind": type(chart).__name__, **asdict(chart)} for chart in panel.charts],
+                "data": _frame_content(panel.data),
+            }
+            for panel in statement.panels
+        ],
+        "settings": [list(setting) for setting in statement.settings],
+        "corrections": list(statement.corrections),
+    }
+
+
+def _statement(content: dict[str, Any]) -> Statement:
+    return Statement(
+        **{name: str(content[name]) for name in ("name", "title", "text")},
+        findings=tuple(map(_finding, content["findings"])),
+        panels=tuple(
+            Panel(
+                **{name: str(panel[name]) for name in ("name", "title", "caption")},
+                charts=tuple(map(_chart, panel["charts"])),
+                data=_frame(panel["data"]),
+            )
+            for panel in content["panels"]
+        ),
+        settings=tuple((name, value) for name, value in content["settings"]),
+        corrections=tuple(content["corrections"]),
+    )
+
+
+def _finding(content: dict[str, Any]) -> Finding:
+    numbers = ("predicted", "measured", "standard_error", "tolerance")
+    values = {name: value for name, value in content.items() if name != "verdict"}
+    for name in numbers:
+        values[name] = None if values[name] is None else float(values[name])
+    return Finding(**values)
+
+
+def _chart(content: dict[str, Any]) -> Chart:
+    values = {name: value for name, value in content.items() if name != "kind"}
+    if content["kind"] == "Table":
+        return Table(tuple(Axis(**column) for column in values["columns"]))
+    values["colour"], values["y"] = Colour(**values["colour"]), Axis(**values["y"])
+    if content["kind"] == "Categories":
+        return Categories(**values)
+    values["x"] = Axis(**values["x"])
+    return Dots(**values) if content["kind"] == "Dots" else Lines(**values)
+
+
+def _frame_content(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    columns = []
+    for column in frame.iter_columns():
+        dtype = str(column.dtype)
+        if dtype not in _DTYPES:
+            raise BadInput(
+                f"the column {column.name!r} holds {dtype}; a statement's tables hold {[*_DTYPES]}"
+            )
+        values = [_finite_number(value) for value in column.to_list()]
+        columns.append({"name": column.name, "dtype": dtype, "values": values})
+    return columns
+
+
+def _frame(content: list[dict[str, Any]]) -> pl.DataFrame:
+    columns = []
+    for column in content:
+        values = column["values"]
+        if column["dtype"] == "Float64":
+            values = [None if value is None else float(value) for value in values]
+        columns.append(pl.Series(column["name"], values, _DTYPES[column["dtype"]]))
+    return pl.DataFrame(columns)
+
+
+def _finite(content: dict[str, Any]) -> dict[str, Any]:
+    return {name: _finite_number(value) for name, value in content.items()}
+
+
+def _finite_number(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

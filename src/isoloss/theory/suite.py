@@ -1,0 +1,70 @@
+"""All statements that are put to the test, in the order in which they are shown."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from isoloss.errors import BadInput
+from isoloss.progress import Progress
+from isoloss.theory import (
+    appendix_b_4,
+    downstream_error,
+    flattest_solution,
+    lemma_g_1,
+    lemma_g_3,
+    lemma_g_4,
+    theorem_5_1,
+    theorem_g_6,
+)
+from isoloss.theory.finding import Statement
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A statement's name, the function of its settings that computes it, and its two sizes.
+
+    Settings are a frozen dataclass of numbers and of tuples of numbers. `seconds` is about how long the full
+    size takes on one core; only the order of the work and the progress depend on it.
+    """
+
+    name: str
+    compute: Callable[[Any, Progress], Statement]
+    full: Any
+    smoke: Any
+    seconds: float
+
+
+SUITE: tuple[Entry, ...] = (
+    Entry("lemma-g.4", lemma_g_4.lemma_g_4, lemma_g_4.FULL, lemma_g_4.SMOKE, 25),
+    Entry("lemma-g.1", lemma_g_1.lemma_g_1, lemma_g_1.FULL, lemma_g_1.SMOKE, 50),
+    Entry("lemma-g.3", lemma_g_3.lemma_g_3, lemma_g_3.FULL, lemma_g_3.SMOKE, 5),
+    Entry("theorem-g.6", theorem_g_6.theorem_g_6, theorem_g_6.FULL, theorem_g_6.SMOKE, 5),
+    Entry(
+        "flattest-solution",
+        flattest_solution.flattest_solution,
+        flattest_solution.FULL,
+        flattest_solution.SMOKE,
+        100,
+    ),
+    Entry("theorem-5.1", theorem_5_1.theorem_5_1, theorem_5_1.FULL, theorem_5_1.SMOKE, 10),
+    Entry(
+        "downstream-error",
+        downstream_error.downstream_error,
+        downstream_error.FULL,
+        downstream_error.SMOKE,
+        10,
+    ),
+    Entry("appendix-b.4", appendix_b_4.appendix_b_4, appendix_b_4.FULL, appendix_b_4.SMOKE, 10),
+)
+
+
+def named(name: str) -> Entry:
+    """The entry of this name. Raises BadInput where there is none.
+
+    >>> named("theorem-5.1").full.length
+    10
+    """
+    for entry in SUITE:
+        if entry.name == name:
+            return entry
+    raise BadInput(f"no statement is called {name!r}; choose among {', '.join(e.name for e in SUITE)}")

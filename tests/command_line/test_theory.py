@@ -1,0 +1,74 @@
+"""`isoloss theory` computes, keeps, and tells."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from isoloss.cli import main
+from isoloss.theory.statement_file import read_statement
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as leaving:
+        main(["theory", *arguments])
+    return int(leaving.value.code or 0)
+
+
+def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("theorem-5.1", "--smoke", "--length", "4", "--samples", "3", "--json")
+    assert run(*arguments, "--output", str(tmp_path)) == 0
+    shown = capsys.readouterr()
+    content = json.loads(shown.out)
+    records = {record["quantity"]: record for record in content["records"]}
+    assert records["failure_probability_exact"]["value"] == pytest.approx(2 * (11 / 16) ** 3 - (3 / 8) ** 3)
+    assert records["failure_probability_paper"]["value"] == 1 / 8
+    simulated = records["failure_probability_simulated"]
+    assert simulated["n"] == 500
+    assert 0 < simulated["standard_error"] < 0.03
+    assert simulated["settings"]["length"] == "4"
+    (told,) = content["statements"]
+    assert [finding["verdict"] for finding in told["findings"]] == ["supported", "supported", "not supported"]
+    assert any("both signs" in correction for correction in told["corrections"])
+    assert "not supported" in shown.err
+    (path,) = tmp_path.glob("*.json")
+    assert str(path) == told["file"]
+    assert read_statement(path).name == "theorem-5.1"
+    when = path.stat().st_mtime_ns
+    assert run(*arguments, "--output", str(tmp_path)) == 0
+    assert json.loads(capsys.readouterr().out) == content
+    assert path.stat().st_mtime_ns == when
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("theorem-9",), "no statement is called 'theorem-9'; choose among"),
+        (("theorem-5.1", "--length", "7"), "give an even length"),
+        (("theorem-5.1", "--samples", "0"), "give at least 1"),
+        (("theorem-5.1", "--length", "400"), "give a length of at most 200"),
+        (("theorem-5.1", "--length", "200", "--samples", "501"), "must be at most 100,000"),
+        (("lemma-g.1", "--length", "6"), "are for one statement"),
+        (("--samples", "6"), "are for one statement"),
+        (("--processes", "0"), "--processes must be at least 1"),
+    ],
+)
+def test_mistakes_are_one_sentence_before_any_work(
+    arguments: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*arguments, "--output", str(tmp_path / "new")) == 2
+    shown = capsys.readouterr()
+    assert says in shown.err
+    assert shown.err.count("\n") == 1
+    assert not shown.out
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("arguments", [("--length", "six"), ("--nonsense",), ("theorem-5.1", "again")])
+def test_options_that_are_none_exit_with_2(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*arguments) == 2
+    assert not capsys.readouterr().out

@@ -1,0 +1,47 @@
+import pytest
+import torch
+
+from isoloss.errors import IsolossError
+from isoloss.theory.bracket_strings import masked_strings
+from isoloss.theory.flattest_descent import MISS, fitted, flattest_from, random_weights
+from isoloss.theory.one_layer_derivatives import zero_loss_trace
+from isoloss.theory.one_layer_transformer import farthest_output
+from isoloss.theory.zero_loss_solutions import corrected_bound, two_neurons
+
+STRINGS = masked_strings(4)
+
+
+def start(seed):
+    return random_weights(STRINGS, 12, 2, torch.Generator().manual_seed(seed))
+
+
+def test_a_descent_keeps_zero_loss_lowers_the_trace_and_stays_above_the_bound():
+    before = start(903)
+    descent = flattest_from(before, STRINGS, 25)
+    assert len(descent.models) == len(descent.traces) == 26
+    assert all(a > b for a, b in zip(descent.traces, descent.traces[1:], strict=False))
+    for model, trace in zip(descent.models, descent.traces, strict=True):
+        assert farthest_output(model, STRINGS) <= MISS
+        assert trace == pytest.approx(float(zero_loss_trace(model, STRINGS)))
+    bound = corrected_bound(12, 4)
+    assert descent.traces[0] > 2 * bound
+    assert bound < descent.traces[-1] < 1.1 * bound
+    assert float(descent.end.attention(STRINGS.tokens).max()) == pytest.approx(1 / 4, abs=0.01)
+
+
+def test_the_same_seed_gives_the_same_weights():
+    assert torch.equal(start(903).flat(), start(903).flat())
+
+
+def test_no_step_lowers_the_trace_of_the_two_neurons():
+    descent = flattest_from(two_neurons(4), STRINGS, 5)
+    assert descent.traces[-1] == pytest.approx(corrected_bound(2, 4), rel=1e-9)
+
+
+def test_too_few_neurons_and_a_start_with_loss_are_refused():
+    with pytest.raises(IsolossError, match="did not fit 48 masked strings"):
+        random_weights(STRINGS, 1, 1, torch.Generator().manual_seed(901))
+    model = two_neurons(4)
+    with pytest.raises(IsolossError, match="begin at zero loss"):
+        flattest_from(model.with_flat(1.1 * model.flat()), STRINGS, 1)
+    assert farthest_output(fitted(model.with_flat(1.1 * model.flat()), STRINGS), STRINGS) <= MISS

@@ -1,0 +1,220 @@
+"""Every statement at its smoke size, and every check on a wrong variant, which it must not support."""
+
+import polars as pl
+import pytest
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.models.enlarging.enlargement import Enlargement
+from isoloss.models.enlarging.forms import Recipe, exact_form
+from isoloss.models.enlarging.transformer import enlarged
+from isoloss.models.feed_forward import FeedForward, widened
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.theory.appendix_b_4 import (
+    SMOKE,
+    documented_factor,
+    feed_forward_finding,
+    score_findings,
+    trace_findings,
+)
+from isoloss.theory.bracket_strings import masked_strings
+from isoloss.theory.downstream_error import SMOKE as ERROR_SMOKE
+from isoloss.theory.downstream_error import error_findings, expected_flattest_error
+from isoloss.theory.enlarged_identities import random_tokens, random_transformer, score_change
+from isoloss.theory.equality_conditions import EqualityGaps
+from isoloss.theory.failure_probability import counted_failure, paper_failure, simulated_failure
+from isoloss.theory.flattest_solution import descent_findings
+from isoloss.theory.lemma_g_1 import bound_finding, equality_finding, flattest_findings
+from isoloss.theory.lemma_g_3 import counterexample_findings, nudged_findings
+from isoloss.theory.lemma_g_4 import closed_form_finding, dense_trace, factor, identity_finding
+from isoloss.theory.one_layer_derivatives import hessian_trace
+from isoloss.theory.suite import SUITE, named
+from isoloss.theory.theorem_5_1 import SMOKE as FAILURE_SMOKE
+from isoloss.theory.theorem_5_1 import failure_findings
+from isoloss.theory.theorem_g_6 import growth_finding, limit_finding, trace_finding
+from isoloss.theory.zero_loss_solutions import corrected_bound, paper_bound, random_features, two_neurons
+from isoloss.verdict import Verdict
+
+CONTRADICTED = {
+    "paper_bound",
+    "unevenness_of_a_solution_at_the_bound",
+    "failure_probability_paper",
+    "post_ln_papers_score_change",
+}
+"""What the paper's text says and arithmetic does not."""
+
+
+@pytest.mark.parametrize("entry", SUITE, ids=lambda entry: entry.name)
+def test_the_smoke_size_supports_what_holds_and_contradicts_what_does_not(entry):
+    seen = []
+
+    def report(task, completed, total, message=""):
+        seen.append(completed / total)
+
+    statement = entry.compute(entry.smoke, report)
+    assert statement.name == entry.name
+    for finding in statement.findings:
+        expected = Verdict.NOT_SUPPORTED if finding.name in CONTRADICTED else Verdict.SUPPORTED
+        assert finding.verdict == expected, finding
+    assert min(seen) >= 0
+    assert max(seen) <= 1
+    assert len({finding.name for finding in statement.findings}) == len(statement.findings)
+    for panel in statement.panels:
+        assert len(panel.data)
+    assert dict(statement.settings)
+
+
+def verdicts(findings):
+    return {finding.name: finding.verdict for finding in findings}
+
+
+def test_a_bound_of_another_constant_fails():
+    strings, model = masked_strings(4), two_neurons(4, 8)
+    trace = float(hessian_trace(model, strings))
+    for bound, expected in ((corrected_bound, Verdict.SUPPORTED), (paper_bound, Verdict.NOT_SUPPORTED)):
+        ratio = pl.DataFrame({"ratio": [trace / bound(8, 4)]})
+        assert bound_finding(ratio, 1e-8).verdict == expected
+        row = {"neurons": 8, "trace": trace, "corrected": bound(8, 4), "paper": paper_bound(8, 4)}
+        assert flattest_findings(pl.DataFrame([row]), 1e-8)[0].verdict == expected
+
+
+def test_conditions_that_do_not_hold_fail():
+    assert equality_finding(EqualityGaps(0, 0, 0)).verdict == Verdict.SUPPORTED
+    for gaps in (EqualityGaps(1e-3, 0, 0), EqualityGaps(0, 1e-3, 0), EqualityGaps(0, 0, 1e-3)):
+        assert equality_finding(gaps).verdict == Verdict.NOT_SUPPORTED
+
+
+def test_a_counterexample_that_is_none_fails():
+    strings = masked_strings(4)
+    assert [finding.verdict for finding in counterexample_findings(two_neurons(4), strings)] == [
+        Verdict.SUPPORTED, Verdict.SUPPORTED,
+    ]  # fmt: skip
+    far = random_features(strings, 96, torch.Generator().manual_seed(901))
+    assert counterexample_findings(far, strings)[0].verdict == Verdict.NOT_SUPPORTED
+
+
+def test_traces_beside_kinks_of_another_size_fail():
+    rows = [("two neurons", True, 1.01), ("split neurons", True, 1.0)]
+    table = pl.DataFrame(rows, schema=["solution", "nudged", "ratio"], orient="row")
+    assert set(verdicts(nudged_findings(table, 1e-3)).values()) == {Verdict.NOT_SUPPORTED}
+
+
+def test_the_papers_half_of_the_second_derivative_fails():
+    strings = masked_strings(4)
+    factors = [factor(two_neurons(4), strings)]
+    assert identity_finding(factors, 1e-7).verdict == Verdict.SUPPORTED
+    assert identity_finding(factors, 1e-7, constant=1.0).verdict == Verdict.NOT_SUPPORTED
+
+
+def test_a_wrong_closed_form_fails():
+    strings, model = masked_strings(4), two_neurons(4, 3)
+    for second, expected in ((2.0, Verdict.SUPPORTED), (1.0, Verdict.NOT_SUPPORTED)):
+        closed = float(hessian_trace(model, strings, second))
+        table = pl.DataFrame({"dense": [dense_trace(model, strings)], "closed_form": [closed]})
+        assert closed_form_finding(table, 1e-7).verdict == expected
+
+
+def test_descents_that_end_elsewhere_fail():
+    ends = {
+        "seed": ["1", "2", "3"],
+        "step": [9, 9, 9],
+        "ratio": [1.3, 1.2, 1.0001],
+        "unevenness": [0.3, 0.3, 0.2],
+    }
+    found = verdicts(descent_findings(pl.DataFrame(ends), 1e-3, 0.03))
+    assert found == {
+        "least_descended_trace_over_bound": Verdict.SUPPORTED,
+        "share_of_descents_at_bound": Verdict.NOT_SUPPORTED,
+        "unevenness_at_bound": Verdict.NOT_SUPPORTED,
+    }
+    below = pl.DataFrame(ends | {"ratio": [1.3, 1.2, 0.9]})
+    assert descent_findings(below, 1e-3, 0.03)[0].verdict == Verdict.NOT_SUPPORTED
+    none = pl.DataFrame(ends | {"ratio": [1.3, 1.2, 1.1]})
+    assert set(verdicts(descent_findings(none, 1e-3, 0.03)).values()) == {Verdict.NOT_SUPPORTED}
+
+
+def test_the_papers_failure_in_place_of_the_corrected_one_fails():
+    length, n = FAILURE_SMOKE.length, FAILURE_SMOKE.samples
+    simulated = simulated_failure(two_neurons(length), n, FAILURE_SMOKE.repetitions, seed=901)
+    counted, printed = counted_failure(length, n), paper_failure(length, n)
+    wrong = verdicts(failure_findings(FAILURE_SMOKE, printed, printed, printed, simulated))
+    assert wrong["failure_probability_simulated"] == Verdict.NOT_SUPPORTED
+    assert wrong["failure_probability_paper"] == Verdict.SUPPORTED
+    wrong = verdicts(failure_findings(FAILURE_SMOKE, counted, printed, printed, simulated))
+    assert wrong["failure_probability_exact"] == Verdict.NOT_SUPPORTED
+
+
+def test_random_features_of_another_size_fail():
+    assert limit_finding(6, 1.0).verdict == Verdict.NOT_SUPPORTED
+    table = pl.DataFrame(
+        {"length": [4, 4], "neurons": [100, 400], "norm": [7.0, 7.0], "balanced": [0.9, 3.0]}
+    )
+    assert growth_finding(table, 0.15).verdict == Verdict.NOT_SUPPORTED
+    assert trace_finding(table).verdict == Verdict.NOT_SUPPORTED
+
+
+def test_errors_that_are_not_the_expected_ones_fail():
+    n, length = ERROR_SMOKE.compared, ERROR_SMOKE.length
+    expected = expected_flattest_error(length, n)
+    spread = torch.linspace(-0.1, 0.1, 400).double()
+    losses = {("two neurons", n): expected + 1 + spread, ("random features", n): expected + spread}
+    assert set(verdicts(error_findings(ERROR_SMOKE, losses)).values()) == {Verdict.NOT_SUPPORTED}
+
+
+def undivided(network, factor):
+    """A wrong enlarging: the inner matrices are tiled and not divided by k."""
+    large = widened(network, factor)
+    with torch.no_grad():
+        for weight in list(large.weights)[1:-1]:
+            weight *= factor
+    return large
+
+
+def balanced_otherwise(network, factor):
+    """The same outputs, and another trace: the first matrix tiled and not divided, the last twice."""
+    large = widened(network, factor)
+    with torch.no_grad():
+        large.weights[0] *= factor**0.5
+        large.weights[-1] /= factor**0.5
+    return large
+
+
+def test_an_enlarging_without_the_division_fails():
+    assert isinstance(undivided(FeedForward((2, 3, 3, 1), 0), 2), FeedForward)
+    found = verdicts(feed_forward_finding(SMOKE, undivided))
+    assert set(found.values()) == {Verdict.NOT_SUPPORTED}
+    found = verdicts(feed_forward_finding(SMOKE, balanced_otherwise))
+    assert found["feed_forward_output_change"] == Verdict.SUPPORTED
+    assert found["feed_forward_trace_change"] == Verdict.NOT_SUPPORTED
+
+
+def undivided_form(name, dimensions, small, by):
+    """A wrong form: the MLP's matrices are tiled and not divided by k."""
+    recipe = exact_form(name, dimensions, small, by)
+    return Recipe(recipe.source, 1, recipe.constant) if "intermediate" in name else recipe
+
+
+def test_a_form_without_the_division_fails():
+    model = random_transformer(PreLayerNormTransformer, 901)
+    large = enlarged(model, Enlargement(width=2), undivided_form)
+    change = score_change(model, large, random_tokens(2, 901))
+    row = {"architecture": "pre-LN", "form": "exact", "change": change}
+    assert score_findings(pl.DataFrame([row]), SMOKE)[0].verdict == Verdict.NOT_SUPPORTED
+
+
+def test_traces_that_change_otherwise_fail():
+    rows = [
+        {
+            "kind": kind,
+            "form": "exact",
+            "measured": measured,
+            "predicted": documented_factor(kind, "exact", 2),
+        }
+        for kind, measured in (("matrices", 2.0), ("embeddings", 2.0))
+    ]
+    assert set(verdicts(trace_findings(pl.DataFrame(rows))).values()) == {Verdict.NOT_SUPPORTED}
+
+
+def test_a_name_that_is_none_is_refused():
+    with pytest.raises(BadInput, match=r"'theorem-9'; .*lemma-g.1, .*appendix-b.4"):
+        named("theorem-9")

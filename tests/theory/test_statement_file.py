@@ -1,0 +1,90 @@
+import json
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from isoloss.errors import BadInput
+from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
+from isoloss.theory.carried_out import PlannedStatement
+from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.statement_file import read_statement, write_statement
+from isoloss.theory.suite import named
+
+X, Y = Axis("n", "strings", logarithmic=True), Axis("y", "error", error="e")
+COLOUR = Colour("word", "word", ordered=True)
+
+
+def statement():
+    frame = pl.DataFrame(
+        {
+            "n": [1, None, 3],
+            "y": [0.1 + 0.2, float("inf"), float("nan")],
+            "e": [None, 1e-300, -0.0],
+            "word": ["a", "µ", None],
+            "real": [True, False, None],
+        }
+    )
+    charts = (
+        Dots(X, Y, COLOUR),
+        Lines(X, Y, COLOUR, "word", predicted="real", marked=0.5),
+        Categories("word", Y, COLOUR),
+        Table((X, Y)),
+    )
+    finding = Finding("f", "It is.", "Lemma", 1.0, "at least", float("nan"), None, 3, "nats", 1e-9, "2")
+    return Statement(
+        "s", "Title", "Text.", (finding, replace(finding, measured=1.5, standard_error=0.1)),
+        (Panel("p", "Panel", "Caption.", charts, frame), Panel("q", "", "", (), pl.DataFrame())),
+        (("seed", "901"),), ("A correction.",),
+    )  # fmt: skip
+
+
+def test_a_statement_is_read_back_as_it_was(tmp_path):
+    path = tmp_path / "new" / "s.json"
+    written = statement()
+    write_statement(path, written)
+    read = read_statement(path)
+    for before, after in zip(written.panels, read.panels, strict=True):
+        assert_frame_equal(before.data, after.data, check_exact=True)
+        assert replace(after, data=before.data) == before
+    assert read.findings[0].measured != read.findings[0].measured
+    assert repr(read.findings) == repr(written.findings)
+    assert replace(read, panels=(), findings=()) == replace(written, panels=(), findings=())
+    content = json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(name))
+    assert [finding["verdict"] for finding in content["findings"]] == ["not supported", "supported"]
+
+
+def test_a_table_of_lists_is_refused_and_nothing_is_written(tmp_path):
+    odd = Panel("p", "", "", (), pl.DataFrame({"n": [[1]]}))
+    with pytest.raises(BadInput, match="'n' holds List"):
+        write_statement(tmp_path / "s.json", replace(statement(), panels=(odd,)))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"name": 1', '{"name": "s", "title": "", "text": ""}'])
+def test_a_damaged_file_is_named(text, tmp_path):
+    path = tmp_path / "s.json"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=r"s\.json does not hold a statement"):
+        read_statement(path)
+
+
+def test_what_is_there_is_not_computed_again_and_what_is_damaged_is(tmp_path):
+    entry, calls = named("theorem-g.6"), []
+
+    def compute(settings, progress):
+        calls.append(settings)
+        return statement()
+
+    planned = PlannedStatement(replace(entry, compute=compute), entry.smoke)
+    other = PlannedStatement(planned.entry, replace(entry.smoke, seed=902))
+    assert planned.saved(tmp_path) is None
+    for each in (planned, planned, other):
+        each.carry_out(tmp_path, lambda *_: None)
+    assert calls == [entry.smoke, other.settings]
+    planned.file(tmp_path).write_text("{")
+    assert planned.saved(tmp_path) is None
+    planned.carry_out(tmp_path, lambda *_: None)
+    assert len(calls) == 3
+    assert planned.saved(tmp_path) is not None
