@@ -6,7 +6,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from isoloss.errors import BadInput
-from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
+from isoloss.panels import Axis, Categories, Colour, Dots, Landscape, Lines, Panel, Table
 from isoloss.theory.carried_out import PlannedStatement
 from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.statement_file import read_statement, write_statement
@@ -31,6 +31,7 @@ def statement():
         Lines(X, Y, COLOUR, "word", predicted="real", marked=0.5),
         Categories("word", Y, COLOUR),
         Table((X, Y)),
+        Landscape(X, Y, Y, COLOUR),
     )
     finding = Finding("f", "It is.", "Lemma", 1.0, "at least", float("nan"), None, 3, "nats", 1e-9, "2")
     return Statement(
@@ -71,7 +72,7 @@ def test_a_damaged_file_is_named(text, tmp_path):
 
 
 def test_what_is_there_is_not_computed_again_and_what_is_damaged_is(tmp_path):
-    entry, calls = named("theorem-g.6"), []
+    (entry,), calls = named("theorem-g.6"), []
 
     def compute(settings, progress):
         calls.append(settings)

@@ -23,7 +23,7 @@ def theory(
     Example: isoloss theory theorem-5.1 --length 10 --samples 8 --json
 
     Args:
-        name: One statement, such as lemma-g.1, theorem-5.1 or appendix-b.4; all when not given.
+        name: One statement, such as lemma-3.2, theorem-3.3 or appendix-b.4; all when not given.
         smoke: A small size of everything, in seconds.
         output: Folder of the results, one JSON file a statement, named for its settings.
         length: Brackets of each string, for theorem-5.1 alone.

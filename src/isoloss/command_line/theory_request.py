@@ -61,7 +61,7 @@ def run_theory(request: TheoryRequest) -> int:
 
 def planned_statements(request: TheoryRequest) -> Sequence[PlannedStatement]:
     """What is asked for, with its settings."""
-    entries = SUITE if request.name is None else (named(request.name),)
+    entries = SUITE if request.name is None else named(request.name)
     if (request.length is not None or request.samples is not None) and request.name != SIZED:
         raise BadInput(f"--length and --samples are for one statement: isoloss theory {SIZED}")
     return [PlannedStatement(entry, _settings(entry, request)) for entry in entries]

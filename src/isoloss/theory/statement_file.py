@@ -10,9 +10,12 @@ import polars as pl
 
 from isoloss.errors import BadInput
 from isoloss.files import read_text, write_atomically
-from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Lines, Panel, Table
+from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Landscape, Lines, Panel, Table
 from isoloss.theory.finding import Finding, Statement
 
+_CHARTS: dict[str, type[Chart]] = {
+    kind.__name__: kind for kind in (Dots, Lines, Categories, Table, Landscape)
+}
 _DTYPES: dict[str, type[pl.DataType]] = {
     "Int64": pl.Int64,
     "Float64": pl.Float64,
@@ -89,14 +92,17 @@ def _finding(content: dict[str, Any]) -> Finding:
 
 
 def _chart(content: dict[str, Any]) -> Chart:
-    values = {name: value for name, value in content.items() if name != "kind"}
-    if content["kind"] == "Table":
-        return Table(tuple(Axis(**column) for column in values["columns"]))
-    values["colour"], values["y"] = Colour(**values["colour"]), Axis(**values["y"])
-    if content["kind"] == "Categories":
-        return Categories(**values)
-    values["x"] = Axis(**values["x"])
-    return Dots(**values) if content["kind"] == "Dots" else Lines(**values)
+    values = {name: _part(value) for name, value in content.items() if name != "kind"}
+    return _CHARTS[content["kind"]](**values)
+
+
+def _part(value: Any) -> Any:
+    """A chart's axis, colour, or several of them; words and numbers as they are."""
+    if isinstance(value, list):
+        return tuple(map(_part, value))
+    if isinstance(value, dict):
+        return Colour(**value) if "ordered" in value else Axis(**value)
+    return value
 
 
 def _frame_content(frame: pl.DataFrame) -> list[dict[str, Any]]:

@@ -10,9 +10,13 @@ from isoloss.theory import (
     appendix_b_4,
     downstream_error,
     flattest_solution,
+    lemma_3_2,
     lemma_g_1,
     lemma_g_3,
     lemma_g_4,
+    theorem_3_3_coin,
+    theorem_3_3_factors,
+    theorem_3_3_transformer,
     theorem_5_1,
     theorem_g_6,
 )
@@ -35,6 +39,28 @@ class Entry:
 
 
 SUITE: tuple[Entry, ...] = (
+    Entry("lemma-3.2", lemma_3_2.lemma_3_2, lemma_3_2.FULL, lemma_3_2.SMOKE, 30),
+    Entry(
+        "theorem-3.3-coin",
+        theorem_3_3_coin.theorem_3_3_coin,
+        theorem_3_3_coin.FULL,
+        theorem_3_3_coin.SMOKE,
+        20,
+    ),
+    Entry(
+        "theorem-3.3-factors",
+        theorem_3_3_factors.theorem_3_3_factors,
+        theorem_3_3_factors.FULL,
+        theorem_3_3_factors.SMOKE,
+        60,
+    ),
+    Entry(
+        "theorem-3.3-transformer",
+        theorem_3_3_transformer.theorem_3_3_transformer,
+        theorem_3_3_transformer.FULL,
+        theorem_3_3_transformer.SMOKE,
+        100,
+    ),
     Entry("lemma-g.4", lemma_g_4.lemma_g_4, lemma_g_4.FULL, lemma_g_4.SMOKE, 25),
     Entry("lemma-g.1", lemma_g_1.lemma_g_1, lemma_g_1.FULL, lemma_g_1.SMOKE, 50),
     Entry("lemma-g.3", lemma_g_3.lemma_g_3, lemma_g_3.FULL, lemma_g_3.SMOKE, 5),
@@ -58,13 +84,13 @@ SUITE: tuple[Entry, ...] = (
 )
 
 
-def named(name: str) -> Entry:
-    """The entry of this name. Raises BadInput where there is none.
+def named(name: str) -> tuple[Entry, ...]:
+    """The entry of this name, or all parts of it. Raises BadInput where there is none.
 
-    >>> named("theorem-5.1").full.length
-    10
+    >>> [entry.name for entry in named("theorem-3.3")]
+    ['theorem-3.3-coin', 'theorem-3.3-factors', 'theorem-3.3-transformer']
     """
-    for entry in SUITE:
-        if entry.name == name:
-            return entry
-    raise BadInput(f"no statement is called {name!r}; choose among {', '.join(e.name for e in SUITE)}")
+    found = tuple(entry for entry in SUITE if entry.name == name or entry.name.startswith(f"{name}-"))
+    if not found:
+        raise BadInput(f"no statement is called {name!r}; choose among {', '.join(e.name for e in SUITE)}")
+    return found
