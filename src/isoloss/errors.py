@@ -16,3 +16,7 @@ class BadInput(IsolossError, ValueError):
 
 class Interrupted(IsolossError):
     """Work that stopped early; what was finished is kept and the same command goes on from there."""
+
+
+class FolderHeld(IsolossError):
+    """Another process works in the folder; it may let go."""

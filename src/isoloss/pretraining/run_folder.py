@@ -3,11 +3,12 @@
 import fcntl
 import json
 import os
+import platform
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import BadInput, FolderHeld, IsolossError
 from isoloss.files import writable, write_atomically
 from isoloss.pretraining.processes import Processes
 from isoloss.pretraining.specification import (
@@ -26,22 +27,26 @@ def only_process_in(folder: Path) -> Iterator[None]:
     """Hold `folder`, made if need be, for this process; the hold ends with the process, however it ends.
 
     A record lock, which children made by `fork` do not inherit: a killed run leaves nothing that its
-    orphaned workers could hold on to. Raises IsolossError when another run holds the folder, or when it
-    cannot be written.
+    orphaned workers could hold on to. On a file system that machines share it holds between machines too.
+    Raises FolderHeld when another run holds the folder, IsolossError when it cannot be written or locked.
     """
     with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         # Opening the file again in this process, and closing it, would end the first hold.
         if (path := folder.resolve()) in _held_here:
-            raise _held(folder, os.getpid())
+            raise _held(folder, _here())
         handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     _held_here.add(path)
     try:
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
-            raise _held(folder, os.pread(handle, 20, 0).decode() or "unknown") from None
-        os.pwrite(handle, f"{os.getpid():<20}".encode(), 0)
+            raise _held(folder, os.pread(handle, 80, 0).decode().strip() or "unknown") from None
+        except OSError as error:  # a file system without locks
+            raise IsolossError(
+                f"{folder} cannot be locked ({error.strerror}); put it on a file system with locks"
+            ) from error
+        os.pwrite(handle, f"{_here():<80}".encode(), 0)
         yield
     finally:
         os.close(handle)
@@ -56,9 +61,13 @@ def only_run_in(folder: Path, processes: Processes) -> Iterator[None]:
         yield
 
 
-def _held(folder: Path, process: int | str) -> IsolossError:
-    return IsolossError(
-        f"another run is training in {folder} (process {str(process).strip()}); "
+def _here() -> str:
+    return f"{os.getpid()} on {platform.node()}"
+
+
+def _held(folder: Path, process: str) -> FolderHeld:
+    return FolderHeld(
+        f"another run is training in {folder} (process {process}); "
         "wait for it, stop it, or name another folder"
     )
 

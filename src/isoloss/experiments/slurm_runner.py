@@ -1,0 +1,231 @@
+"""Runs as jobs of a SLURM cluster: those that run out of time are queued again and go on."""
+
+import contextlib
+import hashlib
+import json
+import logging
+import pickle
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from isoloss.errors import BadInput, IsolossError
+from isoloss.experiments.job import Advanced, Ended, Job, Outcome, Work, do, stage
+from isoloss.experiments.patience import Patiently
+from isoloss.experiments.schedule import do_jobs
+from isoloss.files import writable, write_atomically
+from isoloss.progress import Progress, silent
+
+SECONDS_BETWEEN_LOOKS = 2.0
+SECONDS_BETWEEN_REPORTS = 5.0
+
+
+@dataclass(frozen=True)
+class SlurmSettings:
+    """What each job asks SLURM for; what is None is left to the cluster's own defaults.
+
+    A job that is not done after `hours` is queued again, `time_outs` times at most. `cores` are its threads
+    too: with one, a run's last bits are those that `run_jobs` gives.
+    """
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    hours: float = 24.0
+    memory_gigabytes: float = 8.0
+    cores: int = 1
+    gpus: int = 0
+    time_outs: int = 100
+
+    def __post_init__(self) -> None:
+        if not (self.hours > 0 and self.memory_gigabytes > 0 and self.cores >= 1 and self.gpus >= 0):
+            raise BadInput(
+                "a SLURM job needs some hours, some memory, at least one core and no fewer than 0 GPUs, not "
+                f"{self.hours}, {self.memory_gigabytes}, {self.cores}, {self.gpus}"
+            )
+
+
+def run_jobs_on_slurm(
+    jobs: Sequence[Job],
+    folder: Path,
+    progress: Progress = silent,
+    *,
+    settings: SlurmSettings = SlurmSettings(),
+    cluster: Literal["slurm", "local", "debug"] = "slurm",
+) -> Outcome:
+    """Do all `jobs` through SLURM, whose scripts, logs and reports are kept in `folder`.
+
+    Means what `run_jobs` means: a job is submitted when the one that it needs has ended well. One that runs
+    out of time, is preempted, or loses its node is queued again and goes on from its last checkpoint. On
+    KeyboardInterrupt all jobs are cancelled. Where this process is killed instead, the jobs go on, and the
+    same call finds them again and waits for them.
+
+    Every node needs this package, this folder and the jobs' files under the same paths, and SLURM its
+    accounting (`sacct`). `cluster` "local" does the jobs as processes of this machine, all at once, and
+    "debug" one after the other in this process. Raises IsolossError where submitit or SLURM is missing,
+    SLURM refuses a job, or `folder` cannot be written.
+    """
+    return do_jobs(jobs, _SlurmJobs(folder.absolute(), settings, cluster), progress)
+
+
+@dataclass
+class _Running:
+    submitted: Any
+    reports: Path
+    last_report: str = ""
+
+
+class _SlurmJobs:
+    """A `Backend`: a SLURM job each."""
+
+    has_room = True  # what finds no room waits in SLURM's queue
+
+    def __init__(self, folder: Path, settings: SlurmSettings, cluster: str) -> None:
+        self._submitit = submitit = _submitit()
+        self._folder, self._cluster, self._settings = folder, cluster, settings
+        with writable(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        retries: dict[str, Any] = {}
+        if cluster != "debug":
+            retries = {f"{cluster}_max_num_timeout": settings.time_outs}
+        try:
+            self._executor = submitit.AutoExecutor(folder, cluster=cluster, **retries)
+        except RuntimeError as error:
+            raise IsolossError(
+                f"SLURM is not to be found here ({error}); submit from a node that has `sbatch`"
+            ) from error
+        self._executor.update_parameters(**_parameters(settings, cluster))
+        self._running: dict[str, _Running] = {}
+
+    def begin(self, job: Job) -> None:
+        """See `Backend`."""
+        work = pickle.dumps(_UntilOutOfTime(Patiently(job.work)))
+        key = hashlib.sha256(job.name.encode() + work).hexdigest()[:16]
+        reports = self._folder / f"{key}.report"
+        if (submitted := self._earlier(key)) is None:
+            reports.unlink(missing_ok=True)
+            self._executor.update_parameters(name=job.name.replace(" ", "-"))
+            doing = _Doing(job.name, work, str(Path.cwd()), self._settings.cores, reports)
+            try:
+                submitted = self._executor.submit(doing)
+            except self._submitit.core.utils.FailedJobError as error:
+                raise IsolossError(f"SLURM refuses the job “{job.name}”: {_last_line(error)}") from error
+            write_atomically(self._folder / f"{key}.job", submitted.job_id)
+        self._running[job.name] = _Running(submitted, reports)
+
+    def events(self) -> Iterator[Advanced | Ended]:
+        """See `Backend`."""
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+        for name, entry in list(self._running.items()):
+            with contextlib.suppress(OSError):
+                if (report := entry.reports.read_text()) != entry.last_report:
+                    entry.last_report = report
+                    yield Advanced(name, *json.loads(report))
+            if entry.submitted.done():
+                del self._running[name]
+                yield self._ended(name, entry.submitted)
+
+    def stop(self) -> None:
+        """See `Backend`."""
+        for entry in self._running.values():
+            entry.submitted.cancel(check=False)
+
+    def _earlier(self, key: str) -> Any:
+        """The job of the same work that an earlier call submitted, if it waits or runs still."""
+        path = self._folder / f"{key}.job"
+        if self._cluster != "slurm" or not path.exists():
+            return None
+        submitted = self._submitit.SlurmJob(self._folder, path.read_text())
+        known = submitted.state not in ("UNKNOWN", "")
+        return submitted if known and not submitted.done() else None
+
+    def _ended(self, name: str, submitted: Any) -> Ended:
+        """How a job has ended."""
+        try:
+            ended: Ended = submitted.result()
+        except self._submitit.core.utils.FailedJobError as error:
+            return Ended(name, failure=f"the node cannot do it: {_last_line(error)}")
+        except self._submitit.core.utils.UncompletedJobError:
+            return Ended(
+                name,
+                failure=f"its SLURM job {submitted.job_id} ended as {submitted.state}; its log is "
+                f"{submitted.paths.stderr}; the same command goes on from its last checkpoint",
+            )
+        return ended
+
+
+@dataclass(frozen=True)
+class _Doing:
+    """A job in a process of its own on a node; submitit calls it, and asks how to go on after a time-out."""
+
+    job: str
+    work: bytes
+    folder: str
+    threads: int
+    reports: Path
+
+    def __call__(self) -> Ended:
+        torch.set_num_threads(self.threads)
+        reported = 0.0
+
+        def report(task: str, completed: float, total: float, message: str = "") -> None:
+            nonlocal reported
+            if (now := time.monotonic()) - reported >= SECONDS_BETWEEN_REPORTS:
+                reported = now
+                with contextlib.suppress(IsolossError):
+                    write_atomically(self.reports, json.dumps([completed, total, stage(task, message)]))
+
+        with contextlib.chdir(self.folder):  # paths may be relative to the caller's folder
+            return do(self.job, self.work, report)
+
+    def checkpoint(self) -> Any:
+        """What is queued when this process is about to run out of time: the same again, which goes on."""
+        return _submitit().helpers.DelayedSubmission(self)
+
+
+@dataclass(frozen=True)
+class _UntilOutOfTime:
+    """Work that submitit may end, from a signal, when it has been queued too often."""
+
+    work: Work
+
+    def __call__(self, progress: Progress) -> Sequence[str]:
+        try:
+            return self.work(progress)
+        except _submitit().core.utils.UncompletedJobError as error:
+            raise IsolossError(
+                "it has run out of time too often; ask for more hours, and the same command goes on from its "
+                "last checkpoint"
+            ) from error
+
+
+def _parameters(settings: SlurmSettings, cluster: str) -> dict[str, Any]:
+    """The settings as submitit names them."""
+    minutes = max(1, round(60 * settings.hours))
+    found: dict[str, Any] = {"timeout_min": minutes, "cpus_per_task": settings.cores}
+    if settings.gpus:
+        found["gpus_per_node"] = settings.gpus
+    if cluster == "slurm":
+        found["mem_gb"] = settings.memory_gigabytes
+        for name in ("partition", "account", "qos", "constraint"):
+            if (value := getattr(settings, name)) is not None:
+                found[f"slurm_{name}"] = value
+    return found
+
+
+def _submitit() -> Any:
+    try:
+        import submitit
+    except ImportError as error:
+        raise IsolossError("runs on SLURM need the package submitit; pip install 'isoloss[slurm]'") from error
+    logging.getLogger("submitit").setLevel(logging.ERROR)
+    return submitit
+
+
+def _last_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]

@@ -1,0 +1,51 @@
+"""SLURM's commands as shell scripts that do jobs on this machine, with a queue of what was requeued."""
+
+import os
+import stat
+from pathlib import Path
+
+SCRIPTS = {
+    # A job is its script in the background, again as long as it asks to be queued again.
+    "sbatch": """
+        id=$(( $(cat $S/last 2>/dev/null || echo 100) + 1 )); echo $id > $S/last
+        cp "$1" $S/$id.sh; echo RUNNING > $S/$id.state
+        (
+          while true; do
+            rm -f $S/$id.again
+            SLURM_JOB_ID=$id SLURM_NTASKS=1 SLURM_PROCID=0 setsid bash $S/$id.sh & echo $! > $S/$id.pid
+            wait $!; code=$?
+            [ -e $S/$id.again ] && [ ! -e $S/$id.cancelled ] || break
+          done
+          [ $code = 0 ] && echo COMPLETED > $S/$id.state || echo FAILED > $S/$id.state
+          [ -e $S/$id.cancelled ] && echo CANCELLED > $S/$id.state
+        ) > /dev/null 2>&1 &
+        echo "Submitted batch job $id"
+    """,
+    "srun": """
+        while true; do case $1 in --unbuffered) shift;; --output) out=$2; shift 2;; --error) err=$2; shift 2;;
+        *) break;; esac; done
+        id=$SLURM_JOB_ID; out=${out//%j/$id}; err=${err//%j/$id}
+        exec "$@" >> "${out//%t/0}" 2>> "${err//%t/0}"
+    """,
+    "sacct": """
+        echo 'JobID|State|NodeList'
+        for f in $S/*.state; do echo "$(basename $f .state)|$(cat $f)|here"; done
+    """,
+    "scancel": """
+        if [ "$2" = --signal ]; then kill -${3#SIG} -- -$(cat $S/$1.pid); exit; fi
+        touch $S/$1.cancelled; kill -KILL -- -$(cat $S/$1.pid)
+    """,
+    "scontrol": "touch $S/$2.again",
+}
+
+
+def install(folder: Path, monkeypatch) -> Path:
+    """Put the commands on the path; their state is in the folder that is returned."""
+    state, commands = folder / "state", folder / "commands"
+    state.mkdir(parents=True)
+    commands.mkdir()
+    for name, script in SCRIPTS.items():
+        (commands / name).write_text(f"#!/bin/bash\nS={state}\n{script}")
+        (commands / name).chmod(stat.S_IRWXU)
+    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+    return state

@@ -1,0 +1,189 @@
+import json
+import os
+import signal
+import subprocess
+import time
+from functools import partial
+from pathlib import Path
+
+import fake_slurm
+import pytest
+import torch
+
+from isoloss.errors import BadInput, FolderHeld, IsolossError
+from isoloss.experiments import slurm_runner
+from isoloss.experiments.job import Job, Notice
+from isoloss.experiments.patience import Patiently
+from isoloss.experiments.slurm_runner import SlurmSettings, run_jobs_on_slurm
+from isoloss.progress import Progress, silent
+
+
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm_runner, "SECONDS_BETWEEN_LOOKS", 0.1)
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    submitit = pytest.importorskip("submitit")
+    submitit.SlurmJob.watcher.clear()
+    # The jobs of this file are found by its name in other processes too.
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    monkeypatch.setattr(submitit.SlurmJob, "_results_timeout_s", 0)
+    return fake_slurm.install(tmp_path / "slurm", monkeypatch)
+
+
+def write(path: Path, progress: Progress) -> list[str]:
+    progress("writing", 1, 2)
+    path.write_text("done")
+    return [f"wrote {path.name} with {torch.get_num_threads()} thread"]
+
+
+def fail(progress: Progress) -> list[str]:
+    raise BadInput("the seed must not be negative")
+
+
+def be_killed(progress: Progress) -> list[str]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return []
+
+
+def run_out_of_time_once(path: Path, progress: Progress) -> list[str]:
+    """The first time it is told, as SLURM does, that its time ends; the second time it goes on."""
+    begun = len(path.read_text().splitlines()) if path.exists() else 0
+    with path.open("a") as file:
+        file.write("begun\n")
+    progress("begun", 1, 2, f"{begun + 1} times")
+    if begun == 0:
+        os.kill(os.getpid(), signal.SIGUSR2)
+        time.sleep(60)
+    return [f"went on from {begun}"]
+
+
+def never_end(path: Path, progress: Progress) -> list[str]:
+    path.write_text(str(os.getpid()))
+    time.sleep(60)
+    return []
+
+
+def test_jobs_through_submitit_mean_what_they_mean_locally(tmp_path: Path) -> None:
+    pytest.importorskip("submitit")
+    jobs = [
+        Job("second", partial(write, tmp_path / "second"), 9.0, after="first one"),
+        Job("first one", partial(write, tmp_path / "first"), 1.0),
+        Job("mistake", fail, 1.0),
+        Job("after it", partial(write, tmp_path / "never"), 1.0, after="mistake"),
+    ]
+    seen: list[tuple[str, float]] = []
+
+    def report(task: str, completed: float, total: float, message: str = "") -> None:
+        seen.append((task, completed / total))
+
+    outcome = run_jobs_on_slurm(jobs, tmp_path / "jobs", report, cluster="debug")
+    assert outcome.failures == (
+        Notice("mistake", "the seed must not be negative"),
+        Notice("after it", "it needs “mistake”, which failed"),
+    )
+    assert outcome.notices == (
+        Notice("first one", "wrote first with 1 thread"),
+        Notice("second", "wrote second with 1 thread"),
+    )
+    assert not (tmp_path / "never").exists()
+    assert seen[-1] == ("all runs", 1.0)
+
+
+def test_a_job_out_of_time_is_queued_again_and_a_killed_one_is_named(slurm: Path, tmp_path: Path) -> None:
+    jobs = [
+        Job("killed", be_killed, 1.0),
+        Job("long", partial(run_out_of_time_once, tmp_path / "long"), 1.0),
+    ]
+    seen: list[str] = []
+
+    def report(task: str, completed: float, total: float, message: str = "") -> None:
+        seen.append(f"{task} {completed / total} {message}")
+
+    settings = SlurmSettings(partition="short", hours=1, memory_gigabytes=2, gpus=1)
+    outcome = run_jobs_on_slurm(jobs, tmp_path / "jobs", report, settings=settings)
+    (failure,) = outcome.failures
+    assert failure.job == "killed"
+    assert "ended as FAILED; its log is" in failure.text
+    assert outcome.notices == (Notice("long", "went on from 1"),)
+    assert "long 0.5 begun: 2 times" in seen
+    scripts = [path.read_text() for path in slurm.glob("*.sh")]
+    assert len(scripts) == 2
+    for flag in ("--partition=short", "--time=60", "--mem=2GB", "--gpus-per-node=1", "--cpus-per-task=1"):
+        assert all(f"#SBATCH {flag}" in script for script in scripts)
+
+
+@pytest.mark.slow
+def test_a_job_that_always_runs_out_of_time_fails_in_a_sentence(slurm: Path, tmp_path: Path) -> None:
+    job = Job("long", partial(run_out_of_time_once, tmp_path / "long"), 1.0)
+    settings = SlurmSettings(hours=0.1, time_outs=0)
+    outcome = run_jobs_on_slurm([job], tmp_path / "jobs", settings=settings)
+    assert [failure.text for failure in outcome.failures] == [
+        "it has run out of time too often; ask for more hours, and the same command goes on from its last "
+        "checkpoint"
+    ]
+
+
+@pytest.mark.slow
+def test_an_interrupt_cancels_and_a_lost_caller_finds_its_jobs_again(slurm: Path, tmp_path: Path) -> None:
+    path = tmp_path / "process"
+    jobs = [Job("long", partial(never_end, path), 1.0)]
+
+    def until_it_runs(task: str, completed: float, total: float, message: str = "") -> None:
+        if path.exists() and path.read_text():
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:  # a caller that is killed cancels nothing
+        patch.setattr(slurm_runner._SlurmJobs, "stop", lambda self: None)
+        with pytest.raises(KeyboardInterrupt):
+            run_jobs_on_slurm(jobs, tmp_path / "jobs", until_it_runs)
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs_on_slurm(jobs, tmp_path / "jobs", until_it_runs)
+    assert (slurm / "last").read_text().strip() == "101"  # the second call submitted nothing
+    process = int(path.read_text())
+    for _ in range(100):
+        if subprocess.run(["kill", "-0", str(process)], capture_output=True).returncode:
+            break
+        time.sleep(0.1)
+    assert subprocess.run(["kill", "-0", str(process)], capture_output=True).returncode
+
+
+def test_without_submitit_or_slurm_there_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(IsolossError, match=r"isoloss\[slurm\]|SLURM is not to be found here"):
+        run_jobs_on_slurm([Job("a", fail, 1.0)], tmp_path)
+    with pytest.raises(BadInput, match="needs some hours"):
+        SlurmSettings(hours=0)
+
+
+def test_a_held_folder_is_waited_for_and_not_for_ever() -> None:
+    calls: list[int] = []
+
+    def held_once(progress: Progress) -> list[str]:
+        calls.append(1)
+        if len(calls) == 1:
+            raise FolderHeld("another run is training")
+        return ["done"]
+
+    def held(progress: Progress) -> list[str]:
+        raise FolderHeld("another run is training")
+
+    assert Patiently(held_once, seconds=0.2)(silent) == ["done"]
+    with pytest.raises(FolderHeld):
+        Patiently(held, seconds=0.05)(silent)
+
+
+def test_reports_are_json(tmp_path: Path) -> None:
+    doing = slurm_runner._Doing("a", slurm_runner.pickle.dumps(fail), str(tmp_path), 1, tmp_path / "report")
+    assert doing().failure == "the seed must not be negative"
+    doing = slurm_runner._Doing(
+        "a", slurm_runner.pickle.dumps(partial(write, Path("here"))), str(tmp_path), 1, tmp_path / "report"
+    )
+    assert doing().failure is None
+    assert (tmp_path / "here").exists()
+    assert json.loads((tmp_path / "report").read_text()) == [1, 2, "writing"]
