@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Landscape, Panel
 from isoloss.theory.coin_flow import BiasedCoin
 from isoloss.theory.sgd_paths import SGDSettings, sgd_paths
@@ -21,6 +22,8 @@ def coin_landscape(coin: BiasedCoin, difference: float, settings: SGDSettings) -
     Both paths start at the minimiser with u² - v² = `difference` > 0 and go on for four times the decay
     time of u² - v². Raises BadInput unless the coin prefers heads, where both coordinates are positive.
     """
+    if coin.heads <= 0.5:
+        raise BadInput(f"the picture needs a coin that prefers heads, not one of {coin.heads:g}")
     end = 4 / coin.decay_rate(settings.batch_size)
     times = [end * point / POINTS for point in range(POINTS + 1)]
     start = coin.minimiser(difference)

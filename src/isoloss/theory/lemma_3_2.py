@@ -56,7 +56,7 @@ FULL = BartlettSettings(
     distances=(1e-2, 1e-3, 1e-4, 1e-5),
     directions=5,
     seed=1,
-    training=TrainingRuns(3, 8, 3e-3, 256, (50, 100, 200, 400, 800), (1, 2, 3, 4, 5, 6), language_seed=1),
+    training=TrainingRuns(3, 8, 2e-3, 512, (80, 120, 160, 240, 320, 480), seeds=(1, 2, 3, 4, 5)),
 )
 SMOKE = BartlettSettings(
     words=2,
@@ -65,7 +65,7 @@ SMOKE = BartlettSettings(
     distances=(1e-2, 1e-3),
     directions=2,
     seed=1,
-    training=TrainingRuns(2, 8, 3e-3, 64, (20, 60), (1, 2), language_seed=1),
+    training=TrainingRuns(2, 8, 4e-3, 64, (40, 80), seeds=(1, 2)),
 )
 
 

@@ -13,7 +13,7 @@ from isoloss.progress import Progress, silent
 from isoloss.theory.context_laws import ContextLaws
 from isoloss.theory.softmax_model import SoftmaxModel
 
-DRAWS_AT_ONCE = 1_000_000
+DRAWS_AT_ONCE = 100_000
 
 
 @dataclass(frozen=True)

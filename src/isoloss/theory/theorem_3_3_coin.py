@@ -40,7 +40,9 @@ class CoinSettings:
 
 
 FULL = CoinSettings(0.7, 3.0, (0.2, 0.14, 0.1, 0.07), (1, 4), paths=2000, decays=1.0, points=10, seed=1)
-SMOKE = CoinSettings(0.7, 3.0, (0.2, 0.1, 0.06), (1,), paths=1000, decays=1.0, points=3, seed=1)
+SMOKE = CoinSettings(
+    0.7, 3.0, (0.2, 0.1, 0.06), (1,), paths=1000, decays=1.0, points=3, seed=1, order_tolerance=0.2
+)
 
 
 def theorem_3_3_coin(settings: CoinSettings, progress: Progress = silent) -> Statement:

@@ -1,0 +1,21 @@
+"""Models at the law of small languages, for theory."""
+
+import torch
+
+from isoloss.languages.random_hmm import random_hmm
+from isoloss.theory.context_laws import enumerated_contexts
+from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.softmax_model import FactorTable
+
+
+def small_language(words=3, length=2):
+    return random_hmm(words=words, states=2, blocks=1, length=length, seed=900)
+
+
+def factor_problem(words=3, rank=3, seed=900):
+    """A table in two factors that has not seen the law, and where it starts."""
+    laws = enumerated_contexts(small_language(words)).laws
+    model = FactorTable(len(laws.weight), words, rank)
+    generator = torch.Generator().manual_seed(seed)
+    start = torch.randn(model.parameters, generator=generator, dtype=torch.float64)
+    return Minimisers(model, laws), start

@@ -1,0 +1,67 @@
+import itertools
+
+import pytest
+import torch
+from small_problems import small_language
+
+from isoloss.errors import BadInput
+from isoloss.languages.dyck import dyck
+from isoloss.languages.sentences import Sentences
+from isoloss.models.shapes import Shape
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.theory.context_laws import ContextLaws, enumerated_contexts
+from isoloss.theory.enumerated_transformer import EnumeratedTransformer, parameter_vector
+
+
+def test_contexts_and_laws_agree_with_counting_all_sentences():
+    language = small_language(words=2, length=3)
+    contexts = enumerated_contexts(language)
+    counted = {}
+    for words in itertools.product(range(2), repeat=3):
+        probability = float(language.log_probability(Sentences.from_lists([list(words)])).exp())
+        for t in range(3):
+            context = (*words[:t], None, *words[t + 1 :])
+            counted.setdefault(context, torch.zeros(2, dtype=torch.float64))[words[t]] += probability / 3
+    assert len(contexts.input_ids) == len(counted) == 12
+    for row, position, joint in zip(
+        contexts.input_ids.tolist(), contexts.mask_positions.tolist(), contexts.laws.joint, strict=True
+    ):
+        context = tuple(None if place == position else row[place] - 3 for place in range(1, 4))
+        assert torch.allclose(joint, counted[context], atol=1e-14)
+
+
+def test_kl_is_the_definition_and_keeps_its_digits_near_zero():
+    laws = ContextLaws(torch.ones(1).double(), torch.tensor([[0.2, 0.3, 0.5]]).double())
+    logits = torch.tensor([[0.1, -0.4, 0.7]]).double()
+    by_definition = (laws.law * (laws.law.log() - logits.log_softmax(1))).sum()
+    assert torch.allclose(laws.kl(logits), by_definition)
+    shift = 1e-9 * torch.tensor([[1.0, 0.0, -1.0]]).double()
+    variance = (laws.law * shift**2).sum() - (laws.law * shift).sum() ** 2
+    assert torch.isclose(laws.kl(laws.law.log() + shift), variance / 2, rtol=1e-5)
+
+
+def test_languages_that_cannot_be_enumerated_are_refused():
+    with pytest.raises(BadInput, match="each possible"):
+        enumerated_contexts(dyck(4))
+    with pytest.raises(BadInput, match="smaller language"):
+        enumerated_contexts(small_language(words=50, length=6))
+
+
+@pytest.mark.parametrize("architecture", [PostLayerNormTransformer, PreLayerNormTransformer])
+def test_an_enumerated_transformer_is_the_transformer(architecture):
+    language = small_language(words=2, length=3)
+    contexts = enumerated_contexts(language)
+    model = architecture(Shape(8, 2, 1, 16), 0.0, "eager").build(2, 3, seed=0).double().eval()
+    every = MaskedObjective().mask_every_position(
+        Sentences.from_lists([list(words) for words in itertools.product(range(2), repeat=3)])
+    )
+    expected = MaskedObjective().outcomes(MaskedObjective().logits(model, every))
+    parameters = parameter_vector(model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()  # what counts is the vector
+    logits = EnumeratedTransformer(model, contexts).logits(parameters)
+    for row, logit in zip(every.input_ids, expected, strict=True):
+        place = int((contexts.input_ids == row).all(1).nonzero())
+        assert torch.allclose(logits[place], logit, atol=1e-12)

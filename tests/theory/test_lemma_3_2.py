@@ -1,0 +1,81 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from small_problems import factor_problem
+
+from isoloss.theory.bartlett_matrices import bartlett_matrices
+from isoloss.theory.context_laws import ContextLaws
+from isoloss.theory.lemma_3_2 import SMOKE, exponent_findings, identity_findings, lemma_3_2
+from isoloss.theory.lemma_3_2_approach import approaches
+from isoloss.verdict import Verdict
+
+TRAINING = replace(SMOKE.training, seeds=(900, 901))
+SETTINGS = replace(SMOKE, seed=900, training=TRAINING)
+
+
+@pytest.fixture(scope="module")
+def at_law():
+    minimisers, start = factor_problem()
+    return minimisers, minimisers.reach(start)
+
+
+@pytest.fixture(scope="module")
+def near(at_law):
+    return approaches(*at_law, (1e-2, 1e-3, 1e-4), 3, 900)
+
+
+def verdicts(findings):
+    return {finding.name: finding.verdict for finding in findings}
+
+
+def test_the_statement_at_smoke_size():
+    statement = lemma_3_2(SETTINGS)
+    along_runs = [f for f in statement.findings if "along" in f.name]
+    rest = [f for f in statement.findings if "along" not in f.name]
+    assert set(verdicts(rest).values()) == {Verdict.SUPPORTED}
+    assert len(rest) == 14
+    assert all(f.n == 2 and f.measured == f.measured for f in along_runs)
+    gaps, traces = (panel.data for panel in statement.panels)
+    assert gaps.shape == (2 * 2 * 2 + 2, 5)
+    assert traces.shape == (3 * 2 * 2, 4)
+    assert dict(statement.settings)["training seeds"] == "900, 901"
+
+
+def test_a_wrong_law_is_found_out(at_law):
+    minimisers, parameters = at_law
+    laws = minimisers.laws
+    other = ContextLaws(laws.weight, laws.law.flip(1))
+    findings = identity_findings({"factors": bartlett_matrices(minimisers.model, other, parameters)}, 1e-5)
+    assert set(verdicts(findings).values()) == {Verdict.NOT_SUPPORTED}
+
+
+def test_a_covariance_of_two_samples_is_found_out(at_law):
+    minimisers, parameters = at_law
+    right = bartlett_matrices(minimisers.model, minimisers.laws, parameters)
+    wrong = replace(right, covariance=right.covariance / 2)
+    findings = verdicts(identity_findings({"factors": wrong}, 1e-5))
+    assert findings["Σ - ∇²L, factors"] == findings["largest entry, factors"] == Verdict.NOT_SUPPORTED
+    assert findings["∇²L - F, factors"] == Verdict.SUPPORTED
+
+
+def test_both_gaps_close_as_the_root_of_kl(near):
+    assert set(verdicts(exponent_findings(near, "near", 0.1)).values()) == {Verdict.SUPPORTED}
+
+
+def test_a_hessian_without_its_curvature_term_is_found_out(near):
+    gauss_newton = [[replace(point, hessian=point.fisher) for point in path] for path in near]
+    of_covariance, of_hessian = exponent_findings(gauss_newton, "near", 0.1)
+    assert of_covariance.verdict == Verdict.SUPPORTED
+    assert of_hessian.verdict == Verdict.NOT_SUPPORTED
+
+
+def test_a_covariance_that_closes_as_kl_itself_is_found_out(near):
+    """As it would if the model's own labels were drawn twice: only ∇L ∇Lᵀ is left."""
+    wrong = [
+        [replace(point, covariance=point.fisher + point.kl * torch.eye(len(point.fisher))) for point in path]
+        for path in near
+    ]
+    of_covariance, _ = exponent_findings(wrong, "near", 0.1)
+    assert of_covariance.measured == pytest.approx(1.0, abs=0.05)
+    assert of_covariance.verdict == Verdict.NOT_SUPPORTED

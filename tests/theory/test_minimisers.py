@@ -1,0 +1,75 @@
+import pytest
+import torch
+from small_problems import factor_problem
+
+from isoloss.errors import IsolossError
+from isoloss.theory.bartlett_matrices import bartlett_matrices
+from isoloss.theory.coin_flow import BiasedCoin
+from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.softmax_model import Coin
+from isoloss.theory.trace_flow import trace_flow
+
+
+def test_newton_reaches_the_law_and_the_hessian_has_the_codimension_as_its_rank():
+    minimisers, start = factor_problem()
+    reached = minimisers.reach(start)
+    assert torch.allclose(minimisers.model.logits(reached).softmax(1), minimisers.laws.law, atol=1e-11)
+    hessian = bartlett_matrices(minimisers.model, minimisers.laws, reached).hessian
+    assert minimisers.codimension(reached) == minimisers.laws.codimension == 12
+    assert torch.linalg.matrix_rank(hessian, rtol=1e-10) == 12
+    values = torch.linalg.eigvalsh(hessian).flip(0)[:12]
+    assert torch.allclose(minimisers.singular_values(reached)[:12] ** 2, values, atol=1e-12)
+    assert minimisers.trace(reached) == pytest.approx(float(hessian.trace()))
+
+
+def test_a_model_that_is_too_small_is_refused():
+    minimisers, start = factor_problem(rank=1)
+    with pytest.raises(IsolossError, match="too small"):
+        minimisers.reach(start, iterations=60)
+
+
+def test_the_tangent_part_leaves_the_law_unchanged_to_first_order():
+    minimisers, start = factor_problem()
+    at = minimisers.reach(start)
+    vector = torch.randn(len(at), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    tangent = minimisers.tangent(at, vector)
+    _, moved = torch.func.jvp(lambda p: minimisers.model.logits(p).softmax(1), (at,), (tangent,))
+    assert float(moved.abs().max()) < 1e-12
+    assert torch.allclose(minimisers.tangent(at, tangent), tangent)
+    assert float(tangent.norm()) > 0.1
+
+
+def test_the_gradient_along_the_minimisers_is_the_change_of_the_hessians_own_trace():
+    minimisers, start = factor_problem()
+    at = minimisers.reach(start)
+    gradient = minimisers.trace_gradient(at)
+    step = 1e-4 / float(gradient.norm())
+
+    def hessian_trace(displaced):
+        on_manifold = minimisers.reach(displaced)
+        return float(bartlett_matrices(minimisers.model, minimisers.laws, on_manifold).hessian.trace())
+
+    slope = (hessian_trace(at + step * gradient) - hessian_trace(at - step * gradient)) / (2 * step)
+    assert slope == pytest.approx(float(gradient.square().sum()), rel=1e-6)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_the_integrated_flow_is_the_coins_closed_form(batch_size):
+    coin = BiasedCoin(0.7)
+    minimisers = Minimisers(Coin(), coin.laws)
+    times = [0.0, 1.0, 6.0]
+    flow = trace_flow(minimisers, coin.minimiser(3.0), times, batch_size=batch_size)
+    exact = torch.stack([coin.flow(3.0, time, batch_size) for time in times])
+    assert torch.allclose(flow, exact, atol=1e-7)
+    wrong = torch.stack([coin.flow(3.0, time, batch_size, coefficient=1 / 2) for time in times])
+    assert float((flow - wrong)[1:].abs().min()) > 1e-3
+
+
+def test_the_flow_keeps_the_law_and_lowers_the_trace_at_the_stated_rate():
+    minimisers, start = factor_problem()
+    at = minimisers.reach(start)
+    step = 1e-4
+    _, later = trace_flow(minimisers, at, [0.0, step])
+    assert minimisers.kl(later) < 1e-20
+    slope = (minimisers.trace(later) - minimisers.trace(at)) / step
+    assert slope == pytest.approx(-float(minimisers.trace_gradient(at).square().sum()) / 4, rel=1e-3)

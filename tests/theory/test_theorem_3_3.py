@@ -1,0 +1,148 @@
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from small_problems import factor_problem
+
+from isoloss.errors import BadInput
+from isoloss.theory import theorem_3_3_coin as coins
+from isoloss.theory import theorem_3_3_factors as factors
+from isoloss.theory import theorem_3_3_transformer as transformers
+from isoloss.theory.coin_flow import BiasedCoin
+from isoloss.theory.coin_landscape import CELLS, coin_landscape
+from isoloss.theory.coin_runs import coin_runs
+from isoloss.theory.flow_against_sgd import Race, flow_against_sgd
+from isoloss.theory.flow_findings import codimension_finding, fall_finding
+from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.sgd_paths import SGDSettings
+from isoloss.verdict import Verdict
+
+COIN = BiasedCoin(0.7)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    end = 1 / COIN.decay_rate(1)
+    rates = enumerate((0.2, 0.1, 0.06))
+    return [coin_runs(COIN, 3.0, SGDSettings(rate, 1, 1000, 910 + i), (end,)) for i, rate in rates]
+
+
+def verdicts(findings):
+    return [finding.verdict for finding in findings]
+
+
+def test_the_coins_runs_agree_with_the_closed_form(runs):
+    assert verdicts(coins.coin_findings(runs, 0.03, 0.2)) == [Verdict.SUPPORTED] * 3
+
+
+@pytest.mark.parametrize("coefficient", [1 / 2, 1 / 8, -1 / 4])
+def test_another_constant_is_found_out_by_rate_and_orders(runs, coefficient):
+    findings = coins.coin_findings(runs, 0.03, 0.2, coefficient)
+    assert verdicts(findings) == [Verdict.NOT_SUPPORTED] * 3
+
+
+def test_a_wrong_batch_size_is_found_out(runs):
+    """1/4 for 1/4B, and the other way round."""
+    wrong = [replace(run, settings=replace(run.settings, batch_size=2)) for run in runs]
+    assert coins.coin_findings(wrong, 0.03, 0.1)[0].verdict == Verdict.NOT_SUPPORTED
+
+
+def test_the_coins_statement():
+    settings = replace(coins.SMOKE, paths=50, learning_rates=(0.3, 0.2), batch_sizes=(1, 2), seed=900)
+    statement = coins.theorem_3_3_coin(settings)
+    assert [f.name for f in statement.findings][::3] == ["decay rate, B = 1", "decay rate, B = 2"]
+    decay = statement.panels[0].data
+    predicted = decay.filter("predicted").sort("t")
+    assert np.allclose(predicted["difference"], 3 * np.exp(-0.21 * predicted["t"]))
+    assert decay.filter(~pl.col("predicted")).height == 2 * 2 * 4
+
+
+def test_the_landscape_is_the_loss_with_the_paths_over_it():
+    panel = coin_landscape(COIN, 3.0, SGDSettings(0.1, 1, 1, seed=900))
+    data = panel.data
+    cells = data.filter(pl.col("height").is_not_null())
+    assert cells.height == CELLS**2
+    u, v, height = (cells[name].to_numpy() for name in ("u", "v", "height"))
+    heads = 1 / (1 + np.exp(-u * v))
+    kl = 0.7 * np.log(0.7 / heads) + 0.3 * np.log(0.3 / (1 - heads))
+    assert np.allclose(height, kl)
+    for name in ("minimisers: uv = logit p", "equation (1)", "flattest minimiser: u = v"):
+        line = data.filter(series=name)
+        assert np.allclose(line["u"] * line["v"], COIN.logit)
+        assert line["height"].null_count() == line.height
+    run = data.filter(series="one run of SGD, η = 0.1")
+    assert run["u"][0] ** 2 - run["v"][0] ** 2 == pytest.approx(3.0)
+    assert abs(run["u"][-1] ** 2 - run["v"][-1] ** 2) < 0.3
+    with pytest.raises(BadInput, match="prefers heads"):
+        coin_landscape(BiasedCoin(0.3), 3.0, SGDSettings(0.1, 1, 1, seed=900))
+
+
+def test_coins_and_starts_that_do_not_exist_are_refused():
+    with pytest.raises(BadInput, match="between 0 and 1"):
+        BiasedCoin(1.0)
+    with pytest.raises(BadInput, match="fair coin"):
+        BiasedCoin(0.5).minimiser(-1.0)
+
+
+RACE = Race((0.2, 0.05), 0.5, 2, paths=60, batch_size=1, seed=900)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    minimisers, start = factor_problem(words=2, rank=2)
+    return minimisers, minimisers.reach(start)
+
+
+@pytest.fixture(scope="module")
+def race(problem):
+    return flow_against_sgd(*problem, RACE)
+
+
+def test_sgd_on_factors_follows_the_flow(race):
+    findings = (codimension_finding(race, 4), fall_finding(race, 0.05))
+    assert verdicts(findings) == [Verdict.SUPPORTED] * 2
+    assert race.order_of_distance.slope == pytest.approx(0.5, abs=0.1)
+    assert codimension_finding(race, 5).verdict == Verdict.NOT_SUPPORTED
+
+
+@pytest.mark.parametrize("coefficient", [1 / 2, 1 / 8, -1 / 4])
+def test_another_constant_is_found_out_by_the_fall(problem, race, coefficient):
+    few = flow_against_sgd(*problem, replace(RACE, rates=(0.4, 0.2), paths=2), coefficient=coefficient)
+    wrong = replace(race, flow=few.flow)
+    assert fall_finding(wrong, 0.05).verdict == Verdict.NOT_SUPPORTED
+
+
+class Unprojected(Minimisers):
+    """The gradient of the trace in all directions: the flow leaves the minimisers and is taken back."""
+
+    def tangent(self, parameters, vector):  # noqa: ARG002 - not projected
+        return vector
+
+
+def test_a_flow_without_the_projection_is_found_out(problem, race):
+    minimisers, start = problem
+    wrong = Unprojected(minimisers.model, minimisers.laws)
+    gradient, projected = wrong.trace_gradient(start), minimisers.trace_gradient(start)
+    assert float(gradient.norm() / projected.norm()) > 1.05
+    assert float(torch.dot(gradient, projected)) == pytest.approx(float(projected.square().sum()))
+
+
+def test_statements_at_smoke_size():
+    statement = factors.theorem_3_3_factors(replace(factors.SMOKE, race=replace(RACE, paths=4, points=1)))
+    assert [f.name for f in statement.findings] == [
+        "codimension",
+        "fall of the trace",
+        "order of the distance",
+    ]
+    data = statement.panels[0].data
+    assert data.filter("predicted")["trace"].is_sorted(descending=True)
+    assert data["series"].n_unique() == 1 + 2 + 4
+    small = replace(
+        transformers.SMOKE, width=8, race=replace(transformers.SMOKE.race, lifetimes=0.02, seed=900)
+    )
+    statement = transformers.theorem_3_3_transformer(small)
+    codimension, fall = statement.findings
+    assert codimension.verdict == Verdict.SUPPORTED
+    assert fall.standard_error > 0
