@@ -181,12 +181,21 @@ def sign_probe(parameters: Mapping[str, Tensor], key: str) -> dict[str, Tensor]:
     >>> probe["weight"].shape, probe["weight"].abs().unique().tolist()
     (torch.Size([2, 3]), [1.0])
     """
-    digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
-    generator = torch.Generator().manual_seed(int.from_bytes(digest, "big"))
+    generator = generator_of(key)
     return {
         name: (2 * torch.randint(0, 2, p.shape, generator=generator, dtype=torch.int8) - 1).to(p)
         for name, p in parameters.items()
     }
+
+
+def generator_of(key: str) -> torch.Generator:
+    """A generator on the CPU whose numbers are a function of `key` alone.
+
+    >>> bool(torch.rand(1, generator=generator_of("7 0")) == torch.rand(1, generator=generator_of("7 0")))
+    True
+    """
+    digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest, "big"))
 
 
 def _sum(groups: Mapping[str, Tensor]) -> Float[Tensor, " k"]:

@@ -29,7 +29,7 @@ MEMORY_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class PerSentenceNorms:
-    """Squared norms of n sentences' gradients, float64, by `parameter_group`: they add up to the whole.
+    """Squared norms of n sentences' gradients, float64, by part of the model: they add up to the whole.
 
     `ways` says of each parameter how its norm was had: by which operations it takes part in, "not used", or
     "per-sentence gradients" where there was no shorter way.
@@ -75,9 +75,13 @@ def norms_along(
     batch: Batch,
     draw: Callable[[Float[Tensor, "m v"]], Directions],
     *,
+    part_of: Callable[[str], str] = parameter_group,
     memory_bytes: int = MEMORY_BYTES,
 ) -> PerSentenceNorms:
-    """The same along `Directions`; where they are drawn at random, values of the same mean but less noise."""
+    """The same along `Directions`; where they are drawn at random, values of the same mean but less noise.
+
+    `part_of` says, from a parameter's name, which part of the model its norms are counted to.
+    """
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not parameters:
         raise BadInput("the model has no parameter that requires a gradient; unfreeze those to measure")
@@ -103,7 +107,7 @@ def norms_along(
     for name in parameters:
         way, norms = found[name] if name in found else ("per-sentence gradients", exact[name])
         ways[name] = way
-        groups[parameter_group(name)] += norms[:n]
+        groups[part_of(name)] += norms[:n]
     return PerSentenceNorms(dict(groups), ways)
 
 

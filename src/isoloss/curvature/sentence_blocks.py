@@ -12,16 +12,17 @@ LARGEST = 8
 """Sentences that a block has at most, so that differentiating it twice takes little memory."""
 
 
-def sentence_blocks(batches: Sequence[Batch], fewest: int = 2) -> list[Batch]:
+def sentence_blocks(batches: Sequence[Batch], fewest: int = 2, largest: int = LARGEST) -> list[Batch]:
     """All sentences of the batches, in order, in `BLOCKS` blocks or more, as equal as the batches allow.
 
-    Fewer sentences than `BLOCKS` are a block each; a block does not reach from one batch into the next.
+    Fewer sentences than `BLOCKS` are a block each; none has more than `largest`, or reaches from one batch
+    into the next.
     Raises BadInput for fewer than `fewest` sentences.
     """
     n = sum(map(len, batches))
     if n < fewest:
         raise BadInput(f"{n} sentences have no standard error; measure on at least {fewest}")
-    size = max(1, min(LARGEST, n // BLOCKS))
+    size = max(1, min(largest, n // BLOCKS))
     blocks = []
     for batch in batches:
         blocks += split_sentences(batch, -(-len(batch) // size))

@@ -1,7 +1,9 @@
 """One unbiased value a sentence of the trace of the Fisher information (paper B.1)."""
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -11,6 +13,7 @@ from isoloss.curvature.directions import Directions
 from isoloss.curvature.finite_scores import refuse_non_finite
 from isoloss.curvature.forward_memory import bytes_kept_for_backward, is_out_of_memory
 from isoloss.curvature.label_draws import drawn_directions, sign_bits
+from isoloss.curvature.parameter_groups import parameter_group
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES, PerSentenceNorms, norms_along
 from isoloss.curvature.sentence_batches import sentences_of
 from isoloss.errors import BadInput, IsolossError
@@ -19,7 +22,7 @@ from isoloss.objectives.batch import Batch, Objective
 
 @dataclass(frozen=True)
 class SentenceTraces:
-    """Values of n sentences by `parameter_group`, float64, which add up to the whole trace.
+    """Values of n sentences by part of the model, float64, which add up to the whole trace.
 
     `ways` says of each parameter how its part was had; see `PerSentenceNorms`.
     """
@@ -35,6 +38,7 @@ def sentence_fisher_traces(
     *,
     seed: int,
     first_sentence: int = 0,
+    part_of: Callable[[str], str] = parameter_group,
     memory_bytes: int = MEMORY_BYTES,
 ) -> SentenceTraces:
     """One value a sentence whose mean is E_t E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1, spec 5).
@@ -45,7 +49,8 @@ def sentence_fisher_traces(
     the draw adds noise to the rest only, which can take a value below zero. Sentence i's signs come from
     `seed` and `first_sentence` + i alone, so that how sentences are batched changes nothing beyond rounding.
     As many sentences at once as `memory_bytes` holds, at least one; where memory runs out
-    nevertheless, half as many. The model is evaluated without dropout and left as found.
+    nevertheless, half as many. `part_of` says, from a parameter's name, which part of the model it counts to.
+    The model is evaluated without dropout and left as found.
 
     Raises BadInput for an empty batch, where a logit is not finite, naming the sentence, and as
     `per_sentence_squared_norms`; IsolossError where memory holds not even one sentence.
@@ -58,12 +63,13 @@ def sentence_fisher_traces(
         lambda: torch.zeros(n, dtype=torch.float64, device=batch.rows.device)
     )
     ways: dict[str, str] = {}
+    along = partial(norms_along, model, objective, part_of=part_of, memory_bytes=memory_bytes)
     start = 0
     while start < n:
         sentences = torch.arange(start, min(n, start + at_once), device=batch.rows.device)
         try:
             piece = sentences_of(batch, sentences)
-            norms = _drawn_norms(model, objective, piece, seed, first_sentence + start, memory_bytes)
+            norms = _drawn_norms(along, piece, seed, first_sentence + start)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -92,7 +98,10 @@ def _sentences_at_once(model: nn.Module, objective: Objective, batch: Batch, mem
 
 
 def _drawn_norms(
-    model: nn.Module, objective: Objective, piece: Batch, seed: int, first_sentence: int, memory_bytes: int
+    along: Callable[[Batch, Callable[[Tensor], Directions]], PerSentenceNorms],
+    piece: Batch,
+    seed: int,
+    first_sentence: int,
 ) -> PerSentenceNorms:
     """||∇ Σ_j δ_j · logits_j||² of each sentence, δ drawn from `seed` and the sentence's number."""
     of_first: list[Directions] = []
@@ -105,10 +114,10 @@ def _drawn_norms(
         of_first.append(drawn.at(piece.rows == 0))
         return drawn
 
-    norms = norms_along(model, objective, piece, draw, memory_bytes=memory_bytes)
+    norms = along(piece, draw)
     if first_sentence == 0 and len(piece) > 1:
         first = sentences_of(piece, torch.zeros(1, dtype=torch.int64, device=piece.rows.device))
-        alone = norms_along(model, objective, first, lambda _: of_first[0], memory_bytes=memory_bytes)
+        alone = along(first, lambda _: of_first[0])
         _refuse_other_sentences(alone, norms, torch.finfo(of_first[0].cotangents.dtype).eps)
     return norms
 

@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
+from isoloss.curvature.ascent_sharpness import AscentSharpness
 from isoloss.curvature.fisher_trace import FisherTrace
 from isoloss.curvature.gradient_norm import GradientNorm
 from isoloss.curvature.hessian_top_eigenvalue import TopEigenvalue
 from isoloss.curvature.hessian_trace import HessianTrace
 from isoloss.curvature.measured_parameters import MeasuredParameters
+from isoloss.curvature.noise_sensitivity import NoiseSensitivity
+from isoloss.curvature.normalised_trace import NormalisedTrace
 from isoloss.estimate import Estimate, cluster_values
 from isoloss.measurements.record import Record, Setting
 
 TRACE_UNIT = "nats per squared parameter"
 GRADIENT_UNIT = "nats per parameter"
 SQUARED_GRADIENT_UNIT = "squared nats per squared parameter"
+RISE_UNIT = "nats"
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,42 @@ def top_eigenvalue_records(
         **_counts(found.parameters),
     )
     return [whole, *of.parts("hessian_top_eigenvalue", found.groups, TRACE_UNIT)]
+
+
+def ascent_sharpness_records(
+    found: AscentSharpness, seed: int, checkpoint: str, settings: Mapping[str, Setting]
+) -> list[Record]:
+    """An `ascent_sharpness` for each radius, among the settings with the norm of the set's own gradient."""
+    of = _Of(seed, checkpoint, settings)
+    shared = {"gradient_norm": found.gradient_norm, **_counts(found.parameters)}
+    return [
+        of.record("ascent_sharpness", estimate, RISE_UNIT, radius=radius, **shared)
+        for radius, estimate in found.estimates.items()
+    ]
+
+
+def normalised_trace_records(
+    found: NormalisedTrace, seed: int, checkpoint: str, settings: Mapping[str, Setting]
+) -> list[Record]:
+    """`normalised_fisher_trace`, tensor by tensor, and `wholly_normalised_fisher_trace`, in nats."""
+    of = _Of(seed, checkpoint, settings)
+    counts = _counts(found.parameters)
+    return [
+        of.record("normalised_fisher_trace", found.estimate, RISE_UNIT, **counts),
+        of.record("wholly_normalised_fisher_trace", found.whole_estimate, RISE_UNIT, **counts),
+    ]
+
+
+def noise_sensitivity_records(
+    found: NoiseSensitivity, seed: int, checkpoint: str, settings: Mapping[str, Setting]
+) -> list[Record]:
+    """A `noise_sensitivity` for each noise, which is among the settings; `n` counts draws."""
+    of = _Of(seed, checkpoint, settings)
+    shared = {"sentences": int(found.sentences.sum()), **_counts(found.parameters)}
+    return [
+        of.record("noise_sensitivity", estimate, RISE_UNIT, noise=noise, **shared)
+        for noise, estimate in found.estimates.items()
+    ]
 
 
 def difference_record(

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
+from isoloss.objectives.displaced_weights import displaced
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.descent import DescentSettings
-from isoloss.pretraining.displaced_weights import displaced
 from isoloss.pretraining.gradient_rule import GradientRule, plain_gradient
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.pretraining.update_rule import Training

@@ -1,0 +1,116 @@
+"""Sharpness as SAM sees it: how much the loss rises along its gradient (Foret et al. 2021)."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from isoloss.curvature.hessian_vector_products import gradient
+from isoloss.curvature.label_laws import LabelLaw, mean_loss
+from isoloss.curvature.loss_rise import LossAtRest, refuse_unusable_strengths
+from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate, mean_over_sentences, paired_difference
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.batch_parts import split_sentences
+from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
+from isoloss.progress import Progress, silent
+
+TASK = "ascent sharpness"
+RADII = (0.01, 0.05, 0.2)
+"""SAM's own radius 0.05 (Foret et al. 2021; paper A.5), and about a quarter and four times of it."""
+AT_ONCE = 32
+"""Sentences whose gradient is taken at once, which bounds the memory of the backward pass."""
+
+
+@dataclass(frozen=True)
+class AscentSharpness:
+    """L(θ + ρ g/||g||) - L(θ) by radius ρ, g = ∇L of the same sentences; in nats.
+
+    `rises` has each sentence's, float64. The estimates' errors are paired, of the rises themselves, with the
+    direction held fixed, as that of `TopEigenvalue`.
+
+    g is that of n sentences, and so is the measure: near a minimum g is mostly what the choice of sentences
+    makes of it, ||g||² exceeding ||∇L||² by the gradient's variance / n, and the first-order rise is ρ ||g||
+    (`gradient_norm` here). Fewer sentences are sharper; compare values of equal n only.
+    """
+
+    rises: dict[float, Float[Tensor, " n"]]
+    gradient_norm: float
+    parameters: MeasuredParameters
+
+    @property
+    def estimates(self) -> dict[float, Estimate]:
+        """The rise at each radius with its standard error over sentences."""
+        return {radius: mean_over_sentences(rises) for radius, rises in self.rises.items()}
+
+    def differences(self, reference: "AscentSharpness") -> dict[float, Estimate]:
+        """Less `reference`, both of the same sentences and radii, with the error of the difference."""
+        return {
+            radius: paired_difference(rises, reference.rises[radius]) for radius, rises in self.rises.items()
+        }
+
+
+def ascent_sharpness(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    objective: Objective,
+    *,
+    radii: tuple[float, ...] = RADII,
+    law: LabelLaw | None = None,
+    progress: Progress = silent,
+) -> AscentSharpness:
+    """The rise of the sentence-averaged loss at the distance ρ along its gradient, for each ρ of `radii`.
+
+    One step of ascent is SAM's own approximation of max L(θ + ε) - L(θ) over ||ε|| <= ρ, the norm being over
+    all trainable parameters together. To second order it is ρ ||g|| + (ρ²/2) ĝ·Hĝ. Where the gradient is
+    exactly zero there is no direction, and no rise. Labels are the data's, or those of `law`.
+
+    Batches are gone through 2 + len(radii) times, once with a backward pass. Needs two vectors of the
+    parameters' size, one in float64, and a copy of the parameters, beside the backward pass of `AT_ONCE`
+    sentences. The model is left as found. Raises BadInput for fewer than two sentences, for radii that are
+    not positive, when no parameter needs a gradient, and where a logit is not finite.
+    """
+    refuse_unusable_strengths(radii, "radii")
+    n = sum(map(len, batches))
+    if n < 2:
+        raise BadInput(f"{n} sentences have no standard error; measure on at least 2")
+    measured = MeasuredParameters.of(model)
+    parts = [part for batch in batches for part in split_sentences(batch, -(-len(batch) // AT_ONCE))]
+    firsts = [0, *itertools.accumulate(map(len, parts))]
+    rises: dict[float, list[Tensor]] = {radius: [] for radius in radii}
+    with evaluation_mode(model):
+        direction, norm = _ascent(model, objective, parts, law, progress)
+        for number, (part, first) in enumerate(zip(parts, firsts, strict=False), start=1):
+            at_rest = LossAtRest.of(model, objective, part.to(device_of(model)), first, law)
+            for radius in radii:
+                rises[radius].append(at_rest.rise(direction, radius))
+            progress(TASK, len(parts) + number, 2 * len(parts))
+    return AscentSharpness({radius: torch.cat(found) for radius, found in rises.items()}, norm, measured)
+
+
+def _ascent(
+    model: nn.Module,
+    objective: Objective,
+    parts: Sequence[Batch],
+    law: LabelLaw | None,
+    progress: Progress,
+) -> tuple[dict[str, Tensor], float]:
+    """g / ||g|| by the parameters' names, and ||g||, of the mean loss over all the parts' sentences."""
+    parameters = trainable_parameters(model)
+    total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in parameters.items()}
+    n = sum(map(len, parts))
+    first = 0
+    for number, part in enumerate(parts, start=1):
+        loss = partial(mean_loss, model, objective, part.to(device_of(model)), first, law)
+        of_part = gradient(loss, parameters)
+        for name, values in of_part.items():
+            total[name] += values * (len(part) / n)
+        first += len(part)
+        progress(TASK, number, 2 * len(parts))
+    norm = float(torch.stack([values.square().sum() for values in total.values()]).sum().sqrt())
+    return {name: (values / (norm or 1.0)).to(parameters[name]) for name, values in total.items()}, norm

@@ -1,0 +1,137 @@
+"""How much the loss rises, on average, when Gaussian noise is added to the weights."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from isoloss.curvature.hessian_trace import generator_of
+from isoloss.curvature.label_laws import LabelLaw
+from isoloss.curvature.loss_rise import LossAtRest, refuse_unusable_strengths
+from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
+from isoloss.curvature.sentence_blocks import sentence_blocks
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate, mean_over_members
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
+from isoloss.progress import Progress, silent
+
+TASK = "weight noise"
+NOISES = (0.01, 0.03, 0.1)
+"""From 1 % of the weights, where the rise goes with the square of the noise, to 10 %, where it may not."""
+
+
+@dataclass(frozen=True)
+class NoiseSensitivity:
+    """E L(θ + σ s∘ε) - L(θ), ε ~ N(0, I), by σ; in nats.
+
+    `rises` has the mean over each of k blocks of sentences, whose numbers are `sentences`. Every block has a
+    draw of its own: blocks are independent, sentences and draws alike, so that the deviation over them is the
+    error of both. The estimates' `n` counts blocks, which are the draws.
+    """
+
+    rises: dict[float, Float[Tensor, " k"]]
+    sentences: Int[Tensor, " k"]
+    parameters: MeasuredParameters
+
+    @property
+    def estimates(self) -> dict[float, Estimate]:
+        """The expected rise at each σ; every sentence counts alike."""
+        return {noise: mean_over_members(rises, self.sentences) for noise, rises in self.rises.items()}
+
+    def differences(self, reference: "NoiseSensitivity") -> dict[float, Estimate]:
+        """Less `reference`, both of the same batches, seed and noises, with the error of the difference."""
+        if not torch.equal(self.sentences, reference.sentences):
+            raise BadInput(
+                "a paired difference needs the same sentences on both sides; measure both on one set"
+            )
+        return {
+            noise: mean_over_members(rises - reference.rises[noise], self.sentences)
+            for noise, rises in self.rises.items()
+        }
+
+
+def noise_sensitivity(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    objective: Objective,
+    *,
+    noises: tuple[float, ...] = NOISES,
+    scales: Mapping[str, float] | None = None,
+    seed: int = 0,
+    law: LabelLaw | None = None,
+    progress: Progress = silent,
+) -> NoiseSensitivity:
+    """The expected rise of the sentence-averaged loss under Gaussian noise of deviation σ s, σ of `noises`.
+
+    s has one number for each tensor of parameters, by name in `scales`: by default `tensor_scales` of the
+    model itself, so that σ is relative to the weights as they are, and rescaling a tensor changes nothing
+    where the function stays the same. Springer et al. 2025 ("Overtrained Language Models Are Harder to
+    Fine-Tune") scale the noise by the weights before pre-training, one scale for all checkpoints of a run:
+    hand over `tensor_scales` of the first. The two differ where weights grow. With every scale 1 the rise is
+    (σ²/2) Tr ∇²L to second order; in general (σ²/2) Σ_W s_W² Tr ∇²_W L, which is (σ²/2) times
+    `NormalisedTrace.by_tensor` at saturation.
+
+    Draws come in pairs, ε and -ε, whose mean lacks the first-order term that is most of a draw's
+    noise. There are about `BLOCKS` pairs, each on its share of the sentences, and the same for all σ; they
+    depend on `seed` and the block alone, so that checkpoints of one shape share them. Batches are gone
+    through 1 + 2 len(noises) times, without backward passes. Labels are the data's, or those of `law`.
+
+    Needs two vectors of the parameters' size, and a copy of them. The model is left as found. Raises
+    BadInput for fewer than two sentences, for noises that are not positive, for scales that lack a parameter,
+    when no parameter needs a gradient, and where a logit is not finite.
+    """
+    refuse_unusable_strengths(noises, "noises")
+    parameters, measured = trainable_parameters(model), MeasuredParameters.of(model)
+    scales = tensor_scales(model) if scales is None else scales
+    if missing := set(parameters) - set(scales):
+        raise BadInput(f"the noise has no scale for {min(missing)}; take the scales of a model of this shape")
+    blocks = sentence_blocks(batches, largest=sum(map(len, batches)))
+    firsts = [0, *itertools.accumulate(map(len, blocks))]
+    rises: dict[float, list[float]] = {noise: [] for noise in noises}
+    with evaluation_mode(model):
+        for number, (block, first) in enumerate(zip(blocks, firsts, strict=False)):
+            at_rest = LossAtRest.of(model, objective, block.to(device_of(model)), first, law)
+            draw = normal_probe(parameters, f"{seed} noise {number}")
+            for name, values in draw.items():
+                values *= scales[name]
+            for noise in noises:
+                pair = at_rest.rise(draw, noise) + at_rest.rise(draw, -noise)
+                rises[noise].append(float(pair.mean() / 2))
+            progress(TASK, number + 1, len(blocks))
+    return NoiseSensitivity(
+        {noise: torch.tensor(found, dtype=torch.float64) for noise, found in rises.items()},
+        torch.tensor([len(block) for block in blocks]),
+        measured,
+    )
+
+
+def tensor_scales(model: nn.Module) -> dict[str, float]:
+    """The root mean square of each tensor that needs a gradient, by name: ||W|| / √|W|.
+
+    >>> layer = nn.Linear(2, 1)
+    >>> _ = nn.init.constant_(layer.weight, -3.0), nn.init.zeros_(layer.bias)
+    >>> tensor_scales(layer)
+    {'weight': 3.0, 'bias': 0.0}
+    """
+    return {
+        name: float(p.detach().double().square().mean().sqrt())
+        for name, p in trainable_parameters(model).items()
+    }
+
+
+def normal_probe(parameters: Mapping[str, Tensor], key: str) -> dict[str, Tensor]:
+    """Independent standard normal numbers for the parameters, drawn in float32 on the CPU from `key` alone.
+
+    >>> probe = normal_probe({"weight": torch.zeros(2, 3)}, "7 noise 0")
+    >>> probe["weight"].shape, bool((probe["weight"] == normal_probe(probe, "7 noise 0")["weight"]).all())
+    (torch.Size([2, 3]), True)
+    """
+    generator = generator_of(key)
+    return {
+        name: torch.randn(p.shape, generator=generator, dtype=torch.float32).to(p)
+        for name, p in parameters.items()
+    }

@@ -1,0 +1,96 @@
+"""The trace of the Fisher information relative to the size of the weights: flatness in nats."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
+from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
+from isoloss.curvature.sentence_traces import sentence_fisher_traces
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate, mean_over_sentences, paired_difference
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.evaluation_mode import device_of
+from isoloss.progress import Progress, silent
+
+TASK = "normalised trace"
+
+
+@dataclass(frozen=True)
+class NormalisedTrace:
+    """One unbiased value a sentence of each of two normalisations; both in nats, float64.
+
+    `by_tensor` is Σ_W (||W||² / |W|) Tr F_W over the tensors W of |W| numbers each. A tensor multiplied by a
+    number, and another divided by it so that the function stays the same (two layers with a ReLU between,
+    say), leave it as it is, unlike the trace (Dinh et al. 2017). ||W||² Tr H_W is the flatness of Petzka et
+    al. 2019 ("A Reparameterization-Invariant Flatness Measure for Deep Neural Networks"), and bounds from
+    above that of Petzka et al. 2021 ("Relative Flatness and Generalization"), Σ_{s,s'} (w_s·w_s') Tr H_{ss'}
+    over a layer's neurons. Both are of one layer. Divided by |W| it may be added up over all: σ²/2 times the
+    sum is the rise of the loss under noise of σ times the weights' own size (`noise_sensitivity`), to second
+    order and at saturation, where F is the Hessian. Tensors that are zero have no part in it.
+
+    `whole` is (||θ||² / P) Tr F, all P parameters together: the same for noise of one scale in all tensors.
+    It is invariant only where all weights are rescaled alike.
+    """
+
+    by_tensor: Float[Tensor, " n"]
+    whole: Float[Tensor, " n"]
+    parameters: MeasuredParameters
+
+    @property
+    def estimate(self) -> Estimate:
+        """`by_tensor` with its standard error over sentences."""
+        return mean_over_sentences(self.by_tensor)
+
+    @property
+    def whole_estimate(self) -> Estimate:
+        """`whole` with its standard error over sentences."""
+        return mean_over_sentences(self.whole)
+
+    def difference(self, reference: "NormalisedTrace") -> Estimate:
+        """Less `reference` by tensor, both of the same sentences and seed, with the difference's error."""
+        return paired_difference(self.by_tensor, reference.by_tensor)
+
+
+def normalised_trace(
+    model: nn.Module,
+    batches: Sequence[Batch],
+    objective: Objective,
+    *,
+    seed: int = 0,
+    memory_bytes: int = MEMORY_BYTES,
+    progress: Progress = silent,
+) -> NormalisedTrace:
+    """Both normalisations of the trace, from one pass; signs, memory and errors are those of `fisher_trace`.
+
+    Raises BadInput for fewer than two sentences, when no parameter needs a gradient, and where a logit is
+    not finite.
+    """
+    n = sum(map(len, batches))
+    if n < 2:
+        raise BadInput(f"{n} sentences have no standard error; measure on at least 2")
+    measured, parameters = MeasuredParameters.of(model), trainable_parameters(model)
+    squares = {name: float(p.detach().double().square().sum()) for name, p in parameters.items()}
+    mean_square = sum(squares.values()) / measured.count
+    by_tensor: list[Tensor] = []
+    whole: list[Tensor] = []
+    done = 0
+    for batch in batches:
+        traces = sentence_fisher_traces(
+            model,
+            objective,
+            batch.to(device_of(model)),
+            seed=seed,
+            first_sentence=done,
+            part_of=str,  # every tensor is a part of its own
+            memory_bytes=memory_bytes,
+        ).groups
+        of_tensors = [values * (squares[name] / parameters[name].numel()) for name, values in traces.items()]
+        by_tensor.append(torch.stack(of_tensors).sum(dim=0).cpu())
+        whole.append(mean_square * torch.stack(list(traces.values())).sum(dim=0).cpu())
+        done += len(batch)
+        progress(TASK, done, n)
+    return NormalisedTrace(torch.cat(by_tensor), torch.cat(whole), measured)

@@ -1,0 +1,71 @@
+import copy
+
+import pytest
+import ragged_batches
+import torch
+from model_state import state
+
+from isoloss.curvature import loss_rise as loss_rise_module
+from isoloss.curvature.label_laws import data_labels
+from isoloss.curvature.loss_rise import LossAtRest, sentence_losses
+from isoloss.curvature.measured_parameters import trainable_parameters
+from isoloss.errors import BadInput
+from isoloss.objectives.batch import sentence_averaged_loss
+from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.masked import MaskedObjective
+from tiny_models import ARCHITECTURES, tiny_model
+
+OBJECTIVE = MaskedObjective()
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def model(request):
+    return tiny_model(request.param, ragged_batches.WORDS, ragged_batches.LENGTH).eval()
+
+
+def test_each_sentences_loss_is_its_own_mean(model, monkeypatch):
+    batch = ragged_batches.several_masks()
+    losses = sentence_losses(model, OBJECTIVE, batch, 0, None)
+    for i in range(len(batch)):
+        part = sentences_between(batch, i, i + 1)
+        expected = sentence_averaged_loss(OBJECTIVE.logits(model, part), part)
+        assert losses[i].item() == pytest.approx(expected.item(), rel=1e-12)
+    vocabulary = OBJECTIVE.logits(model, batch).shape[1]
+    of_law = sentence_losses(model, OBJECTIVE, batch, 0, lambda part: data_labels(part, vocabulary))
+    torch.testing.assert_close(of_law, losses)
+    monkeypatch.setattr(loss_rise_module, "FORWARD_MEMORY_BYTES", 1)
+    torch.testing.assert_close(sentence_losses(model, OBJECTIVE, batch, 0, None), losses)
+
+
+def test_the_rise_is_that_of_a_moved_copy_and_the_model_stays(model):
+    batch = ragged_batches.several_masks()
+    generator = torch.Generator().manual_seed(5)
+    parameters = trainable_parameters(model)
+    direction = {
+        name: torch.randn(p.shape, generator=generator, dtype=p.dtype) for name, p in parameters.items()
+    }
+    before = state(model)
+    rise = LossAtRest.of(model, OBJECTIVE, batch, 0, None).rise(direction, -0.03)
+    after = state(model)
+    assert before[:2] == after[:2]
+    assert all(torch.equal(value, after[3][name]) for name, value in before[3].items())
+    moved = copy.deepcopy(model)
+    with torch.no_grad():
+        for name, parameter in trainable_parameters(moved).items():
+            parameter += -0.03 * direction[name]
+    expected = sentence_losses(moved, OBJECTIVE, batch, 0, None)
+    torch.testing.assert_close(rise, expected - sentence_losses(model, OBJECTIVE, batch, 0, None))
+
+
+def test_scores_that_are_not_finite_are_refused_and_the_weights_put_back(model):
+    batch = ragged_batches.one_mask()
+    at_rest = LossAtRest.of(model, OBJECTIVE, batch, 0, None)
+    before = {name: p.clone() for name, p in trainable_parameters(model).items()}
+    upward = {name: torch.ones_like(p) for name, p in trainable_parameters(model).items()}
+    with pytest.raises(BadInput, match=r"moved by inf times the direction .* move them less"):
+        at_rest.rise(upward, float("inf"))
+    assert all(torch.equal(p, before[name]) for name, p in trainable_parameters(model).items())
+    with torch.no_grad():
+        next(model.parameters())[:] = float("nan")
+    with pytest.raises(BadInput, match="scores for sentence 11 are not finite"):
+        LossAtRest.of(model, OBJECTIVE, batch, 10, None)

@@ -1,0 +1,150 @@
+import copy
+
+import pytest
+import ragged_batches
+import torch
+from dense_derivatives import dense_hessian, flat
+from model_state import state
+from two_layers import FromCounts, TwoLayers
+
+from isoloss.curvature.label_laws import mean_loss
+from isoloss.curvature.measured_parameters import trainable_parameters
+from isoloss.curvature.noise_sensitivity import NOISES, noise_sensitivity, normal_probe, tensor_scales
+from isoloss.curvature.normalised_trace import normalised_trace
+from isoloss.errors import BadInput
+from isoloss.measurements.flatness_records import noise_sensitivity_records
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.masked import MaskedObjective
+from tiny_models import tiny_model
+
+OBJECTIVE = MaskedObjective()
+
+
+@pytest.fixture
+def model():
+    return tiny_model(PreLayerNormTransformer, ragged_batches.WORDS, ragged_batches.LENGTH)
+
+
+def partly_frozen(model):
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("layer.1" in name)
+    return model
+
+
+def scaled_by_tensor(model, scales):
+    """Each number's own scale, in the order of the flat vector of parameters."""
+    return flat([torch.full_like(p, scales[name]) for name, p in trainable_parameters(model).items()])
+
+
+def test_each_draws_rise_is_its_quadratic_form(model):
+    """Small noise: ε·H_b ε σ²/2 of the block's own Hessian, odd orders cancelling in the pair."""
+    batch = ragged_batches.several_masks()
+    partly_frozen(model).eval()
+    parameters, scales = trainable_parameters(model), tensor_scales(model)
+    found = noise_sensitivity(model, [batch], OBJECTIVE, noises=(1e-3,), seed=4)
+    assert found.sentences.tolist() == [1] * 6
+    for i in range(6):
+        part = sentences_between(batch, i, i + 1)
+        hessian = dense_hessian(lambda part=part: mean_loss(model, OBJECTIVE, part, 0, None), parameters)
+        draw = flat(normal_probe(parameters, f"4 noise {i}").values()) * scaled_by_tensor(model, scales)
+        assert float(found.rises[1e-3][i]) == pytest.approx(float(draw @ hessian @ draw) / 2e6, rel=1e-3)
+
+
+@pytest.mark.parametrize("own_scales", [True, False])
+def test_small_noise_measures_the_trace(own_scales):
+    """E = σ²/2 Σ s² ∇²L, within four standard errors of draws and sentences together."""
+    model, batch = TwoLayers(tokens=5), ragged_batches.several_masks()
+    parameters = trainable_parameters(model)
+    scales = tensor_scales(model) if own_scales else dict.fromkeys(parameters, 1.0)
+    found = noise_sensitivity(model, [batch] * 100, FromCounts(), noises=(1e-3,), scales=scales, seed=1)
+    hessian = dense_hessian(lambda: mean_loss(model, FromCounts(), batch, 0, None), parameters)
+    expected = float(hessian.diagonal() @ scaled_by_tensor(model, scales).square()) / 2e6
+    estimate = found.estimates[1e-3]
+    assert estimate.n == len(found.sentences) >= 64
+    assert abs(estimate.value - expected) < 4 * estimate.standard_error
+    assert estimate.standard_error < 0.15 * expected
+
+
+def test_under_the_models_own_law_it_is_the_normalised_trace():
+    """Where the Hessian is the Fisher information (Lemma 3.2), two measures that share no code agree."""
+    model = TwoLayers(tokens=5)
+    fixed = copy.deepcopy(model)
+
+    def own_law(batch):
+        return FromCounts().logits(fixed, batch).softmax(1).detach()
+
+    batches = [ragged_batches.one_mask()] * 100
+    noise = noise_sensitivity(model, batches, FromCounts(), noises=(1e-3,), law=own_law).estimates[1e-3]
+    trace = normalised_trace(model, batches[:30], FromCounts()).estimate
+    error = (noise.standard_error**2 + (trace.standard_error / 2e6) ** 2) ** 0.5
+    assert abs(noise.value - trace.value / 2e6) < 4 * error
+    assert error < 0.15 * noise.value
+
+
+def test_the_error_bar_is_that_over_draws_and_sentences():
+    """Of sets of sentences and draws that are independent: the deviation of the estimates is the error."""
+    model, pool = TwoLayers(tokens=5), ragged_batches.one_mask()
+    generator, estimates = torch.Generator().manual_seed(0), []
+    for seed in range(40):
+        drawn = torch.randint(0, len(pool), (10,), generator=generator)
+        batches = [sentences_between(pool, i, i + 1) for i in drawn.tolist()]
+        found = noise_sensitivity(model, batches, FromCounts(), noises=(0.1,), seed=seed)
+        estimates.append(found.estimates[0.1])
+    deviation = float(torch.tensor([estimate.value for estimate in estimates]).std())
+    errors = torch.tensor([estimate.standard_error for estimate in estimates])
+    # The deviation of 40 numbers is known within 11 %: three times that.
+    assert float(errors.square().mean().sqrt()) == pytest.approx(deviation, rel=0.33)
+
+
+def test_draws_are_those_of_the_seed_and_the_model_is_left_as_found(model):
+    batch = ragged_batches.several_masks()
+    before = state(model)
+    found = noise_sensitivity(model, [batch], OBJECTIVE, seed=2)
+    after = state(model)
+    assert before[:2] == after[:2]
+    assert all(torch.equal(value, after[3][name]) for name, value in before[3].items())
+    assert torch.equal(before[5], after[5])
+    assert tuple(found.rises) == NOISES
+    again = noise_sensitivity(model, [batch], OBJECTIVE, noises=(0.03,), seed=2)
+    assert torch.equal(again.rises[0.03], found.rises[0.03])
+    other = noise_sensitivity(model, [batch], OBJECTIVE, noises=(0.03,), seed=3)
+    assert not torch.isclose(other.rises[0.03], found.rises[0.03]).any()
+
+
+def test_differences_of_models_share_their_draws_and_records_hold_every_noise(model):
+    nearby = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in nearby.parameters():
+            parameter *= 1.01
+    batches = [ragged_batches.one_mask()] * 2
+    noises = (0.01, 0.1)
+    found, reference = (
+        noise_sensitivity(each, batches, OBJECTIVE, noises=noises) for each in (model, nearby)
+    )
+    for noise, difference in found.differences(reference).items():
+        assert difference.value == pytest.approx(
+            found.estimates[noise].value - reference.estimates[noise].value
+        )
+        assert difference.standard_error < 0.5 * found.estimates[noise].standard_error
+    with pytest.raises(BadInput, match="same sentences on both sides"):
+        found.differences(noise_sensitivity(model, batches[:1], OBJECTIVE, noises=(0.01,)))
+    records = noise_sensitivity_records(found, 7, "step-3", {"step": 3})
+    assert [(r.quantity, r.settings["noise"], r.n, r.settings["sentences"]) for r in records] == [
+        ("noise_sensitivity", noise, 12, 12) for noise in noises
+    ]
+    assert records[1].value == found.estimates[0.1].value
+
+
+def test_what_cannot_be_measured_is_refused():
+    model = tiny_model(PreLayerNormTransformer, ragged_batches.WORDS, ragged_batches.LENGTH)
+    batch = ragged_batches.one_mask()
+    with pytest.raises(BadInput, match="noises must be positive numbers"):
+        noise_sensitivity(model, [batch], OBJECTIVE, noises=(-0.1,))
+    with pytest.raises(BadInput, match=r"no scale for .*; take the scales of a model of this shape"):
+        noise_sensitivity(model, [batch], OBJECTIVE, scales={})
+    with pytest.raises(BadInput, match="1 sentences have no standard error"):
+        noise_sensitivity(model, [sentences_between(batch, 0, 1)], OBJECTIVE)
+    model.requires_grad_(False)
+    with pytest.raises(BadInput, match="no parameter that requires a gradient"):
+        noise_sensitivity(model, [batch], OBJECTIVE)

@@ -1,0 +1,82 @@
+import pytest
+import ragged_batches
+import torch
+from two_layers import FromCounts, TwoLayers
+
+from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.curvature.measured_parameters import trainable_parameters
+from isoloss.curvature.normalised_trace import normalised_trace
+from isoloss.errors import BadInput
+from isoloss.measurements.flatness_records import normalised_trace_records
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.masked import MaskedObjective
+from tiny_models import tiny_model
+
+OBJECTIVE = MaskedObjective()
+
+
+@pytest.fixture
+def model():
+    return tiny_model(PreLayerNormTransformer, ragged_batches.WORDS, ragged_batches.LENGTH)
+
+
+def test_each_tensors_trace_is_weighted_by_its_own_mean_square(model):
+    """The trace of a model whose other tensors are frozen, at the same signs."""
+    batch = ragged_batches.several_masks()
+    found = normalised_trace(model, [batch], OBJECTIVE, seed=3)
+    parameters = trainable_parameters(model)
+    expected = torch.zeros(6, dtype=torch.float64)
+    for name, parameter in parameters.items():
+        if name.endswith("key.bias"):  # adds to all scores of a query alike, so that its gradient is zero
+            continue
+        model.requires_grad_(False)
+        parameter.requires_grad_(True)
+        expected += fisher_trace(model, [batch], OBJECTIVE, seed=3).values * parameter.square().mean().item()
+    torch.testing.assert_close(found.by_tensor, expected, rtol=1e-9, atol=1e-12)
+    assert found.estimate.standard_error == pytest.approx(float(expected.std() / 6**0.5))
+
+
+def test_the_whole_is_the_trace_times_the_mean_square_of_all_weights(model):
+    batch = ragged_batches.several_masks()
+    parts = [sentences_between(batch, 0, 2), sentences_between(batch, 2, 6)]
+    found = normalised_trace(model, parts, OBJECTIVE, seed=3)
+    trace = fisher_trace(model, [batch], OBJECTIVE, seed=3)
+    weights = torch.cat([p.flatten() for p in trainable_parameters(model).values()])
+    torch.testing.assert_close(found.whole, trace.values * weights.square().mean().item())
+    assert found.parameters == trace.parameters
+
+
+def test_rescaling_two_layers_leaves_it_as_it_is():
+    batch = ragged_batches.one_mask()
+    model = TwoLayers(tokens=5)
+    plain = normalised_trace(model, [batch], FromCounts())
+    trace = fisher_trace(model, [batch], FromCounts()).estimate.value
+    with torch.no_grad():
+        model.first.weight *= 8
+        model.first.bias *= 8
+        model.second.weight /= 8
+    again = normalised_trace(model, [batch], FromCounts())
+    torch.testing.assert_close(again.by_tensor, plain.by_tensor)
+    assert fisher_trace(model, [batch], FromCounts()).estimate.value != pytest.approx(trace, rel=0.5)
+    assert again.whole_estimate.value != pytest.approx(plain.whole_estimate.value, rel=0.5)
+
+
+def test_records_and_differences(model):
+    batch = ragged_batches.one_mask()
+    found = normalised_trace(model, [batch], OBJECTIVE)
+    tensor, whole = normalised_trace_records(found, 7, "step-3", {"step": 3})
+    assert (tensor.quantity, tensor.unit, tensor.n) == ("normalised_fisher_trace", "nats", 6)
+    assert tensor.value == found.estimate.value
+    assert (whole.quantity, whole.value) == ("wholly_normalised_fisher_trace", found.whole_estimate.value)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= 0.9
+    other = normalised_trace(model, [batch], OBJECTIVE)
+    paired = found.by_tensor - other.by_tensor
+    assert found.difference(other).standard_error == pytest.approx(float(paired.std() / 6**0.5))
+
+
+def test_one_sentence_has_no_error_bar(model):
+    with pytest.raises(BadInput, match="1 sentences have no standard error"):
+        normalised_trace(model, [sentences_between(ragged_batches.one_mask(), 0, 1)], OBJECTIVE)
