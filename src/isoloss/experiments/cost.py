@@ -6,8 +6,11 @@ from dataclasses import dataclass
 import torch
 
 from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.quantities.probe import ProbeQuantity
+from isoloss.experiments.step_cost import StepCost, step_cost
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import parameter_count
+from isoloss.pretraining.compute import Precision
 
 UTILISATION = 0.35
 """Share of a device's dense matrix rate that training usually reaches; stated wherever hours are shown."""
@@ -22,6 +25,39 @@ class Device:
 
 
 A100 = Device("one A100 (float32 as the loop trains, 19.5 TFLOP/s by its data sheet)", 19.5e12)
+A100_BFLOAT16 = Device("one A100 (bfloat16, 312 TFLOP/s by its data sheet)", 312e12)
+
+COPIES_WITH_TRAINING_STATE = 2
+"""Checkpoints of a run that keep the rule's state beside the weights."""
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """What a run takes: operations of all its steps, a step's cost, and bytes on disk and of features.
+
+    `disk_bytes` are all checkpoints' weights and the state that the last ones keep; `feature_bytes` what
+    the largest of its probes holds in main memory, the vectors of all words of its train and test sentences.
+    """
+
+    operations: float
+    step: StepCost
+    disk_bytes: int
+    feature_bytes: int
+
+
+def run_cost(run: PlannedRun) -> RunCost:
+    """The cost of a run: its matrix products counted one by one (`step_cost`), every step like the first."""
+    words, longest = run.language.words, run.language.maximum_length
+    step = step_cost(run.architecture, run.update_rule, run.objective, run.batch_size, words, longest)
+    probes = [m.quantity for m in run.measured if isinstance(m.quantity, ProbeQuantity)]
+    examples = max((probe.train + probe.test for probe in probes), default=0)
+    weights = len(run.checkpoint_steps) * 4 * step.parameters
+    return RunCost(
+        operations=step.operations * run.steps,
+        step=step,
+        disk_bytes=weights + min(COPIES_WITH_TRAINING_STATE, len(run.checkpoint_steps)) * step.state_bytes,
+        feature_bytes=4 * examples * longest * step.width,
+    )
 
 
 def training_operations(shape: Shape, words: int, sentence_tokens: int, batch_size: int, steps: int) -> float:
@@ -42,9 +78,9 @@ def training_operations(shape: Shape, words: int, sentence_tokens: int, batch_si
 
 
 def run_operations(run: PlannedRun) -> float:
-    """Floating-point operations of a run's pre-training; see `training_operations`.
+    """About how many floating-point operations a run's pre-training takes, at once: what jobs are ordered by.
 
-    Of a model without a transformer's shape, 6 a parameter and token.
+    See `training_operations`; of a model without a transformer's shape, 6 a parameter and token.
     """
     words, tokens = run.language.words, run.language.maximum_length + 1
     shape = getattr(run.architecture, "shape", None)
@@ -54,23 +90,35 @@ def run_operations(run: PlannedRun) -> float:
     return 6.0 * parameters * tokens * run.batch_size * run.steps
 
 
-def hours(operations: float, device: Device) -> float:
-    """Hours on `device` at UTILISATION.
+def hours(operations: float, device: Device, share: float = UTILISATION) -> float:
+    """Hours on `device` at `share` of its rate: what is usual, or what `measured_throughput` found.
 
     >>> round(hours(19.5e12 * 3600 * 0.35, A100), 6)
     1.0
     """
-    return operations / (device.operations_per_second * UTILISATION) / 3600
+    return operations / (device.operations_per_second * share) / 3600
 
 
-def this_machine() -> Device:
-    """The processor of this machine, with its measured single-precision matrix rate (about half a second)."""
-    factor = torch.rand(1024, 1024)
+def this_machine(device: str = "cpu", precision: Precision = "float32") -> Device:
+    """A device of this machine with its measured matrix rate in that precision: about half a second."""
+    place = torch.device(device)
+    size = 512 if place.type == "cpu" else 8192
+    factor = torch.rand(size, size, device=place, dtype=getattr(torch, precision))
+    products, elapsed = 0, 0.0
     torch.mm(factor, factor)
+    wait_for(place)
     start = time.perf_counter()
-    products = 0
-    while time.perf_counter() - start < 0.4:
+    while elapsed < 0.4:
         torch.mm(factor, factor)
+        wait_for(place)
         products += 1
-    rate = products * 2 * 1024**3 / (time.perf_counter() - start)
-    return Device(f"this machine's processor (measured: {rate / 1e9:.0f} GFLOP/s)", rate)
+        elapsed = time.perf_counter() - start
+    rate = products * 2 * size**3 / elapsed
+    name = "processor" if place.type == "cpu" else torch.cuda.get_device_name(place)
+    return Device(f"this machine's {name} ({precision}, measured: {rate / 1e9:,.0f} GFLOP/s)", rate)
+
+
+def wait_for(device: torch.device) -> None:
+    """Return when the device has done what it was asked; a processor has."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,225 @@
+"""What runs cost: operations against their closed forms, bytes against real files, rates against a clock."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from isoloss.errors import BadInput
+from isoloss.experiments import throughput
+from isoloss.experiments.cost import (
+    COPIES_WITH_TRAINING_STATE,
+    Device,
+    hours,
+    run_cost,
+    run_operations,
+    this_machine,
+    training_operations,
+)
+from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
+from isoloss.experiments.quantities.probe import ProbeQuantity
+from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.scales import laptop_language
+from isoloss.experiments.step_cost import step_cost
+from isoloss.experiments.throughput import measured_throughput
+from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.models.causal import GPT2Transformer, LlamaTransformer
+from isoloss.models.lstm import LSTM
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import (
+    Architecture,
+    PostLayerNormTransformer,
+    PreLayerNormTransformer,
+    parameter_count,
+)
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.next_word import NextWordObjective
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.adversarial import Adversarial
+from isoloss.pretraining.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE, checkpoint_folders
+from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.muon import Muon
+from isoloss.pretraining.peer_optimisers import SOAP
+from isoloss.pretraining.sam import SAM
+from isoloss.pretraining.sgd import SGD
+from isoloss.pretraining.sophia import Sophia
+from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.pretraining.update_rule import UpdateRuleSettings
+
+MASKED, NEXT = MaskedObjective(), NextWordObjective()
+N, WORDS, LENGTH = 4, 12, 8
+TOKENS, VOCABULARY = LENGTH + 1, WORDS + 3
+SHAPE = laptop_shape(32)
+ADAMW = AdamW(warm_up_steps=0)
+LANGUAGE = laptop_language()
+
+
+def a_transformers_layers(inner_matrices: int) -> float:
+    """Forward operations of the layers a sentence: four square matrices, the inner ones, and attention."""
+    d = SHAPE.width
+    weights = SHAPE.layers * (4 * d**2 + inner_matrices * d * SHAPE.inner_width)
+    return 2 * weights * TOKENS + SHAPE.layers * 4 * TOKENS**2 * d
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("kind", [PreLayerNormTransformer, PostLayerNormTransformer])
+def test_a_masked_transformers_operations_are_the_closed_form(kind: type, attention: str) -> None:
+    cost = step_cost(kind(SHAPE, attention=attention), ADAMW, MASKED, N, WORDS, LENGTH)
+    assert cost.operations == training_operations(SHAPE, VOCABULARY, TOKENS, N, 1)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "inner_matrices"), [(GPT2Transformer(SHAPE), 2), (LlamaTransformer(SHAPE), 3)]
+)
+def test_a_causal_models_scores_are_of_every_word(architecture: Architecture, inner_matrices: int) -> None:
+    cost = step_cost(architecture, ADAMW, NEXT, N, WORDS, LENGTH)
+    scores = 2 * TOKENS * SHAPE.width * VOCABULARY
+    assert cost.operations == 3 * N * (a_transformers_layers(inner_matrices) + scores)
+
+
+def test_an_lstms_operations_are_four_gates_of_two_matrices_in_each_direction() -> None:
+    width, layers = 16, 3
+    cost = step_cost(LSTM(width, layers), ADAMW, MASKED, N, WORDS, LENGTH)
+    gates = 4 * (width // 2) * (width + width // 2)
+    assert cost.operations == 3 * N * (2 * TOKENS * layers * 2 * gates + 2 * width * VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        ADAMW,
+        SGD(warm_up_share=0.0, momentum=0.9),
+        Muon(rest=ADAMW),
+        SOAP(warm_up_steps=0),
+        Sophia(warm_up_steps=0),
+    ],
+    ids=lambda rule: type(rule).__name__,
+)
+def test_bytes_on_disk_are_those_of_a_real_run(rule: UpdateRuleSettings, tmp_path: Path) -> None:
+    run = planned(update_rule=rule)
+    pretrain(run.specification(LANGUAGE, tmp_path), LANGUAGE, tmp_path)
+    weights = [load_file(folder / WEIGHTS_FILE) for folder in checkpoint_folders(tmp_path)]
+    states = [torch.load(path) for path in tmp_path.glob(f"steps/*/{TRAINING_STATE_FILE}")]
+    assert len(states) == COPIES_WITH_TRAINING_STATE
+    cost = run_cost(run)
+    assert bytes_of(states[0]) == cost.step.state_bytes
+    assert bytes_of([weights, states]) == cost.disk_bytes
+    assert cost.step.parameters == parameter_count(run.architecture, 8, 8)
+
+
+def bytes_of(nested: Any) -> int:
+    if isinstance(nested, torch.Tensor):
+        return nested.nbytes
+    inner = nested.values() if isinstance(nested, dict) else nested if isinstance(nested, list) else ()
+    return sum(bytes_of(value) for value in inner)
+
+
+def test_a_rule_that_chooses_the_gradient_costs_its_optimisers_step() -> None:
+    plain = step_cost(PreLayerNormTransformer(SHAPE), ADAMW, MASKED, N, WORDS, LENGTH)
+    for rule in (SAM(optimiser=ADAMW), Adversarial((0.1, 0.2), examples=8, optimiser=ADAMW)):
+        assert step_cost(PreLayerNormTransformer(SHAPE), rule, MASKED, N, WORDS, LENGTH) == plain
+
+
+def planned(**changes: object) -> PlannedRun:
+    run = PlannedRun(
+        name="run",
+        language=ReadyLanguage(LANGUAGE),
+        architecture=PreLayerNormTransformer(laptop_shape(16)),
+        update_rule=ADAMW,
+        steps=3,
+        batch_size=8,
+        seed=900,
+        checkpoint_steps=(1, 2, 3),
+        saturated_from=1,
+        measured=(),
+    )
+    return replace(run, **changes)
+
+
+def test_a_runs_cost_is_its_steps_and_the_features_of_its_largest_probe() -> None:
+    small, large = (
+        MeasuredAt(ProbeQuantity("prefix-4", n, 10, 50, ProbeSettings(), 1), (3,)) for n in (100, 1000)
+    )
+    cost = run_cost(planned(measured=(small, large)))
+    assert cost.operations == 3 * cost.step.operations
+    assert cost.feature_bytes == (1000 + 50) * 8 * 16 * 4
+    assert run_cost(planned()).feature_bytes == 0
+    # The estimate at once leaves out the three special tokens' scores.
+    assert run_operations(planned()) == pytest.approx(cost.operations, rel=0.02)
+    assert hours(cost.operations, Device("", 1.0), share=0.5) == pytest.approx(cost.operations * 2 / 3600)
+
+
+def test_what_is_kept_grows_with_the_batch_and_memory_counts_weights_and_gradients() -> None:
+    of_four, of_eight = (
+        step_cost(PreLayerNormTransformer(SHAPE), ADAMW, MASKED, n, WORDS, LENGTH) for n in (4, 8)
+    )
+    assert of_eight.kept_bytes == pytest.approx(2 * of_four.kept_bytes, rel=0.01)
+    assert of_eight.state_bytes == of_four.state_bytes
+    assert of_four.memory_bytes == 8 * of_four.parameters + of_four.state_bytes + of_four.kept_bytes
+
+
+def test_what_is_kept_is_what_a_real_step_keeps() -> None:
+    """In plain attention, whose matrices are kept, as they are counted."""
+    architecture = PreLayerNormTransformer(SHAPE, attention="eager")
+    counted = step_cost(architecture, ADAMW, MASKED, N, 8, 8).kept_bytes
+    model = architecture.build(8, 8, seed=900).train()
+    own = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+    kept: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage()
+        return tensor
+
+    sentences = LANGUAGE.sample(N, torch.Generator().manual_seed(900))
+    batch = MASKED.draw(sentences, torch.Generator().manual_seed(900))
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = torch.nn.functional.cross_entropy(MASKED.logits(model, batch), batch.targets)
+    really = sum(storage.nbytes() for pointer, storage in kept.items() if pointer not in own)
+    assert loss.isfinite()
+    assert counted == pytest.approx(really, rel=0.02)
+
+
+def specification(**changes: object) -> PretrainingSpecification:
+    whole = planned().specification(LANGUAGE, Path())
+    return replace(whole, **changes)
+
+
+def test_throughput_is_measured_on_real_steps_and_its_share_gives_back_their_time() -> None:
+    told: list[float] = []
+
+    def note(task: str, completed: float, total: float, message: str = "") -> None:
+        told.append(completed / total)
+
+    found = measured_throughput(specification(), LANGUAGE, seconds=0.2, progress=note)
+    assert found.sentences == 8
+    assert found.steps == 3 * len(told)
+    assert told == sorted(told)
+    assert told[-1] == 1
+    assert found.share > 0
+    in_hours = hours(found.step.operations, found.device, found.share)
+    assert in_hours * 3600 == pytest.approx(found.seconds_a_step)
+    assert found.peak_bytes is None
+
+
+def test_a_step_that_takes_too_long_is_measured_on_fewer_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throughput, "this_machine", lambda *_: Device("slow", 1e8))
+    found = measured_throughput(specification(batch_size=4096), LANGUAGE, seconds=0.1)
+    whole = run_cost(planned(batch_size=4096)).step
+    assert 2 <= found.sentences < 20
+    assert found.step.operations == pytest.approx(whole.operations * found.sentences / 4096, rel=1e-6)
+
+
+def test_a_step_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throughput.os, "sysconf", lambda name: 100)  # pages, and bytes a page
+    with pytest.raises(BadInput, match=r"a step needs about .* GB and cpu has 0 GB"):
+        measured_throughput(specification(), LANGUAGE)
+
+
+def test_a_rate_is_measured_in_either_precision() -> None:
+    for precision in ("float32", "bfloat16"):
+        machine = this_machine("cpu", precision)
+        assert machine.operations_per_second > 1e6
+        assert f"processor ({precision}, measured" in machine.name
