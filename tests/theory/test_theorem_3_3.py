@@ -117,7 +117,7 @@ def test_another_constant_is_found_out_by_the_fall(problem, race, coefficient):
 class Unprojected(Minimisers):
     """The gradient of the trace in all directions: the flow leaves the minimisers and is taken back."""
 
-    def tangent(self, parameters, vector):  # noqa: ARG002 - not projected
+    def tangent(self, parameters, vector):
         return vector
 
 
