@@ -12,7 +12,6 @@ from isoloss.models.feed_forward import FeedForward, widened
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.theory.appendix_b_4 import (
     SMOKE,
-    documented_factor,
     feed_forward_finding,
     score_findings,
     trace_findings,
@@ -20,7 +19,12 @@ from isoloss.theory.appendix_b_4 import (
 from isoloss.theory.bracket_strings import masked_strings
 from isoloss.theory.downstream_error import SMOKE as ERROR_SMOKE
 from isoloss.theory.downstream_error import error_findings, expected_flattest_error
-from isoloss.theory.enlarged_identities import random_tokens, random_transformer, score_change
+from isoloss.theory.enlarged_identities import (
+    documented_factor,
+    random_tokens,
+    random_transformer,
+    score_change,
+)
 from isoloss.theory.equality_conditions import EqualityGaps
 from isoloss.theory.failure_probability import counted_failure, paper_failure, simulated_failure
 from isoloss.theory.flattest_solution import descent_findings

@@ -7,13 +7,13 @@ import tyro
 
 
 def theory(
-    name: tyro.conf.Positional[str | None] = None,
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]")] = None,
     /,
     smoke: bool = False,
     output: Path = Path("results/theory"),
     length: Annotated[int | None, tyro.conf.arg(metavar="T")] = None,
     samples: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
-    processes: int | None = None,
+    processes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
     json: bool = False,
 ) -> int:
     """Compute the paper's lemmas and theorems, and say which of their statements hold.

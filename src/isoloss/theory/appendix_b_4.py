@@ -16,13 +16,10 @@ from isoloss.models.transformers import Architecture, PostLayerNormTransformer, 
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
 from isoloss.progress import Progress, silent
 from isoloss.theory.enlarged_identities import (
-    EMBEDDINGS,
-    LAST_NORM,
     LONGEST,
     MATRICES,
-    OUTPUT_BIAS,
-    VECTORS,
     Enlarge,
+    documented_factor,
     fisher_by_kind,
     output_change,
     random_feed_forward,
@@ -188,17 +185,6 @@ def trace_findings(traces: pl.DataFrame) -> tuple[Finding, Finding]:
             paper="unchanged with respect to most parameters",
         ),
     )
-
-
-def documented_factor(kind: str, form: str, width: int) -> float:
-    """What docs/enlarging.md says a kind's trace is multiplied by, embeddings tied.
-
-    >>> documented_factor(EMBEDDINGS, "exact", 4), documented_factor(EMBEDDINGS, "paper's", 4)
-    (0.25, 4.0)
-    """
-    exact = {MATRICES: 0, VECTORS: -1, EMBEDDINGS: -1, LAST_NORM: 1, OUTPUT_BIAS: 0}
-    papers = exact | {EMBEDDINGS: 1, LAST_NORM: -1}
-    return float(width) ** (exact if form == "exact" else papers)[kind]
 
 
 def _unchanged(

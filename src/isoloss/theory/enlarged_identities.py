@@ -123,3 +123,14 @@ def kind_of(name: str, dimensions: int) -> str:
     if dimensions == 1:
         return VECTORS
     return EMBEDDINGS if re.search(r"embeddings\.\w+_embeddings\.", name) else MATRICES
+
+
+def documented_factor(kind: str, form: str, width: int) -> float:
+    """What docs/enlarging.md says a kind's trace is multiplied by, embeddings tied.
+
+    >>> documented_factor(EMBEDDINGS, "exact", 4), documented_factor(EMBEDDINGS, "paper's", 4)
+    (0.25, 4.0)
+    """
+    exact = {MATRICES: 0, VECTORS: -1, EMBEDDINGS: -1, LAST_NORM: 1, OUTPUT_BIAS: 0}
+    papers = exact | {EMBEDDINGS: 1, LAST_NORM: -1}
+    return float(width) ** (exact if form == "exact" else papers)[kind]

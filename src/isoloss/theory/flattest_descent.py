@@ -91,17 +91,12 @@ def flattest_from(
         raise IsolossError("the descent must begin at zero loss; fit the weights first")
     units = _units(start)
     models, traces = [start], [float(zero_loss_trace(start, strings))]
-    size, before, direction = FIRST_STEP, torch.zeros(0), torch.zeros(0)
+    size, before = FIRST_STEP, None
     for step in range(1, steps + 1):
         jacobian = output_gradients(models[-1], strings.tokens) * units
         gradient = _tangent(_trace_gradient(models[-1], strings) * units, jacobian)
-        if step == 1:
-            direction = gradient
-        else:
-            share = max(0.0, float(gradient @ (gradient - before) / before.square().sum()))
-            conjugate = gradient + share * _tangent(direction, jacobian)
-            direction = conjugate if float(conjugate @ gradient) > 0 else gradient
-        before = gradient
+        direction = gradient if before is None else _conjugate(gradient, *before, jacobian)
+        before = gradient, direction
         while (found := _lower(models[-1], units, size * direction, traces[-1], strings)) is None:
             size /= 2
             if size < LEAST_STEP:
@@ -137,6 +132,18 @@ def _trace_gradient(model: OneLayerTransformer, strings: BracketStrings) -> Floa
 def _tangent(direction: Float[Tensor, " p"], jacobian: Float[Tensor, "n p"]) -> Float[Tensor, " p"]:
     """The direction less what would change the outputs to first order."""
     return direction - _least(jacobian, jacobian @ direction)
+
+
+def _conjugate(
+    gradient: Float[Tensor, " p"],
+    before: Float[Tensor, " p"],
+    direction: Float[Tensor, " p"],
+    jacobian: Float[Tensor, "n p"],
+) -> Float[Tensor, " p"]:
+    """Polak and Ribière's direction, from the last gradient and direction; the gradient where it leads up."""
+    share = max(0.0, float(gradient @ (gradient - before) / before.square().sum()))
+    conjugate = gradient + share * _tangent(direction, jacobian)
+    return conjugate if float(conjugate @ gradient) > 0 else gradient
 
 
 def _lower(
