@@ -4,10 +4,26 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+
+COMMANDS = (
+    "reproduce",
+    "flatness",
+    "law",
+    "entropy",
+    "sample",
+    "describe",
+    "language",
+    "enlarge",
+    "theory",
+    "runs",
+    "show",
+    "compare",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -39,6 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
+def _command(name: str) -> Callable[..., object]:
+    """The function of a command: that of its name in the file of its name."""
+    command: Callable[..., object] = getattr(import_module(f"isoloss.command_line.{name}"), name)
+    return command
+
+
 def _interrupt(_signal: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
@@ -47,40 +69,23 @@ def _run(arguments: Sequence[str] | None) -> int:
     # Imported here so that Ctrl-C while torch loads is answered as calmly as later.
     import tyro
 
-    from isoloss.command_line.describe import describe
-    from isoloss.command_line.enlarge import enlarge
-    from isoloss.command_line.entropy import entropy
-    from isoloss.command_line.flatness import flatness
-    from isoloss.command_line.language import language
-    from isoloss.command_line.law import law
-    from isoloss.command_line.reproduce import reproduce
-    from isoloss.command_line.sample import sample
-    from isoloss.command_line.theory import theory
     from isoloss.errors import IsolossError
 
-    commands: dict[str, Callable[..., object]] = {
-        "reproduce": reproduce,
-        "flatness": flatness,
-        "law": law,
-        "entropy": entropy,
-        "sample": sample,
-        "describe": describe,
-        "language": language,
-        "enlarge": enlarge,
-        "theory": theory,
-    }
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
     try:
-        result = tyro.extras.subcommand_cli_from_dict(
-            commands,
-            args=arguments,
-            prog="isoloss",
-            description="Why language models with the same pre-training loss differ downstream.",
-            config=(
-                tyro.conf.FlagCreatePairsOff,
-                tyro.conf.OmitArgPrefixes,
-                tyro.conf.OmitSubcommandPrefixes,
-            ),
-        )
+        if given and given[0] in COMMANDS:
+            # Most commands take seconds to import: only the one that is asked for is.
+            asked = _command(given[0])
+            result = tyro.cli(asked, args=given[1:], prog=f"isoloss {given[0]}", config=config)
+        else:
+            result = tyro.extras.subcommand_cli_from_dict(
+                {name: _command(name) for name in COMMANDS},
+                args=given,
+                prog="isoloss",
+                description="Why language models with the same pre-training loss differ downstream.",
+                config=config,
+            )
     except IsolossError as error:
         print(f"isoloss: {error}", file=sys.stderr)
         return EXIT_MISTAKE

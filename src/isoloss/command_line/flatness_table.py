@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
+from isoloss.command_line.value_with_error import value_with_error
 from isoloss.measurements.compared_flatness import ComparedFlatness
 from isoloss.measurements.record import Record
 from isoloss.measurements.sampled_batches import SampledBatches
@@ -75,23 +76,8 @@ def _table(measured: ComparedFlatness, models: list[str]) -> Table:
 
 
 def _cells(records: list[Record], models: list[str]) -> list[str]:
-    by_model = {record.checkpoint: _number(record) for record in records}
+    by_model = {r.checkpoint: value_with_error(r.value, r.standard_error) for r in records}
     return [by_model.get(name, "") for name in models]
-
-
-def _number(record: Record) -> str:
-    """The value with as many digits as its error bar has two of.
-
-    >>> _number(Record("trace", 123.456, "nats", 0.0234, 9))
-    '123.456 ± 0.023'
-    """
-    error = record.standard_error
-    if not error:
-        return f"{record.value:.5g}"
-    places = max(0, 1 - int(f"{error:e}".split("e")[1]))
-    if places > 6 or abs(record.value) >= 1e7:
-        return f"{record.value:.4g} ± {error:.2g}"
-    return f"{record.value:,.{places}f} ± {error:,.{places}f}"
 
 
 def _notes(measured: ComparedFlatness, shown: Shown) -> list[str]:

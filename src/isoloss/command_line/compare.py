@@ -1,0 +1,144 @@
+"""`isoloss compare`: what differs between two runs, sentence by sentence where it can be."""
+
+import json as json_format
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from rich.table import Table
+
+from isoloss.command_line.console import table_console
+from isoloss.command_line.show import quantity_in_words
+from isoloss.command_line.value_with_error import value_with_error
+from isoloss.errors import BadInput
+from isoloss.experiments.stored_run import StoredRun, find_run
+
+if TYPE_CHECKING:
+    from isoloss.experiments.run_comparison import Difference
+
+LANGUAGE = "language_digest"
+
+
+def compare(
+    first: tyro.conf.Positional[str],
+    second: tyro.conf.Positional[str],
+    /,
+    same_loss: bool = False,
+    at_loss: Annotated[float | None, tyro.conf.arg(metavar="NATS")] = None,
+    results: Path = Path("results"),
+    json: bool = False,
+) -> None:
+    """Compare two runs: the settings in which they differ, and the second's numbers less the first's.
+
+    Example: isoloss compare 23e17441 f3c2ca48 --same-loss
+
+    Numbers are compared at the steps that both runs have, or where both have one loss. Those measured on the
+    same sentences are compared sentence by sentence, so that the error is that of the difference.
+
+    Args:
+        first: A run: its folder, the beginning of its folder's name, or an experiment's name for it.
+        second: Another run, as the first.
+        same_loss: Compare where both runs first have the lowest loss that both reach, which may be
+            between two steps.
+        at_loss: The same at a loss of your own.
+        results: Folder of results that the runs are looked for in.
+        json: Print JSON, parts of the model included.
+    """
+    runs = find_run(first, results), find_run(second, results)
+    for run in runs:
+        if not run.specification:
+            raise BadInput(f"{run.damage[0]}; delete {run.folder} and run again")
+    if runs[0].folder.resolve() == runs[1].folder.resolve():
+        raise BadInput(f"{first!r} and {second!r} are one run, {runs[0].folder}; name two")
+    # Only now, since torch takes seconds to import.
+    from isoloss.experiments.run_comparison import (
+        differences_at_loss,
+        differences_at_steps,
+        different_settings,
+    )
+
+    changed = different_settings(*runs)
+    one_language = runs[0].specification.get(LANGUAGE) == runs[1].specification.get(LANGUAGE)
+    if (same_loss or at_loss is not None) and not one_language:
+        raise BadInput(f"{_OTHER_LANGUAGES}, and no loss of theirs is the same; leave the loss out")
+    loss: float | None = None
+    if same_loss or at_loss is not None:
+        matched, found = differences_at_loss(*runs, at_loss)
+        loss = matched.points[0].loss.value
+    else:
+        found = differences_at_steps(*runs)
+    if json:
+        print(json_format.dumps(_as_json(runs, changed, found, loss), ensure_ascii=False))
+        return
+    _print(runs, changed, found, loss)
+    if not one_language:
+        print(f"{_OTHER_LANGUAGES}: only their settings are compared.")
+
+
+_OTHER_LANGUAGES = "the runs are of different languages, so that nothing is measured on the same sentences"
+
+
+def _print(
+    runs: tuple[StoredRun, StoredRun],
+    changed: list[tuple[str, Any, Any]],
+    found: list["Difference"],
+    loss: float | None,
+) -> None:
+    console = table_console()
+    names = [run.name[:8] for run in runs]
+    settings = Table(title="settings that differ")
+    for heading in ("setting", *names):
+        settings.add_column(heading, overflow="fold")
+    for path, here, there in changed:
+        settings.add_row(path, *("" if value is None else str(value) for value in (here, there)))
+    console.print(settings if changed else "no setting differs")
+    wholes = [each for each in found if "group" not in each.record.settings]
+    if not wholes:
+        console.print("nothing is measured of both on one set of sentences at one step")
+        return
+    where = "" if loss is None else f" at a loss of {loss:.5g} nats"
+    table = Table(title=f"{names[1]} less {names[0]}{where}")
+    for heading in ("step", "quantity", *names, "difference", "error"):
+        table.add_column(heading, justify="left" if heading in ("quantity", "error") else "right")
+    for each in wholes:
+        numbers = [
+            value_with_error(e.value, e.standard_error) for e in (each.first, each.second, each.difference)
+        ]
+        table.add_row(_steps(each), quantity_in_words(each.record), *numbers, _PAIRED[each.paired])
+    console.print(table)
+    if not all(each.paired for each in wholes):
+        console.print("not paired: no value a sentence is kept; the two errors are taken as independent")
+
+
+_PAIRED = {True: "paired", False: "not paired"}
+
+
+def _steps(difference: "Difference") -> str:
+    return " and ".join(dict.fromkeys(f"{step:,.0f}" for step in difference.steps))
+
+
+def _as_json(
+    runs: tuple[StoredRun, StoredRun],
+    changed: list[tuple[str, Any, Any]],
+    found: list["Difference"],
+    loss: float | None,
+) -> dict[str, Any]:
+    return {
+        "runs": [{"run": run.name, "folder": str(run.folder), "names": run.names} for run in runs],
+        "settings": [{"setting": path, "first": here, "second": there} for path, here, there in changed],
+        "loss": loss,
+        "differences": [
+            {
+                "quantity": each.record.quantity,
+                "unit": each.record.unit,
+                **{key: each.record.settings.get(key) for key in ("measured_on", "task", "group")},
+                "steps": list(each.steps),
+                "first": asdict(each.first),
+                "second": asdict(each.second),
+                "difference": asdict(each.difference),
+                "paired": each.paired,
+            }
+            for each in found
+        ],
+    }

@@ -1,0 +1,104 @@
+"""`isoloss runs`: what has been run, with its numbers."""
+
+import json as json_format
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.table import Table
+
+from isoloss.command_line.console import table_console
+from isoloss.command_line.stored_run_json import run_as_json
+from isoloss.command_line.value_with_error import value_with_error
+from isoloss.experiments.run_filter import (
+    QUANTITIES,
+    condition,
+    run_facts,
+    runs_where,
+    sorted_runs,
+    values_of,
+)
+from isoloss.experiments.stored_run import StoredRun, full_names, stored_runs
+from isoloss.measurements.record import Setting
+
+SHORTEST_NAME = 8
+"""Characters of a folder's name that are shown; `isoloss show` and `compare` take the beginning of a name."""
+
+_OFTEN_ALIKE = ("architecture", "rule", "objective")
+_NUMBERS = ("seed", "steps", "loss", "trace")
+
+
+def runs(
+    folder: tyro.conf.Positional[Path] = Path("results"),
+    /,
+    where: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="CONDITION")] = (),
+    sort: Annotated[str | None, tyro.conf.arg(metavar="KEY")] = None,
+    descending: bool = False,
+    json: bool = False,
+) -> None:
+    """List the runs in a folder of results: what they are, how far they are, their last numbers.
+
+    Example: isoloss runs results/laptop --where 'width>=48' --where rule=AdamW --sort loss
+
+    Args:
+        folder: Folder of results; runs are looked for in it and below it.
+        where: Only runs of which this holds: a key, one of = != < <= > >=, and a value. Keys are settings
+            (width, seed, learning_rate, ...), state, experiment, name, step, loss, kl, trace, accuracy, and
+            the names of other quantities. Given several times, all must hold.
+        sort: Key to sort by.
+        descending: Sort from large to small.
+        json: Print JSON: {"runs": [...]}.
+    """
+    every = stored_runs(folder)
+    chosen = runs_where(every, [condition(text) for text in where])
+    if sort is not None and chosen:
+        chosen = sorted_runs(chosen, sort, descending)
+    if json:
+        print(json_format.dumps({"runs": [run_as_json(run) for run in chosen]}, ensure_ascii=False))
+        return
+    rows = [_row(run) for run in chosen]
+    alike = [name for name in _OFTEN_ALIKE if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
+    if rows:
+        table_console().print(_table(rows, alike))
+    # What all runs share is said once and is no column.
+    print(", ".join([f"{len(chosen)} of {len(every)} runs", *(rows[0][name] for name in alike)]))
+
+
+def _table(rows: list[dict[str, str]], without: list[str]) -> Table:
+    """A column for each value that any run has."""
+    table = Table()
+    columns = list(dict.fromkeys(name for row in rows for name in row if name not in without))
+    for name in columns:
+        right = name in _NUMBERS or name.startswith("accuracy")
+        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(row.get(name, "") for name in columns))
+    return table
+
+
+def _row(run: StoredRun) -> dict[str, str]:
+    """The run's cells by their columns' names."""
+    facts = run_facts(run)
+    shape = [(name, values_of(facts, name)) for name in ("width", "hidden", "layers")]
+    sizes = [f"{name} {found[0]}" for name, found in shape if found]
+    row = {
+        "run": run.name[:SHORTEST_NAME],
+        "name": "\n".join(full_names(run)) or str(run.plan.get("name", "")),
+        "architecture": ", ".join([_one(facts, "architecture"), *sizes]),
+        "rule": _one(facts, "update_rule"),
+        "objective": _one(facts, "objective"),
+        "seed": _one(facts, "seed"),
+        "steps": f"{run.step:,}" if run.step == run.planned_steps else f"{run.step:,}/{run.planned_steps:,}",
+        "state": run.state,
+    }
+    for short in ("loss", "trace", "accuracy"):
+        for record in run.last_records:
+            if record.quantity in QUANTITIES[short]:
+                column = f"{short} {record.settings['task']}" if "task" in record.settings else short
+                row[column] = value_with_error(record.value, record.standard_error)
+    return {name: cell for name, cell in row.items() if cell}
+
+
+def _one(facts: dict[str, list[Setting]], key: str) -> str:
+    found = values_of(facts, key)
+    return str(found[0]) if found else ""

@@ -1,0 +1,90 @@
+"""`isoloss show`: one run, whole."""
+
+import json as json_format
+from pathlib import Path
+
+import tyro
+from rich.table import Table
+
+from isoloss.command_line.console import table_console
+from isoloss.command_line.stored_run_json import whole_run_as_json
+from isoloss.command_line.value_with_error import value_with_error
+from isoloss.errors import BadInput
+from isoloss.experiments.run_filter import settings
+from isoloss.experiments.stored_run import StoredCheckpoint, StoredRun, find_run, full_names
+from isoloss.measurements.record import Record
+
+
+def show(run: tyro.conf.Positional[str], /, results: Path = Path("results"), json: bool = False) -> None:
+    """Show one run: its specification, the versions behind it, every checkpoint with every number.
+
+    Example: isoloss show 23e17441
+
+    Args:
+        run: The run's folder, or the beginning of its folder's name, or an experiment's name for it, such as
+            "figure-1 width-32-seed-1".
+        results: Folder of results that the run is looked for in.
+        json: Print JSON.
+    """
+    found = find_run(run, results)
+    if not found.specification:
+        raise BadInput(f"{found.damage[0]}; delete {found.folder} and run again")
+    if json:
+        print(json_format.dumps(whole_run_as_json(found), ensure_ascii=False))
+        return
+    print("\n".join([str(found.folder), found.state_in_words, *_facts(found)]))
+    for checkpoint in found.checkpoints:
+        print(f"\n{_checkpoint_line(checkpoint)}")
+        if checkpoint.records:
+            table_console().print(_table(checkpoint))
+
+
+def _facts(run: StoredRun) -> list[str]:
+    """Names, specification, versions and plan, a line each."""
+    lines = [f"planned as {name}" for name in full_names(run)]
+    lines += ["", "specification"]
+    lines += [f"  {path}: {value}" for path, value in settings(run.specification).items()]
+    versions = [checkpoint.content.get("versions", {}) for checkpoint in run.checkpoints]
+    for name in dict.fromkeys(name for each in versions for name in each):
+        # A run may have gone on with others than it began with.
+        several = " then ".join(dict.fromkeys(str(each.get(name)) for each in versions))
+        lines += ([] if "versions" in lines else ["", "versions"]) + [f"  {name}: {several}"]
+    if measured := run.plan.get("measured"):
+        lines += ["", "measured"]
+        lines += [f"  {each['measured_on'][:8]}: {_in_words(each['quantity'])}" for each in measured]
+    return lines
+
+
+def _in_words(quantity: dict[str, object]) -> str:
+    """A quantity's settings in a line."""
+    own = ", ".join(f"{path} {value}" for path, value in settings(quantity).items())
+    return f"{quantity.get('is')} ({own})"
+
+
+def _checkpoint_line(checkpoint: StoredCheckpoint) -> str:
+    told = [f"step {checkpoint.step:,}"]
+    if (loss := checkpoint.content.get("training_loss")) is not None:
+        told.append(f"training loss {loss:.5g} nats")
+    told += [f"{name} {value:.5g}" for name, value in checkpoint.content.get("readings", {}).items()]
+    return ", ".join(told)
+
+
+def _table(checkpoint: StoredCheckpoint) -> Table:
+    table = Table()
+    for heading, right in (("quantity", False), ("value", True), ("n", True), ("unit", False), ("on", False)):
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    for record in checkpoint.records:
+        value = value_with_error(record.value, record.standard_error)
+        where = str(record.settings.get("measured_on", ""))[:8]
+        table.add_row(quantity_in_words(record), value, f"{record.n:,}", record.unit, where)
+    return table
+
+
+def quantity_in_words(record: Record) -> str:
+    """A record's quantity, with its task or its part of the model.
+
+    >>> quantity_in_words(Record("linear_probe_accuracy", 0.9, "fraction", 0.1, 9, settings={"task": "root"}))
+    'linear_probe_accuracy, root'
+    """
+    more = [str(record.settings[key]) for key in ("task", "group") if key in record.settings]
+    return ", ".join([record.quantity, *more])

@@ -1,0 +1,199 @@
+"""Two runs side by side: what differs in their settings, and by how much their numbers differ."""
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate, mean_over_sentences
+from isoloss.experiments.run_filter import QUANTITIES, settings
+from isoloss.experiments.stored_run import MEASURED_FOLDER, StoredRun, measured_thing
+from isoloss.measurements.matched_losses import MatchedCheckpoint, MatchedLosses, interpolated_to_loss
+from isoloss.measurements.record import Record, Setting
+from isoloss.measurements.sentence_values import read_sentence_values, value_name
+from isoloss.measurements.step_curve import StepCurve
+
+_SAME = (*QUANTITIES["loss"], *QUANTITIES["kl"])
+"""What two runs at one loss have in common: the two differ by the law's entropy, which is no run's."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A quantity of both runs at a step of each, and the second less the first.
+
+    `paired`: the error is that of the difference, sentence by sentence. Otherwise the two runs' errors are
+    taken as independent, which is too large where both were measured on the same sentences.
+    """
+
+    record: Record
+    steps: tuple[float, float]
+    first: Estimate
+    second: Estimate
+    difference: Estimate
+    paired: bool
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One quantity of one run on one measuring set, by step; `values` has a row a step, None if not kept."""
+
+    records: tuple[Record, ...]
+    estimates: StepCurve
+    values: tuple[np.ndarray, ...] | None
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """The steps at which it was measured."""
+        return self.estimates.steps
+
+
+def different_settings(first: StoredRun, second: StoredRun) -> list[tuple[str, Setting, Setting]]:
+    """Every setting in which two runs differ, by its dotted path, with both values; None where it is none."""
+    here, there = settings(first.specification), settings(second.specification)
+    paths = dict.fromkeys((*here, *there))
+    return [(path, here.get(path), there.get(path)) for path in paths if here.get(path) != there.get(path)]
+
+
+def differences_at_steps(first: StoredRun, second: StoredRun) -> list[Difference]:
+    """At every step that both have, every quantity that both have on one measuring set."""
+    found = []
+    for here, there in _common_curves(first, second):
+        for step in sorted(set(here.steps) & set(there.steps)):
+            places = here.steps.index(step), there.steps.index(step)
+            estimates = here.estimates.estimates[places[0]], there.estimates.estimates[places[1]]
+            record = here.records[places[0]]
+            if here.values is not None and there.values is not None:
+                difference = _paired(there.values[places[1]] - here.values[places[0]])
+            else:
+                difference = _unpaired(*estimates)
+            paired = here.values is not None and there.values is not None
+            found.append(Difference(record, (step, step), *estimates, difference, paired))
+    return sorted(found, key=lambda each: each.steps)
+
+
+def differences_at_loss(
+    first: StoredRun, second: StoredRun, loss: float | None
+) -> tuple[MatchedLosses, list[Difference]]:
+    """Where both runs first fall to a loss, every quantity that both have on one measuring set there.
+
+    Quantities are interpolated linearly in the logarithm of the step, and their error has the error of the
+    step in it, which comes from that of the loss: with kept values both are taken sentence by sentence.
+    Without `loss` it is the lowest that both reach; it then is one run's own at its own step. Raises BadInput
+    where the runs have no exact loss on one set, or none in common.
+    """
+    curves = _common_curves(first, second)
+    losses = [pair for pair in curves if pair[0].records[0].quantity in QUANTITIES["loss"]]
+    if not losses:
+        raise BadInput(
+            f"the runs {first.name} and {second.name} have no exact loss measured on one set, so that no "
+            "step of theirs can be said to have the same; compare them at their steps"
+        )
+    of_loss = losses[0]
+    matched = interpolated_to_loss([curve.estimates for curve in of_loss], math.inf, loss)
+    known = loss is not None
+    found = []
+    for pair in curves:
+        within = [c.steps[0] <= p.step <= c.steps[-1] for c, p in zip(pair, matched.points, strict=True)]
+        if pair[0].records[0].quantity not in _SAME and all(within):
+            found.append(_at_points(pair, of_loss, matched.points, known))
+    return matched, found
+
+
+def _common_curves(first: StoredRun, second: StoredRun) -> list[tuple[Curve, Curve]]:
+    """The quantities with error bars that both runs have on one measuring set, in the first's order."""
+    here, there = dict(_curves(first)), dict(_curves(second))
+    return [(curve, there[thing]) for thing, curve in here.items() if thing in there]
+
+
+def _curves(run: StoredRun) -> Iterator[tuple[tuple[Any, ...], Curve]]:
+    by_thing: dict[tuple[Any, ...], list[tuple[int, Record]]] = {}
+    for checkpoint in run.checkpoints:
+        for record in checkpoint.records:
+            if record.standard_error is not None:
+                by_thing.setdefault(measured_thing(record), []).append((checkpoint.step, record))
+    for thing, measured in by_thing.items():
+        steps, records = zip(*measured, strict=True)
+        estimates = tuple(Estimate(r.value, r.standard_error, r.n) for r in records)
+        kept = [_kept_values(run, step, record) for step, record in measured]
+        values = (
+            None if any(each is None for each in kept) else tuple(each for each in kept if each is not None)
+        )
+        yield thing, Curve(records, StepCurve(run.name, steps, estimates), values)
+
+
+def _kept_values(run: StoredRun, step: int, record: Record) -> np.ndarray | None:
+    """Each sentence's value behind a record, where it was kept."""
+    path = run.folder / MEASURED_FOLDER / f"{step:06d}" / f"{record.settings.get('measured_on')}.npz"
+    return read_sentence_values(path).get(value_name(record))
+
+
+def _at_points(
+    pair: tuple[Curve, Curve],
+    of_loss: tuple[Curve, Curve],
+    points: tuple[MatchedCheckpoint, ...],
+    known: bool,
+) -> Difference:
+    """The difference of a quantity between two matched points."""
+    first, second = (c.estimates.at(p.step, p.log_step_error) for c, p in zip(pair, points, strict=True))
+    steps = points[0].step, points[1].step
+    if any(curve.values is None for curve in (*pair, *of_loss)):
+        return Difference(pair[0].records[0], steps, first, second, _unpaired(first, second), False)
+    own = _values_at(pair[1], steps[1]) - _values_at(pair[0], steps[0])
+    # A run that has the loss at a checkpoint of its own, and not between two, has it at a certain step.
+    shifts = [
+        _slope(curve, p.step) / _slope(loss, p.step) if p.log_step_error else 0.0
+        for curve, loss, p in zip(pair, of_loss, points, strict=True)
+    ]
+    # Sentence by sentence: a loss above the one wanted puts the step later, by itself over its slope.
+    losses = [_values_at(loss, step) for loss, step in zip(of_loss, steps, strict=True)]
+    if not known:
+        # It is the lowest of the run that falls less far, at a step of its own: the other's follows both.
+        lowest = [min(estimate.value for estimate in curve.estimates.estimates) for curve in of_loss]
+        reference = losses[lowest.index(max(lowest))]
+        losses = [each - reference for each in losses]
+    moved = shifts[0] * losses[0] - shifts[1] * losses[1]
+    moved = moved - moved.mean()
+    if pair[0].records[0].settings.get("measured_on") == of_loss[0].records[0].settings.get("measured_on"):
+        difference = _paired(own + moved)
+    else:
+        alone, step_part = _paired(own), _paired(moved)
+        error = math.hypot(alone.standard_error, step_part.standard_error)
+        difference = Estimate(alone.value, error, min(alone.n, step_part.n))
+    return Difference(pair[0].records[0], steps, first, second, difference, True)
+
+
+def _place(curve: Curve, step: float) -> tuple[int, float, float]:
+    """The place of the measured step before `step`, how far on to the next it is, the logarithm between."""
+    if len(curve.steps) == 1:
+        return 0, 0.0, 1.0
+    place = max(0, bisect_left(curve.steps, step) - 1)
+    length = math.log(curve.steps[place + 1] / curve.steps[place])
+    return place, math.log(step / curve.steps[place]) / length, length
+
+
+def _values_at(curve: Curve, step: float) -> np.ndarray:
+    assert curve.values is not None
+    place, share, _ = _place(curve, step)
+    after = curve.values[min(place + 1, len(curve.values) - 1)]
+    return np.asarray((1 - share) * curve.values[place] + share * after)
+
+
+def _slope(curve: Curve, step: float) -> float:
+    """How much the quantity rises with the step's logarithm."""
+    place, _, length = _place(curve, step)
+    estimates = curve.estimates.estimates
+    return (estimates[min(place + 1, len(estimates) - 1)].value - estimates[place].value) / length
+
+
+def _paired(values: np.ndarray) -> Estimate:
+    return mean_over_sentences(torch.from_numpy(values))
+
+
+def _unpaired(first: Estimate, second: Estimate) -> Estimate:
+    error = math.hypot(first.standard_error, second.standard_error)
+    return Estimate(second.value - first.value, error, min(first.n, second.n))

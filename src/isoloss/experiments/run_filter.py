@@ -1,0 +1,155 @@
+"""Which runs are meant, by conditions on their settings and numbers: rule=AdamW, width>=48, loss<2.1."""
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from isoloss.errors import BadInput
+from isoloss.experiments.stored_run import StoredRun
+from isoloss.measurements.record import Setting
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+QUANTITIES = {
+    "loss": ("masked_loss_sentence_averaged", "next_word_loss_sentence_averaged"),
+    "kl": ("masked_kl_sentence_averaged", "next_word_kl_sentence_averaged"),
+    "trace": ("fisher_trace",),
+    "accuracy": ("linear_probe_accuracy", "fine_tuning_accuracy"),
+}
+"""Short names of quantities; a run has at most one of each, or the first counts."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A key, one of = != < <= > >=, and a value.
+
+    >>> condition("width>=48")
+    Condition(key='width', comparison='>=', value='48')
+    """
+
+    key: str
+    comparison: str
+    value: str
+
+    def holds(self, values: Sequence[Setting]) -> bool:
+        """Whether it holds of one of the values: as numbers where both are, otherwise as texts."""
+        return any(self._holds(value) for value in values)
+
+    def _holds(self, value: Setting) -> bool:
+        compare = _COMPARISONS[self.comparison]
+        number = _number(self.value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and number is not None:
+            return compare(value, number)
+        if self.comparison not in ("=", "!="):
+            return False
+        return compare(str(value).lower(), self.value.lower())
+
+
+def condition(text: str) -> Condition:
+    """Read a condition. Raises BadInput for a text that is none."""
+    parts = re.fullmatch(r"\s*([\w.\- ]+?)\s*(!=|<=|>=|=|<|>)\s*(.+?)\s*", text)
+    if parts is None:
+        raise BadInput(
+            f"{text!r} is no condition; write a key, one of = != < <= > >=, and a value: width>=48"
+        )
+    return Condition(*parts.groups())
+
+
+def runs_where(runs: Sequence[StoredRun], conditions: Sequence[Condition]) -> list[StoredRun]:
+    """The runs of which every condition holds. Raises BadInput for a key that no run has."""
+    facts = [run_facts(run) for run in runs]
+    for each in conditions:
+        _refuse_unknown(each.key, facts)
+    return [
+        run
+        for run, own in zip(runs, facts, strict=True)
+        if all(each.holds(values_of(own, each.key)) for each in conditions)
+    ]
+
+
+def sorted_runs(runs: Sequence[StoredRun], key: str, descending: bool) -> list[StoredRun]:
+    """The runs by a key's value, numbers before texts, those without it last. Raises BadInput as above."""
+    facts = {run.folder: run_facts(run) for run in runs}
+    _refuse_unknown(key, list(facts.values()))
+    values = {run.folder: next(iter(values_of(facts[run.folder], key)), None) for run in runs}
+    having = [run for run in runs if values[run.folder] is not None]
+    without = [run for run in runs if values[run.folder] is None]
+
+    def order(run: StoredRun) -> tuple[bool, Any]:
+        value = values[run.folder]
+        return isinstance(value, str), value
+
+    return sorted(having, key=order, reverse=descending) + without
+
+
+def run_facts(run: StoredRun) -> dict[str, list[Setting]]:
+    """All that can be asked of a run: its settings by their dotted paths, its names, its last numbers."""
+    facts: dict[str, list[Setting]] = {
+        "run": [run.name],
+        "state": [run.state],
+        "experiment": list(run.names),
+        "name": list(run.names.values()) or [run.plan.get("name")],
+        "step": [run.step],
+    }
+    for path, value in settings(run.specification).items():
+        facts[path] = [value]
+    for record in run.last_records:
+        if "group" not in record.settings:
+            facts.setdefault(record.quantity, []).append(record.value)
+    for short, quantities in QUANTITIES.items():
+        if found := [value for quantity in quantities for value in facts.get(quantity, [])]:
+            facts[short] = found
+    return facts
+
+
+def settings(specification: Any, path: str = "") -> dict[str, Setting]:
+    """A specification's settings by their dotted paths; a class's own name stands at the path of its place.
+
+    >>> settings({"is": "Run", "rule": {"is": "AdamW", "betas": [0.9, 0.98]}, "seed": 1})
+    {'rule': 'AdamW', 'rule.betas': '0.9, 0.98', 'seed': 1}
+    """
+    if not isinstance(specification, Mapping):
+        listed = isinstance(specification, list)
+        return {path: ", ".join(map(str, specification)) if listed else specification}
+    found: dict[str, Setting] = {}
+    for key, value in specification.items():
+        if key == "is":
+            found |= {path: value} if path else {}
+        else:
+            found |= settings(value, f"{path}.{key}".lstrip("."))
+    return found
+
+
+def values_of(facts: Mapping[str, list[Setting]], key: str) -> list[Setting]:
+    """The values of a key: a whole path, or its end, of which the shortest path counts.
+
+    >>> values_of({"architecture.shape.width": [64], "seed": [1]}, "width")
+    [64]
+    """
+    key = {"rule": "update_rule"}.get(key, key)
+    if key in facts:
+        return facts[key]
+    paths = sorted((path for path in facts if path.endswith(f".{key}")), key=lambda path: path.count("."))
+    return facts[paths[0]] if paths else []
+
+
+def _refuse_unknown(key: str, facts: Sequence[Mapping[str, list[Setting]]]) -> None:
+    if not any(values_of(own, key) for own in facts):
+        known = sorted({path.rsplit(".", 1)[-1] for own in facts for path in own})
+        raise BadInput(f"no run has {key!r}; choose among {', '.join(known)}")
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None

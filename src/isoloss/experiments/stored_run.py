@@ -1,0 +1,206 @@
+"""A run as its folder tells it, read from small files alone: no weights, and no torch to wait for."""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from isoloss.errors import BadInput
+from isoloss.measurements.record import Record
+from isoloss.measurements.records_file import read_records
+
+# As in `pretraining.run_folder`, `pretraining.checkpoint`, `kept_plan` and `kept_names`, which need torch.
+SPECIFICATION_FILE, PLAN_FILE, NAMES_FOLDER = "specification.json", "plan.json", "experiments"
+STEPS_FOLDER, CHECKPOINT_FILE, MEASURED_FOLDER = "steps", "checkpoint.json", "measured"
+
+Json = dict[str, Any]
+State = Literal["complete", "unfinished", "damaged"]
+
+
+@dataclass(frozen=True)
+class StoredCheckpoint:
+    """A checkpoint's step, its own record (see `pretraining.checkpoint`), and what was measured of it."""
+
+    step: int
+    content: Json
+    records: tuple[Record, ...]
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run's folder, what it was to be, and what is there of it.
+
+    `names` are what experiments call it, by experiment. `specification` is empty where it cannot be read,
+    `plan` where the run was made without one. `damage` has a sentence for each thing that is not as it was
+    written; weights are only looked for, not verified.
+    """
+
+    folder: Path
+    specification: Json
+    plan: Json
+    checkpoints: tuple[StoredCheckpoint, ...]
+    names: dict[str, str] = field(default_factory=dict)
+    damage: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of its folder, by which it is asked for."""
+        return self.folder.name
+
+    @property
+    def step(self) -> int:
+        """The last step that has a checkpoint, 0 for none."""
+        return max((checkpoint.step for checkpoint in self.checkpoints), default=0)
+
+    @property
+    def planned_steps(self) -> int:
+        """How many steps it is to have."""
+        return int(self.specification.get("steps", 0))
+
+    @property
+    def missing(self) -> int:
+        """How many planned measurements have not been made."""
+        made = {
+            (checkpoint.step, record.settings.get("measured_on"))
+            for checkpoint in self.checkpoints
+            for record in checkpoint.records
+        }
+        planned = self.plan.get("measured", [])
+        return sum((step, each["measured_on"]) not in made for each in planned for step in each["steps"])
+
+    @property
+    def state(self) -> State:
+        """Complete: trained to its end, and all that is planned is measured."""
+        if self.damage:
+            return "damaged"
+        return "complete" if 0 < self.planned_steps <= self.step and not self.missing else "unfinished"
+
+    @property
+    def state_in_words(self) -> str:
+        """The state, and what it is for."""
+        if self.damage:
+            return f"damaged: {'; '.join(self.damage)}"
+        if self.step < self.planned_steps:
+            return f"unfinished: trained to step {self.step:,} of {self.planned_steps:,}"
+        return f"unfinished: {self.missing} measurements are missing" if self.missing else "complete"
+
+    @property
+    def last_records(self) -> list[Record]:
+        """Of each quantity, and task, and part of the model, the record of the last step."""
+        found: dict[tuple[Any, ...], Record] = {}
+        for checkpoint in self.checkpoints:
+            for record in checkpoint.records:
+                found[measured_thing(record)] = record
+        return list(found.values())
+
+
+def measured_thing(record: Record) -> tuple[Any, ...]:
+    """What a record is a measurement of, whatever the step: quantity, set, task and part of the model."""
+    return (record.quantity, *(record.settings.get(key) for key in ("measured_on", "task", "group")))
+
+
+def stored_runs(folder: Path) -> list[StoredRun]:
+    """All runs in the folder and below it, by path.
+
+    Raises BadInput where there is no such folder, or no run in it.
+    """
+    if not folder.is_dir():
+        raise BadInput(f"there is no folder {folder}; name a folder of results, such as results/laptop")
+    names: dict[Path, dict[str, dict[str, str]]] = {}
+    found = [_read(run, names) for run in sorted(_run_folders(folder))]
+    if not found:
+        raise BadInput(f"there is no run in {folder} or below it; name another folder of results")
+    return found
+
+
+def stored_run(folder: Path) -> StoredRun:
+    """The run of one folder. Raises BadInput where the folder is none."""
+    if not (folder / SPECIFICATION_FILE).exists():
+        raise BadInput(f"{folder} is no run: it has no {SPECIFICATION_FILE}; name a run's folder")
+    return _read(folder, {})
+
+
+def find_run(wanted: str, results: Path) -> StoredRun:
+    """The run that is meant: a folder, the beginning of one's name below `results`, or an experiment's name.
+
+    The last is the experiment's and the run's, such as "figure-1 width-32-seed-1". Raises BadInput where no
+    run is meant, or several are.
+    """
+    if (Path(wanted) / SPECIFICATION_FILE).exists():
+        return stored_run(Path(wanted))
+    runs = stored_runs(results)
+    meant = [run for run in runs if run.name.startswith(wanted) or wanted in full_names(run)]
+    if not meant:
+        raise BadInput(f"no run below {results} is called {wanted!r}; `isoloss runs {results}` lists them")
+    if len(meant) > 1:
+        some = ", ".join(str(run.folder) for run in meant[:3])
+        raise BadInput(f"{wanted!r} means {len(meant)} runs: {some}; give more of the name, or a folder")
+    return meant[0]
+
+
+def full_names(run: StoredRun) -> list[str]:
+    """Experiments' names for the run, each with its experiment."""
+    return [f"{experiment} {name}" for experiment, name in run.names.items()]
+
+
+def _run_folders(folder: Path) -> Iterator[Path]:
+    """Folders with a specification; nothing below one is looked at."""
+    for place, folders, files in os.walk(folder):
+        if SPECIFICATION_FILE in files:
+            yield Path(place)
+            folders.clear()
+
+
+def _read(folder: Path, known_names: dict[Path, dict[str, dict[str, str]]]) -> StoredRun:
+    damage: list[str] = []
+    specification = _object(folder / SPECIFICATION_FILE, damage)
+    plan = _object(folder / PLAN_FILE, damage) if (folder / PLAN_FILE).exists() else {}
+    steps = [path for path in (folder / STEPS_FOLDER).glob("*") if path.name.isdigit()]
+    checkpoints = [
+        _checkpoint(folder, path, damage) for path in sorted(steps, key=lambda path: int(path.name))
+    ]
+    output = folder.resolve().parent.parent
+    if output not in known_names:
+        known_names[output] = _names(output)
+    names = known_names[output].get(folder.name, {})
+    return StoredRun(folder, specification, plan, tuple(checkpoints), names, tuple(damage))
+
+
+def _checkpoint(folder: Path, path: Path, damage: list[str]) -> StoredCheckpoint:
+    content = _object(path / CHECKPOINT_FILE, damage)
+    for name in content.get("files", {}):
+        if not (path / name).exists():
+            damage.append(f"{path / name} is missing")
+    records: list[Record] = []
+    for file in sorted((folder / MEASURED_FOLDER / path.name).glob("*.jsonl")):
+        try:
+            records += read_records(file)
+        except BadInput as error:
+            damage.append(str(error))
+    return StoredCheckpoint(int(path.name), content, tuple(records))
+
+
+def _object(path: Path, damage: list[str]) -> Json:
+    """A file's JSON object; empty, with a sentence in `damage`, where it is none."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        damage.append(f"{path} cannot be read ({reason})")
+        return {}
+    if not isinstance(content, dict):
+        damage.append(f"{path} is not what was written")
+        return {}
+    return content
+
+
+def _names(output: Path) -> dict[str, dict[str, str]]:
+    """What experiments call their runs, by the runs' folders and then by experiment."""
+    found: dict[str, dict[str, str]] = {}
+    for path in sorted((output / NAMES_FOLDER).glob("*.json")):
+        content = _object(path, [])
+        for run, name in content.get("runs", {}).items():
+            found.setdefault(run, {})[str(content.get("name", path.stem))] = name
+    return found

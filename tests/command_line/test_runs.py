@@ -1,0 +1,221 @@
+"""`isoloss runs`, `show` and `compare`, on folders written by hand and on two real runs of a second."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from hand_made_runs import write_names, write_run
+from isoloss.cli import main
+from isoloss.estimate import paired_difference
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment_result import carry_out_experiments
+from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
+from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
+from isoloss.experiments.quantities.trace import TraceQuantity
+from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.runner import Job, Outcome
+from isoloss.languages.dyck import dyck
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.models.loading import load_masked_language_model
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.adamw import AdamW
+from isoloss.progress import Progress, silent
+
+LOSS = {10: [2.0, 2.2, 2.4], 40: [1.0, 1.2, 1.4]}
+LANGUAGE = dyck(4)
+
+
+def run(arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    return int(leaving.value.code or 0)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    write_run(tmp_path, "aaaa1111", width=32, loss=LOSS, trace={40: [5.0, 6.0]})
+    write_run(tmp_path, "aabb2222", width=64, seed=2, loss={10: [2.1, 2.3, 2.5], 40: [0.5, 0.7, 0.9]})
+    write_run(tmp_path, "cccc3333", width=16, steps=(10,), language="other")
+    write_names(tmp_path, "figure-1", {"aaaa1111": "width-32"})
+    return tmp_path
+
+
+def test_runs_are_a_table_a_row_each(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["runs", str(results), "--where", "width>=32", "--sort", "loss"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line for line in lines if line.startswith("│")]
+    assert ["aabb2222" in rows[0], "aaaa1111" in rows[1], len(rows)] == [True, True, 2]
+    assert "width 64" in rows[0]
+    assert lines[-1] == "2 of 3 runs, AdamW, MaskedObjective"  # no columns, since all share them
+    assert "AdamW" not in rows[0]
+    assert "figure-1 width-32" in rows[1]
+    assert "1.20 ± 0.12" in rows[1]
+    assert "5.50 ± 0.50" in rows[1]
+
+
+def test_runs_as_json(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["runs", str(results), "--json", "--where", "state=unfinished"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["runs"]
+    assert found["run"] == "cccc3333"
+    assert (found["step"], found["steps"]) == (10, 40)
+    assert found["specification"]["seed"] == 1
+
+
+def test_a_condition_that_no_run_meets_gives_an_empty_table(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["runs", str(results), "--where", "width>999", "--sort", "loss"]) == 0
+    assert "0 of 3 runs" in capsys.readouterr().out
+
+
+def test_show_tells_everything(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["show", "aaaa", "--results", str(results)]) == 0
+    shown = capsys.readouterr().out
+    for expected in (
+        "planned as figure-1 width-32",
+        "  architecture.shape.width: 32",
+        "  torch: 2.13.0",
+        "step 40, training loss 2.5 nats, lambda 0.25",
+        "masked_loss_sentence_averaged",
+        "1.20 ± 0.12",
+    ):
+        assert expected in shown
+    assert run(["show", "aaaa", "--results", str(results), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [checkpoint["step"] for checkpoint in found["checkpoints"]] == [10, 20, 40]
+    assert [record["n"] for record in found["checkpoints"][2]["records"]] == [3, 2]
+
+
+def test_compare_shows_settings_and_paired_differences(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare", "aaaa", "aabb", "--results", str(results)]) == 0
+    shown = capsys.readouterr().out
+    assert "architecture.shape.width" in shown
+    rows = [line for line in shown.splitlines() if "masked_loss" in line]
+    assert len(rows) == 2
+    assert all("paired" in row and "not paired" not in row for row in rows)
+    assert run(["compare", "aaaa", "aabb", "--results", str(results), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["setting"] for each in found["settings"]] == ["architecture.shape.width", "seed"]
+    assert [each["difference"]["value"] for each in found["differences"]] == pytest.approx([0.1, -0.5])
+    assert [each["difference"]["standard_error"] for each in found["differences"]] == pytest.approx(
+        [0.0, 0.0], abs=1e-12
+    )
+
+
+def test_compare_at_one_loss(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", "aaaa", "aabb", "--results", str(results), "--at-loss", "1.5", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["loss"] == 1.5
+    assert run(["compare", "aaaa", "aabb", "--results", str(results), "--same-loss"]) == 0
+    assert "nothing is measured of both" in capsys.readouterr().out  # but the loss itself
+
+
+def test_runs_of_different_languages_are_compared_in_their_settings(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["compare", "aaaa", "cccc", "--results", str(results)]) == 0
+    assert "the runs are of different languages" in capsys.readouterr().out
+
+
+def test_compare_says_when_no_value_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("first", "second"):
+        write_run(tmp_path, name, loss=LOSS, kept=False)
+    assert run(["compare", "first", "second", "--results", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "no setting differs" in shown
+    assert "the two errors are taken as independent" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["show", "zz"], "no run below"),
+        (["show", "aa"], "means 2 runs"),
+        (["compare", "aaaa", "aaaa1"], "are one run"),
+        (["compare", "aaaa", "cccc", "--same-loss"], "the runs are of different languages"),
+        (["compare", "aaaa", "aabb", "--at-loss", "9"], "not every run falls to a loss of 9"),
+        (["compare", "aaaa", "zz"], "no run below"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    results: Path, arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*arguments, "--results", str(results)]) == 2
+    told = capsys.readouterr().err.strip().splitlines()
+    assert len(told) == 1
+    assert said in told[0]
+
+
+def test_a_damaged_run_is_listed_and_named(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (results / "runs" / "aaaa1111" / "specification.json").write_text("{")
+    assert run(["runs", str(results)]) == 0
+    assert "damaged" in capsys.readouterr().out
+    for arguments in (["show", "aaaa"], ["compare", "aaaa", "aabb"]):
+        assert run([*arguments, "--results", str(results)]) == 2
+        told = capsys.readouterr().err
+        assert "specification.json cannot be read" in told
+        assert "delete" in told
+
+
+def test_listing_waits_for_no_torch(results: Path) -> None:
+    asked = f"import sys; from isoloss.cli import _run; _run(['runs', {str(results)!r}])"
+    asked += "; assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def planned(seed: int) -> PlannedRun:
+    quantities = ExactLossQuantity(20, seed=3), TraceQuantity(12, seed=4)
+    return PlannedRun(
+        name=f"seed-{seed}",
+        language=ReadyLanguage(LANGUAGE),
+        architecture=PreLayerNormTransformer(laptop_shape(16)),
+        update_rule=AdamW(warm_up_steps=1),
+        steps=4,
+        batch_size=4,
+        seed=seed,
+        checkpoint_steps=(2, 4),
+        saturated_from=4,
+        measured=tuple(MeasuredAt(quantity, (2, 4)) for quantity in quantities),
+    )
+
+
+def in_turn(jobs: Sequence[Job], progress: Progress) -> Outcome:
+    for job in jobs:
+        job.work(silent)
+    return Outcome((), ())
+
+
+def test_real_runs_are_read_as_they_were_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = planned(900), planned(901)
+    carry_out_experiments([Experiment("pair", "Pair", (), both, lambda table: ())], tmp_path, in_turn)
+    assert run(["runs", str(tmp_path), "--json"]) == 0
+    listed = {each["run"]: each for each in json.loads(capsys.readouterr().out)["runs"]}
+    assert {each["state_in_words"] for each in listed.values()} == {"complete"}
+    assert listed[both[0].digest[:16]]["names"] == {"pair": "seed-900"}
+
+    first, second = ["pair seed-900", "pair seed-901"]
+    assert run(["compare", first, second, "--results", str(tmp_path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["setting"] for each in found["settings"]] == ["seed"]
+    means = [each for each in found["differences"] if "deviation" not in each["quantity"]]
+    assert len(means) > 2 * 3
+    assert all(each["paired"] for each in means)
+    (kl,) = [
+        each["difference"]
+        for each in means
+        if each["quantity"] == "masked_kl_sentence_averaged" and each["steps"] == [4, 4]
+    ]
+    evaluation = EvaluationSet.draw(LANGUAGE, 20, 3)
+    models = [load_masked_language_model(run.folder(tmp_path) / "steps" / "000004") for run in both]
+    here, there = (exact_loss(model, MaskedObjective(), evaluation).kl for model in models)
+    expected = paired_difference(there, here)
+    assert (kl["value"], kl["standard_error"]) == pytest.approx((expected.value, expected.standard_error))

@@ -1,0 +1,123 @@
+"""Differences between runs, on folders whose sentences' values are drawn by hand."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hand_made_runs import write_run
+from isoloss.errors import BadInput
+from isoloss.experiments.run_comparison import (
+    differences_at_loss,
+    differences_at_steps,
+    different_settings,
+)
+from isoloss.experiments.stored_run import stored_run
+
+STEPS = (10, 20, 40)
+N = 50
+
+
+def standard_error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / len(values) ** 0.5)
+
+
+def test_settings_that_differ_are_named_with_both_values(tmp_path: Path) -> None:
+    first = stored_run(write_run(tmp_path, "first", width=32))
+    second = stored_run(write_run(tmp_path, "second", width=64, seed=2))
+    assert different_settings(first, second) == [("architecture.shape.width", 32, 64), ("seed", 1, 2)]
+    assert different_settings(first, first) == []
+
+
+def test_on_the_same_sentences_the_error_is_that_of_the_difference(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    common, small = generator.normal(size=N), 0.01 * generator.normal(size=N)
+    values = {"first": dict.fromkeys(STEPS, 2 + common), "second": {20: 1.5 + common + small, 40: common}}
+    runs = [stored_run(write_run(tmp_path, name, loss=loss, kept=True)) for name, loss in values.items()]
+    found = differences_at_steps(*runs)
+    assert [each.steps for each in found] == [(20, 20), (40, 40)]
+    assert all(each.paired for each in found)
+    assert found[0].difference.value == pytest.approx(-0.5 + small.mean())
+    assert found[0].difference.standard_error == pytest.approx(standard_error(small))
+    assert found[0].difference.standard_error < found[0].first.standard_error / 20
+    assert found[0].difference.n == N
+
+
+def test_without_kept_values_the_errors_are_taken_as_independent(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    first, second = generator.normal(size=(2, N))
+    runs = [
+        stored_run(write_run(tmp_path, "first", loss={40: first})),
+        stored_run(write_run(tmp_path, "second", loss={40: second}, kept=False)),
+    ]
+    (found,) = differences_at_steps(*runs)
+    assert not found.paired
+    expected = math.hypot(standard_error(first), standard_error(second))
+    assert found.difference.standard_error == pytest.approx(expected)
+
+
+def test_what_is_not_measured_on_one_set_is_not_compared(tmp_path: Path) -> None:
+    first = write_run(tmp_path, "first", loss={40: [1.0, 2.0]})
+    second = write_run(tmp_path, "second", loss={40: [1.0, 2.0]})
+    (second / "measured" / "000040" / "on-loss.jsonl").write_text(
+        (first / "measured" / "000040" / "on-loss.jsonl").read_text().replace("on-loss", "on-another")
+    )
+    assert differences_at_steps(stored_run(first), stored_run(second)) == []
+    with pytest.raises(BadInput, match="no exact loss measured on one set"):
+        differences_at_loss(stored_run(first), stored_run(second), None)
+
+
+def draw(generator: np.random.Generator) -> dict[str, dict[str, dict[int, np.ndarray]]]:
+    """Two runs whose losses fall along the step's logarithm, and whose traces follow, with errors in common.
+
+    The loss at 10, 20, 40 is 3, 2, 1 and 2.5, 1.75, 1; the trace 9, 6, 3 and 8, 6, 4.
+    """
+    of_loss, of_trace = generator.normal(size=(2, 2, N))
+    own = generator.normal(size=(2, 2, 3, N))
+    levels = {"first": ((3.0, 2.0, 1.0), (9.0, 6.0, 3.0)), "second": ((2.5, 1.75, 1.0), (8.0, 6.0, 4.0))}
+    runs = {}
+    for run, (name, (losses, traces)) in enumerate(levels.items()):
+        scale = 0.5 + run
+        runs[name] = {
+            "loss": {
+                step: losses[i] + 0.1 * scale * of_loss[0] + 0.02 * own[run, 0, i]
+                for i, step in enumerate(STEPS)
+            },
+            "trace": {
+                step: traces[i] + 0.1 * scale * of_trace[0] + 0.02 * own[run, 1, i]
+                for i, step in enumerate(STEPS)
+            },
+        }
+    return runs
+
+
+def test_the_error_at_one_loss_is_the_spread_over_repetitions(tmp_path: Path) -> None:
+    """Against the differences' own spread over 60 draws of the sentences."""
+    generator = np.random.default_rng(1)
+    wanted = (1.6, None)  # the traces there: 4.8 and 5.6; 3 and 4 where the losses end
+    values, errors = np.zeros((2, 60)), np.zeros((2, 60))
+    for repetition in range(60):
+        place = tmp_path / str(repetition)
+        runs = [stored_run(write_run(place, name, **drawn)) for name, drawn in draw(generator).items()]
+        for row, loss in enumerate(wanted):
+            matched, (trace,) = differences_at_loss(*runs, loss)
+            assert trace.paired
+            assert trace.steps == tuple(point.step for point in matched.points)
+            values[row, repetition] = trace.difference.value
+            errors[row, repetition] = trace.difference.standard_error
+    spread = values.std(axis=1, ddof=1)
+    assert (abs(values.mean(axis=1) - (0.8, 1.0)) < 4 * spread / 60**0.5 + 0.01).all()
+    assert errors.mean(axis=1) == pytest.approx(spread, rel=0.3)
+
+
+def test_at_one_loss_without_kept_values(tmp_path: Path) -> None:
+    drawn = draw(np.random.default_rng(2))
+    runs = [stored_run(write_run(tmp_path, name, kept=False, **drawn[name])) for name in ("first", "second")]
+    _, (trace,) = differences_at_loss(*runs, 1.6)
+    assert not trace.paired
+    assert trace.difference.value == pytest.approx(0.8, abs=0.2)
+    expected = math.hypot(trace.first.standard_error, trace.second.standard_error)
+    assert trace.difference.standard_error == pytest.approx(expected)
+    with pytest.raises(BadInput, match=r"not every run falls to a loss of 0\.5"):
+        differences_at_loss(*runs, 0.5)

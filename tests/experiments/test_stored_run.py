@@ -1,0 +1,148 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from hand_made_runs import write_names, write_run
+from isoloss.errors import BadInput
+from isoloss.experiments.run_filter import (
+    Condition,
+    condition,
+    run_facts,
+    runs_where,
+    settings,
+    sorted_runs,
+    values_of,
+)
+from isoloss.experiments.stored_run import StoredRun, find_run, full_names, stored_run, stored_runs
+
+LOSS = {10: [2.0, 2.2, 2.4], 40: [1.0, 1.2, 1.4]}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    write_run(tmp_path / "laptop", "aaaa1111", width=32, seed=1, loss=LOSS)
+    write_run(tmp_path / "laptop", "aabb2222", width=64, seed=2, loss={40: [0.5, 0.6]}, rule="SGD")
+    write_run(tmp_path / "smoke", "cccc3333", width=16, seed=1, steps=(10, 20))
+    write_names(tmp_path / "laptop", "figure-1", {"aaaa1111": "width-32-seed-1", "aabb2222": "w64"})
+    write_names(tmp_path / "laptop", "figure-3", {"aaaa1111": "small"})
+    return tmp_path
+
+
+def names(runs: list[StoredRun]) -> list[str]:
+    return [run.name for run in runs]
+
+
+def test_runs_are_found_wherever_they_are_below(results: Path) -> None:
+    runs = stored_runs(results)
+    assert names(runs) == ["aaaa1111", "aabb2222", "cccc3333"]
+    first = runs[0]
+    assert full_names(first) == ["figure-1 width-32-seed-1", "figure-3 small"]
+    assert [checkpoint.step for checkpoint in first.checkpoints] == [10, 20, 40]
+    (last,) = first.last_records
+    assert last.value == pytest.approx(1.2)
+    assert last.n == 3
+    assert first.state_in_words == "complete"
+    assert runs[2].state_in_words == "unfinished: trained to step 20 of 40"
+    assert runs[2].names == {}
+
+
+def test_what_is_planned_and_not_measured_leaves_a_run_unfinished(results: Path) -> None:
+    folder = results / "laptop" / "runs" / "aaaa1111"
+    planned = [{"measured_on": "on-loss", "quantity": {}, "steps": [10, 40]}]
+    (folder / "plan.json").write_text(json.dumps({"measured": planned}))
+    assert stored_run(folder).state == "complete"
+    planned[0]["steps"] = [10, 20, 40]
+    (folder / "plan.json").write_text(json.dumps({"measured": planned}))
+    assert stored_run(folder).state_in_words == "unfinished: 1 measurements are missing"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("specification.json", "{", r"specification\.json cannot be read"),
+        ("specification.json", "[]", r"specification\.json is not what was written"),
+        ("steps/000020/checkpoint.json", "", r"checkpoint\.json cannot be read"),
+        ("steps/000020/model.safetensors", None, r"model\.safetensors is missing"),
+        ("measured/000010/on-loss.jsonl", "no record\n", "line 1 is not a record"),
+    ],
+)
+def test_damage_is_named_and_the_other_runs_are_listed(
+    results: Path, file: str, text: str | None, said: str
+) -> None:
+    path = results / "laptop" / "runs" / "aaaa1111" / file
+    path.unlink() if text is None else path.write_text(text)
+    runs = stored_runs(results)
+    assert [run.state for run in runs] == ["damaged", "complete", "unfinished"]
+    assert len(runs[0].damage) == 1
+    assert re.search(said, runs[0].state_in_words)
+
+
+def test_a_run_is_found_by_folder_by_prefix_and_by_name(results: Path) -> None:
+    folder = results / "laptop" / "runs" / "aaaa1111"
+    for wanted in (str(folder), "aaaa", "aaaa1111", "figure-1 width-32-seed-1", "figure-3 small"):
+        assert find_run(wanted, results).folder == folder
+    with pytest.raises(BadInput, match=r"'aa' means 2 runs: .*aaaa1111, .*aabb2222; give more"):
+        find_run("aa", results)
+    with pytest.raises(BadInput, match=r"no run below .* is called 'ff'"):
+        find_run("ff", results)
+    with pytest.raises(BadInput, match=r"there is no folder .*none"):
+        find_run("aa", results / "none")
+    with pytest.raises(BadInput, match="there is no run in"):
+        stored_runs(results / "laptop" / "experiments")
+    with pytest.raises(BadInput, match=r"is no run: it has no specification\.json"):
+        stored_run(results)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "found"),
+    [
+        (["width>=32"], ["aaaa1111", "aabb2222"]),
+        (["width>=32", "seed=1"], ["aaaa1111"]),
+        (["rule=adamw"], ["aaaa1111", "cccc3333"]),
+        (["update_rule!=AdamW"], ["aabb2222"]),
+        (["state = unfinished"], ["cccc3333"]),
+        (["experiment=figure-3"], ["aaaa1111"]),
+        (["loss<1"], ["aabb2222"]),
+        (["masked_loss_sentence_averaged>1"], ["aaaa1111"]),
+        (["architecture.shape.width<=16"], ["cccc3333"]),
+        (["learning_rate=1e-3", "seed<2"], ["aaaa1111", "cccc3333"]),
+        (["rule<SGD"], []),
+    ],
+)
+def test_conditions(results: Path, conditions: list[str], found: list[str]) -> None:
+    assert names(runs_where(stored_runs(results), [condition(text) for text in conditions])) == found
+
+
+def test_conditions_that_are_none() -> None:
+    assert condition("learning_rate <= 1e-3") == Condition("learning_rate", "<=", "1e-3")
+    for text in ("width", "=3", "width>", ""):
+        with pytest.raises(BadInput, match="is no condition"):
+            condition(text)
+
+
+def test_an_unknown_key_is_named_with_the_known_ones(results: Path) -> None:
+    with pytest.raises(BadInput, match=r"no run has 'widht'; choose among .*, width"):
+        runs_where(stored_runs(results), [condition("widht=3")])
+    with pytest.raises(BadInput, match="no run has 'widht'"):
+        sorted_runs(stored_runs(results), "widht", descending=False)
+
+
+def test_sorting_puts_runs_without_the_key_last(results: Path) -> None:
+    runs = stored_runs(results)
+    assert names(sorted_runs(runs, "loss", descending=False)) == ["aabb2222", "aaaa1111", "cccc3333"]
+    assert names(sorted_runs(runs, "loss", descending=True)) == ["aaaa1111", "aabb2222", "cccc3333"]
+    assert names(sorted_runs(runs, "width", descending=False)) == ["cccc3333", "aaaa1111", "aabb2222"]
+    assert names(sorted_runs(runs, "rule", descending=True)) == ["aabb2222", "aaaa1111", "cccc3333"]
+
+
+def test_the_shortest_path_that_ends_in_a_key_counts(results: Path) -> None:
+    facts = run_facts(stored_runs(results)[0])
+    assert values_of(facts, "width") == [32]
+    nested = {"is": "Run", "rule": {"is": "SAM", "rate": 1, "inner": {"is": "AdamW", "rate": 2}}}
+    own = {path: [value] for path, value in settings(nested).items()}
+    assert values_of(own, "rate") == [1]
+    assert values_of(own, "inner.rate") == [2]
+    assert values_of(own, "inner") == ["AdamW"]
+    assert values_of(own, "none") == []
