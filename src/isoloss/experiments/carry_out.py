@@ -65,9 +65,11 @@ def is_complete(run: PlannedRun, output: Path) -> bool:
 
 def _missing(run: PlannedRun, output: Path) -> Iterator[tuple[int, Quantity]]:
     for step in run.checkpoint_steps:
-        for measured in run.measured:
-            if step in measured.steps and not _records_file(run, measured.quantity, step, output).exists():
-                yield step, measured.quantity
+        # Experiments that share the run may each ask for a quantity, at steps that overlap.
+        asked = dict.fromkeys(measured.quantity for measured in run.measured if step in measured.steps)
+        for quantity in asked:
+            if not _records_file(run, quantity, step, output).exists():
+                yield step, quantity
 
 
 def _records_file(run: PlannedRun, quantity: Quantity, step: int, output: Path) -> Path:

@@ -37,7 +37,7 @@ class Experiment:
     paper_numbers: Facts = ()
 
     def __post_init__(self) -> None:
-        if overlap := {run.seed for run in self.runs} & set(self.pilot_seeds):
+        if overlap := {run.first_seed for run in self.runs} & set(self.pilot_seeds):
             raise BadInput(f"seeds {sorted(overlap)} chose the scale and cannot be reported; take others")
         names = [run.name for run in self.runs] + [reference.name for reference in self.references]
         if len(set(names)) < len(names):

@@ -16,8 +16,9 @@ Row = dict[str, Setting]
 def experiment_table(experiment: Experiment, output: Path) -> pl.DataFrame:
     """Rows in the order of the runs and then by step; the references last.
 
-    Columns: `run`, `seed`, `step` (both null for references), `saturated`, `complete` (everything planned
-    of the run is there), the runs' labels, and each quantity's columns, null where it has not been measured.
+    Columns: `run`, `seed` (of a run that continues another, that one's: claims count seeds), `step` (both
+    null for references), `saturated`, `complete` (everything planned of the run is there), the runs' labels,
+    and each quantity's columns, null where it has not been measured.
     """
     rows = [row for run in experiment.runs for row in _run_rows(run, output)]
     rows += [row for reference in experiment.references for row in _reference_rows(reference, output)]
@@ -45,7 +46,7 @@ def _run_rows(run: PlannedRun, output: Path) -> list[Row]:
             if step in measured.steps and (found := measured_records(run, measured.quantity, step, output)):
                 columns |= measured.quantity.columns(found) | {"checkpoint": found[0].checkpoint}
         if columns:
-            place: Row = {"run": run.name, "seed": run.seed, "step": step}
+            place: Row = {"run": run.name, "seed": run.first_seed, "step": step}
             where: Row = {"saturated": step >= run.saturated_from, "complete": complete}
             rows.append(place | where | dict(run.labels) | columns | {"folder": run.digest[:16]})
     return rows

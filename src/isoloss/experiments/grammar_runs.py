@@ -1,6 +1,7 @@
 """The pre-training runs on the grammar that several figures share: every size with every seed."""
 
 from isoloss.errors import BadInput
+from isoloss.experiments.language_runs import runs_of_sizes
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scale import Scale
@@ -9,24 +10,7 @@ from isoloss.languages.language import Language
 
 def grammar_runs(scale: Scale, measured: tuple[MeasuredAt, ...]) -> tuple[PlannedRun, ...]:
     """A run for each size and seed, smallest models first."""
-    runs = scale.grammar
-    return tuple(
-        PlannedRun(
-            name=f"width-{architecture.shape.width}-seed-{seed}",
-            language=runs.language,
-            architecture=architecture,
-            update_rule=runs.update_rule,
-            steps=runs.steps,
-            batch_size=runs.batch_size,
-            seed=seed,
-            checkpoint_steps=runs.checkpoint_steps,
-            saturated_from=runs.saturated_from,
-            measured=measured,
-            labels=(("width", architecture.shape.width),),
-        )
-        for architecture in runs.architectures
-        for seed in scale.seeds
-    )
+    return runs_of_sizes(scale.grammar, scale.seeds, measured)
 
 
 def task_name(language: Language, name: str | None) -> str:

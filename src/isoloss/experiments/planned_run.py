@@ -116,6 +116,11 @@ class PlannedRun:
         return self._specification.digest
 
     @property
+    def first_seed(self) -> int:
+        """The seed of the run that its line of continued runs begins with: these share their fortune."""
+        return self.continues.run.first_seed if self.continues else self.seed
+
+    @property
     def _specification(self) -> PretrainingSpecification:
         before = self.continues
         origin = f"{before.run.digest} at step {before.step}" if before else None

@@ -3,17 +3,20 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from isoloss.errors import BadInput
+from isoloss.experiments.causal_language_runs import CausalLanguageRuns
 from isoloss.experiments.compared_runs import ComparedRuns
+from isoloss.experiments.descent_runs import Descents
+from isoloss.experiments.hidden_markov_runs import HiddenMarkovRuns
+from isoloss.experiments.language_runs import LanguageRuns
 from isoloss.experiments.longer_runs import LongerRuns
-from isoloss.experiments.planned_run import LanguagePlan
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.quantities.trace import TraceQuantity
 from isoloss.experiments.size_comparison import SizeComparison
+from isoloss.measurements.exact_loss import MASKED
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.pretraining.adamw import AdamW
+from isoloss.objectives.exact_objective import ExactObjective
 
 ScaleName = Literal["smoke", "laptop", "paper"]
 
@@ -30,9 +33,9 @@ class MeasurementSizes:
     probe: ProbeSettings = ProbeSettings()  # noqa: RUF009  (frozen)
     seed: int = 20230701
 
-    def loss(self) -> ExactLossQuantity:
-        """The exact masked loss."""
-        return ExactLossQuantity(self.loss_sentences, self.seed + 1)
+    def loss(self, evaluated: ExactObjective = MASKED) -> ExactLossQuantity:
+        """The exact masked loss; `evaluated` says which predictions it looks at."""
+        return ExactLossQuantity(self.loss_sentences, self.seed + 1, evaluated)
 
     def trace(self) -> TraceQuantity:
         """The trace of the Hessian."""
@@ -44,30 +47,9 @@ class MeasurementSizes:
         return ProbeQuantity(task, *sizes, self.probe, self.seed, column)
 
 
-@dataclass(frozen=True)
-class GrammarRuns:
-    """How transformers are pre-trained on the grammar, each size with each seed.
-
-    `tasks` are the paper's A, B and C: the names of the whole sentence's root, of half of it, and of a
-    quarter. Checkpoints from step `saturated_from` on are the dots that claims are judged on. It is a step
-    and not a loss, so that the claim of one common loss can fail.
-    """
-
-    language: LanguagePlan
-    tasks: tuple[str, str, str]
-    architectures: tuple[PreLayerNormTransformer, ...]
-    update_rule: AdamW
-    batch_size: int
-    steps: int
-    checkpoint_steps: tuple[int, ...]
-    saturated_from: int
-
-    def __post_init__(self) -> None:
-        if sum(step >= self.saturated_from for step in self.checkpoint_steps) < 2:
-            raise BadInput(
-                f"only one checkpoint comes after saturation (step {self.saturated_from}); "
-                "let the run be longer or its checkpoints denser"
-            )
+GrammarRuns = LanguageRuns[PreLayerNormTransformer]
+"""Transformers on the grammar. Its tasks are the paper's A, B and C: the names of the whole sentence's root,
+of half of it, and of a quarter."""
 
 
 @dataclass(frozen=True)
@@ -85,3 +67,6 @@ class Scale:
     compared: ComparedRuns
     longer: LongerRuns
     sizes_compared: SizeComparison
+    hidden_markov: HiddenMarkovRuns
+    causal_language: CausalLanguageRuns
+    descents: Descents

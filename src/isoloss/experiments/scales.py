@@ -1,6 +1,13 @@
 """The three scales: seconds, minutes on a laptop, and the paper's own."""
 
-from isoloss.experiments import compared_runs, longer_runs, size_comparison
+from isoloss.experiments import (
+    causal_language_runs,
+    compared_runs,
+    descent_runs,
+    hidden_markov_runs,
+    longer_runs,
+    size_comparison,
+)
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scale import GrammarRuns, MeasurementSizes, Scale, ScaleName
 from isoloss.languages.pcfg import PCFG, pcfg
@@ -53,6 +60,9 @@ def smoke() -> Scale:
         compared=compared_runs.SMOKE,
         longer=longer_runs.SMOKE,
         sizes_compared=size_comparison.SMOKE,
+        hidden_markov=hidden_markov_runs.SMOKE,
+        causal_language=causal_language_runs.SMOKE,
+        descents=descent_runs.SMOKE,
     )
 
 
@@ -99,6 +109,9 @@ def laptop() -> Scale:
         compared=compared_runs.LAPTOP,
         longer=longer_runs.LAPTOP,
         sizes_compared=size_comparison.LAPTOP,
+        hidden_markov=hidden_markov_runs.LAPTOP,
+        causal_language=causal_language_runs.LAPTOP,
+        descents=descent_runs.LAPTOP,
     )
 
 
@@ -134,6 +147,9 @@ def paper() -> Scale:
         compared=compared_runs.PAPER,
         longer=longer_runs.PAPER,
         sizes_compared=size_comparison.PAPER,
+        hidden_markov=hidden_markov_runs.PAPER,
+        causal_language=causal_language_runs.PAPER,
+        descents=descent_runs.PAPER,
     )
 
 

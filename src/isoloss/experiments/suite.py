@@ -3,8 +3,14 @@
 from isoloss.experiments.causal_objective import causal_objective
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figure_1 import figure_1
+from isoloss.experiments.figure_2 import figure_2
+from isoloss.experiments.figure_3 import figure_3
+from isoloss.experiments.figure_4 import figure_4
 from isoloss.experiments.figure_5 import figure_5
 from isoloss.experiments.figure_6 import figure_6
+from isoloss.experiments.figure_8 import figure_8
+from isoloss.experiments.figure_9 import figure_9
+from isoloss.experiments.figure_10 import figure_10
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.table_1 import table_1
 from isoloss.experiments.table_2 import table_2
@@ -17,8 +23,14 @@ def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
     """The paper's figures and tables first, then what goes beyond them."""
     return (
         figure_1(scale, scale.grammar.tasks[1]),
+        figure_2(scale),
+        figure_3(scale),
+        figure_4(scale),
         figure_5(scale),
         figure_6(scale),
+        figure_8(scale),
+        figure_9(scale),
+        figure_10(scale),
         table_1(scale),
         table_2(scale),
         table_3(scale),

@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -74,7 +75,7 @@ class PCFG:
             )
         return self.longest
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the grammar as `write_grammar` writes it, and of the length it is cut at, if any."""
         cut = "" if self.corners.maximum is None else f"%maximum {self.corners.maximum}\n"

@@ -63,6 +63,8 @@ class PretrainingSpecification:
 def settings_as_json(value: Any) -> Any:
     """Settings as plain JSON; a dataclass becomes an object whose "is" names its class.
 
+    Fields that comparison leaves out are left out: equal settings have equal JSON.
+
     >>> from isoloss.models.shapes import Shape
     >>> settings_as_json((Shape(64, 1, 1, 256), 0.1))
     [{'is': 'Shape', 'width': 64, 'heads': 1, 'layers': 1, 'inner_width': 256}, 0.1]
@@ -80,7 +82,7 @@ def settings_as_json(value: Any) -> Any:
 
 
 def _said_of(settings: Any) -> list[dataclasses.Field[Any]]:
-    every = dataclasses.fields(settings)
+    every = [field for field in dataclasses.fields(settings) if field.compare]
     return [f for f in every if f.metadata != ONLY_WHEN_CHANGED or getattr(settings, f.name) != f.default]
 
 

@@ -1,7 +1,7 @@
 """Accuracy of a linear probe on a checkpoint's contextual vectors, and what it is held against."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -24,6 +24,7 @@ class ProbeQuantity:
     """A task of the language by its name, the sizes of its splits, and the probe's settings.
 
     `column` is what the accuracy is called in a table: an experiment over several tasks gives each its own.
+    It is no part of what is measured: experiments that call one accuracy by two names share it.
     """
 
     task: str
@@ -32,7 +33,7 @@ class ProbeQuantity:
     test: int
     probe: ProbeSettings
     seed: int
-    column: str = "accuracy"
+    column: str = field(default="accuracy", compare=False)
 
     def splits(self, language: Language) -> TaskSplits:
         """The task's examples; a pure function of the settings and the language."""

@@ -1,0 +1,27 @@
+"""What bars and counts a figure's captions name."""
+
+from isoloss.experiments.scale import MeasurementSizes
+
+
+def probe_bars(sizes: MeasurementSizes) -> str:
+    """Of the probe's accuracy."""
+    return (
+        f"Bars of accuracy: one standard deviation over {len(sizes.probe.seeds)} seeds of the probe, each on "
+        f"{sizes.probe_test:,} test sentences. "
+    )
+
+
+def loss_bars(sizes: MeasurementSizes) -> str:
+    """Of the exact loss and of its KL."""
+    return (
+        f"Bars of loss and KL: one standard error of KL(law || model) over {sizes.loss_sentences:,} "
+        "sentences; the law's entropy, common to all models, adds the same to each. "
+    )
+
+
+def trace_bars(sizes: MeasurementSizes) -> str:
+    """Of the trace."""
+    return (
+        f"Bars of the trace: one standard error over {sizes.trace_sentences:,} sentences. It is that of the "
+        "Fisher information, the Hessian's own where the model has learnt the law (Lemma 3.2). "
+    )

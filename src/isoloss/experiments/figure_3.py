@@ -1,0 +1,41 @@
+"""Figure 3: at the same pre-training loss, larger models do better."""
+
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.larger_is_better import larger_is_better, sizes_have_one_loss
+from isoloss.experiments.run_facts import measurement_facts, run_facts
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shown_task import first_text_task, task_10, task_b
+from isoloss.experiments.size_panel import size_panels
+
+GAINS = ("6.9", "4.5", "2.0")
+"""What scaling up adds to accuracy in the paper, in percent points: PCFG, HMM, OPT (Section 2.3)."""
+
+
+def figure_3(scale: Scale) -> Experiment:
+    """The figure's runs, claims and panels at a scale."""
+    tasks = (task_b(scale), task_10(scale), first_text_task(scale))
+    better = tuple(
+        larger_is_better(task, f"+{gain} percent points (Section 2.3)")
+        for task, gain in zip(tasks, GAINS, strict=True)
+    )
+    return Experiment(
+        name="figure-3",
+        title="Larger is better at the same loss",
+        text=(
+            "The paper trains models of several sizes until their loss is that of the law, or nearly: "
+            "transformers on the grammar (task B) and on sentences that OPT writes (QNLI), LSTMs on the "
+            "hidden Markov model (task-10). Of models with one loss the larger do better.",
+            "Here sizes are compared at the last checkpoint, all seeds. The causal model's language has a "
+            "task of its own in the place of QNLI.",
+        ),
+        runs=tuple(run for task in tasks for run in task.probed_runs(scale, (task.runs.steps,))),
+        references=tuple(task.reference(scale.sizes) for task in tasks),
+        claims=(*map(sizes_have_one_loss, tasks), *better),
+        panels=lambda table: size_panels(tasks, table, scale),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
+        paper_numbers=tuple(
+            (f"gain, {name}", f"{gain} percent points")
+            for name, gain in zip(("PCFG", "HMM", "OPT"), GAINS, strict=True)
+        ),
+    )

@@ -1,0 +1,30 @@
+"""Figure 8: larger models do better on the other downstream tasks too."""
+
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.larger_is_better import larger_is_better
+from isoloss.experiments.run_facts import measurement_facts, run_facts
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shown_task import second_text_task, task_6, task_a
+from isoloss.experiments.size_panel import size_panels
+
+PAPER = "“the increase in downstream performance as we scale up” (A.6; no number given)"
+
+
+def figure_8(scale: Scale) -> Experiment:
+    """The figure's runs, claims and panels at a scale."""
+    tasks = (task_a(scale), task_6(scale), second_text_task(scale))
+    return Experiment(
+        name="figure-8",
+        title="Larger is better on other tasks",
+        text=(
+            "The models of Figure 3 on the paper's other tasks: A on the grammar, task-6 on the hidden "
+            "Markov model, and in the place of SST-2 another task of the causal model's own language. "
+            "Whether the sizes have one loss is judged with Figure 3.",
+        ),
+        runs=tuple(run for task in tasks for run in task.probed_runs(scale, (task.runs.steps,))),
+        references=tuple(task.reference(scale.sizes) for task in tasks),
+        claims=tuple(larger_is_better(task, PAPER) for task in tasks),
+        panels=lambda table: size_panels(tasks, table, scale),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
+    )

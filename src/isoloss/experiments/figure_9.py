@@ -1,0 +1,72 @@
+"""Figure 9: the KL divergence, on a logarithmic axis, in place of the loss."""
+
+from dataclasses import replace
+
+import polars as pl
+
+from isoloss.experiments.axes import BY_SEED, LOG_KL, SIZE
+from isoloss.experiments.captions import loss_bars, probe_bars
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figure_1 import ACCURACY, STEP, WIDTH
+from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.run_facts import measurement_facts, run_facts
+from isoloss.experiments.saturating_divergence import divergence_saturates
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shown_task import ShownTask, first_text_task, task_10, task_b
+from isoloss.panels import Lines, Panel
+
+
+def figure_9(scale: Scale) -> Experiment:
+    """The figure's runs, claims and panels at a scale."""
+    tasks = (task_b(scale), task_10(scale), first_text_task(scale))
+    return Experiment(
+        name="figure-9",
+        title="The KL divergence in place of the loss",
+        text=(
+            "The loss is the law's entropy, which no model changes, plus KL(law || model). The paper shows "
+            "the logarithm of the latter: it resolves what the loss hides, and still levels off.",
+            "Levelling off is judged on all checkpoints of a run, not only on those that count as "
+            "saturated: whether the slope of log KL lessens is the question.",
+        ),
+        runs=tuple(run for task in tasks for run in _runs(task, scale)),
+        references=tuple(task.reference(scale.sizes) for task in tasks),
+        claims=tuple(claim for task in tasks for claim in divergence_saturates(task)),
+        panels=lambda table: tuple(
+            panel
+            for task in tasks
+            if not task.rows(table).is_empty()
+            for panel in _panels(task, table, scale)
+        ),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
+    )
+
+
+def _runs(task: ShownTask, scale: Scale) -> tuple[PlannedRun, ...]:
+    """Loss at every checkpoint, all of which are judged, and accuracy at the last."""
+    loss = MeasuredAt(scale.sizes.loss(task.runs.evaluated), task.runs.checkpoint_steps)
+    return tuple(
+        replace(run, measured=(loss, *run.measured), saturated_from=0)
+        for run in task.probed_runs(scale, (task.runs.steps,))
+    )
+
+
+def _panels(task: ShownTask, table: pl.DataFrame, scale: Scale) -> tuple[Panel, Panel]:
+    of_loss, every = loss_bars(scale.sizes), task.rows(table)
+    steps = Panel(
+        f"{task.key}-steps",
+        f"{task.title}: over steps",
+        f"A line a run, {len(scale.seeds)} seeds a width. {of_loss}",
+        (Lines(STEP, LOG_KL, WIDTH, "run", marked=task.runs.saturated_from),),
+        every,
+    )
+    sizes = Panel(
+        f"{task.key}-sizes",
+        f"{task.title}: over sizes",
+        f"{task.chance_and_ceiling(table)}A dot a run at step {task.runs.steps:,}, a line for each seed. "
+        f"{of_loss}{probe_bars(scale.sizes)}",
+        tuple(Lines(SIZE, y, BY_SEED, "seed") for y in (LOG_KL, ACCURACY)),
+        task.last_rows(table),
+    )
+    return steps, sizes

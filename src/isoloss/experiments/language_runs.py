@@ -1,0 +1,74 @@
+"""Runs on one language: models of several sizes, each with each seed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from isoloss.errors import BadInput
+from isoloss.experiments.planned_run import LanguagePlan, PlannedRun
+from isoloss.experiments.quantity import MeasuredAt
+from isoloss.models.lstm import LSTM
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.exact_objective import ExactObjective
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.adamw import AdamW
+
+AnyModel = PreLayerNormTransformer | LSTM
+Model = TypeVar("Model", bound=AnyModel, covariant=True)
+
+
+@dataclass(frozen=True)
+class LanguageRuns(Generic[Model]):
+    """How models of each size are pre-trained on a language, and the tasks that they are probed for.
+
+    Checkpoints from step `saturated_from` on are what claims are judged on. It is a step and not a loss, so
+    that the claim of one common loss can fail. `evaluated` says which predictions the exact loss looks at.
+    """
+
+    language: LanguagePlan
+    tasks: tuple[str, ...]
+    architectures: tuple[Model, ...]
+    update_rule: AdamW
+    batch_size: int
+    steps: int
+    checkpoint_steps: tuple[int, ...]
+    saturated_from: int
+    evaluated: ExactObjective = MaskedObjective()  # noqa: RUF009  (frozen)
+
+    def __post_init__(self) -> None:
+        if sum(step >= self.saturated_from for step in self.checkpoint_steps) < 2:
+            raise BadInput(
+                f"only one checkpoint comes after saturation (step {self.saturated_from}); "
+                "let the run be longer or its checkpoints denser"
+            )
+
+
+AnyRuns = LanguageRuns[AnyModel]
+
+
+def runs_of_sizes(
+    runs: AnyRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
+) -> tuple[PlannedRun, ...]:
+    """A run for each size and seed, in the order of the architectures."""
+    return tuple(
+        PlannedRun(
+            name=f"width-{width_of(architecture)}-seed-{seed}",
+            language=runs.language,
+            architecture=architecture,
+            update_rule=runs.update_rule,
+            steps=runs.steps,
+            batch_size=runs.batch_size,
+            seed=seed,
+            checkpoint_steps=runs.checkpoint_steps,
+            saturated_from=runs.saturated_from,
+            measured=measured,
+            labels=(("width", width_of(architecture)),),
+        )
+        for architecture in runs.architectures
+        for seed in seeds
+    )
+
+
+def width_of(architecture: AnyModel) -> int:
+    """How wide a word's contextual vector is."""
+    return architecture.width if isinstance(architecture, LSTM) else architecture.shape.width

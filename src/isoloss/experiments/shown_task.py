@@ -1,0 +1,149 @@
+"""A language's task as a panel shows it: the runs that are probed for it, its reference, its rows."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from isoloss.experiments.claims import Statistic
+from isoloss.experiments.descent_runs import DescentRuns, descents
+from isoloss.experiments.language_runs import AnyRuns, runs_of_sizes
+from isoloss.experiments.planned_run import Labels, PlannedRun
+from isoloss.experiments.quantities.probe import ProbeQuantity, TaskReference
+from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.scale import MeasurementSizes, Scale
+
+PANEL = "panel"
+"""The column that says which panel a row belongs to."""
+
+
+@dataclass(frozen=True)
+class ShownTask:
+    """`key` names the panel and its runs; `label` is the task in words."""
+
+    key: str
+    language: str
+    label: str
+    runs: AnyRuns
+    task: str
+
+    @property
+    def title(self) -> str:
+        """Language and task."""
+        return f"{self.language}, {self.label}"
+
+    def probe(self, sizes: MeasurementSizes) -> ProbeQuantity:
+        """The linear probe for the task."""
+        return sizes.probe_of(self.task)
+
+    def probed_runs(self, scale: Scale, steps: tuple[int, ...]) -> tuple[PlannedRun, ...]:
+        """Every size and seed, with exact loss and probe at `steps`."""
+        loss = scale.sizes.loss(self.runs.evaluated)
+        measured = (MeasuredAt(loss, steps), MeasuredAt(self.probe(scale.sizes), steps))
+        return self.labelled(runs_of_sizes(self.runs, scale.seeds, measured))
+
+    def descents(self, descent: DescentRuns, scale: Scale) -> tuple[PlannedRun, ...]:
+        """SGD from the saturated models, with exact loss, trace and probe at every checkpoint."""
+        loss, trace = scale.sizes.loss(self.runs.evaluated), scale.sizes.trace()
+        quantities = (loss, trace, self.probe(scale.sizes))
+        measured = tuple(MeasuredAt(quantity, descent.checkpoint_steps) for quantity in quantities)
+        return self.labelled(descents(descent, self.runs, scale.seeds, measured))
+
+    def reference(self, sizes: MeasurementSizes) -> PlannedReference:
+        """Chance and ceiling of the task, a row of the table."""
+        reference = TaskReference(self.probe(sizes))
+        return PlannedReference(
+            f"chance and ceiling of {self.key}", self.runs.language, reference, self.labels
+        )
+
+    def labelled(self, runs: Sequence[PlannedRun]) -> tuple[PlannedRun, ...]:
+        """The runs under names of the panel's own: another panel may show the same ones for its task."""
+        return tuple(
+            replace(run, name=f"{self.key}-{run.name}", labels=(*self.labels, *run.labels)) for run in runs
+        )
+
+    @property
+    def labels(self) -> Labels:
+        """What the panel's rows are known by."""
+        return ((PANEL, self.key),)
+
+    def rows(self, table: pl.DataFrame) -> pl.DataFrame:
+        """The panel's checkpoints; none where nothing of the experiment has been measured."""
+        if table.is_empty():
+            return table
+        return table.filter((pl.col(PANEL) == self.key) & pl.col("step").is_not_null())
+
+    def last_rows(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Those at the last step."""
+        rows = self.rows(table)
+        return rows if rows.is_empty() else rows.filter(pl.col("step") == self.runs.steps)
+
+    def statistic(self, statistic: Statistic) -> Statistic:
+        """A claim's statistic of the panel's own runs; nan where there are none."""
+
+        def of_panel(runs: Sequence[pl.DataFrame]) -> float:
+            own = [run for run in runs if run[PANEL][0] == self.key]
+            return statistic(own) if own else math.nan
+
+        return of_panel
+
+    def chance_and_ceiling(self, table: pl.DataFrame) -> str:
+        """A sentence for the caption; none while the reference has not been measured."""
+        found = table.filter((pl.col(PANEL) == self.key) & pl.col("step").is_null())
+        if found.is_empty():
+            return ""
+        row = found.row(0, named=True)
+        chance, ceiling = row["chance_accuracy"], row["posterior_accuracy"]
+        return f"Chance {chance:.3f}, ceiling (the exact posterior) {ceiling:.3f}. "
+
+
+def task_a(scale: Scale) -> ShownTask:
+    """The grammar's symbol over the whole sentence."""
+    return _grammar_task(scale, "A", 0)
+
+
+def task_b(scale: Scale) -> ShownTask:
+    """The grammar's symbol over half of it."""
+    return _grammar_task(scale, "B", 1)
+
+
+def task_c(scale: Scale) -> ShownTask:
+    """The grammar's symbol over a quarter."""
+    return _grammar_task(scale, "C", 2)
+
+
+def task_6(scale: Scale) -> ShownTask:
+    """The hidden Markov model's earlier state."""
+    return _hidden_state_task(scale, "6", 0)
+
+
+def task_10(scale: Scale) -> ShownTask:
+    """The hidden Markov model's later state."""
+    return _hidden_state_task(scale, "10", 1)
+
+
+def first_text_task(scale: Scale) -> ShownTask:
+    """The causal language's task in the place of QNLI."""
+    return _text_task(scale, 0)
+
+
+def second_text_task(scale: Scale) -> ShownTask:
+    """The causal language's task in the place of SST-2."""
+    return _text_task(scale, 1)
+
+
+def _grammar_task(scale: Scale, letter: str, number: int) -> ShownTask:
+    runs, task = scale.grammar, scale.grammar.tasks[number]
+    return ShownTask(f"pcfg-{letter.lower()}", "PCFG", f"task {letter} ({task})", runs, task)
+
+
+def _hidden_state_task(scale: Scale, papers: str, number: int) -> ShownTask:
+    runs, task = scale.hidden_markov, scale.hidden_markov.tasks[number]
+    return ShownTask(f"hmm-{papers}", "HMM", f"task-{papers} ({task})", runs, task)
+
+
+def _text_task(scale: Scale, number: int) -> ShownTask:
+    runs, task = scale.causal_language, scale.causal_language.tasks[number]
+    return ShownTask(f"causal-lm-{task}", "causal LM", task, runs, task)
