@@ -33,7 +33,7 @@ def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
     assert [finding["verdict"] for finding in told["findings"]] == ["supported", "supported", "not supported"]
     assert any("both signs" in correction for correction in told["corrections"])
     assert "not supported" in shown.err
-    (path,) = tmp_path.glob("*.json")
+    (path,) = (tmp_path / "theory").glob("*.json")
     assert str(path) == told["file"]
     assert read_statement(path).name == "theorem-5.1"
     when = path.stat().st_mtime_ns

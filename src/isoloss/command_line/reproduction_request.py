@@ -28,14 +28,14 @@ class Request:
     names: tuple[str, ...]
     scale: ScaleName
     output: Path | None
-    language: Path | None
-    maximum_length: int | None
-    task: str | None
-    runs: tuple[str, ...]
-    processes: int | None
-    device: str
-    dry_run: bool
-    json: bool
+    language: Path | None = None
+    maximum_length: int | None = None
+    task: str | None = None
+    runs: tuple[str, ...] = ()
+    processes: int | None = None
+    device: str = "cpu"
+    dry_run: bool = False
+    json: bool = False
 
     @property
     def folder(self) -> Path:

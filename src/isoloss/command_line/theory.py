@@ -10,7 +10,7 @@ def theory(
     name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]")] = None,
     /,
     smoke: bool = False,
-    output: Path = Path("results/theory"),
+    output: Path | None = None,
     length: Annotated[int | None, tyro.conf.arg(metavar="T")] = None,
     samples: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
     processes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
@@ -25,7 +25,8 @@ def theory(
     Args:
         name: One statement, such as lemma-3.2, theorem-3.3 or appendix-b.4; all when not given.
         smoke: A small size of everything, in seconds.
-        output: Folder of the results, one JSON file a statement, named for its settings.
+        output: Folder of the results, which `isoloss reproduce` shares; results/laptop when not given, with
+            --smoke results/smoke. Statements go to its folder theory, pages to its site.
         length: Brackets of each string, for theorem-5.1 alone.
         samples: Downstream strings, for theorem-5.1 alone.
         processes: Statements side by side, one core each; when not given, one for each core.

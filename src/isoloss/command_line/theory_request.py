@@ -6,10 +6,14 @@ from functools import partial
 from pathlib import Path
 
 from isoloss.command_line.progress_display import progress_display
+from isoloss.command_line.reproduction_request import ALL, Request
 from isoloss.command_line.theory_summary import print_summary, results_as_json
+from isoloss.command_line.whole_site import THEORY, write_whole_site
 from isoloss.errors import BadInput
 from isoloss.experiments.provenance import usable_cores
 from isoloss.experiments.runner import Job, run_jobs
+from isoloss.experiments.scales import scale_named
+from isoloss.experiments.suite import every_experiment
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.theory.carried_out import PlannedStatement
@@ -26,11 +30,16 @@ class TheoryRequest:
 
     name: str | None
     smoke: bool
-    output: Path
+    output: Path | None
     length: int | None
     samples: int | None
     processes: int | None
     json: bool
+
+    @property
+    def whole(self) -> Request:
+        """Its part in the reproduction of everything, whose folder and site it shares."""
+        return Request(names=(ALL,), scale="smoke" if self.smoke else "laptop", output=self.output)
 
 
 def run_theory(request: TheoryRequest) -> int:
@@ -40,22 +49,26 @@ def run_theory(request: TheoryRequest) -> int:
     """
     if request.processes is not None and request.processes < 1:
         raise BadInput(f"--processes must be at least 1, not {request.processes}")
-    planned = planned_statements(request)
+    planned, whole = planned_statements(request), request.whole
+    folder = whole.folder / THEORY
     jobs = [
-        Job(statement.name, partial(_work, statement, request.output), statement.entry.seconds)
+        Job(statement.name, partial(_work, statement, folder), statement.entry.seconds)
         for statement in planned
-        if statement.saved(request.output) is None
+        if statement.saved(folder) is None
     ]
-    with only_process_in(request.output), progress_display() as progress:
-        outcome = run_jobs(jobs, request.processes or usable_cores(), progress)
+    execute = partial(run_jobs, processes=request.processes or usable_cores())
+    with only_process_in(whole.folder), progress_display() as progress:
+        outcome = execute(jobs, progress=progress)
+        suite = every_experiment(scale_named(whole.scale))
+        page, _ = write_whole_site(whole, suite, (), lambda jobs, at: execute(jobs, progress=at), progress)
     results = {
-        statement.file(request.output): found
+        statement.file(folder): found
         for statement in planned
-        if (found := statement.saved(request.output)) is not None
+        if (found := statement.saved(folder)) is not None
     }
     if request.json:
         print(results_as_json(results, outcome.failures))
-    print_summary(results, outcome.failures)
+    print_summary(results, outcome.failures, page)
     return 1 if outcome.failures else 0
 
 

@@ -19,8 +19,8 @@ from isoloss.verdict import Verdict
 _STYLES = {Verdict.SUPPORTED: "green", Verdict.NOT_SUPPORTED: "red", Verdict.INCONCLUSIVE: "yellow"}
 
 
-def print_summary(results: Mapping[Path, Statement], failures: Sequence[Notice]) -> None:
-    """Every finding with its verdict, the corrections, and what failed, on stderr."""
+def print_summary(results: Mapping[Path, Statement], failures: Sequence[Notice], page: Path) -> None:
+    """Every finding with its verdict, the corrections, what failed, and the site's page, on stderr."""
     console = Console(stderr=True)
     for path, statement in results.items():
         table = Table(title=escape(f"{statement.name}: {statement.title}"), title_justify="left")
@@ -36,6 +36,7 @@ def print_summary(results: Mapping[Path, Statement], failures: Sequence[Notice])
         console.print(f"results: {path}\n", markup=False, highlight=False, soft_wrap=True)
     for failure in failures:
         console.print(f"{failure.job} failed: {failure.text}", style="bold", markup=False, highlight=False)
+    console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
 
 
 def results_as_json(results: Mapping[Path, Statement], failures: Sequence[Notice]) -> str:

@@ -10,7 +10,7 @@ from isoloss.errors import BadInput
 from isoloss.progress import Progress
 from isoloss.theory.finding import Statement
 from isoloss.theory.statement_file import read_statement, write_statement
-from isoloss.theory.suite import Entry
+from isoloss.theory.suite import SUITE, Entry
 
 
 @dataclass(frozen=True)
@@ -42,3 +42,9 @@ class PlannedStatement:
         """Compute the statement into its file, unless it is there."""
         if self.saved(folder) is None:
             write_statement(self.file(folder), self.entry.compute(self.settings, progress))
+
+
+def kept_statements(folder: Path, *, smoke: bool) -> tuple[Statement, ...]:
+    """The suite's statements, at their small or their full size, that have been computed into `folder`."""
+    planned = (PlannedStatement(entry, entry.smoke if smoke else entry.full) for entry in SUITE)
+    return tuple(found for each in planned if (found := each.saved(folder)) is not None)
