@@ -37,7 +37,7 @@ class ComparedRuns:
 
 SMOKE = ComparedRuns(
     size=0,
-    adversary=Adversarial((1.0, 2.2), examples=8, optimiser=AdamW(warm_up_steps=10)),
+    adversary=Adversarial((1.5, 2.5), examples=8, optimiser=AdamW(warm_up_steps=10)),
     peers=(
         ("Muon", Muon(rest=AdamW(warm_up_steps=10))),
         ("Lion", Lion(warm_up_steps=10)),
@@ -51,7 +51,7 @@ SMOKE = ComparedRuns(
 )
 LAPTOP = ComparedRuns(
     size=0,
-    adversary=Adversarial((1.74, 1.80), optimiser=AdamW(warm_up_steps=500)),
+    adversary=Adversarial((1.715, 1.735), strength=0.3, optimiser=AdamW(warm_up_steps=500)),
     peers=(
         ("Muon", Muon(3e-3, rest=AdamW(warm_up_steps=500))),
         ("Lion", Lion(1e-3, warm_up_steps=500)),
@@ -59,10 +59,17 @@ LAPTOP = ComparedRuns(
         ("Sophia", Sophia(1e-3, warm_up_steps=500)),
         ("flatness-regularised", FlatnessRegularised(optimiser=AdamW(warm_up_steps=500))),
     ),
-    steps=2000,
-    checkpoint_steps=(500, 1000, 1414, 2000),
+    steps=1414,
+    checkpoint_steps=(500, 707, 1000, 1414),
     saturated_from=1000,
 )
+"""Chosen on runs of 1,000 and 2,000 steps with seed 900. Learning rates: of two or three, three times apart,
+the one with the lowest exact loss after 1,000 steps, which was the highest tried throughout; AdamW keeps
+the paper's. The regulariser's noise: of 0.01 and 0.03 the one with the lower loss. The adversary's window
+and strength: such that its loss came within 1 % of AdamW's; with strength 1 from 1.74 to 1.80 nats it
+stayed 4 % above. Steps: to where the grammar's own checkpoints begin to count as saturated, which is what
+fits into the time."""
+
 PAPER = ComparedRuns(
     size=6,
     adversary=Adversarial((4.91, 4.94)),
@@ -77,3 +84,7 @@ PAPER = ComparedRuns(
     checkpoint_steps=log_spaced_steps(7_500, 120_000, per_doubling=2),
     saturated_from=30_000,
 )
+"""The paper's 235M of Table 1 are width 1024. It has none of the other rules, and does not say how strong
+its adversary is: the rules keep their authors' settings, and the window lies 0.02 to 0.05 nats above the
+language's entropy, 4.89 nats, untried. Steps and checkpoints are the grammar's.
+"""

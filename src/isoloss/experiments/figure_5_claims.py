@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Statistic, rank_correlation
+from isoloss.experiments.claims import Claim, Statistic
+from isoloss.experiments.rank_correlation import Ranking
 from isoloss.experiments.same_loss import Comparison, doublings, percent_points
 
 FORMS = ("exact", "paper")
@@ -25,14 +26,9 @@ def largest_against_smallest(column: str, compare: Comparison) -> Statistic:
     return statistic
 
 
-def correlation_with_accuracy(column: str) -> Statistic:
-    """The statistic: Spearman's correlation of minus the column with accuracy over last checkpoints."""
-
-    def statistic(runs: Sequence[pl.DataFrame]) -> float:
-        traces, accuracies = (np.array([run[name][-1] for run in runs]) for name in (column, "accuracy"))
-        return rank_correlation(-traces, accuracies)
-
-    return statistic
+def last_checkpoints(statistic: Statistic) -> Statistic:
+    """The statistic of each run's last checkpoint alone."""
+    return lambda runs: statistic([run.tail(1) for run in runs])
 
 
 def _larger_is_flatter(form: str) -> Claim:
@@ -57,7 +53,7 @@ def _flatter_is_better(form: str) -> Claim:
         unit="",
         threshold=0.0,
         above=True,
-        statistic=correlation_with_accuracy(f"trace_{form}"),
+        statistic=last_checkpoints(Ranking(f"trace_{form}")),
     )
 
 

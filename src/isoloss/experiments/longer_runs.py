@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from isoloss.errors import BadInput
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.pretraining.schedule import log_spaced_steps
 
@@ -11,31 +10,24 @@ from isoloss.pretraining.schedule import log_spaced_steps
 class LongerRuns:
     """The compared size trained on by the grammar's rule, with its batches and seeds, to `steps`.
 
-    `usual_end` is the step where the grammar's own runs end: what comes after is what the claims are about.
-    `train` and so on are the sizes of the splits that a checkpoint is fine-tuned on.
+    `train` and so on are the sizes of the splits that a checkpoint is fine-tuned on. Raises BadInput where
+    the training split is too small for the fine-tuning's warm-up.
     """
 
     steps: int
     checkpoint_steps: tuple[int, ...]
-    usual_end: int
     fine_tuning: FineTuningSettings
     train: int
     validation: int
     test: int
 
     def __post_init__(self) -> None:
-        if self.usual_end not in self.checkpoint_steps[:-1]:
-            raise BadInput(
-                f"step {self.usual_end}, where the other runs end, must be a checkpoint before the last; the "
-                f"checkpoints are {self.checkpoint_steps}"
-            )
         self.fine_tuning.steps(self.train)
 
 
 SMOKE = LongerRuns(
     steps=60,
     checkpoint_steps=(20, 40, 60),
-    usual_end=40,
     fine_tuning=FineTuningSettings(seeds=(0, 1), epochs=2, warm_up_steps=2),
     train=64,
     validation=32,
@@ -44,7 +36,6 @@ SMOKE = LongerRuns(
 LAPTOP = LongerRuns(
     steps=11_314,
     checkpoint_steps=(1414, 2828, 4000, 5657, 8000, 11_314),
-    usual_end=4000,
     fine_tuning=FineTuningSettings(seeds=(0, 1, 2), warm_up_steps=20),
     train=500,
     validation=500,
@@ -53,7 +44,6 @@ LAPTOP = LongerRuns(
 PAPER = LongerRuns(
     steps=480_000,
     checkpoint_steps=log_spaced_steps(30_000, 480_000),
-    usual_end=120_000,
     fine_tuning=FineTuningSettings(),
     train=80_000,
     validation=10_000,

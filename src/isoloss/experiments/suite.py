@@ -8,9 +8,11 @@ from isoloss.experiments.figure_3 import figure_3
 from isoloss.experiments.figure_4 import figure_4
 from isoloss.experiments.figure_5 import figure_5
 from isoloss.experiments.figure_6 import figure_6
+from isoloss.experiments.figure_7 import figure_7
 from isoloss.experiments.figure_8 import figure_8
 from isoloss.experiments.figure_9 import figure_9
 from isoloss.experiments.figure_10 import figure_10
+from isoloss.experiments.longer_training import longer_training
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.table_1 import table_1
 from isoloss.experiments.table_2 import table_2
@@ -28,6 +30,7 @@ def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
         figure_4(scale),
         figure_5(scale),
         figure_6(scale),
+        figure_7(scale.causal_language.language),
         figure_8(scale),
         figure_9(scale),
         figure_10(scale),
@@ -37,4 +40,5 @@ def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
         table_4(scale),
         update_rules(scale),
         causal_objective(scale),
+        longer_training(scale),
     )

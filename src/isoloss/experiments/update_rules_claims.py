@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.claims import Claim, rank_correlation
+from isoloss.experiments.claims import Claim
+from isoloss.experiments.rank_correlation import rank_correlation
 from isoloss.experiments.rule_runs import ADAMW
 from isoloss.experiments.same_loss import doublings, mean_at_same_loss, pairs_at_same_loss, percent_points
 

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness import FlatnessSet, flatness
-from isoloss.measurements.flatness_records import flatness_records
+from isoloss.measurements.flatness_records import flatness_records, trace_sentence_values
 from isoloss.measurements.record import Record
 from isoloss.models.enlarging.enlargement import enlargement_between
 from isoloss.models.enlarging.forms import exact_form, paper_form
@@ -70,5 +70,6 @@ class EnlargedTraceSet:
         shape = Shape(config.hidden_size, heads, layers, config.intermediate_size)
         large = enlarged(model, enlargement_between(shape, self.common), FORMS[self.form])
         trace = flatness(large, subject.objective, self.drawn, progress=progress)
+        subject.sentence_values.update(trace_sentence_values(trace))
         settings = {**subject.settings, "enlarged_to": self.common.width, "form": self.form}
         return flatness_records(trace, self.drawn.seed, subject.checkpoint, settings)

@@ -1,0 +1,89 @@
+"""Beyond the paper: does longer training always help? Probe, fine-tuning and trace far past saturation."""
+
+import polars as pl
+
+from isoloss.errors import BadInput
+from isoloss.experiments.axes import ACCURACY, BY_SEED, KL, STEP, TRACE
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.longer_training_claims import longer_training_claims
+from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity
+from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.scale import Scale
+from isoloss.panels import Axis, Lines, Panel
+
+FINE_TUNED = Axis("fine_tuned", "accuracy after fine-tuning", "fine_tuned_deviation")
+
+
+def longer_training(scale: Scale) -> Experiment:
+    """Runs of the compared size, several times as long as the grammar's own.
+
+    Raises BadInput where no checkpoint stands at the step at which those end, or none comes after it.
+    """
+    longer, task, usual_end = scale.longer, scale.grammar.tasks[1], scale.grammar.steps
+    if usual_end not in longer.checkpoint_steps[:-1]:
+        raise BadInput(
+            f"step {usual_end}, where the other runs end, must be a checkpoint before the last of "
+            f"{longer.checkpoint_steps}"
+        )
+    return Experiment(
+        name="longer-training",
+        title="Does longer training always help?",
+        text=(
+            "The paper finds that after its loss has converged a model goes on becoming flatter and better. "
+            "Springer et al. (2025) find that models trained for too long are more sensitive to noise on "
+            "their weights, and worse once they are fine-tuned. Both are looked for here in one run, trained "
+            "several times as long as the others.",
+        ),
+        runs=longer_runs(scale),
+        claims=longer_training_claims(usual_end),
+        panels=lambda table: _panels(table, scale),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(
+            ("steps", f"{longer.steps:,}; the other runs end at {usual_end:,}"),
+            ("downstream task", task),
+            (
+                "fine-tuning",
+                f"{longer.train:,} examples, {longer.fine_tuning.epochs} epochs, AdamW "
+                f"{longer.fine_tuning.learning_rate:g}, {len(longer.fine_tuning.seeds)} seeds",
+            ),
+        ),
+    )
+
+
+def longer_runs(scale: Scale) -> tuple[PlannedRun, ...]:
+    """A run a seed."""
+    grammar, longer, sizes = scale.grammar, scale.longer, scale.sizes
+    steps, task = longer.checkpoint_steps, grammar.tasks[1]
+    fine_tuning = FineTuningQuantity(
+        task, longer.train, longer.validation, longer.test, longer.fine_tuning, sizes.seed + 3
+    )
+    quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task), fine_tuning)
+    return tuple(
+        PlannedRun(
+            name=f"seed-{seed}",
+            language=grammar.language,
+            architecture=grammar.architectures[scale.compared.size],
+            update_rule=grammar.update_rule,
+            steps=longer.steps,
+            batch_size=grammar.batch_size,
+            seed=seed,
+            checkpoint_steps=steps,
+            saturated_from=grammar.saturated_from,
+            measured=tuple(MeasuredAt(quantity, steps) for quantity in quantities),
+        )
+        for seed in scale.seeds
+    )
+
+
+def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
+    every = table.filter(pl.col("step").is_not_null())
+    ending = scale.grammar.steps
+    seeds, tuned = len(scale.sizes.probe.seeds), len(scale.longer.fine_tuning.seeds)
+    caption = (
+        f"A line a run. The dashed line is step {ending:,}, where the other runs end. Bars "
+        f"of accuracies: one standard deviation over {seeds} seeds of the probe, {tuned} of fine-tuning; "
+        "others one standard error over sentences."
+    )
+    charts = tuple(Lines(STEP, y, BY_SEED, "run", marked=ending) for y in (KL, ACCURACY, FINE_TUNED, TRACE))
+    return (Panel("steps", "Far past saturation", caption, charts, every),)

@@ -1,0 +1,33 @@
+"""Sentences on which a loss is differentiated or displaced: its labels are the exact law's."""
+
+from dataclasses import dataclass
+
+from isoloss.errors import BadInput
+from isoloss.languages.language import Language
+from isoloss.measurements.exact_label_law import ExactLabelLaw
+from isoloss.measurements.flatness import FlatnessSet
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.exact_objective import ExactObjective
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.tokens import FIRST_WORD
+
+
+@dataclass(frozen=True)
+class ExactLawSet:
+    """One batch, and the law of its predictions, so that a gradient or a rise has no noise of labels."""
+
+    batch: Batch
+    law: ExactLabelLaw
+    seed: int
+
+    @staticmethod
+    def draw(language: Language, objective: PretrainingObjective, sentences: int, seed: int) -> "ExactLawSet":
+        """Draw as `FlatnessSet` does. Raises BadInput for an objective whose law is not known."""
+        if not isinstance(objective, ExactObjective):
+            raise BadInput(
+                f"the exact law of {objective} is not known, which this measure of flatness needs; "
+                "measure it on masked words or next words"
+            )
+        drawn = FlatnessSet.draw(language, objective, sentences, seed)
+        tokens = len(language.vocabulary) + FIRST_WORD
+        return ExactLawSet(drawn.batch, ExactLabelLaw(language, objective, tokens), seed)

@@ -1,0 +1,64 @@
+"""The largest eigenvalue of the Hessian of a checkpoint's loss."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transformers import PreTrainedModel
+
+from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
+from isoloss.experiments.quantities.exact_law_set import ExactLawSet
+from isoloss.experiments.quantity import Columns, Subject
+from isoloss.languages.language import Language
+from isoloss.measurements.flatness_records import top_eigenvalue_records
+from isoloss.measurements.record import Record
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class TopEigenvalueQuantity:
+    """The top eigenvalue of the loss on `sentences` sentences; see `hessian_top_eigenvalue`.
+
+    `tolerance` is how exact it is made, relative; checkpoints differ by far more.
+    """
+
+    sentences: int
+    seed: int
+    tolerance: float = 1e-2
+
+    def draw(
+        self,
+        language: Language,
+        objective: PretrainingObjective,
+        progress: Progress,  # noqa: ARG002
+    ) -> "TopEigenvalueSet":
+        """See `Quantity`."""
+        return TopEigenvalueSet(
+            ExactLawSet.draw(language, objective, self.sentences, self.seed), self.tolerance
+        )
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `top_eigenvalue` and its error."""
+        found = next(record for record in records if record.quantity == "hessian_top_eigenvalue")
+        return {"top_eigenvalue": found.value, "top_eigenvalue_error": found.standard_error}
+
+
+@dataclass(frozen=True)
+class TopEigenvalueSet:
+    """See `MeasuringSet`."""
+
+    drawn: ExactLawSet
+    tolerance: float
+
+    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
+        """See `MeasuringSet`."""
+        found = hessian_top_eigenvalue(
+            model,
+            [self.drawn.batch],
+            subject.objective,
+            law=self.drawn.law,
+            tolerance=self.tolerance,
+            seed=self.drawn.seed,
+            progress=progress,
+        )
+        return top_eigenvalue_records(found, self.drawn.seed, subject.checkpoint, subject.settings)

@@ -1,0 +1,95 @@
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+from isoloss.experiments.algorithm_table import algorithm_panels
+from isoloss.experiments.claims import judge
+from isoloss.experiments.table_1 import COLUMNS
+from isoloss.experiments.table_1_claims import (
+    ADVERSARIAL,
+    CLAIMS,
+    LOOKUP_TABLE,
+    TASK_A,
+    TASK_B,
+    least_advantage_over_lookup_table,
+    surplus_loss,
+)
+from isoloss.experiments.table_2 import CLAIMS as CLAIMS_2
+from isoloss.experiments.table_2 import TASK_C
+from isoloss.verdict import Verdict
+
+
+def frame(rule: str, seed: int | None, loss: float, accuracy: float, trace: float) -> pl.DataFrame:
+    """Two checkpoints, alike but for the loss; a reference, which has no seed, is one row without a trace."""
+    last = {"loss": loss, TASK_A: accuracy, TASK_B: accuracy - 0.2, TASK_C: accuracy - 0.1, "trace": trace}
+    rows = [{**last, "loss": loss + 0.5, "step": 10}, {**last, "step": 20}]
+    columns = {f"{name}_error": 0.001 for name in (*last, "kl")} | {f"{name}_sentences": 50 for name in last}
+    run = rule if seed is None else f"{rule}-{seed}"
+    whole = pl.DataFrame(rows).with_columns(
+        pl.lit(run).alias("run"),
+        pl.lit(rule).alias("rule"),
+        pl.lit(seed, pl.Int64).alias("seed"),
+        pl.lit(True).alias("complete"),
+        *(pl.lit(value).alias(name) for name, value in columns.items()),
+    )
+    if seed is not None:
+        return whole
+    reference = whole.tail(1).with_columns(step=pl.lit(None, pl.Int64))
+    return reference.drop("trace", "trace_error", "trace_sentences")
+
+
+AS_THE_PAPER = [
+    frame("AdamW", 1, 2.0, 0.9, 8.0),
+    frame(ADVERSARIAL, 1, 2.004, 0.8, 16.0),
+    frame(LOOKUP_TABLE, None, 1.99, 0.7, 0.0),
+]
+
+
+def test_the_statistics_are_what_their_claims_say() -> None:
+    assert surplus_loss(AS_THE_PAPER) == pytest.approx(0.002)
+    assert least_advantage_over_lookup_table(TASK_A)(AS_THE_PAPER) == pytest.approx(10.0)
+    assert math.isnan(least_advantage_over_lookup_table(TASK_A)(AS_THE_PAPER[:2]))
+    by_name = {claim.name: claim.statistic(AS_THE_PAPER) for claim in (*CLAIMS, *CLAIMS_2)}
+    assert by_name["adversary-worse-on-a"] == pytest.approx(-10.0)
+    assert by_name["adversary-worse-on-c"] == pytest.approx(-10.0)
+    assert by_name["adversary-sharper"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("adversary", "lookup", "expected"),
+    [
+        ((2.004, 0.8, 16.0), 0.7, Verdict.SUPPORTED),
+        ((2.1, 0.95, 4.0), 0.99, Verdict.NOT_SUPPORTED),
+    ],
+)
+def test_every_claim_can_hold_and_fail(adversary, lookup, expected) -> None:
+    generator = np.random.default_rng(0)
+    runs = [frame(LOOKUP_TABLE, None, 1.99, lookup, 0.0)]
+    for seed in range(1, 5):
+        noise = generator.random() / 1000
+        loss, accuracy, trace = adversary
+        runs += [
+            frame("AdamW", seed, 2.0 + noise, 0.9 + noise, 8.0 + noise),
+            frame(ADVERSARIAL, seed, loss - noise, accuracy - noise, trace - noise),
+        ]
+    for claims in (CLAIMS, CLAIMS_2):
+        assert {judged.verdict for judged in judge(claims, runs)} == {expected}
+
+
+def test_the_table_has_a_row_an_algorithm_and_its_errors() -> None:
+    runs = [*AS_THE_PAPER, frame("AdamW", 2, 2.0, 0.8, 8.0), frame(ADVERSARIAL, 2, 2.004, 0.8, 16.0)]
+    summary, pairs = algorithm_panels(pl.concat(runs, how="diagonal"), COLUMNS)
+    rows = {row["rule"]: row for row in summary.data.iter_rows(named=True)}
+    assert list(rows) == ["AdamW", ADVERSARIAL, LOOKUP_TABLE]
+    assert rows["AdamW"][TASK_A] == pytest.approx(0.85)
+    assert rows["AdamW"][f"{TASK_A}_error"] == pytest.approx(0.05)
+    assert rows[LOOKUP_TABLE][TASK_B] == pytest.approx(0.5)
+    assert rows[LOOKUP_TABLE]["runs"] is None
+    assert pairs.data.height == 4
+    assert pairs.data["same_loss"].unique().to_list() == ["yes"]
+
+
+def test_tables_of_nothing_are_empty() -> None:
+    assert all(panel.data.is_empty() for panel in algorithm_panels(pl.DataFrame(), COLUMNS))

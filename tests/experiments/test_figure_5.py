@@ -1,0 +1,81 @@
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from isoloss.experiments.claims import judge
+from isoloss.experiments.figure_5_claims import CLAIMS, largest_against_smallest
+from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
+from isoloss.experiments.quantity import Subject
+from isoloss.experiments.same_loss import doublings
+from isoloss.experiments.scales import laptop, laptop_language
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.progress import silent
+from isoloss.verdict import Verdict
+
+
+def frame(width: int, seed: int, trace: float, accuracy: float) -> pl.DataFrame:
+    """Two checkpoints, the last of which counts."""
+    return pl.DataFrame(
+        {
+            "run": f"{width}-{seed}",
+            "width": width,
+            "seed": seed,
+            "step": [10, 20],
+            "trace_exact": [1.0, trace],
+            "trace_paper": [1.0, 2 * trace],
+            "accuracy": [0.1, accuracy],
+        }
+    )
+
+
+def test_the_widest_is_held_against_the_narrowest() -> None:
+    runs = [frame(32, 1, 20.0, 0.4), frame(32, 2, 12.0, 0.4), frame(48, 1, 99.0, 0.1), frame(64, 1, 4.0, 0.5)]
+    assert largest_against_smallest("trace_exact", doublings)(runs) == pytest.approx(-2.0)
+
+
+@pytest.mark.parametrize(
+    ("traces", "accuracies", "expected"),
+    [
+        ((16.0, 8.0, 4.0), (0.5, 0.6, 0.7), Verdict.SUPPORTED),
+        # The widest is sharper and worse than the narrowest, and the sharpest is the best.
+        ((4.0, 16.0, 8.0), (0.6, 0.7, 0.5), Verdict.NOT_SUPPORTED),
+    ],
+)
+def test_every_claim_can_hold_and_fail(traces, accuracies, expected) -> None:
+    generator = np.random.default_rng(0)
+    runs = []
+    for seed in range(1, 6):
+        # Not the same in every seed: correlations that never vary would bound nothing.
+        middle = (accuracies[0] + accuracies[1]) / 2 if seed == 3 else accuracies[1]
+        shown = (accuracies[0], middle, accuracies[2])
+        for width, trace, accuracy in zip((32, 48, 64), traces, shown, strict=True):
+            runs.append(frame(width, seed, trace + generator.random() / 100, accuracy))
+    assert {judged.verdict for judged in judge(CLAIMS, runs)} == {expected}
+
+
+def test_the_forms_weigh_the_embeddings_by_k_and_by_its_inverse(tmp_path) -> None:
+    """Of a model of tied embeddings the paper's form has the larger trace, the exact form the smaller one."""
+    model = PreLayerNormTransformer(laptop_shape(16)).build(words=8, maximum_length=8, seed=0).eval()
+    subject = Subject(tmp_path, "c", MaskedObjective(), {}, seed=0)
+    found = {}
+    for width in (16, 64):
+        for form in ("exact", "paper"):
+            quantity = EnlargedTraceQuantity(laptop_shape(width), form, sentences=32, seed=1)
+            measuring_set = quantity.draw(laptop_language(), MaskedObjective(), silent)
+            records = measuring_set.measure(model, subject, silent)
+            found[form, width] = quantity.columns(records)[f"trace_{form}"]
+            groups = {r.settings.get("group"): r.value for r in records}
+            found["embeddings", form, width] = groups["embeddings"]
+    assert found["exact", 16] == pytest.approx(found["paper", 16], rel=1e-4)
+    assert found["embeddings", "exact", 64] == pytest.approx(found["embeddings", "exact", 16] / 4, rel=1e-3)
+    assert found["embeddings", "paper", 64] == pytest.approx(found["embeddings", "paper", 16] * 4, rel=1e-3)
+    assert found["exact", 64] < found["exact", 16] < found["paper", 64]
+    assert torch.isfinite(torch.tensor(list(found.values()))).all()
+
+
+def test_the_laptop_compares_the_runs_of_figure_1() -> None:
+    scale = laptop()
+    assert scale.sizes_compared.architectures == scale.grammar.architectures

@@ -1,0 +1,52 @@
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from isoloss.errors import BadInput
+from isoloss.experiments.claims import judge
+from isoloss.experiments.longer_training import longer_training
+from isoloss.experiments.longer_training_claims import ChangeSince, longer_training_claims
+from isoloss.experiments.same_loss import doublings, percent_points
+from isoloss.experiments.scales import smoke
+from isoloss.verdict import Verdict
+
+CLAIMS = longer_training_claims(20)
+
+
+def frame(seed: int, factor: float, noise: float) -> pl.DataFrame:
+    """Step 10 is before the usual end, 20 is the usual end, 80 the last; `factor` is how much is gained."""
+    return pl.DataFrame(
+        {
+            "run": f"seed-{seed}",
+            "seed": seed,
+            "step": [10, 20, 80],
+            "trace": [99.0, 8.0, 8.0 * 2 ** (-factor) + noise],
+            "accuracy": [0.1, 0.8, 0.8 + factor / 10 + noise],
+            "fine_tuned": [0.1, 0.9, 0.9 - factor / 10 + noise],
+        }
+    )
+
+
+def test_changes_are_counted_from_the_usual_end() -> None:
+    runs = [frame(1, 1.0, 0.0), frame(2, 3.0, 0.0)]
+    assert ChangeSince("trace", 20, doublings)(runs) == pytest.approx(-2.0)
+    assert ChangeSince("fine_tuned", 20, percent_points)(runs) == pytest.approx(-20.0)
+    assert np.isnan(ChangeSince("trace", 30, doublings)(runs))
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(1.0, Verdict.SUPPORTED), (-1.0, Verdict.NOT_SUPPORTED)])
+def test_every_claim_can_hold_and_fail(factor, expected) -> None:
+    generator = np.random.default_rng(0)
+    runs = [frame(seed, factor, generator.random() / 1000) for seed in range(1, 6)]
+    assert {judged.verdict for judged in judge(CLAIMS, runs)} == {expected}
+
+
+def test_a_checkpoint_stands_where_the_other_runs_end() -> None:
+    scale = smoke()
+    steps = longer_training(scale).runs[0].checkpoint_steps
+    assert scale.grammar.steps in steps[:-1]
+    shorter = replace(scale.longer, steps=40, checkpoint_steps=(20, 40))
+    with pytest.raises(BadInput, match="must be a checkpoint before the last"):
+        longer_training(replace(scale, longer=shorter))

@@ -1,0 +1,95 @@
+import math
+
+import polars as pl
+import pytest
+
+from isoloss.experiments.same_loss import at_same_loss, doublings, mean_at_same_loss, percent_points
+from isoloss.experiments.same_loss_table import mean_over_runs, rows_at_same_loss
+
+
+def run_of(
+    rule: str, seed: int, losses: list[float], traces: list[float], accuracies: list[float]
+) -> pl.DataFrame:
+    n = len(losses)
+    return pl.DataFrame(
+        {
+            "run": [f"{rule}-{seed}"] * n,
+            "rule": [rule] * n,
+            "seed": [seed] * n,
+            "step": [100 * 2**i for i in range(n)],
+            "complete": [True] * n,
+            "loss": losses,
+            "kl_error": [0.001] * n,
+            "loss_sentences": [50] * n,
+            "trace": traces,
+            "trace_error": [1.0] * n,
+            "trace_sentences": [50] * n,
+            "accuracy": accuracies,
+            "accuracy_error": [0.01] * n,
+            "accuracy_sentences": [50] * n,
+        }
+    )
+
+
+ADAMW = run_of("AdamW", 1, [2.0, 1.8, 1.6], [40.0, 20.0, 10.0], [0.7, 0.8, 0.9])
+SLOW = run_of("Lion", 1, [2.0, 1.9, 1.7], [80.0, 80.0, 60.0], [0.6, 0.6, 0.8])
+
+
+def test_runs_meet_at_the_lowest_loss_that_both_reach() -> None:
+    pair = at_same_loss(SLOW, ADAMW)
+    assert pair is not None
+    assert pair.run.point.step == 400
+    # AdamW is at 1.7 half way, in the logarithm of the step, between 200 and 400.
+    assert pair.reference.point.step == pytest.approx(200 * math.sqrt(2))
+    assert pair.run.value("trace").value == 60
+    assert pair.reference.value("trace").value == pytest.approx(15)
+    assert pair.reference.value("accuracy").value == pytest.approx(0.85)
+    assert pair.verdict == "yes"
+
+
+def test_noisy_losses_leave_open_whether_they_are_the_same() -> None:
+    noisy = SLOW.with_columns(kl_error=pl.lit(0.01))
+    pair = at_same_loss(noisy, ADAMW)
+    assert pair is not None
+    assert pair.verdict == "open"
+
+
+def test_the_mean_is_over_seeds_that_have_both_runs() -> None:
+    second = ADAMW.with_columns(seed=pl.lit(2), trace=pl.col("trace") * 4)
+    slow = SLOW.with_columns(seed=pl.lit(2))
+    alone = SLOW.with_columns(seed=pl.lit(3))
+    ratio = mean_at_same_loss("Lion", "AdamW", "trace", doublings)
+    assert ratio([SLOW, ADAMW]) == pytest.approx(2.0)
+    assert ratio([SLOW, slow, alone, ADAMW, second]) == pytest.approx((2.0 + 0.0) / 2)
+    gain = mean_at_same_loss("Lion", "AdamW", "accuracy", percent_points)
+    assert gain([SLOW, ADAMW]) == pytest.approx(-5.0)
+
+
+def test_runs_without_a_common_loss_have_no_comparison() -> None:
+    far = run_of("Lion", 1, [3.0, 2.9], [1.0, 1.0], [0.5, 0.5])
+    assert at_same_loss(far, ADAMW) is None
+    assert math.isnan(mean_at_same_loss("Lion", "AdamW", "trace", doublings)([far, ADAMW]))
+    assert math.isnan(mean_at_same_loss("Lion", "AdamW", "trace", doublings)([ADAMW]))
+
+
+def test_rows_show_both_sides_of_a_pair_and_their_mean() -> None:
+    rows = rows_at_same_loss(pl.concat([SLOW, ADAMW]), ["Lion", "SOAP"], "AdamW", ["trace"])
+    assert rows["rule"].to_list() == ["AdamW", "Lion"]
+    assert rows["against"].to_list() == ["Lion", "Lion"]
+    assert rows["loss"].to_list() == pytest.approx([1.7, 1.7])
+    assert rows["trace"].to_list() == pytest.approx([15.0, 60.0])
+    # Between two checkpoints the errors of both weigh in, and the slope of 10 over a doubling by the place's.
+    place = 0.001 * math.log(2) / 0.2
+    assert rows["trace_error"][0] == pytest.approx(math.hypot(1.0, place * 10 / math.log(2)))
+    means = mean_over_runs(pl.concat([rows, rows.with_columns(pl.col("trace") + 2)]), "rule", ["trace"])
+    assert means["trace"].to_list() == pytest.approx([16.0, 61.0])
+    assert means["trace_error"].to_list() == pytest.approx([1.0, 1.0])
+    assert means["runs"].to_list() == [2, 2]
+
+
+def test_unfinished_runs_and_empty_tables_have_no_rows() -> None:
+    unfinished = pl.concat([SLOW, ADAMW.with_columns(complete=pl.lit(False))])
+    for table in (unfinished, pl.DataFrame()):
+        rows = rows_at_same_loss(table, ["Lion"], "AdamW", ["trace"])
+        assert rows.is_empty()
+        assert "trace_error" in rows.columns
