@@ -7,6 +7,7 @@ from isoloss.command_line.reproduction_request import Request
 from isoloss.experiments.carry_out import is_complete
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import Executor, ExperimentResult, gathered
+from isoloss.experiments.kept_names import was_planned
 from isoloss.experiments.kept_portraits import kept_portrait, planned_languages, portrait_jobs
 from isoloss.experiments.runner import Outcome
 from isoloss.progress import Progress
@@ -48,6 +49,8 @@ def write_whole_site(
 
 
 def _is_done(experiment: Experiment, output: Path) -> bool:
-    return all(is_complete(run, output) for run in experiment.runs) and all(
-        reference.file(output).exists() for reference in experiment.references
+    return (
+        was_planned(experiment, output)
+        and all(is_complete(run, output) for run in experiment.runs)
+        and all(reference.file(output).exists() for reference in experiment.references)
     )

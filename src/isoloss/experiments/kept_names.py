@@ -21,5 +21,13 @@ def keep_names(experiments: Sequence[Experiment], output: Path) -> None:
             "title": experiment.title,
             "runs": {run.folder(output).name: run.name for run in experiment.runs},
         }
-        path = output / NAMES_FOLDER / f"{experiment.name}.json"
-        write_atomically(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        write_atomically(_path(experiment, output), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def was_planned(experiment: Experiment, output: Path) -> bool:
+    """Whether its names are kept in `output`: someone asked for it there."""
+    return _path(experiment, output).exists()
+
+
+def _path(experiment: Experiment, output: Path) -> Path:
+    return output / NAMES_FOLDER / f"{experiment.name}.json"
