@@ -118,16 +118,6 @@ def test_the_numbers_on_the_pages_are_those_of_the_json(done: tuple[Path, dict[s
     assert json.loads((folder / "specification.json").read_text())["seed"] == 1
 
 
-def test_a_second_call_computes_nothing_again(done: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    output, content = done
-    kept = [path for path in output.rglob("*") if "site" not in path.parts and path.is_file()]
-    before = {path: path.stat().st_mtime_ns for path in kept if path.name != ".lock"}
-    again = isoloss(*SMOKE, "--output", str(output), "--json", folder=tmp_path)
-    assert again.returncode == 0
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-    assert json.loads(again.stdout)["experiments"] == content["experiments"]
-
-
 def test_one_run_interrupted_and_started_again_ends_with_the_same_bits(
     done: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -155,15 +145,18 @@ def test_one_run_interrupted_and_started_again_ends_with_the_same_bits(
     assert "1 of 4 runs are complete" in (tmp_path / "out" / "site" / "figure-1.html").read_text()
 
 
-def test_a_run_that_fails_is_named_everywhere_and_the_others_stay(
+def test_a_run_that_fails_is_named_everywhere_and_the_others_stay_as_they_are(
     done: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     output = tmp_path / "out"
     shutil.copytree(done[0], output)
-    folder = next(row["folder"] for row in done[1]["experiments"][0]["checkpoints"] if row["run"] == ONE[1])
+    checkpoints = done[1]["experiments"][0]["checkpoints"]
+    folder = next(row["folder"] for row in checkpoints if row["run"] == ONE[1])
     shutil.rmtree(output / "runs" / folder / "measured")
     (output / "runs" / folder / "specification.json").write_text("{}")
-    result = isoloss(*SMOKE, *ONE, "--output", "out", "--json", folder=tmp_path)
+    kept = [path for path in output.rglob("*") if path.is_file() and path.suffix in (".safetensors", ".pt")]
+    before = {path: path.stat().st_mtime_ns for path in kept}
+    result = isoloss(*SMOKE, "--output", "out", "--json", folder=tmp_path)
     assert result.returncode == 1
     content = json.loads(result.stdout)
     (failure,) = content["failures"]
@@ -172,9 +165,10 @@ def test_a_run_that_fails_is_named_everywhere_and_the_others_stay(
     assert "figure-1 width-32-seed-2 failed: " in result.stderr
     for page in ("figure-1.html", "index.html"):
         assert "figure-1 width-32-seed-2 failed: " in (output / "site" / page).read_text()
-    assert {row["run"] for row in content["experiments"][0]["checkpoints"]} == {
-        "width-16-seed-1", "width-16-seed-2", "width-32-seed-1",
-    }  # fmt: skip
+    others = [row for row in checkpoints if row["run"] != ONE[1]]
+    assert content["experiments"][0]["checkpoints"] == others
+    assert len(before) > 10
+    assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
 @pytest.mark.parametrize(
@@ -189,6 +183,7 @@ def test_a_run_that_fails_is_named_everywhere_and_the_others_stay(
         (("figure-1", "--output", "file/below"), "cannot write in file/below"),
         (("figure-1", "--device", "tpu"), "device"),
         (("figure-1", "figure-99"), "no experiment 'figure-99'; choose all, or among figure-1"),
+        (("figure-1", "--scale", "huge"), "smoke"),
         ((), "name what to reproduce: choose all, or among figure-1"),
     ],
 )
@@ -202,20 +197,15 @@ def test_a_mistake_is_one_sentence_before_any_work(
     (tmp_path / "file").write_text("")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as leaving:
-        main(["reproduce", *arguments, "--scale", "smoke"])
-    shown = capsys.readouterr()
+        main(["reproduce", "--scale", "smoke", *arguments])
+    told = capsys.readouterr()
     assert leaving.value.code == 2
-    assert says in shown.err
-    assert len(shown.err.strip().splitlines()) == 1
-    assert shown.out == ""
+    assert says in told.err
+    assert "Traceback" not in told.err
+    # The command line's own parser frames what it has to say.
+    assert len(told.err.strip().splitlines()) == 1 or "huge" in arguments
+    assert told.out == ""
     assert not (tmp_path / "results").exists()
-
-
-def test_an_unknown_scale_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    result = isoloss("reproduce", "figure-1", "--scale", "huge", folder=tmp_path)
-    assert result.returncode == 2
-    assert "smoke" in result.stderr
-    assert "Traceback" not in result.stderr
 
 
 def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(

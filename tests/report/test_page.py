@@ -16,7 +16,7 @@ ACCURACY = Axis("accuracy", "accuracy", "accuracy_deviation")
 WIDTH = Colour("width", "width", ordered=True)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def checkpoints() -> pl.DataFrame:
     rows = [
         {
@@ -29,7 +29,7 @@ def checkpoints() -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def page(checkpoints: pl.DataFrame) -> Page:
     claim = Claim(
         "flatter", "Later is <flatter>.", "8.0 against 19.3", "mean change", "", 0.0, False,
@@ -42,6 +42,7 @@ def page(checkpoints: pl.DataFrame) -> Page:
     panels = (
         Panel("loss", "Loss", "Loss & accuracy.", dots, checkpoints),
         Panel("rho-0.05", "Steps", "Over steps.", lines, checkpoints),
+        Panel("again", "Loss", "The same.", dots, checkpoints),
         Panel("all", "All", "As a table.", (Table((Axis("run", "run"), trace)),), checkpoints),
     )
     return Page(
@@ -55,8 +56,22 @@ def page(checkpoints: pl.DataFrame) -> Page:
     )
 
 
-def test_a_page_alone_is_one_file_with_one_copy_of_the_charts_javascript(page: Page, tmp_path: Path) -> None:
-    html = write_page(page, tmp_path, alone()).read_text()
+@pytest.fixture(scope="module")
+def alone_in(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("alone")
+    assert write_page(page, folder, alone()) == folder / "figure-1.html"
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    write_page(page, folder, within_site((Link("index", "Overview"), Link("figure-1", "Figure 1"))))
+    return folder
+
+
+def test_a_page_alone_is_one_file_with_one_copy_of_the_charts_javascript(alone_in: Path) -> None:
+    html = (alone_in / "figure-1.html").read_text()
     assert html.count("window.vegaEmbed = ") + html.count("window.vegaEmbed=") >= 1
     without_script = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
     assert not re.search(r"(src|href)=[\"']https?:", without_script)
@@ -64,46 +79,37 @@ def test_a_page_alone_is_one_file_with_one_copy_of_the_charts_javascript(page: P
     assert 0.8e6 < len(html) < 1.6e6
 
 
-def test_a_page_of_a_site_refers_to_what_is_shared(page: Page, tmp_path: Path) -> None:
-    links = (Link("index", "Overview"), Link("figure-1", "Figure 1"))
-    html = write_page(page, tmp_path, within_site(links)).read_text()
+def test_a_page_of_a_site_refers_to_what_is_shared(site: Path) -> None:
+    html = (site / "figure-1.html").read_text()
     assert len(html) < 1e5
     for reference in ("assets/style.css", "assets/charts.js", "index.html", "files/figure-1-rho-0.05.png"):
         assert f'"{reference}"' in html
     assert '<a href="figure-1.html" aria-current="page">Figure 1</a>' in html
-    assert (tmp_path / "files" / "figure-1-rho-0.05.png").exists()
+    assert (site / "files" / "figure-1-rho-0.05.png").exists()
 
 
-def test_everything_the_page_has_to_say_is_on_it(page: Page, tmp_path: Path) -> None:
-    html = write_page(page, tmp_path, within_site(())).read_text()
-    said = (
-        "A summary.",
-        "More.",
-        "Later is &lt;flatter&gt;.",
-        "8.0 against 19.3",
-        "supported",
-        "run x failed",
-    )
-    for text in (*said, "1, 2", "Loss &amp; accuracy.", "91.0 ± 1.0"):
+def test_everything_the_page_has_to_say_is_on_it(site: Path) -> None:
+    html = (site / "figure-1.html").read_text()
+    said = ("A summary.", "More.", "Loss &amp; accuracy.", "91.0 ± 1.0", "1, 2", "run x failed")
+    for text in (*said, "Later is &lt;flatter&gt;.", "8.0 against 19.3", "✓ supported"):
         assert text in html
     specifications = re.findall(r'vegaEmbed\("#chart[^"]*", (\{.*?\}), \{actions', html)
-    assert len(specifications) == 3
+    assert len(specifications) == 4
     for specification in specifications:
         assert json.loads(specification.replace("<\\/", "</"))["width"] == "container"
     # Names of signals are shared by a page's charts only if they are drawn as one.
-    assert len(set(re.findall(r'"name": "(hover_\w+)"', html))) == 3
+    assert len(set(re.findall(r'"name": "(hover_\w+)"', html))) == 4
 
 
 def test_every_panel_has_its_numbers_and_pictures_beside_it(
-    page: Page, checkpoints: pl.DataFrame, tmp_path: Path
+    alone_in: Path, checkpoints: pl.DataFrame
 ) -> None:
-    write_page(page, tmp_path, alone())
-    assert pl.read_csv(tmp_path / "figure-1-loss.csv").equals(checkpoints)
-    assert (tmp_path / "figure-1-rho-0.05.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in (tmp_path / "figure-1-rho-0.05.svg").read_text()
-    assert (tmp_path / "figure-1.png").exists()
-    assert (tmp_path / "figure-1-all.csv").exists()
-    assert not (tmp_path / "figure-1-all.png").exists()
+    assert pl.read_csv(alone_in / "figure-1-loss.csv").equals(checkpoints)
+    assert (alone_in / "figure-1-rho-0.05.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (alone_in / "figure-1-rho-0.05.svg").read_text()
+    assert (alone_in / "figure-1.png").exists()
+    assert (alone_in / "figure-1-all.csv").exists()
+    assert not (alone_in / "figure-1-all.png").exists()
 
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(page: Page, tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ def print_cost(
 ) -> None:
     """Operations, hours and gigabytes: a line for runs that differ in their seed alone, each run once."""
     machine = this_machine()
+    # The first experiment that plans a run; none for one that is only continued by others.
+    planned_by = {run.digest: e.name for e in reversed(experiments) for run in e.runs}
     families: dict[tuple[object, ...], list[PlannedRun]] = {}
     for run in shared(runs):
         families.setdefault(_family(run), []).append(run)
@@ -35,7 +37,7 @@ def print_cost(
         parameters = parameter_count(first.architecture, first.language.words, first.language.maximum_length)
         copies = len(first.checkpoint_steps) + 2 * _COPIES_WITH_TRAINING_STATE
         row: Row = {
-            "experiment": _experiment(first, experiments),
+            "experiment": planned_by.get(first.digest, ""),
             "model": _model(first),
             "rule": type(first.update_rule).__name__,
             "steps": first.steps,
@@ -59,12 +61,6 @@ def print_cost(
 def _family(run: PlannedRun) -> tuple[object, ...]:
     rest = (run.objective, run.steps, run.batch_size, run.continues is None)
     return (run.language.digest, run.architecture, run.update_rule, *rest)
-
-
-def _experiment(run: PlannedRun, experiments: Sequence[Experiment]) -> str:
-    """The first experiment that plans it; none for a run that only others continue."""
-    planned = (e.name for e in experiments if any(other.digest == run.digest for other in e.runs))
-    return next(planned, "")
 
 
 def _model(run: PlannedRun) -> str:

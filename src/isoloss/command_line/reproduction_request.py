@@ -77,7 +77,7 @@ def choice(request: Request) -> Choice:
     if request.maximum_length is not None and request.language is None:
         raise BadInput("--maximum-length needs --language; the scale's own language has a fixed length")
     if request.language is not None or request.task is not None:
-        if chosen != [WITH_OPTIONS]:
+        if set(request.names) != {WITH_OPTIONS}:
             raise BadInput(f"--language and --task go with {WITH_OPTIONS} alone; name only that")
         own = _figure_1(request, scale)
         others = () if request.language else tuple(e for e in suite if e.name != own.name)

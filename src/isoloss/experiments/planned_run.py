@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -51,9 +52,9 @@ class ReadyLanguage:
 
     ready: Language
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        """See `LanguagePlan`: the language's own."""
+        """See `LanguagePlan`: the language's own, which takes milliseconds and names every run and file."""
         return self.ready.digest
 
     @property

@@ -20,7 +20,8 @@ def draw_categories(chart: Categories, data: pl.DataFrame, name: str) -> Drawing
     by, hover = colour(frame, chart.colour), marks.hovered(name, "colour")
     row = alt.Y("category:N", title=None, sort=None, axis=alt.Axis(grid=True, labelLimit=240))
     base = alt.Chart(frame).encode(y=row)
-    if chart.colour.column != chart.category:
+    colours = frame.group_by("category").agg(pl.col("colour").n_unique())["colour"].max()
+    if colours != 1:
         base = base.encode(yOffset=alt.YOffset("colour:N", sort=None, scale=alt.Scale(paddingOuter=0.25)))
     titles = {
         **marks.of_place(frame),

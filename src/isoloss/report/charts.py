@@ -7,15 +7,13 @@ import polars as pl
 from isoloss.panels import Categories, Chart, Dots, Lines, Table
 from isoloss.report.categories import draw_categories
 from isoloss.report.dots import draw_dots
-from isoloss.report.drawing import NOTHING, Drawing
+from isoloss.report.drawing import Drawing
 from isoloss.report.lines import draw_lines
 from isoloss.report.table import draw_table
 
 
 def draw(chart: Chart, data: pl.DataFrame, name: str) -> Drawing:
     """The chart; `name` is unique on its page, and made of letters, digits and underscores."""
-    if data.is_empty():
-        return NOTHING
     match chart:
         case Dots():
             return draw_dots(chart, data, name)

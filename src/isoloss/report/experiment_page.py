@@ -33,7 +33,7 @@ class ExperimentPage:
     def of(self, result: ExperimentResult) -> Page:
         """The page, with a notice for everything that is not as planned."""
         experiment = result.experiment
-        panels, problems = _panels(result)
+        panels, problems = self._panels(result)
         return Page(
             name=experiment.name,
             title=experiment.title,
@@ -41,8 +41,25 @@ class ExperimentPage:
             panels=panels,
             judgements=result.judgements,
             sections=tuple(self._sections(result)),
-            notices=(*_incomplete(experiment, self.output), *told(result), *problems),
+            notices=(*problems, *told(result)),
         )
+
+    def _panels(self, result: ExperimentResult) -> tuple[tuple[DrawnPanel, ...], list[str]]:
+        """The panels, and what is missing of them."""
+        experiment = result.experiment
+        complete, every = sum(is_complete(run, self.output) for run in experiment.runs), len(experiment.runs)
+        problems = []
+        if complete < every:
+            problems.append(f"{complete} of {every} runs are complete; claims are judged on those alone.")
+        if result.table.is_empty() and (experiment.runs or experiment.references):
+            return (), [*problems, "Nothing has been measured yet."]
+        try:
+            return tuple(drawn(panel) for panel in experiment.panels(result.table)), problems
+        except pl.exceptions.ColumnNotFoundError as error:
+            if not problems:
+                raise
+            column = str(error).splitlines()[0]
+            return (), [*problems, f"The panels cannot be drawn without “{column}”, not measured yet."]
 
     def _sections(self, result: ExperimentResult) -> list[Section]:
         experiment = result.experiment
@@ -52,10 +69,11 @@ class ExperimentPage:
         pages = [self.languages.get(plan.digest) for plan in planned_languages([experiment])]
         if links := [link for link in pages if link]:
             sections.append(Section("Languages" if len(links) > 1 else "The language", markup=_links(links)))
-        sections.append(Section("Settings", rows=(*experiment.settings, *_seeds(experiment))))
-        sections.append(Section("Runs", markup=_runs(experiment.runs, self.output)))
+        if settings := (*experiment.settings, *_seeds(experiment)):
+            sections.append(Section("Settings", rows=settings))
         sections.append(Section("Every number", markup=_numbers(result.table, experiment.name)))
         if experiment.runs:
+            sections.append(Section("Runs", markup=_runs(experiment.runs, self.output)))
             text = (
                 "One run, into a folder of its own; with the same versions on the same machine its numbers "
                 "are the same to the last bit. The runs’ names are in the table above."
@@ -71,26 +89,6 @@ def told(result: ExperimentResult) -> list[str]:
     return failed + [f"{notice.job}: {notice.text}" for notice in result.outcome.notices]
 
 
-def _panels(result: ExperimentResult) -> tuple[tuple[DrawnPanel, ...], list[str]]:
-    """The panels, or why they cannot be drawn yet."""
-    if result.table.is_empty():
-        return (), ["Nothing has been measured yet."]
-    try:
-        return tuple(drawn(panel) for panel in result.experiment.panels(result.table)), []
-    except pl.exceptions.ColumnNotFoundError as error:
-        if result.table["complete"].all():
-            raise
-        column = str(error).splitlines()[0]
-        return (), [f"The panels wait for runs that are not complete; missing so far: {column}."]
-
-
-def _incomplete(experiment: Experiment, output: Path) -> list[str]:
-    complete = sum(is_complete(run, output) for run in experiment.runs)
-    if complete == len(experiment.runs):
-        return []
-    return [f"{complete} of {len(experiment.runs)} runs are complete; claims are judged on those alone."]
-
-
 def _links(links: Sequence[Link]) -> Markup:
     items = (Markup('<li><a href="{}.html">{}</a></li>').format(link.name, link.title) for link in links)
     return Markup("<ul>{}</ul>").format(Markup("").join(items))
@@ -99,7 +97,7 @@ def _links(links: Sequence[Link]) -> Markup:
 def _seeds(experiment: Experiment) -> list[tuple[str, str]]:
     seeds = sorted({run.seed for run in experiment.runs})
     rows = [("seeds", ", ".join(map(str, seeds)))] if seeds else []
-    if experiment.pilot_seeds:
+    if seeds and experiment.pilot_seeds:
         pilots = ", ".join(map(str, experiment.pilot_seeds))
         rows.append(("pilot seeds", f"{pilots}; they chose the scale and are not shown"))
     return rows

@@ -71,8 +71,8 @@ def drawn(panel: Panel) -> DrawnPanel:
 def write_page(page: Page, folder: Path, frame: Frame) -> Path:
     """Write the page into `folder`, and CSV, PNG and SVG of every panel; return the page's path.
 
-    The panels of one chart are in one picture too, named as the page. Raises IsolossError when the folder
-    cannot be written.
+    Several panels of one chart each are in one picture too, named as the page. Raises IsolossError when
+    the folder cannot be written.
     """
     files = folder / frame.files
     for panel in page.panels:
@@ -80,17 +80,12 @@ def write_page(page: Page, folder: Path, frame: Frame) -> Path:
         write_atomically(_ending(stem, ".csv"), panel.data.write_csv())
         if panel.charts:
             _write_picture(panel.charts, panel.title, stem)
-    if whole := whole_picture(page):
-        _write_picture(whole, page.title, files / page.name)
+    alone = [panel.charts[0] for panel in page.panels if len(panel.charts) == 1]
+    if len(alone) > 1:
+        _write_picture(alone, page.title, files / page.name)
     path = folder / f"{page.name}.html"
     write_atomically(path, _html(page, frame))
     return path
-
-
-def whole_picture(page: Page) -> list[alt.LayerChart]:
-    """The charts that stand for the page: those of panels with a single one, else the first panel's."""
-    alone = [panel.charts[0] for panel in page.panels if len(panel.charts) == 1]
-    return alone or next((panel.charts for panel in page.panels if panel.charts), [])
 
 
 def _write_picture(charts: Sequence[alt.LayerChart], title: str, stem: Path) -> None:

@@ -18,7 +18,7 @@ from isoloss.report.experiment_page import ExperimentPage, told
 from isoloss.report.frame import Link, within_site, write_assets
 from isoloss.report.language_page import language_page
 from isoloss.report.overview import OVERVIEW, Card, Overview
-from isoloss.report.page import Page, whole_picture, write_page
+from isoloss.report.page import Page, write_page
 from isoloss.report.run_files import write_run_files
 from isoloss.report.statement_page import statement_page
 from isoloss.report.templates import rendered
@@ -99,7 +99,7 @@ def _overview(
             Card(
                 link=Link(page.name, spoken(page.name)),
                 text=page.title,
-                picture=f"files/{page.name}.svg" if whole_picture(page) else "",
+                picture=_picture(page),
                 judgements=result.judgements,
             )
             for result, page in of_experiments
@@ -115,6 +115,11 @@ def _overview(
             *site.notices,
         ),
     )
+
+
+def _picture(page: Page) -> str:
+    """The first panel's, which can be read when it is small."""
+    return next((f"files/{page.name}-{panel.name}.svg" for panel in page.panels if panel.charts), "")
 
 
 def _number(count: int, one: str, several: str) -> str:

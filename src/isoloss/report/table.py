@@ -6,6 +6,7 @@ import polars as pl
 from markupsafe import Markup
 
 from isoloss.panels import Axis, Table
+from isoloss.report.drawing import NOTHING
 from isoloss.report.number import shown
 
 
@@ -30,6 +31,8 @@ def cell(value: object, error: object = None) -> Markup:
 
 def draw_table(chart: Table, data: pl.DataFrame) -> Markup:
     """The rows of `data` in its order; the cells of a column that has not been measured hold a dash."""
+    if data.is_empty():
+        return NOTHING
     rows = data.iter_rows(named=True)
     return html_table(
         [axis.title for axis in chart.columns],

@@ -1,0 +1,170 @@
+"""Results as experiments give them, made by hand: nothing is trained or measured."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from isoloss.experiments.claims import Claim, Judgement
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
+from isoloss.experiments.runner import Notice, Outcome
+from isoloss.languages.dyck import dyck
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
+from isoloss.pretraining.adamw import AdamW
+from isoloss.theory.finding import Finding, Statement
+from isoloss.verdict import Verdict
+
+LANGUAGE = ReadyLanguage(dyck(4))
+LOSS = Axis("loss", "exact loss (nats)", "loss_error")
+ACCURACY = Axis("accuracy", "linear probe accuracy", "accuracy_error")
+TRACE = Axis("trace", "trace of the Hessian", "trace_error", logarithmic=True)
+STEP = Axis("step", "pre-training step", logarithmic=True)
+WIDTH = Colour("width", "width", ordered=True)
+STEPS = (1000, 2000, 4000)
+
+
+def run(width: int, seed: int) -> PlannedRun:
+    return PlannedRun(
+        name=f"width-{width}-seed-{seed}",
+        language=LANGUAGE,
+        architecture=PreLayerNormTransformer(laptop_shape(width)),
+        update_rule=AdamW(),
+        steps=STEPS[-1],
+        batch_size=4,
+        seed=seed,
+        checkpoint_steps=STEPS,
+        saturated_from=STEPS[1],
+        measured=(),
+        labels=(("width", width),),
+    )
+
+
+def table(runs: tuple[PlannedRun, ...]) -> pl.DataFrame:
+    rows = []
+    for planned in runs:
+        width = dict(planned.labels)["width"]
+        assert isinstance(width, int)
+        for step in STEPS:
+            trace = 4000 / math.sqrt(step) + width * planned.seed / 9
+            rows.append(
+                {
+                    "run": planned.name, "seed": planned.seed, "step": step, "saturated": step > STEPS[0],
+                    "complete": True, "width": width,
+                    "loss": 1.5 + 10 / step + width / 1e5, "loss_error": 0.001,
+                    "accuracy": 0.9 + step / 1e5 - trace / 1e4, "accuracy_error": 0.004,
+                    "trace": trace, "trace_error": trace / 50, "folder": planned.digest[:16],
+                }
+            )  # fmt: skip
+    return pl.DataFrame(rows)
+
+
+def panels(numbers: pl.DataFrame) -> tuple[Panel, ...]:
+    last = numbers.filter(pl.col("step") == STEPS[-1])
+    columns = (Axis("run", "run"), LOSS, ACCURACY, TRACE)
+    return (
+        Panel("dots", "Loss and accuracy", "One bar is one error.", (Dots(LOSS, ACCURACY, WIDTH),), numbers),
+        Panel(
+            "steps", "Over steps", "A line a run.",
+            tuple(Lines(STEP, y, WIDTH, "run", marked=STEPS[1]) for y in (ACCURACY, TRACE)), numbers,
+        ),
+        Panel("table", "As a table", "The last checkpoints.", (Table(columns),), last),
+    )  # fmt: skip
+
+
+WELL = Outcome((), ())
+FAILED = Outcome((Notice("figure-8 width-16-seed-1", "its <process> was killed"),), ())
+
+
+def judgement(name: str, verdict: Verdict, effect: float, low: float, high: float) -> Judgement:
+    claim = Claim(
+        name, f"The claim {name} <holds>.", "8.0 against 19.3 (Table 1)", f"mean of {name}", "doublings", 0.5,
+        True, lambda runs: 0.0,
+    )  # fmt: skip
+    return Judgement(claim, effect, low, high, 0.95, 4, verdict)
+
+
+JUDGEMENTS = (
+    judgement("rises", Verdict.SUPPORTED, 1.2345, 0.9, 1.6),
+    judgement("falls", Verdict.NOT_SUPPORTED, -0.25, -0.5, -0.125),
+    judgement("stays", Verdict.INCONCLUSIVE, 0.4, math.nan, math.nan),
+)
+
+
+def experiment_result(name: str, widths: tuple[int, ...], outcome: Outcome = WELL) -> ExperimentResult:
+    runs = tuple(run(width, seed) for width in widths for seed in (1, 2))
+    experiment = Experiment(
+        name=name,
+        title=f"What {name} shows",
+        text=("The paper shows one thing.", "Here is another."),
+        runs=runs,
+        panels=panels,
+        pilot_seeds=(900,),
+        settings=(("steps", "4,000 of 4 <fresh> sentences"),),
+        paper_numbers=(("losses", "3.204 to 3.208 nats"),),
+    )
+    return ExperimentResult(experiment, table(runs), JUDGEMENTS, outcome)
+
+
+def words_alone(name: str) -> ExperimentResult:
+    """An experiment of no runs, which has panels all the same."""
+    data = pl.DataFrame({"width": [16], "heads": [1]})
+    shown = (Panel("shapes", "Shapes", "As printed.", (Table((Axis("width", "width"),)),), data),)
+    return ExperimentResult(Experiment(name, "Shapes", (), (), lambda _: shown), pl.DataFrame(), (), WELL)
+
+
+def statement() -> Statement:
+    times = [0.0, 1.0, 2.0]
+    data = pl.DataFrame(
+        {
+            "t": times * 2,
+            "u": [1.0, 0.38, 0.13, 1.0, 0.37, 0.135],
+            "error": [0.01] * 3 + [0.0] * 3,
+            "rate": ["0.1"] * 6,
+            "predicted": [False] * 3 + [True] * 3,
+        }
+    )
+    lines = Lines(
+        Axis("t", "time"), Axis("u", "u² − v²", "error"), Colour("rate", "rate"), "rate", "predicted"
+    )
+    return Statement(
+        name="theorem-3.3",
+        title="SGD drifts towards flat minima",
+        text="The exactly solvable coin, against the equation.",
+        findings=(
+            Finding(
+                "rate", "The rate is the predicted one.", "Theorem 3.3",
+                0.5, "equal to", 0.51, 0.004, 50, "1/s", 0.05,
+            ),
+            Finding(
+                "bound", "The bound holds.", "Lemma G.1",
+                1.0, "at least", 0.2, None, 9, "", 0.0, paper="√(4/T)",
+            ),
+        ),
+        panels=(Panel("decay", "Decay", "Dashed: predicted.", (lines,), data),),
+        settings=(("seed", "900"),),
+        corrections=("The paper’s √(4/T) lacks <factors>.",),
+    )  # fmt: skip
+
+
+def lay_out_run(planned: PlannedRun, output: Path) -> None:
+    """The files of a run that is done, as far as the report reads them."""
+    folder = planned.folder(output)
+    (folder / "steps" / f"{planned.steps:06d}").mkdir(parents=True)
+    (folder / "specification.json").write_text(json.dumps({"seed": planned.seed}))
+    record: dict[str, Any] = {
+        "quantity": "loss",
+        "value": 1.0,
+        "unit": "nats",
+        "standard_error": None,
+        "n": 1,
+    }
+    for step in STEPS:
+        path = folder / "measured" / f"{step:06d}" / "0123.jsonl"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(record | {"settings": {"step": step}}) + "\n")
