@@ -1,7 +1,5 @@
 """Models at the law of small languages, for theory."""
 
-import torch
-
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.theory.context_laws import enumerated_contexts
 from isoloss.theory.minimisers import Minimisers
@@ -16,6 +14,4 @@ def factor_problem(words=3, rank=3, seed=900):
     """A table in two factors that has not seen the law, and where it starts."""
     laws = enumerated_contexts(small_language(words)).laws
     model = FactorTable(len(laws.weight), words, rank)
-    generator = torch.Generator().manual_seed(seed)
-    start = torch.randn(model.parameters, generator=generator, dtype=torch.float64)
-    return Minimisers(model, laws), start
+    return Minimisers(model, laws), model.random_parameters(seed)

@@ -1,16 +1,19 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from small_problems import factor_problem
 
+from isoloss.errors import BadInput
 from isoloss.theory.bartlett_matrices import bartlett_matrices
 from isoloss.theory.context_laws import ContextLaws
+from isoloss.theory.gap_exponent import gap_exponent
 from isoloss.theory.lemma_3_2 import SMOKE, exponent_findings, identity_findings, lemma_3_2
 from isoloss.theory.lemma_3_2_approach import approaches
 from isoloss.verdict import Verdict
 
-TRAINING = replace(SMOKE.training, seeds=(900, 901))
+TRAINING = replace(SMOKE.training, checkpoint_steps=(160, 200, 240), seeds=(900, 901))
 SETTINGS = replace(SMOKE, seed=900, training=TRAINING)
 
 
@@ -35,10 +38,10 @@ def test_the_statement_at_smoke_size():
     rest = [f for f in statement.findings if "along" not in f.name]
     assert set(verdicts(rest).values()) == {Verdict.SUPPORTED}
     assert len(rest) == 14
-    assert all(f.n == 2 and f.measured == f.measured for f in along_runs)
+    assert all(f.n == 2 and f.standard_error > 0 for f in along_runs)
     gaps, traces = (panel.data for panel in statement.panels)
-    assert gaps.shape == (2 * 2 * 2 + 2, 5)
-    assert traces.shape == (3 * 2 * 2, 4)
+    assert gaps.shape == (2 * 2 * 3 + 2, 5)
+    assert traces.shape == (3 * 2 * 3, 4)
     assert dict(statement.settings)["training seeds"] == "900, 901"
 
 
@@ -79,3 +82,23 @@ def test_a_covariance_that_closes_as_kl_itself_is_found_out(near):
     of_covariance, _ = exponent_findings(wrong, "near", 0.1)
     assert of_covariance.measured == pytest.approx(1.0, abs=0.05)
     assert of_covariance.verdict == Verdict.NOT_SUPPORTED
+
+
+def test_the_exponents_error_bar_covers_what_made_the_points():
+    """Noisy paths of slope 1/2, each with a level of its own: 95 % intervals hold it about as often."""
+    generator = np.random.default_rng(900)
+    held = 0
+    for _ in range(200):
+        logs = [(generator.uniform(-9, -4, 6), generator.normal(0, 0.3)) for _ in range(8)]
+        paths = [
+            [(np.exp(x), np.exp(0.5 * x + level + generator.normal(0, 0.2))) for x in xs]
+            for xs, level in logs
+        ]
+        estimate = gap_exponent(paths)
+        held += abs(estimate.value - 0.5) < 1.96 * estimate.standard_error
+    assert 0.87 <= held / 200 <= 0.99
+
+
+def test_too_few_points_for_an_exponent_are_refused():
+    with pytest.raises(BadInput, match="take more"):
+        gap_exponent([[(0.1, 0.2), (0.2, 0.3)], []])

@@ -14,7 +14,7 @@ from isoloss.theory.coin_flow import BiasedCoin
 from isoloss.theory.coin_landscape import CELLS, coin_landscape
 from isoloss.theory.coin_runs import coin_runs
 from isoloss.theory.flow_against_sgd import Race, flow_against_sgd
-from isoloss.theory.flow_findings import codimension_finding, fall_finding
+from isoloss.theory.flow_findings import codimension_finding, fall_at_last_rate_finding, fall_finding
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.sgd_paths import SGDSettings
 from isoloss.verdict import Verdict
@@ -39,8 +39,9 @@ def test_the_coins_runs_agree_with_the_closed_form(runs):
 
 @pytest.mark.parametrize("coefficient", [1 / 2, 1 / 8, -1 / 4])
 def test_another_constant_is_found_out_by_rate_and_orders(runs, coefficient):
-    findings = coins.coin_findings(runs, 0.03, 0.2, coefficient)
-    assert verdicts(findings) == [Verdict.NOT_SUPPORTED] * 3
+    rate, of_difference, of_parameters = verdicts(coins.coin_findings(runs, 0.03, 0.2, coefficient))
+    assert rate == of_difference == Verdict.NOT_SUPPORTED
+    assert of_parameters != Verdict.SUPPORTED
 
 
 def test_a_wrong_batch_size_is_found_out(runs):
@@ -60,7 +61,7 @@ def test_the_coins_statement():
 
 
 def test_the_landscape_is_the_loss_with_the_paths_over_it():
-    panel = coin_landscape(COIN, 3.0, SGDSettings(0.1, 1, 1, seed=900))
+    panel = coin_landscape(COIN, 3.0, SGDSettings(0.2, 1, 1, seed=900))
     data = panel.data
     cells = data.filter(pl.col("height").is_not_null())
     assert cells.height == CELLS**2
@@ -72,7 +73,7 @@ def test_the_landscape_is_the_loss_with_the_paths_over_it():
         line = data.filter(series=name)
         assert np.allclose(line["u"] * line["v"], COIN.logit)
         assert line["height"].null_count() == line.height
-    run = data.filter(series="one run of SGD, η = 0.1")
+    run = data.filter(series="one run of SGD, η = 0.2")
     assert run["u"][0] ** 2 - run["v"][0] ** 2 == pytest.approx(3.0)
     assert abs(run["u"][-1] ** 2 - run["v"][-1] ** 2) < 0.3
     with pytest.raises(BadInput, match="prefers heads"):
@@ -86,7 +87,7 @@ def test_coins_and_starts_that_do_not_exist_are_refused():
         BiasedCoin(0.5).minimiser(-1.0)
 
 
-RACE = Race((0.2, 0.05), 0.5, 2, paths=60, batch_size=1, seed=900)
+RACE = Race((0.2, 0.05), 0.5, 2, paths=60, batch_size=1, seed=900, relative_tolerance=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +102,8 @@ def race(problem):
 
 
 def test_sgd_on_factors_follows_the_flow(race):
-    findings = (codimension_finding(race, 4), fall_finding(race, 0.05))
-    assert verdicts(findings) == [Verdict.SUPPORTED] * 2
+    falls = (fall_finding(race, 0.05), fall_at_last_rate_finding(race, 0.1))
+    assert verdicts((codimension_finding(race, 4), *falls)) == [Verdict.SUPPORTED] * 3
     assert race.order_of_distance.slope == pytest.approx(0.5, abs=0.1)
     assert codimension_finding(race, 5).verdict == Verdict.NOT_SUPPORTED
 
@@ -111,7 +112,8 @@ def test_sgd_on_factors_follows_the_flow(race):
 def test_another_constant_is_found_out_by_the_fall(problem, race, coefficient):
     few = flow_against_sgd(*problem, replace(RACE, rates=(0.4, 0.2), paths=2), coefficient=coefficient)
     wrong = replace(race, flow=few.flow)
-    assert fall_finding(wrong, 0.05).verdict == Verdict.NOT_SUPPORTED
+    findings = (fall_finding(wrong, 0.05), fall_at_last_rate_finding(wrong, 0.1))
+    assert verdicts(findings) == [Verdict.NOT_SUPPORTED] * 2
 
 
 class Unprojected(Minimisers):

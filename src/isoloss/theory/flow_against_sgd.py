@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.sgd_paths import SGDSettings, sgd_paths
@@ -21,8 +22,9 @@ SINGLE_RUNS = 20
 class Race:
     """What is compared: scale-free, so that any model and language may be put in.
 
-    `rates` are learning rates as shares of 1 / Tr ∇²L at the start, which is at most the edge of stability's
-    half. The flow and SGD run to `lifetimes` times Tr / |dTr/dt|, the flow's initial time constant.
+    `rates` are learning rates as shares of 1 / Tr ∇²L at the start: at most half of the edge of stability.
+    The flow and SGD run to `lifetimes` times Tr / |dTr/dt|, the flow's initial time constant. All that is
+    random is derived from `seed`. `relative_tolerance` is the integrator's.
     """
 
     rates: tuple[float, ...]
@@ -84,27 +86,24 @@ class FlowAgainstSGD:
         return fitted_order([at_rate.learning_rate for at_rate in self.runs], values, errors)
 
     def data(self) -> pl.DataFrame:
-        """Rows of t with the mean trace at each learning rate and of the flow, and with single runs' traces.
+        """Traces against t: the flow, `predicted`; the mean of SGD at each learning rate; some single runs.
 
-        The flow, `predicted`, is in both columns; the runs are `SINGLE_RUNS` of the last learning rate.
+        Those are `SINGLE_RUNS` of the last learning rate. Columns t, trace, error, path, series, predicted.
         """
-        rows: list[tuple[float | str | None, ...]] = [
-            (t, trace, 0.0, trace, "equation (1)", "equation (1)", True)
-            for t, trace in zip(self.times, self.flow.tolist(), strict=True)
+        flow = "equation (1)"
+        rows = [
+            (t, trace, 0.0, flow, flow, True) for t, trace in zip(self.times, self.flow.tolist(), strict=True)
         ]
         for at_rate in self.runs:
-            error = at_rate.traces.std(dim=1) / at_rate.traces.shape[1] ** 0.5
-            means = zip(self.times, at_rate.traces.mean(dim=1).tolist(), error.tolist(), strict=True)
-            path = f"SGD, η = {at_rate.learning_rate:.3g}"
-            rows += [(t, mean, bar, None, path, path, False) for t, mean, bar in means]
+            errors = (at_rate.traces.std(dim=1) / at_rate.traces.shape[1] ** 0.5).tolist()
+            means = zip(self.times, at_rate.traces.mean(dim=1).tolist(), errors, strict=True)
+            path = f"mean of SGD, η = {at_rate.learning_rate:.3g}"
+            rows += [(t, mean, error, path, path, False) for t, mean, error in means]
+        path = f"one run of SGD, η = {self.runs[-1].learning_rate:.3g}"
         for number, run in enumerate(self.runs[-1].traces.T[:SINGLE_RUNS].tolist(), start=1):
-            path = f"SGD, η = {self.runs[-1].learning_rate:.3g}"
-            rows += [
-                (t, None, None, trace, path, f"run {number}", False)
-                for t, trace in zip(self.times, run, strict=True)
-            ]
-        names = ("t", "trace", "error", "single", "path", "series", "predicted")
-        return pl.DataFrame(rows, schema=list(names), orient="row", infer_schema_length=None)
+            name = f"run {number}"
+            rows += [(t, trace, 0.0, path, name, False) for t, trace in zip(self.times, run, strict=True)]
+        return pl.DataFrame(rows, ["t", "trace", "error", "path", "series", "predicted"], orient="row")
 
 
 def flow_against_sgd(
@@ -135,7 +134,7 @@ def flow_against_sgd(
         _runs(
             minimisers,
             start,
-            SGDSettings(rate / trace, race.batch_size, race.paths, race.seed + number),
+            SGDSettings(rate / trace, race.batch_size, race.paths, derived_seed(race.seed, "SGD", number)),
             times,
             flow[-1],
             progress,

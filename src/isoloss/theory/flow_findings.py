@@ -41,6 +41,23 @@ def fall_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
     )
 
 
+def fall_at_last_rate_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
+    """SGD's fall of the trace at the last learning rate in units of the flow's."""
+    fall, error = race.fall(race.runs[-1])
+    return Finding(
+        name="fall of the trace",
+        sentence="At the last learning rate SGD's trace falls about as far as that of equation (1).",
+        source=SOURCE,
+        predicted=1.0,
+        relation="equal to",
+        measured=fall,
+        standard_error=error,
+        n=len(race.runs[-1].traces_below),
+        unit="of the flow's fall",
+        tolerance=tolerance,
+    )
+
+
 def order_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
     """How SGD's distance from the flow falls with η."""
     order = race.order_of_distance
@@ -60,27 +77,22 @@ def order_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
 
 def trace_panel(race: FlowAgainstSGD, name: str, of_what: str) -> Panel:
     """Trace against t: the flow, the mean of SGD's runs at each learning rate, and the cloud of runs."""
-    data = race.data()
     return Panel(
         name=name,
         title=f"Trace against time: {of_what}",
         caption=(
             "The trace along the flow of equation (1), dashed, and of SGD's runs at t = kη²: means with "
-            "their standard errors, and beside them single runs of the smallest learning rate. Runs swing "
-            "about Γ, by less the smaller η is."
+            "their standard errors, and single runs of the smallest learning rate. Runs swing about Γ, by "
+            "less the smaller η is."
         ),
-        charts=tuple(
+        charts=(
             Lines(
                 Axis("t", "t = kη²"),
-                Axis(column, title, error),
+                Axis("trace", "trace of ∇²L", "error"),
                 Colour("path", "path"),
                 series="series",
                 predicted="predicted",
-            )
-            for column, title, error in (
-                ("trace", "mean trace of ∇²L", "error"),
-                ("single", "trace of ∇²L, single runs", ""),
-            )
+            ),
         ),
-        data=data,
+        data=race.data(),
     )

@@ -1,14 +1,11 @@
 """The gaps of Lemma 3.2 at checkpoints of training runs, while the model still approaches the law."""
 
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from transformers import PreTrainedModel
 
-from isoloss.estimate import Estimate
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW
@@ -82,24 +79,3 @@ def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> list
         with tempfile.TemporaryDirectory() as folder:
             pretrain(specification, language, Path(folder), at_checkpoint=measure)
     return found
-
-
-def mean_exponent(slopes: Sequence[float]) -> Estimate:
-    """Mean and standard error over independent runs or directions.
-
-    >>> mean_exponent([0.4, 0.5, 0.6]).value
-    0.5
-    """
-    values = np.asarray(slopes, float)
-    return Estimate(float(values.mean()), float(values.std(ddof=1) / len(values) ** 0.5), len(values))
-
-
-def exponent(kls: Sequence[float], gaps: Sequence[float]) -> float:
-    """The slope of log gap against log KL, by least squares; nan where a gap is zero.
-
-    >>> round(exponent([1e-2, 1e-4, 1e-6], [1e-1, 1e-2, 1e-3]), 6)
-    0.5
-    """
-    if min(*kls, *gaps) <= 0:
-        return float("nan")
-    return float(np.polyfit(np.log(kls), np.log(gaps), 1)[0])

@@ -63,6 +63,11 @@ class FactorTable:
         """P = (C + V) r."""
         return (self.contexts + self.words) * self.rank
 
+    def random_parameters(self, seed: int) -> Float[Tensor, " P"]:
+        """Independent standard normal numbers, float64."""
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randn(self.parameters, generator=generator, dtype=torch.float64)
+
     def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
         """See `SoftmaxModel.logits`."""
         rows = parameters.view(-1, self.rank)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from isoloss.panels import Axis, Colour, Lines, Panel
+from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
 from isoloss.theory.coin_flow import BiasedCoin
 from isoloss.theory.coin_landscape import coin_landscape
@@ -53,9 +54,8 @@ def theorem_3_3_coin(settings: CoinSettings, progress: Progress = silent) -> Sta
         end = settings.decays / coin.decay_rate(batch_size)
         times = tuple(end * point / settings.points for point in range(settings.points + 1))
         for number, rate in enumerate(settings.learning_rates):
-            sgd = SGDSettings(
-                rate, batch_size, settings.paths, settings.seed * 1000 + batch_size * 10 + number
-            )
+            seed = derived_seed(settings.seed, f"SGD, B = {batch_size}", number)
+            sgd = SGDSettings(rate, batch_size, settings.paths, seed)
             runs.append(coin_runs(coin, settings.difference, sgd, times, progress))
     picture = SGDSettings(settings.learning_rates[-1], 1, 1, settings.seed)
     return Statement(

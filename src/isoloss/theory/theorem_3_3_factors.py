@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-import torch
-
 from isoloss.languages.random_hmm import random_hmm
+from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
 from isoloss.theory.context_laws import enumerated_contexts
 from isoloss.theory.finding import Statement
@@ -19,9 +18,9 @@ from isoloss.theory.stated_settings import stated
 class FactorSettings:
     """A hidden Markov model of `words` words and two states, sentences of `length`, and U Vᵀ of `rank`.
 
-    Its seed and that of the start, normal and taken to the law by Newton's method, are the race's. The fall's
-    tolerance is about the square of the second largest rate times ηTr, what a line in η leaves out; the
-    order's is below a quarter, half way from one possible order to the next.
+    The start is normal and taken to the law by Newton's method; seeds are the race's. The fall's tolerance
+    is about the square of the second largest rate, what a line in η leaves out; the order's is below a
+    quarter, half way from one possible order to the next.
     """
 
     words: int
@@ -43,8 +42,8 @@ def theorem_3_3_factors(settings: FactorSettings, progress: Progress = silent) -
     laws = enumerated_contexts(language).laws
     model = FactorTable(len(laws.weight), settings.words, settings.rank)
     minimisers = Minimisers(model, laws)
-    drawn = torch.randn(model.parameters, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    race = flow_against_sgd(minimisers, minimisers.reach(drawn), settings.race, progress=progress)
+    start = minimisers.reach(model.random_parameters(derived_seed(seed, "start")))
+    race = flow_against_sgd(minimisers, start, settings.race, progress=progress)
     return Statement(
         name="theorem-3.3-factors",
         title="SGD at the law flattens: a table of logits in two factors",

@@ -43,7 +43,7 @@ def fitted_order(step_sizes: Sequence[float], errors: Sequence[float], deviation
 
     `deviations` are the standard errors of `errors`; those of the logarithms are their ratios.
 
-    >>> fitted_order([0.1, 0.2, 0.4], [1.0, 2.0, 4.0], [0.1, 0.1, 0.1]).slope
+    >>> round(fitted_order([0.1, 0.2, 0.4], [1.0, 2.0, 4.0], [0.1, 0.1, 0.1]).slope, 6)
     1.0
     """
     relative = [deviation / error for error, deviation in zip(errors, deviations, strict=True)]
