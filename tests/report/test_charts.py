@@ -3,10 +3,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 import pytest
+import torch
 import vl_convert
 from markupsafe import Markup
 
-from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Lines, Table
+from isoloss.experiments.scales import laptop_language
+from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Landscape, Lines, Table, Tree
 from isoloss.report.charts import draw
 from isoloss.report.colours import PALETTE, SHAPES
 from isoloss.report.drawing import NOTHING
@@ -136,3 +138,27 @@ def test_columns_may_have_any_names() -> None:
     data = rows().rename({"trace": "trace[0.05]: a.b"})
     found = specification(Dots(Axis("trace[0.05]: a.b", "t"), ACCURACY, WIDTH), data)
     assert drawn_rows(found)[0]["x"] == 90.0
+
+
+def test_a_landscape_has_cells_lines_and_a_dot_on_one_scale() -> None:
+    grid = pl.DataFrame(
+        {"u": [0.5, 1.5, 0.5, 1.5], "v": [0.5, 0.5, 1.5, 1.5], "height": [1.0, 2.0, 3.0, 4.0], "path": "loss"}
+    )
+    lines = pl.DataFrame(
+        {"u": [0.1, 1.9, 1.0], "v": [1.9, 0.1, 1.0], "height": None, "path": ["flow", "flow", "flattest"]},
+        schema=grid.schema,
+    )
+    chart = Landscape(Axis("u", "u"), Axis("v", "v"), Axis("height", "loss"), Colour("path", "path"))
+    drawn = draw(chart, pl.concat([grid, lines]), "a").to_dict()
+    marks = [layer["mark"]["type"] for layer in drawn["layer"]]
+    assert marks == ["rect", "line", "point"]
+    assert drawn["width"] == drawn["height"]
+    assert drawn["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0.0, 2.0]
+    assert drawn["layer"][1]["encoding"]["color"]["scale"]["domain"] == ["flow", "flattest"]
+    assert draw(chart, lines, "a") == draw(chart, pl.DataFrame(), "a") == NOTHING
+
+
+def test_a_tree_is_drawn_from_its_root() -> None:
+    tree = laptop_language().sample_derivations(1, torch.Generator().manual_seed(0))[0]
+    picture = draw(Tree(tree), pl.DataFrame(), "a")
+    assert all(f">{word}</text>" in picture for word in tree.words)

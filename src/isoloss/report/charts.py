@@ -4,12 +4,14 @@ from typing import assert_never
 
 import polars as pl
 
-from isoloss.panels import Categories, Chart, Dots, Lines, Table
+from isoloss.panels import Categories, Chart, Dots, Landscape, Lines, Table, Tree
 from isoloss.report.categories import draw_categories
 from isoloss.report.dots import draw_dots
 from isoloss.report.drawing import Drawing
+from isoloss.report.landscape import draw_landscape
 from isoloss.report.lines import draw_lines
 from isoloss.report.table import draw_table
+from isoloss.report.tree import tree_picture
 
 
 def draw(chart: Chart, data: pl.DataFrame, name: str) -> Drawing:
@@ -23,5 +25,9 @@ def draw(chart: Chart, data: pl.DataFrame, name: str) -> Drawing:
             return draw_categories(chart, data, name)
         case Table():
             return draw_table(chart, data)
+        case Landscape():
+            return draw_landscape(chart, data, name)
+        case Tree():
+            return tree_picture(chart.root)
         case _:
             assert_never(chart)

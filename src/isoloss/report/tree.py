@@ -1,29 +1,14 @@
 """A derivation tree as an SVG picture (Figure 6): words on the baseline, symbols above them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from markupsafe import Markup, escape
+
+from isoloss.panels import TreeNode
 
 LEVEL_HEIGHT = 44.0
 WORD_WIDTH = 62.0
 MARGIN = 24.0
-
-
-@runtime_checkable
-class Node(Protocol):
-    """What the picture needs of a tree: a label, and children (a word is a node without children)."""
-
-    @property
-    def label(self) -> str:
-        """A symbol or a word."""
-        ...
-
-    @property
-    def children(self) -> "Sequence[Node]":
-        """The parts, left to right."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -35,7 +20,7 @@ class _Placed:
     children: tuple["_Placed", ...]
 
 
-def tree_picture(root: Node) -> Markup:
+def tree_picture(root: TreeNode) -> Markup:
     """Return an SVG element that draws the tree, scalable and readable in black and white.
 
     >>> from dataclasses import dataclass
@@ -57,7 +42,7 @@ def tree_picture(root: Node) -> Markup:
     )
 
 
-def _place(node: Node, left: int, level: int) -> tuple[_Placed, int]:
+def _place(node: TreeNode, left: int, level: int) -> tuple[_Placed, int]:
     if not node.children:
         x = MARGIN + (left + 0.5) * WORD_WIDTH
         return _Placed(node.label, x, level, True, ()), 1
