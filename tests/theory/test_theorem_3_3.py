@@ -141,9 +141,8 @@ def test_statements_at_smoke_size():
     data = statement.panels[0].data
     assert data.filter("predicted")["trace"].is_sorted(descending=True)
     assert data["series"].n_unique() == 1 + 2 + 4
-    small = replace(
-        transformers.SMOKE, width=8, race=replace(transformers.SMOKE.race, lifetimes=0.02, seed=900)
-    )
+    race = replace(transformers.SMOKE.race, lifetimes=0.02, paths=2, seed=900)
+    small = replace(transformers.SMOKE, race=race)
     statement = transformers.theorem_3_3_transformer(small)
     codimension, fall = statement.findings
     assert codimension.verdict == Verdict.SUPPORTED
