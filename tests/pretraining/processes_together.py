@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed
+from accelerate import PartialState
 
 from isoloss.errors import IsolossError
 from isoloss.pretraining.launched_processes import launched_processes
@@ -19,8 +20,6 @@ FORK = multiprocessing.get_context("fork")
 
 def in_processes(count: int, work: Callable[[Processes], Any], folder: Path) -> list[Any]:
     """What `work` returns in each process, or the text of the IsolossError it raised there."""
-    import accelerate  # noqa: F401 - once here rather than in every child
-
     folder.mkdir(parents=True, exist_ok=True)
     children = [FORK.Process(target=partial(_one, count, n, work, folder)) for n in range(count)]
     for child in children:
@@ -35,6 +34,7 @@ def _one(count: int, number: int, work: Callable[[Processes], Any], folder: Path
     names = {"WORLD_SIZE": count, "RANK": number, "LOCAL_RANK": number, "LOCAL_WORLD_SIZE": count}
     os.environ |= {name: str(value) for name, value in names.items()} | {"OMP_NUM_THREADS": "1"}
     torch.set_num_threads(1)
+    PartialState._reset_state()  # of what another test in this process has brought about
     # A file to meet at, not a port, which another test could take in between; accelerate uses the group.
     meeting = f"file://{folder / 'meeting'}"
     torch.distributed.init_process_group("gloo", init_method=meeting, rank=number, world_size=count)

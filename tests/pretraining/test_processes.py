@@ -49,7 +49,12 @@ RULES: dict[str, UpdateRuleSettings] = {
     "adversarial": Adversarial((2.0, 4.0), strength=0.1, examples=8, smoothing=0.5, optimiser=QUICK),
     "Muon": Muon(learning_rate=1e-2, rest=QUICK),
 }
-OBJECTIVES = {"one mask": OBJECTIVE, "many masks": ManyMasksObjective(share=0.4)}
+CASES = {
+    **{rule: (settings, OBJECTIVE) for rule, settings in RULES.items()},
+    # Sentences of different numbers of predictions: the mean of shares is that of sentences all the same.
+    "AdamW, many masks": (QUICK, ManyMasksObjective(share=0.4)),
+    "SAM, many masks": (RULES["SAM"], ManyMasksObjective(share=0.4)),
+}
 
 
 def trained(settings: UpdateRuleSettings, objective: Any, processes: Processes) -> Any:
@@ -63,11 +68,7 @@ def trained(settings: UpdateRuleSettings, objective: Any, processes: Processes) 
 
 
 def everything(processes: Processes) -> dict[str, Any]:
-    return {
-        f"{rule}, {objective}": trained(RULES[rule], OBJECTIVES[objective], processes)
-        for rule in RULES
-        for objective in OBJECTIVES
-    }
+    return {case: trained(rule, objective, processes) for case, (rule, objective) in CASES.items()}
 
 
 def test_every_rule_ends_where_one_process_does(tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_every_rule_ends_where_one_process_does(tmp_path: Path) -> None:
             assert readings == pytest.approx(expected_readings, rel=tolerance), case
             for weight, expected in zip(weights, expected_weights, strict=True):
                 torch.testing.assert_close(weight, expected, rtol=tolerance, atol=tolerance, msg=case)
-    assert alone["adversarial, one mask"][2]["lambda"] > 0
+    assert alone["adversarial"][2]["lambda"] > 0
 
 
 def test_rules_whose_steps_are_no_smooth_function_of_the_gradient_agree_among_processes(
