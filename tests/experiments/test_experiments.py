@@ -7,9 +7,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from jobs_in_turn import in_turn
 from transformers import PreTrainedModel
 
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import BadInput
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs, shared
@@ -17,7 +18,7 @@ from isoloss.experiments.experiment_result import carry_out_experiments, gathere
 from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
 from isoloss.experiments.quantity import Columns, MeasuredAt, Subject, drawn, quantity_digest
 from isoloss.experiments.reference import PlannedReference
-from isoloss.experiments.runner import Job, Notice, Outcome
+from isoloss.experiments.runner import Outcome
 from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
 from isoloss.measurements.record import Record
@@ -65,23 +66,6 @@ class Words:
 
     def columns(self, records: Sequence[Record]) -> Columns:
         return {"words": records[0].value}
-
-
-def in_turn(jobs: Sequence[Job], progress: Progress) -> Outcome:
-    """An executor that needs no processes."""
-    failures: list[Notice] = []
-    notices: list[Notice] = []
-    names = {job.name for job in jobs}
-    for job in jobs:  # in an order in which what is needed comes first
-        assert job.after is None or job.after in names
-        if job.after in {failure.job for failure in failures}:
-            failures.append(Notice(job.name, f"it needs {job.after}"))
-            continue
-        try:
-            notices += [Notice(job.name, text) for text in job.work(progress)]
-        except IsolossError as error:
-            failures.append(Notice(job.name, str(error)))
-    return Outcome(tuple(failures), tuple(notices))
 
 
 def planned(seed: int, log: Path, *factors: float, steps: tuple[int, ...] = (2, 4)) -> PlannedRun:

@@ -111,7 +111,7 @@ class PlannedRun:
                     f"it has {self.checkpoint_steps}"
                 )
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Names the run by its complete specification, known before the run it continues has been made."""
         return self._specification.digest

@@ -1,0 +1,24 @@
+"""An executor that needs no processes."""
+
+from collections.abc import Sequence
+
+from isoloss.errors import IsolossError
+from isoloss.experiments.runner import Job, Notice, Outcome
+from isoloss.progress import Progress
+
+
+def in_turn(jobs: Sequence[Job], progress: Progress) -> Outcome:
+    """Do the jobs one after the other; what needs one that failed fails."""
+    failures: list[Notice] = []
+    notices: list[Notice] = []
+    names = {job.name for job in jobs}
+    for job in jobs:  # in an order in which what is needed comes first
+        assert job.after is None or job.after in names
+        if job.after in {failure.job for failure in failures}:
+            failures.append(Notice(job.name, f"it needs {job.after}"))
+            continue
+        try:
+            notices += [Notice(job.name, text) for text in job.work(progress)]
+        except IsolossError as error:
+            failures.append(Notice(job.name, str(error)))
+    return Outcome(tuple(failures), tuple(notices))

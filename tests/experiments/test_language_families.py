@@ -1,0 +1,153 @@
+"""Hidden Markov and causal languages, and SGD from saturated models, carried out at the smallest scale."""
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from jobs_in_turn import in_turn
+
+from isoloss.errors import IsolossError
+from isoloss.experiments.causal_language_runs import SMOKE, SMOKE_TEACHER
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment_jobs import experiment_jobs
+from isoloss.experiments.experiment_result import ExperimentResult, carry_out_experiments
+from isoloss.experiments.experiment_table import judged_runs
+from isoloss.experiments.figure_2 import figure_2
+from isoloss.experiments.figure_4 import figure_4
+from isoloss.experiments.figure_8 import figure_8
+from isoloss.experiments.figure_9 import figure_9
+from isoloss.experiments.hub_plan import HubPlan
+from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales import smoke
+from isoloss.experiments.teacher_plan import TeacherPlan
+from isoloss.models.causal_language import ModelSource
+from isoloss.progress import Progress, silent
+from tiny_causal_models import tiny_checkpoint
+
+
+def small() -> Scale:
+    """Smoke's, with one seed."""
+    return replace(smoke(), seeds=(1,))
+
+
+def without_grammar(experiment: Experiment) -> list[PlannedRun]:
+    return [run for run in experiment.runs if not run.name.startswith("pcfg")]
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("families")
+
+
+@pytest.fixture(scope="module")
+def results(output: Path) -> dict[str, ExperimentResult]:
+    experiments = [figure(small()) for figure in (figure_2, figure_4, figure_8, figure_9)]
+    runs = [run for experiment in experiments for run in without_grammar(experiment)]
+    found = carry_out_experiments(experiments, output, in_turn, runs=runs)
+    assert found.outcome.failures == ()
+    return {result.experiment.name: result for result in found.experiments}
+
+
+def test_families_are_carried_out_and_drawn(results: dict[str, ExperimentResult]) -> None:
+    drawn = {
+        name: {panel.name: panel.data for panel in result.experiment.panels(result.table)}
+        for name, result in results.items()
+    }
+    assert {name: set(panels) for name, panels in drawn.items()} == {
+        "figure-2": {"causal-lm-opening-4"},
+        "figure-4": {"hmm-10"},
+        "figure-8": {"hmm-6", "causal-lm-opening-2"},
+        "figure-9": {
+            f"{key}-{what}" for key in ("hmm-10", "causal-lm-opening-4") for what in ("steps", "sizes")
+        },
+    }
+    for panels in drawn.values():
+        for name, rows in panels.items():
+            assert not rows.is_empty()
+            measured = ["loss", "kl"] if name.endswith("steps") else ["loss", "kl", "accuracy"]
+            assert rows.select(measured).null_count().row(0) == (0,) * len(measured)
+            assert rows["kl"].min() > 0
+    assert drawn["figure-4"]["hmm-10"]["step"].to_list() == [1, 10, 20]
+    assert drawn["figure-8"]["hmm-6"].select("width", "step").rows() == [(8, 40), (16, 40)]
+
+
+def test_claims_are_judged_on_saturated_checkpoints(results: dict[str, ExperimentResult]) -> None:
+    frames = judged_runs(results["figure-2"].table)
+    assert [frame["step"].to_list() for frame in frames] == [[20, 40]] * 2
+    # Whether the divergence levels off is asked of all.
+    frames = judged_runs(results["figure-9"].table)
+    assert [frame["step"].to_list() for frame in frames] == [[10, 20, 40]] * 4
+    effects = {judged.claim.name: judged.effect for judged in results["figure-8"].judgements}
+    rows = results["figure-8"].table.filter(pl.col("panel") == "hmm-6", pl.col("step") == 40)
+    smallest, largest = rows["accuracy"].to_list()
+    assert effects["hmm-6-larger-is-better"] == pytest.approx(100 * (largest - smallest))
+
+
+def test_sgd_begins_where_adamw_ended(results: dict[str, ExperimentResult]) -> None:
+    """A first step at a tenth of a small rate leaves the loss where it was, and the seed is the origin's."""
+    descent = results["figure-4"].table.filter(pl.col("panel") == "hmm-10", pl.col("step").is_not_null())
+    adamw = results["figure-9"].table.filter(pl.col("run") == "hmm-10-width-8-seed-1", pl.col("step") == 40)
+    assert descent["seed"].to_list() == [1, 1, 1]
+    assert descent["loss"][0] == pytest.approx(adamw["loss"][0], abs=1e-3)
+    assert descent["loss"][0] != adamw["loss"][0]
+    assert descent.filter("saturated")["step"].to_list() == [10, 20]
+
+
+def test_a_continuing_run_goes_on_where_it_was_cut(
+    output: Path, results: dict[str, ExperimentResult]
+) -> None:
+    experiment = results["figure-4"].experiment
+    (run,) = without_grammar(experiment)
+    assert experiment_jobs([experiment], [run], output, "cpu") == []
+    folder = run.folder(output)
+    for part in ("steps", "measured"):
+        shutil.rmtree(folder / part / "000020")
+    (again,) = carry_out_experiments([experiment], output, in_turn, runs=[run]).experiments
+    assert again.outcome.failures == ()
+    assert again.table.equals(results["figure-4"].table)
+
+
+def test_a_teacher_is_trained_once(output: Path, results: dict[str, ExperimentResult]) -> None:
+    """Once its run is complete, its text is not asked for again."""
+    (folder,) = (output / "teachers").iterdir()
+    plan = TeacherPlan(SMOKE_TEACHER, NoProse(SMOKE.language.prose.digest))
+    assert plan.digest == SMOKE.language.digest
+    language = plan.language(output, silent)
+    assert language.digest == SMOKE.language.language(output, silent).digest
+    assert language.length == SMOKE.language.maximum_length
+    assert len(list((folder / "steps").iterdir())) == 1
+
+
+@dataclass(frozen=True)
+class NoProse:
+    digest: str
+
+    def books(self, progress: Progress) -> tuple[str, ...]:
+        raise IsolossError("the books cannot be fetched (no such host); connect to a package index")
+
+
+def test_without_its_text_only_the_causal_language_fails(tmp_path: Path) -> None:
+    plan = TeacherPlan(SMOKE_TEACHER, NoProse("0"))
+    scale = replace(small(), causal_language=replace(SMOKE, language=plan))
+    experiment = figure_8(scale)
+    runs = [run for run in without_grammar(experiment) if "width-16" in run.name]
+    (result,) = carry_out_experiments([experiment], tmp_path, in_turn, runs=runs).experiments
+    failures = {failure.job: failure.text for failure in result.outcome.failures}
+    assert failures.pop(f"language {plan.digest[:8]}").startswith(
+        "the books cannot be fetched (no such host)"
+    )
+    assert failures
+    assert all(text.startswith("it needs language") for text in failures.values())
+    assert [panel.name for panel in experiment.panels(result.table)] == ["hmm-6"]
+
+
+def test_a_pre_trained_models_tokens_are_chosen_once(tmp_path: Path) -> None:
+    plan = HubPlan(ModelSource(str(tiny_checkpoint("opt", tmp_path / "model"))), words=6, length=4)
+    language = plan.language(tmp_path / "out", silent)
+    assert (len(language.vocabulary), language.maximum_length) == (plan.words, plan.maximum_length) == (6, 4)
+    (kept,) = (tmp_path / "out" / "languages").iterdir()
+    assert kept.stem == plan.digest[:16]
+    assert plan.language(tmp_path / "out", silent).digest == language.digest
