@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce test coverage test-slow lint benchmark clean
+.PHONY: help install reproduce reproduce-all test coverage test-slow lint benchmark clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,6 +20,10 @@ $(STAMP): pyproject.toml constraints.txt
 
 reproduce: $(STAMP) ## Figure 1 at laptop scale: within ten minutes on two cores, ending in an HTML report
 	$(BIN)/isoloss reproduce figure-1 --scale laptop
+
+reproduce-all: $(STAMP) ## every figure, table and statement at laptop scale, ending in a site
+	$(BIN)/isoloss theory
+	$(BIN)/isoloss reproduce all --scale laptop
 
 test: lint ## lint, types, import rules and the test suite
 	$(BIN)/python -m pytest -n 2 -m 'not slow'

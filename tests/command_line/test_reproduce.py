@@ -96,7 +96,7 @@ def test_the_numbers_on_the_pages_are_those_of_the_json(done: tuple[Path, dict[s
         for html in (overview, page):
             assert claim["sentence"] in html
             assert f"<td>{claim['effect']:.3g}" in html
-            assert f"{claim['low']:.3g} to {claim['high']:.3g}" in html
+            assert claim["low"] is None or f"{claim['low']:.3g} to {claim['high']:.3g}" in html
     for verdict in ("supported", "not supported", "inconclusive"):
         number = sum(claim["verdict"] == verdict for claim in figure["claims"])
         assert re.search(rf"<li><b>{number}</b>\s*<span [^>]*>. {verdict}</span>", overview)
@@ -184,6 +184,9 @@ def test_a_run_that_fails_is_named_everywhere_and_the_others_stay_as_they_are(
         (("figure-1", "--device", "tpu"), "device"),
         (("figure-1", "figure-99"), "no experiment 'figure-99'; choose all, or among figure-1"),
         (("figure-1", "--scale", "huge"), "smoke"),
+        (("figure-1", "--address", "head:6379"), "--address is for --on ray"),
+        (("figure-1", "--on", "ray", "--processes", "2"), "--processes is for --on local"),
+        (("figure-1", "--on", "slurm", "--hours", "0"), "some hours"),
         ((), "name what to reproduce: choose all, or among figure-1"),
     ],
 )

@@ -86,7 +86,7 @@ def judgement(name: str, verdict: Verdict, effect: float, low: float, high: floa
         name, f"The claim {name} <holds>.", "8.0 against 19.3 (Table 1)", f"mean of {name}", "doublings", 0.5,
         True, lambda runs: 0.0,
     )  # fmt: skip
-    return Judgement(claim, effect, low, high, 0.95, 4, verdict)
+    return Judgement(claim, effect, low, high, 0.95, 4, 2, 0.01, verdict)
 
 
 JUDGEMENTS = (

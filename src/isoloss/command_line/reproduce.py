@@ -6,6 +6,7 @@ from typing import Literal
 from tyro.conf import Positional
 
 ScaleName = Literal["smoke", "laptop", "paper"]
+Place = Literal["local", "ray", "slurm"]
 
 
 def reproduce(
@@ -19,6 +20,11 @@ def reproduce(
     runs: tuple[str, ...] = (),
     processes: int | None = None,
     device: str = "cpu",
+    on: Place = "local",
+    address: str | None = None,
+    partition: str | None = None,
+    account: str | None = None,
+    hours: float = 24.0,
     dry_run: bool = False,
     json: bool = False,
 ) -> int:
@@ -37,6 +43,11 @@ def reproduce(
         runs: Only these runs of one experiment, such as width-32-seed-1; all when not given.
         processes: Runs side by side, one core each; when not given, one for each core, or 1 on cuda.
         device: Where models are trained and measured: cpu or cuda.
+        on: Where runs are done: local (this machine), ray or slurm (a cluster whose nodes share the output).
+        address: HOST:PORT of the Ray cluster's head; the cluster that this machine belongs to when not given.
+        partition: SLURM's partition; the cluster's default when not given.
+        account: SLURM's account; the cluster's default when not given.
+        hours: After how long a SLURM job that is not done is queued again, to go on where it was.
         dry_run: Print the cost in operations, hours and gigabytes, and stop.
         json: Print the claims and all numbers as JSON on stdout.
     """
@@ -45,6 +56,21 @@ def reproduce(
     from isoloss.command_line.reproduction_request import Request
 
     request = Request(
-        names, scale, output, language, maximum_length, task, runs, processes, device, dry_run, json
+        names=names,
+        scale=scale,
+        output=output,
+        language=language,
+        maximum_length=maximum_length,
+        task=task,
+        runs=runs,
+        processes=processes,
+        device=device,
+        on=on,
+        address=address,
+        partition=partition,
+        account=account,
+        hours=hours,
+        dry_run=dry_run,
+        json=json,
     )
     return reproduce_experiments(request)

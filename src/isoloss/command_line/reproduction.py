@@ -1,34 +1,30 @@
 """`isoloss reproduce`: checks what was asked for, carries it out, writes the site, tells the verdicts."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 
-from isoloss.command_line.cost_table import print_cost
+from isoloss.command_line.cost_table import cost_rows, print_cost
+from isoloss.command_line.executor import executor
 from isoloss.command_line.progress_display import progress_display
 from isoloss.command_line.reproduction_request import Request, choice
 from isoloss.command_line.verdict_table import print_verdicts
 from isoloss.command_line.whole_site import write_whole_site
-from isoloss.errors import BadInput
-from isoloss.experiments.experiment_result import Executor, carry_out_experiments
-from isoloss.experiments.provenance import usable_cores
-from isoloss.experiments.runner import Job, Outcome, run_jobs
-from isoloss.pretraining.loop import usable_device
+from isoloss.experiments.cost import this_machine
+from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.pretraining.run_folder import only_process_in
-from isoloss.progress import Progress
 from isoloss.report.experiment_json import result_as_json
 
 
 def reproduce_experiments(request: Request) -> int:
     """Carry out the request; 0 when all is well, 1 when some run failed and the rest was done."""
-    if request.processes is not None and request.processes < 1:
-        raise BadInput(f"--processes must be at least 1, not {request.processes}")
-    usable_device(request.device)
+    execute = executor(request)
     chosen = choice(request)
     if request.dry_run:
-        print_cost(chosen.experiments, chosen.runs, request.scale, as_json=request.json)
+        with progress_display() as progress:
+            machine = this_machine(request.device if request.on == "local" else "cpu")
+            rows = cost_rows(chosen.experiments, chosen.runs, machine, progress)
+        print_cost(rows, machine, request.scale, as_json=request.json)
         return 0
-    execute = _executor(request)
     with only_process_in(request.folder), progress_display() as progress:
         results = carry_out_experiments(
             chosen.experiments,
@@ -52,13 +48,3 @@ def reproduce_experiments(request: Request) -> int:
         print(json.dumps(content, indent=2, allow_nan=False))
     print_verdicts(results, failures, page, request.scale)
     return 1 if failures else 0
-
-
-def _executor(request: Request) -> Executor:
-    # Several processes on one accelerator would only take its memory from one another.
-    processes = request.processes or (usable_cores() if request.device == "cpu" else 1)
-
-    def on_this_machine(jobs: Sequence[Job], progress: Progress) -> Outcome:
-        return run_jobs(jobs, processes, progress)
-
-    return on_this_machine

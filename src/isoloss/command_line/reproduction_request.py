@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from isoloss.command_line.reproduce import Place
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment, only_named
 from isoloss.experiments.figure_1 import figure_1
@@ -34,6 +35,11 @@ class Request:
     runs: tuple[str, ...] = ()
     processes: int | None = None
     device: str = "cpu"
+    on: Place = "local"
+    address: str | None = None
+    partition: str | None = None
+    account: str | None = None
+    hours: float = 24.0
     dry_run: bool = False
     json: bool = False
 

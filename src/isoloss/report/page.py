@@ -89,7 +89,7 @@ def write_page(page: Page, folder: Path, frame: Frame) -> Path:
 
 
 def _write_picture(charts: Sequence[alt.LayerChart], title: str, stem: Path) -> None:
-    sized = [chart.properties(width=CHART_WIDTH) for chart in charts]
+    sized = [_as_wide_as(CHART_WIDTH, chart) for chart in charts]
     headed = alt.Title(title, fontSize=15, anchor="start")
     # Legends of charts side by side are each their own.
     picture = alt.HConcatChart(hconcat=sized, title=headed, spacing=32)
@@ -99,6 +99,11 @@ def _write_picture(charts: Sequence[alt.LayerChart], title: str, stem: Path) -> 
     svg = vl_convert.vegalite_to_svg(specification)
     write_atomically(_ending(stem, ".svg"), svg)
     write_atomically(_ending(stem, ".png"), vl_convert.svg_to_png(svg, scale=2))
+
+
+def _as_wide_as(width: int | str, chart: alt.LayerChart) -> alt.LayerChart:
+    """The chart with that width, unless it has one of its own."""
+    return chart.properties(width=width) if chart.width is alt.Undefined else chart
 
 
 def _ending(stem: Path, ending: str) -> Path:
@@ -126,6 +131,6 @@ def _embedded(drawing: Drawing) -> dict[str, str | Markup]:
     """Ready HTML as `markup`, or a chart as a `specification` with the `label` that is read aloud."""
     if isinstance(drawing, Markup):
         return {"markup": drawing}
-    specification = drawing.properties(width="container").configure(**THEME).to_dict()
+    specification = _as_wide_as("container", drawing).configure(**THEME).to_dict()
     label = specification.get("description", "")
     return {"specification": as_script_data(specification), "label": label}
