@@ -6,7 +6,7 @@ import pickle
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -84,6 +84,7 @@ class _RayTasks:
 
     def __init__(self, share: ShareOfNode) -> None:
         ray = _ray()
+        _refuse_too_large(share, ray.nodes())
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
@@ -112,7 +113,10 @@ class _RayTasks:
     def events(self) -> Iterator[Advanced | Ended]:
         """See `Backend`."""
         ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=SECONDS_BETWEEN_REPORTS)
-        yield from self._ray.get(self._reports.take.remote())
+        running = {job.name for job in self._running.values()}
+        # What an earlier process of a job posted may come after its end.
+        reports: list[Advanced] = self._ray.get(self._reports.take.remote())
+        yield from (report for report in reports if report.job in running)
         for reference in ready:
             job = self._running.pop(reference)
             if (ended := self._ended(job.name, reference)) is None:
@@ -135,7 +139,7 @@ class _RayTasks:
             ended: Ended = self._ray.get(reference)
         except errors.RayTaskError as error:
             return Ended(name, failure=f"the node cannot do it: {_last_line(error)}; install isoloss there")
-        except (errors.RayError, errors.RaySystemError) as error:
+        except errors.RayError as error:
             if times < MOST_BEGINNINGS:
                 return None
             lost = f"its process or node was lost {times} times, last because: {_last_line(error)}"
@@ -195,6 +199,16 @@ def _reach(address: str) -> None:
     """Connect once, since Ray itself tries for minutes."""
     host, _, port = address.rpartition(":")
     socket.create_connection((host, int(port)), timeout=5.0).close()
+
+
+def _refuse_too_large(share: ShareOfNode, nodes: Sequence[Mapping[str, Any]]) -> None:
+    """Raise BadInput where no node could ever take a job: Ray would wait for one in silence."""
+    kept = [node["Resources"] for node in nodes if node["Alive"]]
+    if not any(each.get("CPU", 0) >= share.cores and each.get("GPU", 0) >= share.gpus for each in kept):
+        raise BadInput(
+            f"no node of the Ray cluster has {share.cores} cores and {share.gpus:g} GPUs; ask for less, or "
+            "add such a node first"
+        )
 
 
 def _ray() -> Any:
