@@ -52,7 +52,8 @@ def test_every_claim_can_hold_and_fail(traces, accuracies, expected) -> None:
         middle = (accuracies[0] + accuracies[1]) / 2 if seed == 3 else accuracies[1]
         shown = (accuracies[0], middle, accuracies[2])
         for width, trace, accuracy in zip((32, 48, 64), traces, shown, strict=True):
-            runs.append(frame(width, seed, trace + generator.random() / 100, accuracy))
+            noise = generator.random(2) / 100
+            runs.append(frame(width, seed, trace + noise[0], accuracy + noise[1]))
     assert {judged.verdict for judged in judge(CLAIMS, runs)} == {expected}
 
 

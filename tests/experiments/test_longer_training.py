@@ -12,7 +12,7 @@ from isoloss.experiments.same_loss import doublings, percent_points
 from isoloss.experiments.scales import smoke
 from isoloss.verdict import Verdict
 
-CLAIMS = longer_training_claims(20)
+CLAIMS = longer_training_claims(20, "noise_1")
 
 
 def frame(seed: int, factor: float, noise: float) -> pl.DataFrame:
@@ -24,6 +24,7 @@ def frame(seed: int, factor: float, noise: float) -> pl.DataFrame:
             "step": [10, 20, 80],
             "trace": [99.0, 8.0, 8.0 * 2 ** (-factor) + noise],
             "accuracy": [0.1, 0.8, 0.8 + factor / 10 + noise],
+            "noise_1": [0.0, 0.02, 0.02 * 2**factor + noise],
             "fine_tuned": [0.1, 0.9, 0.9 - factor / 10 + noise],
         }
     )

@@ -9,6 +9,7 @@ from isoloss.experiments.figure_1 import ACCURACY, KL, STEP, TRACE
 from isoloss.experiments.longer_training_claims import longer_training_claims
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity
+from isoloss.experiments.quantities.noise_sensitivity import noise_column
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scale import Scale
 from isoloss.panels import Axis, Lines, Panel
@@ -37,7 +38,7 @@ def longer_training(scale: Scale) -> Experiment:
             "several times as long as the others.",
         ),
         runs=longer_runs(scale),
-        claims=longer_training_claims(usual_end),
+        claims=longer_training_claims(usual_end, noise_column(scale.flatness.noises[1])),
         panels=lambda table: _panels(table, scale),
         pilot_seeds=scale.pilot_seeds,
         settings=(
@@ -59,7 +60,8 @@ def longer_runs(scale: Scale) -> tuple[PlannedRun, ...]:
     fine_tuning = FineTuningQuantity(
         task, longer.train, longer.validation, longer.test, longer.fine_tuning, sizes.seed + 3
     )
-    quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task), fine_tuning)
+    noise = scale.flatness.noise(sizes.seed + 2)
+    quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task), fine_tuning, noise)
     return tuple(
         PlannedRun(
             name=f"seed-{seed}",
@@ -86,5 +88,18 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
         f"of accuracies: one standard deviation over {seeds} seeds of the probe, {tuned} of fine-tuning; "
         "others one standard error over sentences."
     )
-    charts = tuple(Lines(STEP, y, BY_SEED, "run", marked=ending) for y in (KL, ACCURACY, FINE_TUNED, TRACE))
-    return (Panel("steps", "Far past saturation", caption, charts, every),)
+    of_steps = tuple(Lines(STEP, y, BY_SEED, "run", marked=ending) for y in (KL, ACCURACY, FINE_TUNED, TRACE))
+    rises = tuple(Lines(STEP, _rise(noise), BY_SEED, "run", marked=ending) for noise in scale.flatness.noises)
+    of_noise = (
+        "Rise of the exact loss when Gaussian noise is added to the weights, σ times the deviation that each "
+        "tensor had before pre-training. Bars: one standard error over draws, each on its own sentences."
+    )
+    return (
+        Panel("steps", "Far past saturation", caption, of_steps, every),
+        Panel("noise", "Sensitivity to noise on the weights", of_noise, rises, every),
+    )
+
+
+def _rise(noise: float) -> Axis:
+    column = noise_column(noise)
+    return Axis(column, f"rise under noise of σ = {noise:g} (nats)", f"{column}_error", logarithmic=True)

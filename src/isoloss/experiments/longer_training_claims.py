@@ -30,8 +30,8 @@ class ChangeSince:
         return float(np.mean(changes)) if changes else float("nan")
 
 
-def longer_training_claims(usual_end: int) -> tuple[Claim, ...]:
-    """What comes after step `usual_end`, where the other runs end."""
+def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
+    """What comes after step `usual_end`, where the other runs end; `rise` is the sensitivity's column."""
     last = f"the last checkpoint, against step {usual_end:,}"
     return (
         Claim(
@@ -63,5 +63,15 @@ def longer_training_claims(usual_end: int) -> tuple[Claim, ...]:
             threshold=0.0,
             above=False,
             statistic=ChangeSince("fine_tuned", usual_end, percent_points),
+        ),
+        Claim(
+            name="longer-is-more-sensitive",
+            sentence="Training on far past saturation makes the loss more sensitive to noise on the weights.",
+            paper=f"{OVER_TRAINED} are more sensitive to Gaussian noise",
+            measure=f"mean over runs of log2 of the ratio of the loss's rises under noise at {last}",
+            unit="doublings",
+            threshold=0.0,
+            above=True,
+            statistic=ChangeSince(rise, usual_end, doublings),
         ),
     )

@@ -27,10 +27,12 @@ def adamw_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun
     )
 
 
-def rule_runs(scale: Scale, rules: Rules, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
-    """Each rule with each seed at that size, measured at every checkpoint."""
+def rule_runs(
+    scale: Scale, rules: Rules, quantities: Sequence[Quantity], since: int = 0
+) -> tuple[PlannedRun, ...]:
+    """Each rule with each seed at that size, measured at the checkpoints from step `since` on."""
     grammar, compared = scale.grammar, scale.compared
-    steps = compared.checkpoint_steps
+    steps = tuple(step for step in compared.checkpoint_steps if step >= since)
     return tuple(
         PlannedRun(
             name=f"{name}-seed-{seed}",
@@ -40,7 +42,7 @@ def rule_runs(scale: Scale, rules: Rules, quantities: Sequence[Quantity]) -> tup
             steps=compared.steps,
             batch_size=grammar.batch_size,
             seed=seed,
-            checkpoint_steps=steps,
+            checkpoint_steps=compared.checkpoint_steps,
             saturated_from=steps[0],
             measured=tuple(MeasuredAt(quantity, steps) for quantity in quantities),
             labels=(("rule", name),),

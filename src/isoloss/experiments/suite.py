@@ -12,6 +12,7 @@ from isoloss.experiments.figure_7 import figure_7
 from isoloss.experiments.figure_8 import figure_8
 from isoloss.experiments.figure_9 import figure_9
 from isoloss.experiments.figure_10 import figure_10
+from isoloss.experiments.flatness_measures import flatness_measures
 from isoloss.experiments.longer_training import longer_training
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.table_1 import table_1
@@ -41,4 +42,5 @@ def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
         update_rules(scale),
         causal_objective(scale),
         longer_training(scale),
+        flatness_measures(scale),
     )

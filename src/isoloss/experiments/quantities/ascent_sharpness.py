@@ -1,0 +1,71 @@
+"""SAM's sharpness of a checkpoint: how much its loss rises a little way along its gradient."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transformers import PreTrainedModel
+
+from isoloss.curvature.ascent_sharpness import RADII, ascent_sharpness
+from isoloss.experiments.quantities.exact_law_set import ExactLawSet
+from isoloss.experiments.quantity import Columns, Subject
+from isoloss.languages.language import Language
+from isoloss.measurements.flatness_records import ascent_sharpness_records
+from isoloss.measurements.record import Record
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class AscentSharpnessQuantity:
+    """The rise at each of `radii` of the loss on `sentences` sentences; see `ascent_sharpness`."""
+
+    sentences: int
+    seed: int
+    radii: tuple[float, ...] = RADII
+
+    def draw(
+        self,
+        language: Language,
+        objective: PretrainingObjective,
+        progress: Progress,  # noqa: ARG002
+    ) -> "AscentSharpnessSet":
+        """See `Quantity`."""
+        drawn = ExactLawSet.draw(language, objective, self.sentences, self.seed)
+        return AscentSharpnessSet(drawn, self.radii)
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `sam_0.05` and its error for the radius 0.05, and so on."""
+        columns: Columns = {}
+        for record in records:
+            name = sam_column(float(record.settings["radius"] or 0.0))
+            columns |= {name: record.value, f"{name}_error": record.standard_error}
+        return columns
+
+
+@dataclass(frozen=True)
+class AscentSharpnessSet:
+    """See `MeasuringSet`."""
+
+    drawn: ExactLawSet
+    radii: tuple[float, ...]
+
+    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
+        """See `MeasuringSet`."""
+        found = ascent_sharpness(
+            model,
+            [self.drawn.batch],
+            subject.objective,
+            radii=self.radii,
+            law=self.drawn.law,
+            progress=progress,
+        )
+        return ascent_sharpness_records(found, self.drawn.seed, subject.checkpoint, subject.settings)
+
+
+def sam_column(radius: float) -> str:
+    """What the rise at a radius is called in a table.
+
+    >>> sam_column(0.05)
+    'sam_0.05'
+    """
+    return f"sam_{radius:g}"

@@ -1,0 +1,67 @@
+import numpy as np
+import polars as pl
+import pytest
+
+from isoloss.experiments.claims import judge
+from isoloss.experiments.flatness_measures import flatness_measures, ranking_panel
+from isoloss.experiments.flatness_measures_claims import CLAIMS
+from isoloss.experiments.scales import smoke
+from isoloss.verdict import Verdict
+
+MEASURES = ("normalised_trace", "top_eigenvalue", "gradient_norm", "sam_0.05")
+
+
+def run_of(seed: int, traces: np.ndarray, others: np.ndarray, accuracies: np.ndarray) -> pl.DataFrame:
+    generator = np.random.default_rng(seed)
+    n = len(traces)
+    return pl.DataFrame(
+        {
+            "run": [f"seed-{seed}"] * n,
+            "seed": [seed] * n,
+            "loss": 2 + generator.random(n),
+            "parameters": generator.integers(1, 4, n),
+            "trace": traces,
+            "accuracy": accuracies,
+            **dict.fromkeys(MEASURES, others),
+        }
+    )
+
+
+def runs_where(trace_ranks: float) -> list[pl.DataFrame]:
+    """The trace ranks accuracy well (1) or the wrong way round (-1), the other measures the other way."""
+    generator = np.random.default_rng(0)
+    runs = []
+    for seed in range(1, 6):
+        accuracies = generator.random(12)
+        noise = generator.random((2, 12)) / 5
+        ranked = trace_ranks * accuracies
+        runs.append(run_of(seed, 3 - ranked + noise[0], 3 + ranked + noise[1], accuracies))
+    return runs
+
+
+@pytest.mark.parametrize(("ranks", "expected"), [(1.0, Verdict.SUPPORTED), (-1.0, Verdict.NOT_SUPPORTED)])
+def test_every_claim_can_hold_and_fail(ranks, expected) -> None:
+    verdicts = {judged.claim.name: judged.verdict for judged in judge(CLAIMS, runs_where(ranks))}
+    assert set(verdicts.values()) == {expected}
+
+
+def test_the_table_ranks_every_measure() -> None:
+    panel = ranking_panel("ranks", "Ranks", runs_where(1.0), MEASURES)
+    values = {(row["measure"], row["coefficient"]): row for row in panel.data.iter_rows(named=True)}
+    assert {measure for measure, _ in values} == {"trace", *MEASURES, "loss"}
+    trace = values["trace", "Spearman"]
+    assert 0.8 < trace["low"] < trace["value"] < trace["high"] <= 1
+    assert (trace["checkpoints"], trace["seeds"]) == (60, 5)
+    assert values["top_eigenvalue", "Kendall"]["high"] < 0
+
+
+def test_runs_are_those_of_figure_1_and_of_the_rules_after_saturation() -> None:
+    scale = smoke()
+    experiment = flatness_measures(scale)
+    seeds = len(scale.seeds)
+    expected = seeds * (len(scale.grammar.architectures) + len(scale.compared.peers))
+    assert len(experiment.runs) == expected
+    for run in experiment.runs:
+        assert {"rule", "width"} == {name for name, _ in run.labels}
+        assert all(step >= run.saturated_from for measured in run.measured for step in measured.steps)
+    assert experiment.panels(pl.DataFrame()) == ()
