@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from isoloss.experiments.axes import ACCURACY, BY_WIDTH, KL, LOSS, STEP, TRACE
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figure_1_claims import CLAIMS
 from isoloss.experiments.grammar_runs import grammar_runs
@@ -9,14 +10,8 @@ from isoloss.experiments.quantities.probe import TaskReference
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scale import Scale
-from isoloss.panels import Axis, Colour, Dots, Lines, Panel
+from isoloss.panels import Dots, Lines, Panel
 
-LOSS = Axis("loss", "exact pre-training loss (nats)", "kl_error")
-KL = Axis("kl", "KL(law || model) (nats)", "kl_error")
-ACCURACY = Axis("accuracy", "linear probe accuracy", "accuracy_deviation")
-TRACE = Axis("trace", "trace of the Hessian (Fisher form)", "trace_error")
-STEP = Axis("step", "pre-training step", logarithmic=True)
-WIDTH = Colour("width", "width", ordered=True)
 REFERENCE = "chance and ceiling"
 
 
@@ -63,8 +58,8 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
         "A line a run. The dots above are the checkpoints from the dashed line "
         f"(step {saturated_from:,}) on. Bars as above."
     )
-    over_steps = tuple(Lines(STEP, y, WIDTH, "run", marked=saturated_from) for y in (KL, ACCURACY, TRACE))
-    loss, trace = (Dots(x, ACCURACY, WIDTH) for x in (LOSS, TRACE))
+    over_steps = tuple(Lines(STEP, y, BY_WIDTH, "run", marked=saturated_from) for y in (KL, ACCURACY, TRACE))
+    loss, trace = (Dots(x, ACCURACY, BY_WIDTH) for x in (LOSS, TRACE))
     return (
         Panel("loss", "Exact loss against accuracy", vertical + of_loss, (loss,), dots),
         Panel("trace", "Trace against accuracy", vertical + of_trace, (trace,), dots),

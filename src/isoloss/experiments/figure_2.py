@@ -2,9 +2,9 @@
 
 import polars as pl
 
+from isoloss.experiments.axes import ACCURACY, BY_WIDTH, LOSS, STEP
 from isoloss.experiments.captions import loss_bars, probe_bars
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figure_1 import ACCURACY, LOSS, STEP, WIDTH
 from isoloss.experiments.later_is_better import later_is_better, one_loss_over_steps
 from isoloss.experiments.run_facts import measurement_facts, run_facts
 from isoloss.experiments.scale import Scale
@@ -46,5 +46,5 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
         f"on the checkpoints from the dashed line (step {task.runs.saturated_from:,}) on. "
         f"{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )
-    charts = tuple(Lines(STEP, y, WIDTH, "run", marked=task.runs.saturated_from) for y in (LOSS, ACCURACY))
+    charts = tuple(Lines(STEP, y, BY_WIDTH, "run", marked=task.runs.saturated_from) for y in (LOSS, ACCURACY))
     return Panel(task.key, task.title, caption, charts, task.rows(table))

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import polars as pl
 
+from isoloss.experiments.axes import ACCURACY, BY_WIDTH, KL, TRACE
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figure_1 import ACCURACY, KL, TRACE, WIDTH
 from isoloss.experiments.figure_5_claims import CLAIMS
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
@@ -61,8 +61,8 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     enlarged = "Every model enlarged to one shape; a logarithmic axis, as factors are what is compared."
     as_is = "The same models' traces over their own parameters, and their losses."
     dots = table.filter(pl.col("step").is_not_null())
-    both = tuple(Dots(x, ACCURACY, WIDTH) for x in (EXACT, PAPER))
-    plain = tuple(Dots(x, ACCURACY, WIDTH) for x in (TRACE, KL))
+    both = tuple(Dots(x, ACCURACY, BY_WIDTH) for x in (EXACT, PAPER))
+    plain = tuple(Dots(x, ACCURACY, BY_WIDTH) for x in (TRACE, KL))
     return (
         Panel("enlarged", "Enlarged trace against accuracy", f"{enlarged} {bars}", both, dots),
         Panel("as-they-are", "Own trace and loss against accuracy", f"{as_is} {bars}", plain, dots),

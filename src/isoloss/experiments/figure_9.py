@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from isoloss.experiments.axes import BY_SEED, LOG_KL, SIZE
+from isoloss.experiments.axes import ACCURACY, BY_SEED, BY_WIDTH, LOG_KL, SIZE, STEP
 from isoloss.experiments.captions import loss_bars, probe_bars
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figure_1 import ACCURACY, STEP, WIDTH
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.run_facts import measurement_facts, run_facts
@@ -58,7 +57,7 @@ def _panels(task: ShownTask, table: pl.DataFrame, scale: Scale) -> tuple[Panel, 
         f"{task.key}-steps",
         f"{task.title}: over steps",
         f"A line a run, {len(scale.seeds)} seeds a width. {of_loss}",
-        (Lines(STEP, LOG_KL, WIDTH, "run", marked=task.runs.saturated_from),),
+        (Lines(STEP, LOG_KL, BY_WIDTH, "run", marked=task.runs.saturated_from),),
         every,
     )
     sizes = Panel(

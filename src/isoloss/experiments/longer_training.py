@@ -3,9 +3,8 @@
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.axes import BY_SEED
+from isoloss.experiments.axes import ACCURACY, BY_SEED, KL, STEP, TRACE
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figure_1 import ACCURACY, KL, STEP, TRACE
 from isoloss.experiments.longer_training_claims import longer_training_claims
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity

@@ -2,9 +2,8 @@
 
 import polars as pl
 
-from isoloss.experiments.axes import BY_SEED, SIZE
+from isoloss.experiments.axes import ACCURACY, BY_SEED, LOSS, SIZE
 from isoloss.experiments.captions import loss_bars, probe_bars
-from isoloss.experiments.figure_1 import ACCURACY, LOSS
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shown_task import ShownTask
 from isoloss.panels import Lines, Panel

@@ -2,8 +2,8 @@
 
 import polars as pl
 
+from isoloss.experiments.axes import KL, STEP, TRACE
 from isoloss.experiments.experiment import Experiment, Facts
-from isoloss.experiments.figure_1 import KL, STEP, TRACE
 from isoloss.experiments.rule_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.same_loss_table import rows_at_same_loss
 from isoloss.experiments.scale import Scale
