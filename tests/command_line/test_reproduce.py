@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from isoloss.cli import main
+from isoloss.command_line.reproduction_request import Request, choice
 from isoloss.report.number import shown
 
 SMOKE = ("reproduce", "figure-1", "--scale", "smoke")
@@ -209,6 +210,14 @@ def test_a_mistake_is_one_sentence_before_any_work(
     assert len(told.err.strip().splitlines()) == 1 or "huge" in arguments
     assert told.out == ""
     assert not (tmp_path / "results").exists()
+
+
+def test_what_the_guide_reproduces_is_known() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "reproducing.md").read_text()
+    commands = re.findall(r"^isoloss reproduce ([a-z0-9 -]*?) +(?:--|#)", guide, flags=re.MULTILINE)
+    assert len(commands) == 2
+    for names in commands:
+        assert choice(Request(tuple(names.split()), "smoke", None)).experiments
 
 
 def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(

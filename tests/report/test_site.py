@@ -16,7 +16,9 @@ from shown_results import (
 )
 
 from isoloss.errors import IsolossError
+from isoloss.experiments.claims import Judgement
 from isoloss.experiments.language_portrait import language_portrait
+from isoloss.report.interval_picture import WIDTH, interval_picture
 from isoloss.report.site import Site, write_site
 
 
@@ -177,3 +179,18 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(site: Path, tmp_path: Pat
     nothing = Site("smoke", tmp_path, (), {}, again=lambda experiment, run: "")
     with pytest.raises(IsolossError, match="cannot write"):
         write_site(nothing, in_the_way / "site")
+
+
+def test_an_interval_is_drawn_on_its_side_of_the_threshold() -> None:
+    supported, contradicted, open_ended = JUDGEMENTS
+
+    def places(judged: Judgement) -> list[float]:
+        picture = str(interval_picture(judged))
+        names = ('class="threshold" x1="', 'y2="18"/><line x1="', '" x2="', 'circle cx="')
+        return [float(re.findall(f'{name}([0-9.]+)"', picture)[-1]) for name in names]
+
+    threshold, low, high, effect = places(supported)
+    assert 0 < threshold < low < effect < high < WIDTH
+    threshold, low, high, effect = places(contradicted)
+    assert 0 < low < effect < high < threshold < WIDTH
+    assert interval_picture(open_ended) == ""

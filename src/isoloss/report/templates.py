@@ -7,6 +7,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from isoloss.report.interval_picture import interval_picture
 from isoloss.report.number import shown
 
 
@@ -39,5 +40,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["shown"] = shown
+    environment.filters |= {"shown": shown, "interval_picture": interval_picture}
     return environment
