@@ -13,5 +13,5 @@ def test_the_program_tells_cost_speed_and_losses(capsys: pytest.CaptureFixture[s
     exec(program, {"__name__": "guide"})
     cost, share, *told = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"\d\.\de-\d\d hours, \d+\.\d MB", cost)
-    assert re.fullmatch(r"\d+% of this machine's processor \(bfloat16, measured: [\d,]+ GFLOP/s\)", share)
+    assert re.fullmatch(r"\d+% of this machine's processor \(float32, measured: [\d,.]+ GFLOP/s\)", share)
     assert [line.split(" ", 1)[0] for line in told] == ["10", "10", "20", "20"]

@@ -115,7 +115,7 @@ def this_machine(device: str = "cpu", precision: Precision = "float32") -> Devic
         elapsed = time.perf_counter() - start
     rate = products * 2 * size**3 / elapsed
     name = "processor" if place.type == "cpu" else torch.cuda.get_device_name(place)
-    return Device(f"this machine's {name} ({precision}, measured: {rate / 1e9:,.0f} GFLOP/s)", rate)
+    return Device(f"this machine's {name} ({precision}, measured: {rate / 1e9:,.1f} GFLOP/s)", rate)
 
 
 def wait_for(device: torch.device) -> None:
