@@ -27,6 +27,7 @@ from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
+from isoloss.pretraining.compute import Compute
 from isoloss.progress import Progress, silent
 
 LANGUAGE = ReadyLanguage(dyck(4))
@@ -147,6 +148,15 @@ def test_a_run_goes_on_from_another_and_is_named_before_that_one_is_there(tmp_pa
     assert result.table["run"].to_list() == ["seed-2", "seed-2", "words"]
     specification = json.loads((after.folder(output) / "specification.json").read_text())
     assert specification["start_from"] is not None
+
+
+def test_a_run_in_another_precision_is_another_run_and_so_is_its_origin(tmp_path: Path) -> None:
+    run = replace(planned(2, tmp_path), continues=Continued(planned(1, tmp_path), 2))
+    other = run.carried_out_by(Compute("bfloat16"))
+    assert run.carried_out_by(Compute()) == run
+    assert other.digest != run.digest
+    assert other.continues.run.compute == Compute("bfloat16")
+    assert other.continues.step == 2
 
 
 def test_a_run_cut_short_is_shown_and_not_judged(tmp_path: Path) -> None:

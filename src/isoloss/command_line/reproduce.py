@@ -20,6 +20,8 @@ def reproduce(
     runs: tuple[str, ...] = (),
     processes: int | None = None,
     device: str = "cpu",
+    precision: Literal["float32", "bfloat16"] = "float32",
+    compiled: bool = False,
     on: Place = "local",
     address: str | None = None,
     partition: str | None = None,
@@ -43,6 +45,9 @@ def reproduce(
         runs: Only these runs of one experiment, such as width-32-seed-1; all when not given.
         processes: Runs side by side, one core each; when not given, one for each core, or 1 on cuda.
         device: Where models are trained and measured: cpu or cuda.
+        precision: Of the matrix products in training; measurements are always in float32. Another precision
+            is another run.
+        compiled: Train with the forward pass compiled; another run, too.
         on: Where runs are done: local (this machine), ray or slurm (a cluster whose nodes share the output).
         address: HOST:PORT of the Ray cluster's head; the cluster that this machine belongs to when not given.
         partition: SLURM's partition; the cluster's default when not given.
@@ -65,6 +70,8 @@ def reproduce(
         runs=runs,
         processes=processes,
         device=device,
+        precision=precision,
+        compiled=compiled,
         on=on,
         address=address,
         partition=partition,

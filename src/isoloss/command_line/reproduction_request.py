@@ -15,6 +15,7 @@ from isoloss.experiments.scale import Scale, ScaleName
 from isoloss.experiments.scales import scale_named
 from isoloss.experiments.suite import every_experiment
 from isoloss.languages.pcfg import read_pcfg
+from isoloss.pretraining.compute import Compute, Precision
 from isoloss.progress import silent
 
 ALL = "all"
@@ -35,6 +36,8 @@ class Request:
     runs: tuple[str, ...] = ()
     processes: int | None = None
     device: str = "cpu"
+    precision: Precision = "float32"
+    compiled: bool = False
     on: Place = "local"
     address: str | None = None
     partition: str | None = None
@@ -42,6 +45,11 @@ class Request:
     hours: float = 24.0
     dry_run: bool = False
     json: bool = False
+
+    @property
+    def compute(self) -> Compute:
+        """How runs are carried out."""
+        return Compute(self.precision, self.compiled)
 
     @property
     def folder(self) -> Path:
@@ -58,9 +66,11 @@ class Request:
             "--maximum-length": self.maximum_length,
             "--task": self.task if experiment.name == WITH_OPTIONS else None,
             "--device": None if self.device == "cpu" else self.device,
+            "--precision": None if self.precision == "float32" else self.precision,
         }
         for name, value in options.items():
             words += [name, str(value)] if value is not None else []
+        words += ["--compiled"] if self.compiled else []
         return shlex.join(words)
 
 
@@ -88,11 +98,16 @@ def choice(request: Request) -> Choice:
         own = _figure_1(request, scale)
         others = () if request.language else tuple(e for e in suite if e.name != own.name)
         suite = (own, *others)
+    suite = tuple(_carried_out_by(request.compute, experiment) for experiment in suite)
     experiments = tuple(experiment for experiment in suite if experiment.name in chosen)
     if request.runs and len(experiments) != 1:
         raise BadInput("--runs names runs of one experiment; name that experiment alone")
     runs = [run for experiment in experiments for run in only_named(experiment, request.runs)]
     return Choice(experiments, tuple(runs), suite)
+
+
+def _carried_out_by(compute: Compute, experiment: Experiment) -> Experiment:
+    return replace(experiment, runs=tuple(run.carried_out_by(compute) for run in experiment.runs))
 
 
 def _refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from isoloss.models.transformers import Architecture
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.checkpoint import STEPS_FOLDER, read_checkpoint
+from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import Progress
@@ -101,6 +102,7 @@ class PlannedRun:
     labels: Labels = ()
     objective: PretrainingObjective = MaskedObjective()  # noqa: RUF009  (frozen)
     continues: Continued | None = None
+    compute: Compute = Compute()  # noqa: RUF009  (frozen)
 
     def __post_init__(self) -> None:
         _ = self._specification  # refuses numbers that make no run
@@ -135,7 +137,14 @@ class PlannedRun:
             checkpoint_steps=self.checkpoint_steps,
             objective=self.objective,
             start_from=hashlib.sha256(origin.encode()).hexdigest() if origin else None,
+            compute=self.compute,
         )
+
+    def carried_out_by(self, compute: Compute) -> "PlannedRun":
+        """The same run, and that which it continues, in another precision or compiled: another digest."""
+        before = self.continues
+        origin = Continued(before.run.carried_out_by(compute), before.step) if before else None
+        return replace(self, compute=compute, continues=origin)
 
     def folder(self, output: Path) -> Path:
         """Where the run lives: named for its specification, so that experiments share what is equal."""
