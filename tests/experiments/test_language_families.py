@@ -89,7 +89,7 @@ def test_claims_are_judged_on_saturated_checkpoints(results: dict[str, Experimen
 def test_sgd_begins_where_adamw_ended(results: dict[str, ExperimentResult]) -> None:
     """A first step at a tenth of a small rate leaves the loss where it was, and the seed is the origin's."""
     descent = results["figure-4"].table.filter(pl.col("panel") == "hmm-10", pl.col("step").is_not_null())
-    adamw = results["figure-9"].table.filter(pl.col("run") == "hmm-10-width-8-seed-1", pl.col("step") == 40)
+    adamw = results["figure-9"].table.filter(pl.col("run") == "hmm-10-width-8-seed-1", pl.col("step") == 20)
     assert descent["seed"].to_list() == [1, 1, 1]
     assert descent["loss"][0] == pytest.approx(adamw["loss"][0], abs=1e-3)
     assert descent["loss"][0] != adamw["loss"][0]
@@ -113,7 +113,7 @@ def test_a_continuing_run_goes_on_where_it_was_cut(
 def test_a_teacher_is_trained_once(output: Path, results: dict[str, ExperimentResult]) -> None:
     """Once its run is complete, its text is not asked for again."""
     (folder,) = (output / "teachers").iterdir()
-    plan = TeacherPlan(SMOKE_TEACHER, NoProse(SMOKE.language.prose.digest))
+    plan = replace(SMOKE.language, prose=NoProse(SMOKE.language.prose.digest))
     assert plan.digest == SMOKE.language.digest
     language = plan.language(output, silent)
     assert language.digest == SMOKE.language.language(output, silent).digest
@@ -130,7 +130,7 @@ class NoProse:
 
 
 def test_without_its_text_only_the_causal_language_fails(tmp_path: Path) -> None:
-    plan = TeacherPlan(SMOKE_TEACHER, NoProse("0"))
+    plan = TeacherPlan(SMOKE_TEACHER, NoProse("0"), words=16)
     scale = replace(small(), causal_language=replace(SMOKE, language=plan))
     experiment = figure_8(scale)
     runs = [run for run in without_grammar(experiment) if "width-16" in run.name]

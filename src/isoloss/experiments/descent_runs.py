@@ -16,11 +16,11 @@ OTHER_SENTENCES = 10_000
 
 @dataclass(frozen=True)
 class DescentRuns:
-    """SGD from the last checkpoints of the models of one `width`, one run a seed.
+    """SGD from the first saturated checkpoints of the models of one `width`, one run a seed.
 
-    Without dropout: Theorem 3.3 is about SGD on the loss itself, and the paper does not say (B.2). The first
-    of `checkpoint_steps` may come early, to show where SGD begins; claims are judged on those after the
-    warm-up.
+    From the first, so that what AdamW would still do is left to SGD. Without dropout: Theorem 3.3 is about
+    SGD on the loss itself, and the paper does not say (B.2). The first of `checkpoint_steps` may come early,
+    to show where SGD begins; claims are judged on those after the warm-up.
     """
 
     width: int
@@ -65,10 +65,14 @@ def descents(
             saturated_from=descent.saturated_from,
             measured=measured,
             labels=origin.labels,
-            continues=Continued(origin, origin.steps),
+            continues=Continued(origin, _first_saturated(origin)),
         )
         for origin in origins
     )
+
+
+def _first_saturated(run: PlannedRun) -> int:
+    return next(step for step in run.checkpoint_steps if step >= run.saturated_from)
 
 
 SMOKE = Descents(

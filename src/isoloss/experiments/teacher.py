@@ -13,12 +13,11 @@ from isoloss.languages.text_windows import TextWindows, text_windows
 from isoloss.languages.token_restriction import TokenRestriction
 from isoloss.models.causal import GPT2Transformer
 from isoloss.models.causal_language import restricted_language
-from isoloss.models.loading import load_causal_language_model, load_tokenizer
+from isoloss.models.loading import load_causal_language_model
 from isoloss.models.shapes import Shape
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.checkpoint import STEPS_FOLDER, read_checkpoint
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.schedule import log_spaced_steps
 from isoloss.pretraining.specification import PretrainingSpecification
@@ -78,24 +77,9 @@ def pretrained_language(
 ) -> CausalLM:
     """The language of a teacher of this text; see `teacher_language`."""
     report = pretrain(teacher.specification(text), text, folder, progress=progress)
-    return _language(teacher, report.last.folder)
-
-
-def finished_language(teacher: Teacher, folder: Path) -> CausalLM | None:
-    """The language of a teacher whose run in `folder` is at its end, read without its text; None before.
-
-    Raises IsolossError when the last checkpoint is damaged.
-    """
-    last = folder / STEPS_FOLDER / f"{teacher.steps:06d}"
-    return _language(teacher, read_checkpoint(last).folder) if last.is_dir() else None
-
-
-def _language(teacher: Teacher, checkpoint: Path) -> CausalLM:
-    model = load_causal_language_model(str(checkpoint))
-    numbers = load_tokenizer(str(checkpoint)).get_vocab()
-    words = tuple(word for word in sorted(numbers, key=numbers.__getitem__) if numbers[word] >= FIRST_WORD)
-    tokens = tuple(range(FIRST_WORD, FIRST_WORD + len(words)))
-    return restricted_language(model, TokenRestriction(tokens, words, CLS, RULE), teacher.length)
+    model = load_causal_language_model(str(report.last.folder))
+    tokens = tuple(range(FIRST_WORD, FIRST_WORD + len(text.vocabulary)))
+    return restricted_language(model, TokenRestriction(tokens, text.vocabulary, CLS, RULE), teacher.length)
 
 
 def prose_windows(books: Sequence[str], words: int, length: int) -> TextWindows:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from isoloss.experiments.gutenberg import DIGEST, default_cache, gutenberg_books
-from isoloss.experiments.teacher import Teacher, finished_language, pretrained_language, prose_windows
+from isoloss.experiments.teacher import Teacher, pretrained_language, prose_windows
 from isoloss.languages.causal_lm import CausalLM
+from isoloss.models.causal_language import ModelSource, load_causal_language
+from isoloss.pretraining.checkpoint import STEPS_FOLDER, read_checkpoint
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress
 
@@ -59,21 +61,19 @@ class GivenProse:
 
 @dataclass(frozen=True)
 class TeacherPlan:
-    """A `LanguagePlan`: the language of `teacher`, trained on `prose` once into `output`'s teachers/."""
+    """A `LanguagePlan`: `teacher`, trained on `prose` once into `output`'s teachers/, cut to `words` words.
+
+    These are its most frequent ones, as the paper's are OPT's; see `causal_language`.
+    """
 
     teacher: Teacher
     prose: Prose
+    words: int
 
     @property
     def digest(self) -> str:
         """See `LanguagePlan`."""
-        settings = json.dumps([settings_as_json(self.teacher), self.prose.digest], sort_keys=True)
-        return hashlib.sha256(settings.encode()).hexdigest()
-
-    @property
-    def words(self) -> int:
-        """See `LanguagePlan`: as many as the teacher asks for; a short text may have fewer."""
-        return self.teacher.words
+        return hashlib.sha256(f"{self._trained_digest} {self.words}".encode()).hexdigest()
 
     @property
     def maximum_length(self) -> int:
@@ -81,10 +81,21 @@ class TeacherPlan:
         return self.teacher.length
 
     def language(self, output: Path, progress: Progress) -> CausalLM:
-        """See `LanguagePlan`; raises IsolossError where the text cannot be had."""
-        folder = output / "teachers" / self.digest[:16]
-        if finished := finished_language(self.teacher, folder):
-            return finished
-        teacher, books = self.teacher, self.prose.books(progress)
-        text = prose_windows(books, teacher.words, teacher.length)
-        return pretrained_language(teacher, text, folder, progress)
+        """See `LanguagePlan`.
+
+        Raises IsolossError where the text cannot be had or the teacher is damaged, BadInput where it has
+        fewer words.
+        """
+        folder = output / "teachers" / self._trained_digest[:16]
+        last = folder / STEPS_FOLDER / f"{self.teacher.steps:06d}"
+        if not last.is_dir():
+            text = prose_windows(self.prose.books(progress), self.teacher.words, self.teacher.length)
+            pretrained_language(self.teacher, text, folder, progress)
+        source = ModelSource(str(read_checkpoint(last).folder))
+        return load_causal_language(source, self.words, self.teacher.length, progress=progress)
+
+    @property
+    def _trained_digest(self) -> str:
+        """Names the teacher, however many of its words are kept."""
+        settings = json.dumps([settings_as_json(self.teacher), self.prose.digest], sort_keys=True)
+        return hashlib.sha256(settings.encode()).hexdigest()
