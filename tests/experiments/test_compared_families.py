@@ -1,10 +1,10 @@
 """Each family of runs that are compared, carried out in one process on a scale of seconds."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import polars as pl
 import pytest
+from jobs_in_turn import in_turn
 
 from isoloss.experiments.causal_objective import causal_objective
 from isoloss.experiments.experiment import Experiment
@@ -12,7 +12,6 @@ from isoloss.experiments.experiment_result import Results, carry_out_experiments
 from isoloss.experiments.figure_5 import figure_5
 from isoloss.experiments.flatness_measures import flatness_measures
 from isoloss.experiments.longer_training import longer_training
-from isoloss.experiments.runner import Job, Outcome
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.scales import smoke
 from isoloss.experiments.table_1 import table_1
@@ -21,14 +20,6 @@ from isoloss.experiments.table_2 import table_2
 from isoloss.experiments.update_rules import update_rules
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.panels import Axis, Categories, Chart, Dots, Lines, Table
-from isoloss.progress import Progress
-
-
-def in_turn(jobs: Sequence[Job], progress: Progress) -> Outcome:
-    """An executor that needs no processes; what fails raises."""
-    for job in jobs:
-        job.work(progress)
-    return Outcome((), ())
 
 
 def tiny() -> Scale:
@@ -63,6 +54,7 @@ def tables(carried_out: Results) -> dict[str, pl.DataFrame]:
 
 
 def test_everything_planned_is_measured(carried_out: Results) -> None:
+    assert not carried_out.outcome.failures
     for result in carried_out.experiments:
         experiment: Experiment = result.experiment
         assert result.table["complete"].all()

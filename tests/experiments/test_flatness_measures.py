@@ -31,7 +31,7 @@ def runs_where(trace_ranks: float) -> list[pl.DataFrame]:
     """The trace ranks accuracy well (1) or the wrong way round (-1), the other measures the other way."""
     generator = np.random.default_rng(0)
     runs = []
-    for seed in range(1, 6):
+    for seed in range(1, 5):
         accuracies = generator.random(12)
         noise = generator.random((2, 12)) / 5
         ranked = trace_ranks * accuracies
@@ -46,12 +46,12 @@ def test_every_claim_can_hold_and_fail(ranks, expected) -> None:
 
 
 def test_the_table_ranks_every_measure() -> None:
-    panel = ranking_panel("ranks", "Ranks", runs_where(1.0), MEASURES)
+    panel = ranking_panel("ranks", "Ranks", runs_where(1.0)[:3], MEASURES)
     values = {(row["measure"], row["coefficient"]): row for row in panel.data.iter_rows(named=True)}
     assert {measure for measure, _ in values} == {"trace", *MEASURES, "loss"}
     trace = values["trace", "Spearman"]
-    assert 0.8 < trace["low"] < trace["value"] < trace["high"] <= 1
-    assert (trace["checkpoints"], trace["seeds"]) == (60, 5)
+    assert 0.5 < trace["low"] < trace["value"] < trace["high"] <= 1
+    assert (trace["checkpoints"], trace["seeds"]) == (36, 3)
     assert values["top_eigenvalue", "Kendall"]["high"] < 0
 
 

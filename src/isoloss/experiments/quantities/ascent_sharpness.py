@@ -36,8 +36,8 @@ class AscentSharpnessQuantity:
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `sam_0.05` and its error for the radius 0.05, and so on."""
         columns: Columns = {}
-        for record in records:
-            name = sam_column(float(record.settings["radius"] or 0.0))
+        for radius, record in zip(self.radii, records, strict=True):
+            name = sam_column(radius)
             columns |= {name: record.value, f"{name}_error": record.standard_error}
         return columns
 

@@ -43,8 +43,8 @@ class NoiseSensitivityQuantity:
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `noise_0.3` and its error for σ = 0.3, and so on."""
         columns: Columns = {}
-        for record in records:
-            name = noise_column(float(record.settings["noise"] or 0.0))
+        for noise, record in zip(self.noises, records, strict=True):
+            name = noise_column(noise)
             columns |= {name: record.value, f"{name}_error": record.standard_error}
         return columns
 
