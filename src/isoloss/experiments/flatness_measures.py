@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import polars as pl
 
+from isoloss.experiments.axes import ACCURACY, TRACE
 from isoloss.experiments.captions import probe_bars
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_table import judged_runs
-from isoloss.experiments.figure_1 import ACCURACY, TRACE
 from isoloss.experiments.flatness_measures_claims import CLAIMS, GIVEN, OURS
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import PlannedRun
