@@ -231,7 +231,7 @@ def test_a_second_run_in_the_folder_is_refused_while_the_first_lives(tmp_path: P
     assert not (tmp_path / "specification.json").exists()
     process.kill()
     process.join()
-    with only_process_in(tmp_path), pytest.raises(IsolossError, match=rf"process {os.getpid()}\)"):
+    with only_process_in(tmp_path), pytest.raises(IsolossError, match=rf"process {os.getpid()} on "):
         pretrain(small(), LANGUAGE, tmp_path)
     pretrain(small(steps=10), LANGUAGE, tmp_path)
 

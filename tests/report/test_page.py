@@ -22,7 +22,7 @@ def checkpoints() -> pl.DataFrame:
         {
             "run": f"width-{width}-seed-{seed}", "width": width, "seed": seed, "step": step,
             "loss": 1.5 + 1 / step, "accuracy": 0.9 + step / 1e5, "accuracy_deviation": 0.002,
-            "trace": 100.0 - step / 50 * (1 + seed / 100), "trace_error": 1.0,
+            "trace": 100.0 - step / 50 + seed * step / 500, "trace_error": 1.0,
         }
         for width in (16, 32) for seed in (1, 2) for step in (500, 1000, 2000)
     ]  # fmt: skip

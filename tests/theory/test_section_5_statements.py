@@ -48,7 +48,11 @@ CONTRADICTED = {
 """What the paper's text says and arithmetic does not."""
 
 
-@pytest.mark.parametrize("entry", SUITE, ids=lambda entry: entry.name)
+EXACT = [entry for entry in SUITE if not entry.name.startswith(("lemma-3.2", "theorem-3.3"))]
+"""Those whose smallest size already has no sampling error to speak of; SGD's have tests of their own."""
+
+
+@pytest.mark.parametrize("entry", EXACT, ids=lambda entry: entry.name)
 def test_the_smoke_size_supports_what_holds_and_contradicts_what_does_not(entry):
     seen = []
 

@@ -5,9 +5,10 @@ import pickle
 import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import forkserver, get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
+from threading import current_thread, main_thread
 
 import torch
 
@@ -29,7 +30,22 @@ def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress = silent) -
     beside it. A process that is killed from outside counts as that job's failure. On KeyboardInterrupt
     the running jobs are stopped at once; being resumable, they lose only what follows their last save.
     """
+    _begin_server()
     return do_jobs(jobs, LocalProcesses(processes), progress)
+
+
+def _begin_server() -> None:
+    """Begin the process that jobs are forked from, deaf to Ctrl-C, which reaches the whole process group.
+
+    Only the parent answers it, also while the server is importing what it preloads.
+    """
+    if current_thread() is not main_thread():  # no other may set what a signal does
+        return
+    answered = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.signal(signal.SIGINT, answered)
 
 
 @dataclass

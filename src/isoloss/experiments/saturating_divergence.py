@@ -17,7 +17,7 @@ def levelling(x: Sequence[float], kl: Sequence[float]) -> float:
 
     Steepness is per doubling of x, between the first, the middle and the last point; nan for fewer than 3.
 
-    >>> levelling([1, 2, 4], [0.4, 0.1, 0.05])
+    >>> round(levelling([1, 2, 4], [0.4, 0.1, 0.05]), 9)
     1.0
     """
     if len(x) < 3:
