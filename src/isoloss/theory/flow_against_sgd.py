@@ -23,8 +23,9 @@ class Race:
     """What is compared: scale-free, so that any model and language may be put in.
 
     `rates` are learning rates as shares of 1 / Tr ∇²L at the start: at most half of the edge of stability.
-    The flow and SGD run to `lifetimes` times Tr / |dTr/dt|, the flow's initial time constant. All that is
-    random is derived from `seed`. `relative_tolerance` is the integrator's.
+    The flow and SGD run to `lifetimes` times Tr / |dTr/dt|, the flow's initial time constant, or as far as
+    `most_steps` at the last rate go: how fast a random start flattens differs by orders of magnitude. All
+    that is random is derived from `seed`. `relative_tolerance` is the integrator's.
     """
 
     rates: tuple[float, ...]
@@ -34,6 +35,7 @@ class Race:
     batch_size: int
     seed: int
     relative_tolerance: float = 1e-8
+    most_steps: int = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,8 @@ def flow_against_sgd(
     """
     trace = minimisers.trace(start)
     slope = COEFFICIENT / race.batch_size * float(minimisers.trace_gradient(start).square().sum())
-    times = [race.lifetimes * trace / slope * point / race.points for point in range(race.points + 1)]
+    end = min(race.lifetimes * trace / slope, race.most_steps * (race.rates[-1] / trace) ** 2)
+    times = [end * point / race.points for point in range(race.points + 1)]
     flow = trace_flow(
         minimisers,
         start,

@@ -31,7 +31,9 @@ class TransformerSettings:
     be short beside the race. Larger languages and narrower models have curvatures of 1e-6 of the largest
     and less, where that would take more steps than anyone has: hence the smallest language with contexts,
     and a model that is wide for it. The fall is judged at the last rate, to within twice ηTr, the size of
-    what is of first order in η: two rates within the time there is do not tell where η → 0 leads.
+    what is of first order in η: two rates within the time there is do not tell where η → 0 leads. A start
+    that flattens slowly is followed for `most_steps` only: its fall may then be too small to be told from
+    SGD's noise, and is inconclusive.
     """
 
     width: int
@@ -40,10 +42,14 @@ class TransformerSettings:
 
 
 FULL = TransformerSettings(
-    32, 0.3, Race((0.1, 0.05), 0.25, 3, paths=64, batch_size=1, seed=1, relative_tolerance=1e-5)
+    32,
+    0.3,
+    Race((0.1, 0.05), 0.25, 3, paths=64, batch_size=1, seed=1, relative_tolerance=1e-5, most_steps=1500),
 )
 SMOKE = TransformerSettings(
-    32, 0.3, Race((0.4, 0.2), 0.1, 1, paths=8, batch_size=1, seed=1, relative_tolerance=1e-4)
+    32,
+    0.3,
+    Race((0.4, 0.2), 0.1, 1, paths=8, batch_size=1, seed=1, relative_tolerance=1e-4, most_steps=100),
 )
 
 
