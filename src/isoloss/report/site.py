@@ -86,14 +86,15 @@ def _overview(
     planned = [run for result in site.results for run in result.experiment.runs]
     figures = _number(len(site.results), "figure or table", "figures and tables")
     runs = _number(len(shared(planned)), "pre-training run", "pre-training runs")
+    tested = _number(len(statements), "statement", "statements")
     of_experiments = zip(site.results, experiments, strict=True)
     return Overview(
         title="Same pre-training loss, better downstream: what holds",
         text=(
             "Liu, Xie, Li and Ma (ICML 2023) say that language models of one pre-training loss differ "
             "downstream, and that flatness tells which is better. Here is their evidence computed again "
-            f"from nothing at {site.scale} scale: {figures} from {runs}, with every claim "
-            "beside its verdict.",
+            f"from nothing at {site.scale} scale: {figures} from {runs}, {tested} put to the test, and "
+            "every verdict.",
         ),
         experiments=tuple(
             Card(
