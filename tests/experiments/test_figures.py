@@ -153,7 +153,7 @@ def test_nothing_measured_is_nothing_drawn(figure) -> None:
 
 def test_descents_see_other_sentences_and_count_as_their_origins_seeds() -> None:
     scale = laptop()
-    assert [run.continues.step for run in figure_4(paper()).runs] == [30_000] * 6
+    assert [run.continues.step for run in figure_4(paper()).runs] == [120_000] * 6
     for run in figure_4(scale).runs:
         assert run.seed == run.first_seed + OTHER_SENTENCES
         assert run.first_seed in scale.seeds

@@ -29,11 +29,11 @@ SMOKE_TEACHER = Teacher(
 )
 LAPTOP_TEACHER = Teacher(
     words=300,
-    length=8,
-    architecture=GPT2Transformer(Shape(64, 2, 2, 256), dropout=0.0, attention="eager"),
-    steps=1000,
+    length=6,
+    architecture=GPT2Transformer(Shape(32, 2, 1, 128), dropout=0.0, attention="eager"),
+    steps=300,
 )
-"""Under a minute of one core, with reading its text."""
+"""Half a minute of one core, most of it for reading the text."""
 
 SMOKE = CausalLanguageRuns(
     language=TeacherPlan(SMOKE_TEACHER, GivenProse(SMOKE_PROSE), words=16),
@@ -51,15 +51,19 @@ LAPTOP = CausalLanguageRuns(
     language=TeacherPlan(LAPTOP_TEACHER, GutenbergBooks(), words=24),
     tasks=("opening-4", "opening-2"),
     architectures=tuple(
-        PreLayerNormTransformer(laptop_shape(width), attention="eager") for width in (32, 64)
+        PreLayerNormTransformer(laptop_shape(width), attention="eager") for width in (32, 48, 64)
     ),
     update_rule=AdamW(warm_up_steps=375),
     batch_size=128,
     steps=3000,
-    checkpoint_steps=(375, 750, 1061, 1500, 2121, 3000),
-    saturated_from=1500,
+    checkpoint_steps=(375, 750, 1500, 2121, 2523, 3000),
+    saturated_from=2121,
     evaluated=OneMaskedWord(),
 )
+"""The language was made easier until pilot runs came near its law: of a teacher of two layers of 64 units
+after 1,000 steps, and sentences of 8, KL was still 0.37 nats of a loss of 1.6. The step of saturation: from
+there on the losses of pilot runs of widths 32 and 64 lay within 0.72 % of each other, three quarters of what
+the claim of one loss allows. KL was 0.052 and 0.040 nats at the end, and falling."""
 
 PAPER = CausalLanguageRuns(
     language=HubPlan(ModelSource("facebook/opt-125m")),

@@ -24,7 +24,7 @@ def _panel(task: ShownTask, descent: DescentRuns, table: pl.DataFrame, scale: Sc
     marked = descent.saturated_from
     caption = (
         f"{task.chance_and_ceiling(table)}A line for each of {len(scale.seeds)} seeds, width "
-        f"{descent.width}, from AdamW's first saturated weights. Claims are judged on the checkpoints "
+        f"{descent.width}, from AdamW's last weights. Claims are judged on the checkpoints "
         f"from the end of SGD's warm-up (dashed line, step {marked:,}) on. "
         f"{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )

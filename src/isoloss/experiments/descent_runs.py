@@ -16,11 +16,11 @@ OTHER_SENTENCES = 10_000
 
 @dataclass(frozen=True)
 class DescentRuns:
-    """SGD from the first saturated checkpoints of the models of one `width`, one run a seed.
+    """SGD from the last checkpoints of the models of one `width`, one run a seed.
 
-    From the first, so that what AdamW would still do is left to SGD. Without dropout: Theorem 3.3 is about
-    SGD on the loss itself, and the paper does not say (B.2). The first of `checkpoint_steps` may come early,
-    to show where SGD begins; claims are judged on those after the warm-up.
+    From the last, which are nearest to the minimum that Theorem 3.3 starts from. Without dropout: the theorem
+    is about SGD on the loss itself, and the paper does not say (B.2). The first of `checkpoint_steps` may
+    come early, to show where SGD begins; claims are judged on those after the warm-up.
     """
 
     width: int
@@ -65,14 +65,10 @@ def descents(
             saturated_from=descent.saturated_from,
             measured=measured,
             labels=origin.labels,
-            continues=Continued(origin, _first_saturated(origin)),
+            continues=Continued(origin, origin.steps),
         )
         for origin in origins
     )
-
-
-def _first_saturated(run: PlannedRun) -> int:
-    return next(step for step in run.checkpoint_steps if step >= run.saturated_from)
 
 
 SMOKE = Descents(
@@ -80,12 +76,20 @@ SMOKE = Descents(
     hidden_markov=DescentRuns(8, SGD(0.01), batch_size=32, steps=20, checkpoint_steps=(1, 10, 20)),
 )
 
-_LAPTOP_STEPS = (1, 500, 1000, 1500, 2000, 2500, 3000)
-
 LAPTOP = Descents(
-    grammar=DescentRuns(48, SGD(0.1), batch_size=128, steps=3000, checkpoint_steps=_LAPTOP_STEPS),
-    hidden_markov=DescentRuns(48, SGD(0.1), batch_size=128, steps=3000, checkpoint_steps=_LAPTOP_STEPS),
+    grammar=DescentRuns(
+        48, SGD(0.03), batch_size=32, steps=4000, checkpoint_steps=(1, *range(500, 4001, 500))
+    ),
+    hidden_markov=DescentRuns(
+        48, SGD(0.1), batch_size=64, steps=6000, checkpoint_steps=(1, *range(750, 6001, 750))
+    ),
 )
+"""The paper's rate and batch (1e-3 and 4,096) would leave these models where they are: over k steps SGD
+drifts for a time of η²k/4B (Theorem 3.3). The rate: the largest of 0.01, 0.03, 0.1, 0.3 and 1 with which,
+128 sentences a batch, a pilot run's loss kept within 0.5 % of its beginning for 400 steps, half of what the
+claim of one loss allows. With 128 a batch the hidden Markov model's trace did not move in 4,000 steps, so
+the batches were made smaller, as far as the loss let them: with 32, the pilot runs' kept within 0.5 %
+(grammar) and 0.9 %, hence 64."""
 
 _PAPER_STEPS = (1, *(15_000 * number for number in range(1, 9)))
 

@@ -21,7 +21,7 @@ def figure_4(scale: Scale) -> Experiment:
             "Theorem 3.3: once the loss is minimal, SGD moves along the minima towards smaller trace of the "
             "Hessian. The paper pre-trains with SGD, its warm-up 12 % of the steps, and follows trace and "
             "accuracy: 235M parameters on the grammar (task C), 67M on the hidden Markov model (task-10).",
-            "Here SGD starts from the first saturated checkpoints of AdamW, without dropout and weight "
+            "Here SGD starts from the last checkpoints of AdamW, without dropout and weight "
             "decay: what moves the models is the gradient of the loss and its noise alone. The first "
             "checkpoint is after one step, and shows where SGD begins.",
             "The paper's right panel, OpenWebText and SST-2, needs real text and has no panel here yet.",
