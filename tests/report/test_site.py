@@ -139,6 +139,8 @@ def test_numbers_on_a_page_are_those_of_its_files(site: Path, pages: dict[str, R
     assert content["checkpoints"] == result.table.to_dicts()
     assert [claim["effect"] for claim in content["claims"]] == [1.2345, -0.25, 0.4]
     assert content["claims"][2]["low"] is None
+    findings = json.loads((site / "files" / "theory-theorem-3.3.json").read_text())["findings"]
+    assert [finding["measured"] for finding in findings] == [0.51, 0.2]
     for panel in panels(result.table):
         assert (site / "files" / f"figure-1-{panel.name}.csv").read_text() == panel.data.write_csv()
     for row in content["checkpoints"]:

@@ -13,8 +13,8 @@ from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.kept_portraits import planned_languages
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.report.frame import Link
+from isoloss.report.offered_files import json_link, run_files, run_folder
 from isoloss.report.page import DrawnPanel, Page, Section, drawn
-from isoloss.report.run_files import run_files, run_folder
 from isoloss.report.table import cell, draw_table, every_column, html_table
 
 
@@ -117,8 +117,7 @@ def _run(run: PlannedRun, output: Path) -> list[Markup]:
 
 
 def _numbers(table: pl.DataFrame, name: str) -> Markup:
-    link = Markup('<p class="downloads"><a href="files/{}.json" download>JSON, unrounded</a></p>')
-    json = link.format(name)
+    json = json_link(name)
     if table.is_empty():
         return json
     shown = draw_table(every_column(table), table)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -95,10 +96,18 @@ def _write_picture(charts: Sequence[alt.LayerChart], title: str, stem: Path) -> 
     picture = alt.HConcatChart(hconcat=sized, title=headed, spacing=32)
     picture = picture.resolve_scale(color="independent", shape="independent")
     # On white, with room around: a picture goes on pages of any colour.
-    specification = picture.configure(**{**THEME, "background": "white", "padding": 12}).to_dict()
+    specification = _specification(picture) | {"background": "white", "padding": 12}
     svg = vl_convert.vegalite_to_svg(specification)
     write_atomically(_ending(stem, ".svg"), svg)
     write_atomically(_ending(stem, ".png"), vl_convert.svg_to_png(svg, scale=2))
+
+
+def _specification(chart: alt.LayerChart | alt.HConcatChart) -> dict[str, Any]:
+    """As Vega-Lite reads it, in the look that all charts have."""
+    # Altair refuses more than 5,000 rows unless told otherwise; a landscape has more cells.
+    with alt.data_transformers.enable("default", max_rows=None):
+        found: dict[str, Any] = chart.configure(**THEME).to_dict()
+    return found
 
 
 def _as_wide_as(width: int | str, chart: alt.LayerChart) -> alt.LayerChart:
@@ -131,6 +140,6 @@ def _embedded(drawing: Drawing) -> dict[str, str | Markup]:
     """Ready HTML as `markup`, or a chart as a `specification` with the `label` that is read aloud."""
     if isinstance(drawing, Markup):
         return {"markup": drawing}
-    specification = _as_wide_as("container", drawing).configure(**THEME).to_dict()
+    specification = _specification(_as_wide_as("container", drawing))
     label = specification.get("description", "")
     return {"specification": as_script_data(specification), "label": label}

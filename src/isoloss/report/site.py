@@ -17,12 +17,13 @@ from isoloss.report.experiment_json import result_as_json
 from isoloss.report.experiment_page import ExperimentPage, told
 from isoloss.report.frame import Link, within_site, write_assets
 from isoloss.report.language_page import language_page
+from isoloss.report.offered_files import write_run_files
 from isoloss.report.overview import OVERVIEW, Card, Overview
 from isoloss.report.page import Page, write_page
-from isoloss.report.run_files import write_run_files
-from isoloss.report.statement_page import statement_page
+from isoloss.report.statement_page import statement_page, statement_page_name
 from isoloss.report.templates import rendered
 from isoloss.theory.finding import Statement
+from isoloss.theory.statement_file import statement_content
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,9 @@ def write_site(site: Site, folder: Path, progress: Progress = silent) -> Path:
     for result in site.results:
         content = json.dumps(result_as_json(result), indent=2, allow_nan=False)
         write_atomically(folder / frame.files / f"{result.experiment.name}.json", content)
+    for statement in site.statements:
+        content = json.dumps(statement_content(statement), indent=2, allow_nan=False)
+        write_atomically(folder / frame.files / f"{statement_page_name(statement)}.json", content)
     for run in shared(run for result in site.results for run in result.experiment.runs):
         write_run_files(run, site.output, folder)
     path = folder / f"{OVERVIEW}.html"
@@ -74,10 +78,12 @@ def write_site(site: Site, folder: Path, progress: Progress = silent) -> Path:
 def spoken(name: str) -> str:
     """A name as a title.
 
-    >>> spoken("figure-1"), spoken("table-3")
-    ('Figure 1', 'Table 3')
+    >>> spoken("figure-1"), spoken("lemma-g.4")
+    ('Figure 1', 'Lemma G.4')
     """
-    return (name[:1].upper() + name[1:]).replace("-", " ")
+    words = (word.upper() if word[1:2] == "." else word for word in name.split("-"))
+    title = " ".join(words)
+    return title[:1].upper() + title[1:]
 
 
 def _overview(

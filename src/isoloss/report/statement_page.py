@@ -2,6 +2,7 @@
 
 from markupsafe import Markup
 
+from isoloss.report.offered_files import json_link
 from isoloss.report.page import Page, Section, drawn
 from isoloss.theory.finding import Statement
 
@@ -9,7 +10,10 @@ from isoloss.theory.finding import Statement
 def statement_page(statement: Statement) -> Page:
     """All that the statement says; its page's name begins with `theory-`."""
     corrections = Markup("").join(Markup("<li>{}</li>").format(text) for text in statement.corrections)
-    sections = [Section("Settings", rows=statement.settings)]
+    sections = [
+        Section("Settings", rows=statement.settings),
+        Section("Every number", markup=json_link(statement_page_name(statement))),
+    ]
     if statement.corrections:
         markup = Markup("<ul>{}</ul>").format(corrections)
         sections.insert(0, Section("Where the paper’s constants and the arithmetic differ", markup=markup))

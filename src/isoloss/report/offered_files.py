@@ -1,6 +1,8 @@
-"""A run's own files as the site hands them on: its specification, and all its records in one file."""
+"""Files that the site hands on: a run's specification and its records in one file, and numbers as JSON."""
 
 from pathlib import Path
+
+from markupsafe import Markup
 
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.files import write_atomically
@@ -27,3 +29,10 @@ def write_run_files(run: PlannedRun, output: Path, site: Path) -> None:
     """Write the files of a run in `output` into the site. Raises IsolossError when it cannot be written."""
     for name, content in run_files(run, output).items():
         write_atomically(site / run_folder(run) / name, content)
+
+
+def json_link(name: str) -> Markup:
+    """The way to the numbers of the page of that name."""
+    return Markup('<p class="downloads"><a href="files/{}.json" download>JSON, unrounded</a></p>').format(
+        name
+    )
