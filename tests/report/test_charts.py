@@ -158,12 +158,6 @@ def test_a_landscape_has_cells_lines_and_a_dot_on_one_scale() -> None:
     assert draw(chart, lines, "a") == draw(chart, pl.DataFrame(), "a") == NOTHING
 
 
-def test_a_chart_of_many_rows_is_drawn() -> None:
-    many = pl.DataFrame({"u": range(6400), "v": range(6400), "height": 1.0, "path": "loss"})
-    chart = Landscape(Axis("u", "u"), Axis("v", "v"), Axis("height", "loss"), Colour("path", "path"))
-    assert len(draw(chart, many, "a").to_dict()["layer"]) == 1
-
-
 def test_a_tree_is_drawn_from_its_root() -> None:
     tree = laptop_language().sample_derivations(1, torch.Generator().manual_seed(0))[0]
     picture = draw(Tree(tree), pl.DataFrame(), "a")

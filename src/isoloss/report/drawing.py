@@ -5,9 +5,6 @@ from typing import Any
 import altair as alt
 from markupsafe import Markup
 
-# Altair refuses charts of more than 5,000 rows, for notebooks' sake; a landscape has more cells.
-alt.data_transformers.disable_max_rows()
-
 CHART_WIDTH, CHART_HEIGHT = 360, 300
 
 THEME: dict[str, Any] = {
