@@ -23,7 +23,7 @@ from isoloss.experiments.larger_is_better import gain_from_size, gap_in_loss
 from isoloss.experiments.later_is_better import change_of_loss
 from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.saturating_divergence import levelling, levelling_over_sizes, levelling_over_steps
-from isoloss.experiments.scales import laptop, paper, smoke
+from isoloss.experiments.scales import laptop, smoke
 from isoloss.pretraining.sgd import SGD
 
 FIGURES = (figure_2, figure_3, figure_4, figure_8, figure_9, figure_10)
@@ -153,11 +153,12 @@ def test_nothing_measured_is_nothing_drawn(figure) -> None:
 
 def test_descents_see_other_sentences_and_count_as_their_origins_seeds() -> None:
     scale = laptop()
-    assert [run.continues.step for run in figure_4(paper()).runs] == [120_000] * 6
+    origins = {run.digest for run in shared(figure_3(scale).runs)}
     for run in figure_4(scale).runs:
         assert run.seed == run.first_seed + OTHER_SENTENCES
         assert run.first_seed in scale.seeds
-        assert run.continues.run.digest in {other.digest for other in shared(figure_3(scale).runs)}
+        assert run.continues.run.digest in origins
+        assert run.continues.step == run.continues.run.steps
         assert run.architecture.dropout == 0
         assert run.saturated_from == round(0.12 * run.steps)
     with pytest.raises(BadInput, match=r"seeds \[900\] chose the scale"):
