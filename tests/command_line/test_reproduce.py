@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 
 from isoloss.cli import main
+from isoloss.command_line import cost_table
+from isoloss.command_line.reproduction import reproduce_experiments
 from isoloss.command_line.reproduction_request import Request, choice
+from isoloss.errors import BadInput
+from isoloss.experiments.cost import this_machine
+from isoloss.progress import silent
 from isoloss.report.number import shown
 
 SMOKE = ("reproduce", "figure-1", "--scale", "smoke")
@@ -216,7 +221,7 @@ def test_a_mistake_is_one_sentence_before_any_work(
 def test_what_the_guide_reproduces_is_known() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "reproducing.md").read_text()
     commands = re.findall(r"^isoloss reproduce ([a-z0-9 -]*?) +(?:--|#)", guide, flags=re.MULTILINE)
-    assert len(commands) == 2
+    assert len(commands) == 3
     for names in commands:
         assert choice(Request(tuple(names.split()), "smoke", None)).experiments
 
@@ -238,3 +243,33 @@ def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(
     assert content["total"]["runs"] == 27
     assert content["total"]["operations"] == pytest.approx(sum(f["operations"] for f in families))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_can_time_the_models_themselves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cost_table, "SECONDS_A_FAMILY", 0.02)
+    # A grammar, and a causal model that has yet to be trained: neither is made for this.
+    names = ("figure-1", "figure-2")
+    assert reproduce_experiments(Request(names, "smoke", None, dry_run=True, measure=True, json=True)) == 0
+    families = json.loads(capsys.readouterr().out)["families"]
+    for family in families:
+        assert family["not_measured"] is None
+        assert family["hours_measured"] > 0 < family["share_measured"]
+    assert reproduce_experiments(Request(names, "smoke", None, dry_run=True, measure=True)) == 0
+    assert "hours measured here" in " ".join(capsys.readouterr().out.split())
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(BadInput, match=r"--measure goes with --dry-run"):
+        choice(Request(names, "smoke", None, measure=True))
+
+
+def test_a_model_too_large_to_time_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise BadInput("a step needs about 400 GB")
+
+    monkeypatch.setattr(cost_table, "run_throughput", refuse)
+    chosen = choice(Request(("figure-1",), "smoke", None, dry_run=True, measure=True))
+    rows = cost_table.cost_rows(chosen.experiments, chosen.runs, this_machine(), "cpu", silent)
+    assert {row["not_measured"] for row in rows} == {"a step needs about 400 GB"}
+    assert {row["hours_measured"] for row in rows} == {None}

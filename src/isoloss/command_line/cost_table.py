@@ -7,20 +7,33 @@ from typing import Any
 from rich.table import Table
 
 from isoloss.command_line.console import table_console
+from isoloss.errors import BadInput
 from isoloss.experiments.cost import A100, UTILISATION, Device, hours, run_cost
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.throughput import run_throughput
 from isoloss.models.shapes import Shape
 from isoloss.progress import Progress
 
 Row = dict[str, Any]
 
 
+SECONDS_A_FAMILY = 5.0
+"""For how long a family's steps are timed, beside building its model and one step that takes longer."""
+
+
 def cost_rows(
-    experiments: Sequence[Experiment], runs: Sequence[PlannedRun], machine: Device, progress: Progress
+    experiments: Sequence[Experiment],
+    runs: Sequence[PlannedRun],
+    machine: Device,
+    measured_on: str | None,
+    progress: Progress,
 ) -> list[Row]:
-    """A row for runs that differ in their seed alone, under the first experiment that plans them."""
+    """A row for runs that differ in their seed alone, under the first experiment that plans them.
+
+    With a device in `measured_on`, each family is trained there for a few seconds.
+    """
     planned_by = {run.digest: e.name for e in reversed(experiments) for run in e.runs}
     families: dict[tuple[object, ...], list[PlannedRun]] = {}
     for run in shared(runs):
@@ -45,10 +58,21 @@ def cost_rows(
                 "hours_a100": hours(operations, A100),
                 "memory_gigabytes": cost.step.memory_bytes / 1e9,
                 "disk_gigabytes": len(alike) * cost.disk_bytes / 1e9,
+                **(_measured(first, operations, measured_on) if measured_on else {}),
             }
         )
     progress("counting operations", len(families), len(families))
     return rows
+
+
+def _measured(run: PlannedRun, operations: float, device: str) -> Row:
+    """What a few steps of the run tell about the hours of its family; why there are none where it cannot."""
+    try:
+        found = run_throughput(run, device, SECONDS_A_FAMILY)
+    except BadInput as error:
+        return {"hours_measured": None, "share_measured": None, "not_measured": str(error)}
+    taken = hours(operations, found.device, found.share)
+    return {"hours_measured": taken, "share_measured": found.share, "not_measured": None}
 
 
 def print_cost(rows: Sequence[Row], machine: Device, scale: str, *, as_json: bool) -> None:
@@ -61,6 +85,7 @@ def print_cost(rows: Sequence[Row], machine: Device, scale: str, *, as_json: boo
         print(json.dumps({"families": rows, "total": _total(rows), "assumed": assumed}, indent=2))
         return
     table = Table(title=f"Cost of pre-training, {scale} scale", caption=assumed)
+    measured = any("hours_measured" in row for row in rows)
     for name in ("experiment", "model", "rule"):
         table.add_column(name, no_wrap=True)
     numbers = (
@@ -71,14 +96,18 @@ def print_cost(rows: Sequence[Row], machine: Device, scale: str, *, as_json: boo
         "hours on A100",
         "GB of memory",
         "GB on disk",
+        *(("hours measured here", "share of the rate") if measured else ()),
     )
     for name in ("steps", *numbers):
         table.add_column(name, justify="right", no_wrap=" " not in name)
     for row in rows:
-        table.add_row(*(row["experiment"], row["model"], row["rule"]), f"{row['steps']:,}", *_numbers(row))
+        named = (row["experiment"], row["model"], row["rule"], f"{row['steps']:,}")
+        table.add_row(*named, *_numbers(row), *(_measured_numbers(row) if measured else ()))
     table.add_section()
     table.add_row("all", "", "", "", *_numbers(_total(rows)))
     table_console().print(table)
+    for reason in dict.fromkeys(row["not_measured"] for row in rows if row.get("not_measured")):
+        table_console().print(f"Not measured: {reason}")
 
 
 def _family(run: PlannedRun) -> tuple[object, ...]:
@@ -99,6 +128,12 @@ def _numbers(row: Row) -> list[str]:
     times = map(_three_digits, (row["hours_here"], row["hours_a100"]))
     shown = (parameters, f"{row['runs']:,}", f"{row['operations']:.2e}", *times)
     return [*shown, memory, _three_digits(row["disk_gigabytes"])]
+
+
+def _measured_numbers(row: Row) -> tuple[str, str]:
+    if row["hours_measured"] is None:
+        return "not measured", ""
+    return _three_digits(row["hours_measured"]), f"{row['share_measured']:.0%}"
 
 
 def _three_digits(value: float) -> str:

@@ -28,6 +28,7 @@ def reproduce(
     account: str | None = None,
     hours: float = 24.0,
     dry_run: bool = False,
+    measure: bool = False,
     json: bool = False,
 ) -> int:
     """Compute figures and tables of the paper and write their pages; go on where a call stopped.
@@ -54,6 +55,7 @@ def reproduce(
         account: SLURM's account; the cluster's default when not given.
         hours: After how long a SLURM job that is not done is queued again, to go on where it was.
         dry_run: Print the cost in operations, hours and gigabytes, and stop.
+        measure: With --dry-run, train each model for some seconds on --device and tell the hours from that.
         json: Print the claims and all numbers as JSON on stdout.
     """
     # Models and charts take seconds to import, which `--help` need not wait for.
@@ -78,6 +80,7 @@ def reproduce(
         account=account,
         hours=hours,
         dry_run=dry_run,
+        measure=measure,
         json=json,
     )
     return reproduce_experiments(request)

@@ -22,7 +22,8 @@ def reproduce_experiments(request: Request) -> int:
     if request.dry_run:
         with progress_display() as progress:
             machine = this_machine(request.device if request.on == "local" else "cpu")
-            rows = cost_rows(chosen.experiments, chosen.runs, machine, progress)
+            measured_on = request.device if request.measure else None
+            rows = cost_rows(chosen.experiments, chosen.runs, machine, measured_on, progress)
         print_cost(rows, machine, request.scale, as_json=request.json)
         return 0
     with only_process_in(request.folder), progress_display() as progress:

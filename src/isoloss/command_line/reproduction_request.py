@@ -44,6 +44,7 @@ class Request:
     account: str | None = None
     hours: float = 24.0
     dry_run: bool = False
+    measure: bool = False
     json: bool = False
 
     @property
@@ -90,6 +91,8 @@ def choice(request: Request) -> Choice:
     known = [experiment.name for experiment in suite]
     _refuse_unknown(request.names, known)
     chosen = known if ALL in request.names else [name for name in known if name in request.names]
+    if request.measure and not (request.dry_run and request.on == "local"):
+        raise BadInput("--measure goes with --dry-run and --on local: it times the models here, then stops")
     if request.maximum_length is not None and request.language is None:
         raise BadInput("--maximum-length needs --language; the scale's own language has a fixed length")
     if request.language is not None or request.task is not None:

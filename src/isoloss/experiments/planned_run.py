@@ -105,7 +105,7 @@ class PlannedRun:
     compute: Compute = Compute()  # noqa: RUF009  (frozen)
 
     def __post_init__(self) -> None:
-        _ = self._specification  # refuses numbers that make no run
+        _ = self.planned_specification  # refuses numbers that make no run
         for measured in self.measured:
             if unknown := set(measured.steps) - set(self.checkpoint_steps):
                 raise BadInput(
@@ -116,7 +116,7 @@ class PlannedRun:
     @cached_property
     def digest(self) -> str:
         """Names the run by its complete specification, known before the run it continues has been made."""
-        return self._specification.digest
+        return self.planned_specification.digest
 
     @property
     def first_seed(self) -> int:
@@ -124,7 +124,8 @@ class PlannedRun:
         return self.continues.run.first_seed if self.continues else self.seed
 
     @property
-    def _specification(self) -> PretrainingSpecification:
+    def planned_specification(self) -> PretrainingSpecification:
+        """The specification before there is anything: the run that it continues is named by its plan."""
         before = self.continues
         origin = f"{before.run.digest} at step {before.step}" if before else None
         return PretrainingSpecification(
@@ -162,4 +163,4 @@ class PlannedRun:
         """
         start = self.start_from(output)
         weights = read_checkpoint(start).digest if start else None
-        return replace(self._specification, language_digest=language.digest, start_from=weights)
+        return replace(self.planned_specification, language_digest=language.digest, start_from=weights)

@@ -9,8 +9,10 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.experiments.cost import UTILISATION, Device, this_machine, wait_for
+from isoloss.experiments.planned_run import LanguagePlan, PlannedRun, ReadyLanguage
 from isoloss.experiments.step_cost import StepCost, step_cost
 from isoloss.languages.sentence_source import SentenceSource
+from isoloss.languages.text_windows import text_windows
 from isoloss.objectives.batch import Batch
 from isoloss.pretraining.loop import usable_device
 from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed, seed_dropout
@@ -90,6 +92,26 @@ def measured_throughput(
         times = _seconds_a_step(rule, batch, place, seed, seconds, progress)
     peak = torch.cuda.max_memory_allocated(place) if place.type == "cuda" else None
     return Throughput(machine, cost, sentences, STEPS_A_TURN * len(times), median(times), peak)
+
+
+def run_throughput(
+    run: PlannedRun, device: str = "cpu", seconds: float = 10.0, progress: Progress = silent
+) -> Throughput:
+    """`measured_throughput` of a planned run, before any text has been fetched or model trained for it.
+
+    Where the language is yet to be made, as many of its words in a row stand in: a step takes no longer
+    for what they are.
+    """
+    language = _sentences_of(run.language)
+    return measured_throughput(run.planned_specification, language, device, seconds, progress)
+
+
+def _sentences_of(plan: LanguagePlan) -> SentenceSource:
+    if isinstance(plan, ReadyLanguage):
+        return plan.ready
+    vocabulary = tuple(str(word) for word in range(plan.words))
+    text = [[place % plan.words] for place in range(plan.words + plan.maximum_length)]
+    return text_windows(text, vocabulary, plan.maximum_length)
 
 
 def _seconds_a_step(
