@@ -1,0 +1,187 @@
+"""Documents: texts and where they stand, read from files one at a time."""
+
+import codecs
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
+
+import polars as pl
+
+from isoloss.errors import BadInput
+from isoloss.progress import Progress
+
+TextUnit = Literal["line", "file"]
+"""What a document is in a plain text: each of its lines, or all of it."""
+
+LONGEST_DOCUMENT = 1 << 26
+"""Bytes, 64 MiB: ten times the King James Bible. What is longer is no document but a file read wrongly."""
+
+ROWS_AT_ONCE = 1024
+BYTES_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text, and where it was read: "books.txt, line 3"."""
+
+    text: str
+    place: str
+
+
+@runtime_checkable
+class DocumentSource(Protocol):
+    """Where a corpus's documents come from; a frozen dataclass, which can be pickled."""
+
+    @property
+    def digest(self) -> str:
+        """Names the documents by all that they depend on."""
+        ...
+
+    def size(self, cache: Path) -> int:
+        """About how many bytes will be read, for progress; 0 where nobody knows."""
+        ...
+
+    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
+        """The documents in their order, blank ones left out; what has to be fetched is kept in `cache`."""
+        ...
+
+
+def file_documents(path: Path, unit: TextUnit = "line", column: str = "text") -> Iterator[Document]:
+    r"""The documents of a file, whose ending says how it is read; blank ones are left out.
+
+    `.jsonl` and `.ndjson`: a JSON object a line with its text under `column`, or a JSON string a line.
+    `.parquet`: a row each, its text in `column`. Anything else is UTF-8 text: a document is a line, or with
+    `unit` "file" the whole. Holds one document in memory, of a Parquet file 1,024 rows. Raises BadInput,
+    naming file and line, for what is not so, and for a document of more than 64 MiB.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "two.txt"
+    >>> _ = path.write_text("One.\n\nTwo.\n")
+    >>> [(document.text, document.place[-15:]) for document in file_documents(path)]
+    [('One.', 'two.txt, line 1'), ('Two.', 'two.txt, line 3')]
+    """
+    match path.suffix.lower():
+        case ".jsonl" | ".ndjson":
+            documents = _json_documents(path, column)
+        case ".parquet":
+            documents = _parquet_documents(path, column)
+        case _:
+            documents = _lines(path) if unit == "line" else _whole(path)
+    return (document for document in documents if document.text.strip())
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file that is to be read as documents, read once from end to end.
+
+    Raises BadInput where there is no such file, where it is empty or unreadable, and, naming the line, where
+    it is not the UTF-8 text that all but Parquet files are: before any work is done on it.
+    """
+    digest, decoder, line = hashlib.sha256(), codecs.getincrementaldecoder("utf-8")(), 1
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(BYTES_AT_ONCE):
+                digest.update(piece)
+                if path.suffix.lower() != ".parquet":
+                    line = _checked(path, piece, decoder, line)
+            if not file.tell():
+                raise BadInput(f"{path} is empty; give a file with documents")
+            decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise _no_text(path, line) from error
+    except FileNotFoundError as error:
+        raise BadInput(f"there is no file {path}; name a file with documents") from error
+    except IsADirectoryError as error:
+        raise BadInput(f"{path} is a folder; name the files inside it") from error
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}; check its permissions") from error
+    return digest.hexdigest()
+
+
+def _checked(path: Path, piece: bytes, decoder: codecs.IncrementalDecoder, line: int) -> int:
+    """The number of the line that the piece ends in, which begins in line `line`."""
+    if b"\0" in piece:
+        raise _no_text(path, line + piece.count(b"\n", 0, piece.index(b"\0")))
+    kept = len(decoder.getstate()[0])  # the beginning of a character that the piece before ended in
+    try:
+        decoder.decode(piece)
+    except UnicodeDecodeError as error:
+        raise _no_text(path, line + piece.count(b"\n", 0, max(0, error.start - kept))) from error
+    return line + piece.count(b"\n")
+
+
+def _no_text(path: Path, line: int) -> BadInput:
+    return BadInput(
+        f"{path}, line {line}: this is not UTF-8 text; write the file in UTF-8, or give .jsonl or .parquet"
+    )
+
+
+def _lines(path: Path) -> Iterator[Document]:
+    with path.open("rb") as file:
+        for number in count(1):
+            raw = file.readline(LONGEST_DOCUMENT + 1)
+            if not raw:
+                return
+            if len(raw) > LONGEST_DOCUMENT:
+                raise BadInput(
+                    f"{path}, line {number}: the line has more than {LONGEST_DOCUMENT:,} bytes; write a "
+                    "document a line"
+                )
+            try:
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise _no_text(path, number) from error
+            yield Document(text.rstrip("\r\n"), f"{path}, line {number}")
+
+
+def _whole(path: Path) -> Iterator[Document]:
+    if path.stat().st_size > LONGEST_DOCUMENT:
+        raise BadInput(
+            f"{path} has more than {LONGEST_DOCUMENT:,} bytes, too many for one document; cut it, or read a "
+            "document a line"
+        )
+    content = path.read_bytes()
+    try:
+        yield Document(content.decode("utf-8-sig"), str(path))
+    except UnicodeDecodeError as error:
+        raise _no_text(path, content.count(b"\n", 0, error.start) + 1) from error
+
+
+def _json_documents(path: Path, column: str) -> Iterator[Document]:
+    for line in _lines(path):
+        if not line.text.strip():
+            continue
+        try:
+            read = json.loads(line.text)
+        except ValueError as error:
+            raise BadInput(f"{line.place}: this is not JSON ({error}); write a JSON object a line") from error
+        text = read.get(column) if isinstance(read, dict) else read
+        if not isinstance(text, str):
+            raise BadInput(
+                f"{line.place}: there is no text under '{column}'; name the column that holds the text"
+            )
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise BadInput(f"{line.place}: the text holds half a surrogate pair; write the file again")
+        yield Document(text, line.place)
+
+
+def _parquet_documents(path: Path, column: str) -> Iterator[Document]:
+    try:
+        table = pl.scan_parquet(path)
+        types = dict(table.collect_schema())
+        if types.get(column) != pl.String:
+            raise BadInput(
+                f"{path} has no column '{column}' of texts, but {', '.join(types)}; name the one that has "
+                "them"
+            )
+        rows = table.select(pl.len()).collect().item()
+        for start in range(0, rows, ROWS_AT_ONCE):
+            texts = table.select(column).slice(start, ROWS_AT_ONCE).collect()[column]
+            for row, text in enumerate(texts, start=start + 1):
+                yield Document(text or "", f"{path}, row {row}")
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise BadInput(f"{path} cannot be read as Parquet ({reason}); write it again") from error

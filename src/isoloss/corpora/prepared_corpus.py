@@ -1,0 +1,178 @@
+"""A corpus as it is asked for, and the folder in a cache where it is prepared once."""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from isoloss.corpora.documents import DocumentSource
+from isoloss.corpora.packed_corpus import (
+    CORPUS_FILE,
+    PARTS,
+    TOKENIZER_FOLDER,
+    CorpusCounts,
+    PackedCorpus,
+    read_packed_corpus,
+    read_tokenizer,
+    tokens_file,
+)
+from isoloss.corpora.renumbered_tokenizer import renumbered
+from isoloss.corpora.split import is_held_out, text_hash
+from isoloss.corpora.tokenisation import JOURNAL_FILE, Packing, tokenise
+from isoloss.corpora.vocabulary import OwnVocabulary, TokenizerChoice
+from isoloss.errors import BadInput
+from isoloss.files import complete_folder, sync_folder, writable, write_atomically
+from isoloss.progress import Progress, silent
+
+LAYOUT = 1
+"""Counts up when the same request would give other sequences, so that no cache is read wrongly."""
+
+VOCABULARY_CHARACTERS = 1 << 28
+"""An own vocabulary is trained on the first so many characters of the training part: what pieces are
+frequent is settled long before."""
+
+
+@dataclass(frozen=True)
+class CorpusRequest:
+    """What a prepared corpus depends on.
+
+    `length` counts a sequence's tokens, [CLS] and length - 1 words; the paper's is 128 (A.2). Of the
+    documents, each text once, those whose hash falls into `validation_share` validate. `across_documents`
+    packs documents end to end with a separator between, for those shorter than a sequence, such as
+    BookCorpus's sentences; otherwise no sequence holds words of two.
+    """
+
+    source: DocumentSource
+    words: TokenizerChoice = OwnVocabulary()  # noqa: RUF009  (frozen)
+    length: int = 128
+    validation_share: float = 0.05
+    across_documents: bool = False
+
+    def __post_init__(self) -> None:
+        if self.length < 2:
+            raise BadInput(f"a sequence needs [CLS] and a word, so a length of at least 2, not {self.length}")
+        if not 0 < self.validation_share < 1:
+            raise BadInput(
+                f"the validation part's share must be above 0 and below 1, not {self.validation_share}"
+            )
+
+    @cached_property
+    def digest(self) -> str:
+        """Names the corpus before any work: by the source's and the tokenizer's digests, and the settings."""
+        settings = [LAYOUT, self.length, self.validation_share, self.across_documents]
+        named = json.dumps([self.source.digest, self.words.digest, *settings])
+        return hashlib.sha256(named.encode()).hexdigest()
+
+
+def prepared_corpus(request: CorpusRequest, cache: Path, progress: Progress = silent) -> PackedCorpus:
+    """The corpus: read from `cache`'s corpora/ where it is complete, otherwise prepared there first.
+
+    An interrupted preparation goes on where it stopped, and ends in the same bits; of several processes that
+    ask for one corpus, one prepares it and the others wait. Disk: two or four bytes a token. Raises BadInput
+    where documents or tokenizer cannot be used or are too few, and IsolossError where nothing can be
+    fetched or written.
+    """
+    folder = cache / "corpora" / request.digest[:16]
+    if not (folder / CORPUS_FILE).is_file():
+        with _alone_at(folder, progress):
+            if not (folder / CORPUS_FILE).is_file():
+                _prepare(request, cache, folder, progress)
+    return read_packed_corpus(folder)
+
+
+def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progress) -> None:
+    unfinished = folder.with_name(f".{folder.name}.part")
+    with writable(unfinished):
+        unfinished.mkdir(parents=True, exist_ok=True)
+    try:
+        counts = _tokenised(request, cache, unfinished, progress)
+        _refuse_too_few(counts, request)
+    except BadInput:  # mended, it is another corpus: nothing would ever go on from here
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    facts = {
+        "digest": _content_digest(unfinished),
+        "maximum_length": request.length - 1,
+        "counts": asdict(counts),
+    }
+    write_atomically(unfinished / CORPUS_FILE, json.dumps(facts, indent=2) + "\n")
+    with writable(folder):
+        (unfinished / JOURNAL_FILE).unlink()
+        unfinished.rename(folder)
+        sync_folder(folder.parent)
+
+
+def _tokenised(request: CorpusRequest, cache: Path, folder: Path, progress: Progress) -> CorpusCounts:
+    if not (folder / TOKENIZER_FOLDER).is_dir():
+        progress("tokenizer", 0, 1)
+        chosen = request.words.tokenizer(lambda: _training_texts(request, cache, progress))
+        made = renumbered(chosen, request.length)
+        if request.across_documents and made.sep_token is None:
+            raise BadInput("the tokenizer has no separator to put between documents; pack each by itself")
+        with complete_folder(folder / TOKENIZER_FOLDER) as place:
+            made.save_pretrained(place)
+        progress("tokenizer", 1, 1)
+    packing = Packing(request.length - 1, request.validation_share, request.across_documents)
+    documents = request.source.documents(cache, progress)
+    tokenizer = read_tokenizer(folder / TOKENIZER_FOLDER)
+    size = request.source.size(cache)
+    counts = tokenise(documents, tokenizer, packing, folder, size, progress)
+    progress("tokenising", 1, 1)
+    return counts
+
+
+def _training_texts(request: CorpusRequest, cache: Path, progress: Progress) -> Iterator[str]:
+    """The training part's texts that an own vocabulary is made of, repeated ones too."""
+    characters = 0
+    for document in request.source.documents(cache, progress):
+        if is_held_out(text_hash(document.text), request.validation_share):
+            continue
+        yield document.text
+        if (characters := characters + len(document.text)) > VOCABULARY_CHARACTERS:
+            return
+
+
+def _refuse_too_few(counts: CorpusCounts, request: CorpusRequest) -> None:
+    if not counts.documents:
+        raise BadInput("the corpus has no documents; give texts that are not blank")
+    for part in PARTS:
+        held = getattr(counts, part)
+        if not held.sequences or (part == "validation" and held.documents < 2):
+            raise BadInput(
+                f"of {counts.documents:,} documents, {counts.duplicates:,} of them duplicates, the {part} "
+                f"part has {held.documents:,} with {held.sequences:,} sequences, too few; give more or "
+                f"longer documents, or another validation share than {request.validation_share}"
+            )
+
+
+def _content_digest(folder: Path) -> str:
+    """SHA-256 of the tokenizer and of both parts' sequences."""
+    digest = hashlib.sha256((folder / TOKENIZER_FOLDER / "tokenizer.json").read_bytes())
+    for part in PARTS:
+        with tokens_file(folder, part).open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _alone_at(folder: Path, progress: Progress) -> Iterator[None]:
+    """Wait until no other process prepares this corpus; a killed one holds nothing."""
+    with writable(folder.parent):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder.with_name(f".{folder.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("waiting", 0, 1, "another process prepares the corpus")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            progress("waiting", 1, 1)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,143 @@
+"""A corpus's tokenizer: one that is there already, or a word-piece vocabulary of the corpus's own."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from isoloss.errors import BadInput
+from isoloss.models.loading import load_tokenizer
+from isoloss.models.reading import refuse_unreachable_hub
+from isoloss.models.tokenizer import TOKENIZER_FILES
+
+SPECIAL = ("[PAD]", "[CLS]", "[MASK]", "[UNK]", "[SEP]")
+SMALLEST_VOCABULARY = 100
+
+Texts = Callable[[], Iterator[str]]
+"""The training part's texts, from the first on at every call."""
+
+
+@runtime_checkable
+class TokenizerChoice(Protocol):
+    """How a corpus comes by its tokenizer; a frozen dataclass."""
+
+    @property
+    def digest(self) -> str:
+        """Names the tokenizer, the texts apart that it may be made of."""
+        ...
+
+    def tokenizer(self, texts: Texts) -> PreTrainedTokenizerBase:
+        """The tokenizer, with token numbers of its own."""
+        ...
+
+
+@dataclass(frozen=True)
+class NamedTokenizer:
+    """The tokenizer in a folder, or of that name on a hub, such as bert-large-uncased, the paper's (A.2)."""
+
+    name: str
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the tokenizer's files in the folder; of the name where a hub has it."""
+        digest = hashlib.sha256()
+        folder = Path(self.name)
+        files = (
+            {path for pattern in TOKENIZER_FILES for path in folder.glob(pattern)} if folder.is_dir() else ()
+        )
+        for path in sorted(files):
+            digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}".encode())
+        return digest.hexdigest() if files else hashlib.sha256(self.name.encode()).hexdigest()
+
+    def tokenizer(self, texts: Texts) -> PreTrainedTokenizerBase:  # noqa: ARG002
+        """See `TokenizerChoice`. Raises BadInput where there is none, or the hub cannot be reached."""
+        if not Path(self.name).is_dir():
+            refuse_unreachable_hub(self.name)
+        return load_tokenizer(self.name)
+
+
+@dataclass(frozen=True)
+class OwnVocabulary:
+    """`size` word pieces at most, trained on the corpus's training part; see `word_pieces`."""
+
+    size: int = 4000
+
+    def __post_init__(self) -> None:
+        if self.size < SMALLEST_VOCABULARY:
+            raise BadInput(f"a vocabulary needs at least {SMALLEST_VOCABULARY} pieces, not {self.size}")
+
+    @property
+    def digest(self) -> str:
+        """See `TokenizerChoice`."""
+        return hashlib.sha256(f"word pieces {self.size}".encode()).hexdigest()
+
+    def tokenizer(self, texts: Texts) -> PreTrainedTokenizerBase:
+        """See `TokenizerChoice`; reads the texts twice."""
+        return word_pieces(texts, self.size)
+
+
+def word_pieces(texts: Texts, size: int) -> PreTrainedTokenizerFast:
+    """BERT's uncased word pieces (Devlin et al. 2019), at most `size`, trained on these texts.
+
+    Characters that are not among the `size` / 4 most frequent are unknown. The same texts give the same
+    pieces and numbers.
+
+    >>> tokenizer = word_pieces(lambda: iter(["The cats sat. The cat sits."] * 9), size=100)
+    >>> tokenizer.convert_ids_to_tokens(tokenizer("The cats").input_ids)
+    ['the', 'cat', '##s']
+    """
+    normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
+    alphabet = _alphabet(texts(), normalizer, splitter, size // 4)
+    # The trainer numbers pieces of one letter inside a word in the order of a hash table, another in every
+    # process, and breaks ties between merges by number; special tokens keep the order they are given in.
+    inner = [f"##{letter}" for letter in alphabet if len(splitter.pre_tokenize_str(f"a{letter}")) == 1]
+    trained = _word_pieces({}, normalizer, splitter)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size,
+        special_tokens=[*SPECIAL, *inner],
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        show_progress=False,
+    )
+    trained.train_from_iterator(texts(), trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=_word_pieces(trained.get_vocab(), normalizer, splitter),
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        mask_token="[MASK]",
+        unk_token="[UNK]",
+        sep_token="[SEP]",
+    )
+
+
+def _word_pieces(
+    pieces: dict[str, int], normalizer: normalizers.Normalizer, splitter: pre_tokenizers.PreTokenizer
+) -> Tokenizer:
+    tokenizer = Tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = splitter
+    tokenizer.decoder = decoders.WordPiece()
+    return tokenizer
+
+
+def _alphabet(
+    texts: Iterator[str],
+    normalizer: normalizers.Normalizer,
+    splitter: pre_tokenizers.PreTokenizer,
+    most: int,
+) -> list[str]:
+    """The most frequent letters of normalised text, ties by code point; white space is none."""
+    written: Counter[str] = Counter()
+    for text in texts:
+        written.update(text)
+    letters: Counter[str] = Counter()
+    for character, times in written.items():
+        for letter in normalizer.normalize_str(character):
+            if splitter.pre_tokenize_str(letter):
+                letters[letter] += times
+    return sorted(sorted(letters, key=lambda letter: (-letters[letter], letter))[:most])
