@@ -142,10 +142,14 @@ class PlannedRun:
         )
 
     def carried_out_by(self, compute: Compute) -> "PlannedRun":
-        """The same run, and that which it continues, in another precision or compiled: another digest."""
+        """The same run, and that which it continues, in another precision or compiled: another digest.
+
+        Micro-batches stay those planned, unless `compute` has its own.
+        """
+        micro_batch = compute.micro_batch or self.compute.micro_batch
         before = self.continues
         origin = Continued(before.run.carried_out_by(compute), before.step) if before else None
-        return replace(self, compute=compute, continues=origin)
+        return replace(self, compute=replace(compute, micro_batch=micro_batch), continues=origin)
 
     def folder(self, output: Path) -> Path:
         """Where the run lives: named for its specification, so that experiments share what is equal."""

@@ -8,6 +8,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from isoloss.errors import BadInput
+from isoloss.languages.sentence_source import SentenceSource
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
 
 TOKENIZER_FILES = (
@@ -48,6 +49,14 @@ def word_tokenizer(vocabulary: Sequence[str], maximum_length: int) -> PreTrained
         mask_token="[MASK]",
         model_max_length=maximum_length + 1,
     )
+
+
+def tokenizer_of(source: SentenceSource) -> PreTrainedTokenizerFast:
+    """The source's own tokenizer, where it was made of real text by one; else that of its words."""
+    own = getattr(source, "tokenizer", None)
+    if isinstance(own, PreTrainedTokenizerFast):
+        return own
+    return word_tokenizer(source.vocabulary, source.maximum_length)
 
 
 def copy_tokenizer(checkpoint: Path, folder: Path) -> None:

@@ -66,6 +66,7 @@ class Adversarial:
         Raises BadInput when the source of sentences has no tasks or none of a name, and when its sentences
         do not fill two disjoint sets.
         """
+        training.refuse_micro_batches("the adversary")
         known: Sequence[Task] = getattr(training.language, "tasks", tuple)()
         if not known:
             raise BadInput("the adversary needs a language with downstream tasks, and this one has none")

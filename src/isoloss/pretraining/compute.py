@@ -1,13 +1,17 @@
-"""How the forward pass is carried out, where that changes a run's last digits."""
+"""How a step's gradient is computed, where that changes a run's last digits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
+
+ONLY_WHEN_CHANGED = {"only when changed": True}
+"""Of a setting: its default goes unsaid, so that runs from before there was one keep their names."""
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -21,10 +25,19 @@ class Compute:
     the model's backbone to `torch.compile`, which takes up to minutes at the first steps and needs a
     compiler; dropout then draws other numbers. Both belong to the training loss alone: checkpoints are
     measured, and the adversary's features read, in the model's own float32.
+
+    `micro_batch` is how many sentences a process passes at once: gradients of a larger batch are added up
+    over as many as it takes, in the memory that one of them needs, and are those of the whole batch but for
+    rounding (`Training.add_gradient`). Dropout then draws other numbers, which is why it names a run.
     """
 
     precision: Precision = "float32"
     compiled: bool = False
+    micro_batch: int | None = field(default=None, metadata=ONLY_WHEN_CHANGED)
+
+    def __post_init__(self) -> None:
+        if self.micro_batch is not None and self.micro_batch < 1:
+            raise BadInput(f"a micro-batch needs at least one sentence, not {self.micro_batch}")
 
     def of(self, objective: Objective, model: nn.Module) -> Objective:
         """The objective, its scores of `model` computed this way; itself in plain float32."""

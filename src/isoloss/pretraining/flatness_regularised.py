@@ -12,7 +12,7 @@ from isoloss.objectives.batch import Batch
 from isoloss.objectives.displaced_weights import displaced
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.descent import DescentSettings
-from isoloss.pretraining.gradient_rule import GradientRule, plain_gradient
+from isoloss.pretraining.gradient_rule import GradientRule
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.pretraining.update_rule import Training
 
@@ -49,7 +49,7 @@ class FlatnessRegularised:
         def smoothed_gradient(batch: Batch, step: int) -> Float[Tensor, ""]:
             side = self.noise if step % 2 else -self.noise
             with displaced(weights, weight_noise(weights, training.seed, (step + 1) // 2), side):
-                return plain_gradient(training, batch)
+                return training.add_gradient(batch)
 
         return GradientRule(self.optimiser.descent(training), smoothed_gradient)
 

@@ -44,11 +44,4 @@ class GradientRule:
 
 def plain_rule(training: Training, descent: Descent) -> GradientRule:
     """The batch's own gradient, as it is."""
-    return GradientRule(descent, lambda batch, _: plain_gradient(training, batch))
-
-
-def plain_gradient(training: Training, batch: Batch) -> Float[Tensor, ""]:
-    """Add ∇L over the batch to the gradients that the parameters hold; returns L."""
-    loss = training.loss(batch)
-    training.backward(loss)
-    return training.averaged(loss)
+    return GradientRule(descent, lambda batch, _: training.add_gradient(batch))

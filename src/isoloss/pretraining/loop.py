@@ -12,7 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.sentence_source import SentenceSource
-from isoloss.models.tokenizer import word_tokenizer
+from isoloss.models.tokenizer import tokenizer_of
 from isoloss.pretraining.checkpoint import (
     Checkpoint,
     latest_checkpoint,
@@ -135,7 +135,7 @@ def pretrain(
         processes.on_main(lambda: claim(folder, specification))
         processes.on_main(lambda: remove_leftovers(folder))
         stream = Stream(language, specification.objective, batch_size, seed)
-        tokenizer = word_tokenizer(language.vocabulary, longest)
+        tokenizer = tokenizer_of(language)
         run = _Run(specification, folder, model, tokenizer, rule, stream, processes, at_step, at_checkpoint)
         return _train(run, place, workers, progress if processes.number == 0 else silent)
 

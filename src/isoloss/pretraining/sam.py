@@ -12,7 +12,7 @@ from isoloss.objectives.batch import Batch
 from isoloss.objectives.displaced_weights import displaced
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.descent import DescentSettings
-from isoloss.pretraining.gradient_rule import GradientRule, plain_gradient
+from isoloss.pretraining.gradient_rule import GradientRule
 from isoloss.pretraining.update_rule import Training
 
 SMALLEST_NORM = 1e-12
@@ -50,11 +50,11 @@ class SAM:
 def sam_gradient(training: Training, rho: float, batch: Batch) -> Float[Tensor, ""]:
     """∇L_1 at the point that the first ⌊n/2⌋ sentences ascend to; returns L_0(θ)."""
     middle = len(batch) // 2
-    loss = plain_gradient(training, batch.part(0, middle))
+    loss = training.add_gradient(batch.part(0, middle))
     weights: list[Tensor] = [weight for weight in training.model.parameters() if weight.grad is not None]
     ascent = [weight.grad for weight in weights if weight.grad is not None]
     scale = rho / (float(get_total_norm(ascent)) + SMALLEST_NORM)
     with displaced(weights, ascent, scale):
         training.model.zero_grad()
-        plain_gradient(training, batch.part(middle, len(batch)))
+        training.add_gradient(batch.part(middle, len(batch)))
     return loss

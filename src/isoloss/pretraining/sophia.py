@@ -56,6 +56,7 @@ class Sophia:
 
     def build(self, training: Training) -> "SophiaRule":
         """See `UpdateRuleSettings.build`."""
+        training.refuse_micro_batches("Sophia")
         # The package clips m / h at p and multiplies by its rate: p = γ and η / γ make it the paper's.
         optimiser = pytorch_optimizer().SophiaH(
             parameters_by_decay(training.model, self.clipping * self.weight_decay),

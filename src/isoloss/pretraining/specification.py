@@ -10,11 +10,8 @@ from isoloss.errors import BadInput
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.pretraining_objective import PretrainingObjective
-from isoloss.pretraining.compute import Compute
+from isoloss.pretraining.compute import ONLY_WHEN_CHANGED, Compute
 from isoloss.pretraining.update_rule import UpdateRuleSettings
-
-ONLY_WHEN_CHANGED = {"only when changed": True}
-"""Of a field: its default goes unsaid, so that runs from before there was such a setting keep their names."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +21,7 @@ class PretrainingSpecification:
     `language_digest` is the language's own digest, `checkpoint_steps` rise and end with `steps`, `objective`
     is what is predicted, by default one masked word a sentence, and everything random is derived from
     `seed`. `start_from` is the `Checkpoint.digest` of the weights that training starts from, None for fresh
-    ones; the rule's state and the steps begin afresh. `compute` is how the forward pass is carried out.
+    ones; the rule's state and the steps begin afresh. `compute` is how a step's gradient is computed.
     Two runs of one specification on one machine, with as many threads and processes, have the same weights
     to the bit. Raises BadInput for numbers that make no run.
     """

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from isoloss.errors import BadInput
 from isoloss.languages.sentence_source import SentenceSource
 from isoloss.objectives.batch import Batch, Objective, sentence_averaged_loss
 from isoloss.pretraining.processes import ALONE, Processes
@@ -49,8 +51,9 @@ class Training:
     seeds derived from `seed`, and refuses one that has no such thing.
 
     Where several processes train together every one is handed the same batches and must come to the same
-    weights. A rule that goes through `loss`, `backward` and `averaged` does: what it adds to the loss by
-    itself, every process adds alike.
+    weights. A rule that goes through `add_gradient`, or `loss`, `backward` and `averaged`, does: what it adds
+    to the loss by itself, every process adds alike. `micro_batch` is `Compute.micro_batch`, which
+    `add_gradient` alone heeds: a rule that needs the whole batch's loss at once refuses it.
     """
 
     model: nn.Module
@@ -60,6 +63,7 @@ class Training:
     steps: int
     batch_size: int
     processes: Processes = ALONE
+    micro_batch: int | None = None
 
     def own(self, batch: Batch) -> tuple[Batch, float]:
         """The sentences of the batch that are this process's, and their mean's weight in the processes' mean.
@@ -72,6 +76,25 @@ class Training:
         start, stop = len(batch) * number // count, len(batch) * (number + 1) // count
         return batch.part(start, stop), (stop - start) * count / len(batch)
 
+    def add_gradient(self, batch: Batch) -> Float[Tensor, ""]:
+        """Add ∇L over the batch to the gradients that the parameters hold; returns L, as `averaged` does.
+
+        Passes `micro_batch` sentences at a time and holds the memory of no more: with n_i of n sentences,
+        ∇L = Σ_i (n_i / n) ∇L_i exactly. Processes average once, at the end.
+        """
+        own, weight = self.own(batch)
+        at_once = self.micro_batch or len(own)
+        losses = []
+        for start in range(0, len(own), at_once):
+            part = own if at_once >= len(own) else own.part(start, start + at_once)
+            share = weight * len(part) / len(own)
+            loss = sentence_averaged_loss(self.objective.logits(self.model, part), part)
+            loss = loss if share == 1 else share * loss
+            loss.backward()  # type: ignore[no-untyped-call]
+            losses.append(loss.detach())
+        self._average_gradients()
+        return self.averaged(torch.stack(losses).sum())
+
     def loss(self, batch: Batch) -> Float[Tensor, ""]:
         """The model's sentence-averaged loss in nats: of the batch, as the mean over processes."""
         own, weight = self.own(batch)
@@ -81,14 +104,25 @@ class Training:
     def backward(self, loss: Float[Tensor, ""], *, keep_graph: bool = False) -> None:
         """Add ∇`loss`, as the mean over processes, to the gradients that the parameters hold."""
         loss.backward(retain_graph=keep_graph)  # type: ignore[no-untyped-call]
-        gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
-        self.processes.average(gradients)
+        self._average_gradients()
 
     def averaged(self, value: Float[Tensor, ""]) -> Float[Tensor, ""]:
         """The mean over processes, detached."""
         mean = value.detach().clone()
         self.processes.average([mean])
         return mean
+
+    def refuse_micro_batches(self, rule: str) -> None:
+        """Raise BadInput for a `rule` that cannot add its gradient up over parts of a batch."""
+        if self.micro_batch is not None:
+            raise BadInput(
+                f"{rule} needs the whole batch at once and cannot train by micro-batches of "
+                f"{self.micro_batch}; leave the micro-batch out, or take a smaller batch"
+            )
+
+    def _average_gradients(self) -> None:
+        gradients = [weight.grad for weight in self.model.parameters() if weight.grad is not None]
+        self.processes.average(gradients)
 
 
 @runtime_checkable
