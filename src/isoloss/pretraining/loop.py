@@ -129,7 +129,8 @@ def pretrain(
         put_starting_weights(model, specification, start_from)
         model, steps, batch_size = model.to(place), specification.steps, specification.batch_size
         objective = specification.compute.of(specification.objective, model)
-        training = Training(model, objective, language, seed, steps, batch_size, processes)
+        micro_batch = specification.compute.micro_batch
+        training = Training(model, objective, language, seed, steps, batch_size, processes, micro_batch)
         rule = specification.update_rule.build(training)
         # Only now, so that a folder is not claimed by a run that is refused.
         processes.on_main(lambda: claim(folder, specification))
