@@ -18,6 +18,7 @@ COMMANDS = (
     "sample",
     "describe",
     "language",
+    "corpus",
     "enlarge",
     "theory",
     "runs",

