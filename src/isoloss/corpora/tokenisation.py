@@ -27,6 +27,7 @@ from isoloss.corpora.packed_corpus import (
 )
 from isoloss.corpora.packing import pack_each, pack_end_to_end
 from isoloss.corpora.split import is_held_out, text_hash
+from isoloss.errors import BadInput
 from isoloss.files import writable, write_atomically
 from isoloss.objectives.tokens import FIRST_WORD, PAD
 from isoloss.progress import Progress
@@ -58,7 +59,7 @@ class Shard:
     duplicates: int = 0
     characters: int = 0
     numbers: list[int] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
+    kept: list[Document] = field(default_factory=list)
     held_out: list[bool] = field(default_factory=list)
 
 
@@ -125,7 +126,7 @@ def _shards(documents: Iterable[Document], validation_share: float) -> Iterator[
             continue
         seen.add(hashed)
         shard.numbers.append(number)
-        shard.texts.append(document.text)
+        shard.kept.append(document)
         shard.held_out.append(is_held_out(hashed, validation_share))
         held += len(document.text)
         if held >= SHARD_CHARACTERS:
@@ -144,7 +145,7 @@ def _encoded_ahead(
     with ThreadPoolExecutor(1) as beside:
         before: tuple[Shard, Future[Any]] | None = None
         for shard in shards:
-            now = shard, beside.submit(_encoded, encoder, shard.texts, kind)
+            now = shard, beside.submit(_encoded, encoder, shard.kept, kind)
             if before:
                 yield before[0], *before[1].result()
             before = now
@@ -153,10 +154,14 @@ def _encoded_ahead(
 
 
 def _encoded(
-    tokenizer: Tokenizer, texts: list[str], kind: np.dtype[Any]
+    tokenizer: Tokenizer, documents: list[Document], kind: np.dtype[Any]
 ) -> tuple[Int[np.ndarray, " w"], Int[np.ndarray, " d"]]:
     """The documents' words end to end, and how many each has."""
-    encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    texts = [document.text for document in documents]
+    try:
+        encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+    except Exception as error:  # what `tokenizers` raises is a bare one, which does not say where
+        raise _refusal(tokenizer, documents) from error
     lengths = np.array([len(encoding) for encoding in encodings], dtype=np.int64)
     words = np.fromiter(chain.from_iterable(e.ids for e in encodings), kind, int(lengths.sum()))
     special = words < FIRST_WORD
@@ -164,6 +169,19 @@ def _encoded(
         owners = np.repeat(np.arange(len(lengths)), lengths)[~special]
         words, lengths = words[~special], np.bincount(owners, minlength=len(lengths))
     return words, lengths
+
+
+def _refusal(tokenizer: Tokenizer, documents: list[Document]) -> BadInput:
+    for document in documents:
+        try:
+            tokenizer.encode(document.text)
+        except Exception as error:
+            reason = str(error).strip().rstrip(".")
+            return BadInput(
+                f"{document.place}: the tokenizer cannot encode the text ({reason}); choose one that knows "
+                "all words or has a token for unknown ones"
+            )
+    return BadInput("the tokenizer cannot encode the texts together; choose another")
 
 
 class _PartWriter:
@@ -242,8 +260,9 @@ def _read_journal(path: Path) -> Journal:
 
 def _with_dropped_rest(journal: Journal) -> CorpusCounts:
     """The counts when no document follows that the words left over could be put before."""
-    parts = {
-        part: replace(counts, dropped_words=counts.dropped_words + len(journal.left_over[part][0]))
-        for part, counts in (("training", journal.counts.training), ("validation", journal.counts.validation))
-    }
-    return replace(journal.counts, **parts)
+    counts = journal.counts
+    training, validation = (
+        replace(each, dropped_words=each.dropped_words + len(journal.left_over[part][0]))
+        for part, each in zip(PARTS, (counts.training, counts.validation), strict=True)
+    )
+    return replace(counts, training=training, validation=validation)

@@ -1,0 +1,338 @@
+"""Corpora on disk: what is in them, without duplicates, and that an interruption changes nothing."""
+
+import itertools
+import json
+import pickle
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from small_corpora import WORDS, request_for, texts
+
+import isoloss.corpora.tokenisation as tokenisation
+from isoloss.corpora.documents import DocumentSource
+from isoloss.corpora.packed_corpus import read_packed_corpus
+from isoloss.corpora.packing import pack_each, pack_end_to_end
+from isoloss.corpora.prepared_corpus import prepared_corpus
+from isoloss.corpora.split import is_held_out, text_hash
+from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary, word_pieces
+from isoloss.errors import BadInput
+from isoloss.languages.sentence_source import SentenceSource
+from isoloss.models.tokenizer import word_tokenizer
+
+
+@pytest.fixture(scope="module")
+def lines():
+    written = texts()
+    return [*written, written[3].upper(), "  " + written[4].replace(" ", "  "), written[3]]
+
+
+@pytest.fixture(scope="module")
+def corpus(lines, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpus")
+    return prepared_corpus(request_for(folder / "a.txt", lines), folder)
+
+
+def sequences(corpus, part):
+    """The words of every sequence of a part as text, without padding, and its document."""
+    rows = torch.from_numpy(corpus._rows(part).astype("int64"))
+    kept = [corpus.tokenizer.decode(row[row > 0]) for row in rows]
+    numbers = torch.from_numpy(np.fromfile(corpus.folder / f"{part}.documents", "int32"))
+    return kept, numbers.tolist()
+
+
+def test_every_document_is_there_once_in_one_part_in_its_own_sequences(corpus, lines):
+    found = {}
+    for part in ("training", "validation"):
+        for text, document in zip(*sequences(corpus, part), strict=True):
+            assert found.setdefault(document, (part, []))[0] == part
+            found[document][1].append(text)
+    # All 120 and none of the three that say the same again; a sequence's eighth is less than a word.
+    assert sorted(found) == list(range(120))
+    for document, (part, pieces) in found.items():
+        whole = corpus.tokenizer.decode(corpus.tokenizer(lines[document], add_special_tokens=False).input_ids)
+        tokens = [token for piece in pieces for token in corpus.tokenizer.tokenize(piece)]
+        assert corpus.tokenizer.convert_tokens_to_string(tokens) == whole == lines[document]
+        assert (part == "validation") == is_held_out(text_hash(lines[document]), 0.2)
+    assert corpus.counts.documents == 123
+    assert corpus.counts.duplicates == 3
+
+
+def test_counts_are_those_of_what_is_there(corpus):
+    for part in ("training", "validation"):
+        held, rows = getattr(corpus.counts, part), corpus._rows(part)
+        assert held.sequences == len(rows)
+        assert held.words == int((rows != 0).sum())
+        assert held.documents == len(set(sequences(corpus, part)[1]))
+        assert held.unknown_words == 0
+        assert held.dropped_words == 0
+
+
+def test_draws_are_training_sequences_and_do_not_depend_on_how_they_are_asked_for(corpus):
+    assert isinstance(corpus, SentenceSource)
+    generator = torch.Generator().manual_seed(0)
+    split = [corpus.sample(n, generator) for n in (5, 600)]
+    whole = corpus.sample(605, torch.Generator().manual_seed(0))
+    assert torch.equal(torch.cat([part.ids for part in split]), whole.ids)
+    assert torch.equal(whole.lengths, (whole.ids >= 0).sum(1))
+    tokens = torch.where(whole.ids < 0, 0, whole.ids + 3)
+    there = {tuple(row) for row in corpus._rows("training").tolist()}
+    drawn = {tuple(row) for row in tokens.tolist()}
+    assert drawn <= there
+    assert len(drawn) > len(there) / 2
+    assert len(corpus.vocabulary) + 3 == len(corpus.tokenizer)
+    assert corpus.vocabulary[5] == corpus.tokenizer.convert_ids_to_tokens(8)
+
+
+def test_the_validation_part_knows_its_documents(corpus, lines):
+    sentences, documents = corpus.validation_sequences(), corpus.validation_documents()
+    assert len(sentences) == len(documents) == corpus.counts.validation.sequences
+    assert documents.tolist() == sorted(documents.tolist())
+    first = corpus.tokenizer.decode(sentences.ids[0, : sentences.lengths[0]] + 3)
+    assert lines[int(documents[0])].startswith(first)
+
+
+def test_a_corpus_is_pickled_as_a_name(corpus):
+    assert len(corpus.vocabulary) > 50  # its tokenizer has been read
+    pickled = pickle.dumps(corpus)
+    assert len(pickled) < 1000
+    assert pickle.loads(pickled) == corpus
+    assert pickle.loads(pickle.dumps(request_for(corpus.folder / "b.txt", ["a"]))).digest
+
+
+def test_a_prepared_corpus_is_not_prepared_again(corpus, lines, monkeypatch):
+    cache = corpus.folder.parent.parent
+    monkeypatch.setattr("isoloss.corpora.prepared_corpus.tokenise", None)
+    assert prepared_corpus(request_for(cache / "a.txt", lines), cache) == corpus
+
+
+def test_the_name_follows_content_tokenizer_and_settings(corpus, lines, tmp_path):
+    request = request_for(tmp_path / "a.txt", lines)
+    word_tokenizer(WORDS, 8).save_pretrained(tmp_path / "words")
+    others = [
+        request_for(tmp_path / "b.txt", lines[1:]),
+        request_for(tmp_path / "c.txt", lines, length=16),
+        request_for(tmp_path / "d.txt", lines, validation_share=0.3),
+        request_for(tmp_path / "e.txt", lines, across_documents=True),
+        request_for(tmp_path / "f.txt", lines, words=OwnVocabulary(200)),
+        request_for(tmp_path / "g.txt", lines, words=NamedTokenizer("bert")),
+        request_for(tmp_path / "h.txt", lines, words=NamedTokenizer(str(tmp_path / "words"))),
+    ]
+    assert request_for(tmp_path / "i.txt", lines).digest == request.digest
+    assert len({each.digest for each in [request, *others]}) == 8
+    word_tokenizer(WORDS[:-1], 8).save_pretrained(tmp_path / "words")
+    assert NamedTokenizer(str(tmp_path / "words")).digest != others[-1].words.digest
+
+
+class InterruptedSource:
+    """The documents of another source, and Ctrl-C after some of them."""
+
+    def __init__(self, source: DocumentSource, after: int) -> None:
+        self.source, self.after, self.digest = source, after, source.digest
+        self.asked = 0
+
+    def size(self, cache):
+        return 0
+
+    def documents(self, cache, progress):
+        self.asked += 1
+        for number, document in enumerate(self.source.documents(cache, progress)):
+            # An own vocabulary has read them all twice before any is tokenised.
+            if self.asked == 3 and number == self.after:
+                raise KeyboardInterrupt
+            yield document
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_an_interrupted_preparation_goes_on_to_the_same_bits(lines, monkeypatch, tmp_path, across):
+    monkeypatch.setattr(tokenisation, "SHARD_CHARACTERS", 500)
+    request = request_for(tmp_path / "a.txt", lines, across_documents=across)
+    whole = prepared_corpus(request, tmp_path / "whole")
+    for after in (40, 90):
+        with pytest.raises(KeyboardInterrupt):
+            prepared_corpus(
+                replace(request, source=InterruptedSource(request.source, after)), tmp_path / "cut"
+            )
+        # A crash may leave more than the journal knows of.
+        (left,) = (tmp_path / "cut" / "corpora").glob(".*.part")
+        with (left / "training.tokens").open("ab") as file:
+            file.write(b"torn")
+        request = replace(request, source=request.source)
+
+    told, encoded = [], []
+    encode = tokenisation._encoded
+    monkeypatch.setattr(
+        tokenisation,
+        "_encoded",
+        lambda tokenizer, some, kind: encoded.extend(some) or encode(tokenizer, some, kind),
+    )
+    resumed = prepared_corpus(request, tmp_path / "cut", lambda *report: told.append(report))
+    assert resumed == replace(whole, folder=resumed.folder)
+    for path in whole.folder.iterdir():
+        if path.is_file():
+            assert path.read_bytes() == (resumed.folder / path.name).read_bytes()
+    assert 0 < len(encoded) < 60  # of 120
+    assert told[-1] == ("tokenising", 1, 1)
+    assert sorted(path.name for path in resumed.folder.iterdir()) == [
+        "corpus.json",
+        "tokenizer",
+        "training.documents",
+        "training.tokens",
+        "validation.documents",
+        "validation.tokens",
+    ]
+
+
+def test_across_documents_nothing_is_padded_and_separators_stand_between(lines, monkeypatch, tmp_path):
+    monkeypatch.setattr(tokenisation, "SHARD_CHARACTERS", 300)
+    corpus = prepared_corpus(request_for(tmp_path / "a.txt", lines, across_documents=True), tmp_path)
+    for part, held in (("training", False), ("validation", True)):
+        stream = corpus._rows(part).ravel().tolist()
+        chosen = [n for n, line in enumerate(lines[:120]) if is_held_out(text_hash(line), 0.2) == held]
+        wanted, owners = [], []
+        for number in chosen:
+            words = corpus.tokenizer(lines[number], add_special_tokens=False).input_ids
+            wanted += [*words, corpus.tokenizer.sep_token_id]
+            owners += [number] * (len(words) + 1)
+        assert stream == wanted[: len(stream)]
+        assert len(wanted) - len(stream) == getattr(corpus.counts, part).dropped_words < 7
+        assert sequences(corpus, part)[1] == owners[: len(stream) : 7]
+
+
+def test_who_asks_while_another_prepares_waits_for_it(lines, tmp_path):
+    request = request_for(tmp_path / "a.txt", lines)
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(prepared_corpus(request, tmp_path))) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 3
+    assert found[0] == found[1] == found[2]
+
+
+def test_text_that_spells_a_special_token_has_none(tmp_path):
+    word_tokenizer([*WORDS, "[UNK]"], 8).save_pretrained(tmp_path / "words")
+    request = request_for(
+        tmp_path / "a.txt",
+        ["the cat [MASK] sees", "[PAD] [CLS]", *[f"dog {a} {b}" for a, b in itertools.product(WORDS, WORDS)]],
+        words=NamedTokenizer(str(tmp_path / "words")),
+    )
+    corpus = prepared_corpus(request, tmp_path)
+    rows = corpus._rows("training").tolist() + corpus._rows("validation").tolist()
+    assert [*corpus.tokenizer("the cat sees", add_special_tokens=False).input_ids, 0, 0, 0, 0] in rows
+    assert not {1, 2} & {token for row in rows for token in row}
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 16])
+def test_packing_agrees_with_cutting_one_document_at_a_time(width):
+    draw = np.random.default_rng(0)
+    lengths = draw.integers(0, 30, size=40)
+    words = draw.integers(3, 90, size=lengths.sum())
+    each = np.split(words, lengths.cumsum()[:-1])
+    pieces = [(list(d[i : i + width]), n) for n, d in enumerate(each) for i in range(0, len(d), width)]
+    kept = [(piece, n) for piece, n in pieces if len(piece) >= max(1, width // 8)]
+    rows, owners = pack_each(words, lengths, width)
+    assert [row[row > 0].tolist() for row in rows] == [piece for piece, _ in kept]
+    assert owners.tolist() == [n for _, n in kept]
+
+    stream = [7] + [word for document in each for word in (*document.tolist(), 5)]
+    owned = [-1] + [n for n, document in enumerate(each) for _ in range(len(document) + 1)]
+    if width > 1:
+        rows, owners, rest = pack_end_to_end(words, lengths, width, 5, np.array([7]))
+        assert [*rows.ravel(), *rest] == stream
+        assert len(rest) < width
+        assert owners.tolist()[: len(rows)] == owned[::width][: len(rows)]
+        assert not len(rest) or owners[-1] == owned[len(rows) * width]
+
+
+@pytest.mark.parametrize(
+    ("written", "settings", "sentence"),
+    [
+        (
+            ["one line"],
+            {},
+            "of 1 documents, 0 of them duplicates, the .* part has 0 with 0 sequences, too few",
+        ),
+        (["a"] * 9, {}, "of 9 documents, 8 of them duplicates"),
+        (["  ", ""], {}, "the corpus has no documents"),
+    ],
+)
+def test_too_little_text_is_refused_and_leaves_nothing(tmp_path, written, settings, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        prepared_corpus(request_for(tmp_path / "a.txt", written, **settings), tmp_path)
+    assert not [path for path in (tmp_path / "corpora").iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"length": 1}, "a length of at least 2, not 1"),
+        ({"validation_share": 1.0}, "above 0 and below 1, not 1.0"),
+        ({"validation_share": 0.0}, "above 0 and below 1, not 0.0"),
+    ],
+)
+def test_settings_that_make_no_corpus_are_refused(tmp_path, settings, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        request_for(tmp_path / "a.txt", ["a"], **settings)
+    with pytest.raises(BadInput, match="at least 100 pieces, not 9"):
+        OwnVocabulary(9)
+
+
+def test_a_tokenizer_without_separator_cannot_pack_across_documents(lines, tmp_path):
+    word_tokenizer(WORDS, 8).save_pretrained(tmp_path / "words")
+    words = NamedTokenizer(str(tmp_path / "words"))
+    request = request_for(tmp_path / "a.txt", lines, words=words, across_documents=True)
+    with pytest.raises(BadInput, match="no separator to put between documents"):
+        prepared_corpus(request, tmp_path)
+
+
+def test_text_that_a_tokenizer_has_no_words_for_is_named(tmp_path):
+    word_tokenizer(WORDS, 8).save_pretrained(tmp_path / "words")
+    request = request_for(
+        tmp_path / "a.txt", ["cat", "a zebra"], words=NamedTokenizer(str(tmp_path / "words"))
+    )
+    with pytest.raises(BadInput, match=r"a.txt, line 2: the tokenizer cannot encode the text \(WordLevel"):
+        prepared_corpus(request, tmp_path)
+
+
+def test_a_tokenizer_that_is_not_there_is_refused(lines, tmp_path):
+    (tmp_path / "empty").mkdir()
+    request = request_for(tmp_path / "a.txt", lines, words=NamedTokenizer(str(tmp_path / "empty")))
+    with pytest.raises(BadInput, match="no tokenizer can be read from"):
+        prepared_corpus(request, tmp_path)
+
+
+def test_an_own_vocabulary_is_the_same_each_time():
+    # The package's trainer numbers letters by a hash table, which this would show.
+    written = texts(60, seed=1)
+    found = [word_pieces(lambda: iter(written), 120).get_vocab() for _ in range(5)]
+    assert all(each == found[0] for each in found)
+    assert [found[0][token] for token in ("[PAD]", "[CLS]", "[MASK]", "[UNK]", "[SEP]")] == [0, 1, 2, 3, 4]
+    assert len(found[0]) <= 120
+    assert "never" in found[0]
+
+
+def test_letters_that_are_too_rare_for_a_vocabulary_are_unknown():
+    letters = "".join(chr(0x4E00 + n) for n in range(200))
+    tokenizer = word_pieces(lambda: iter(["the cat"] * 9 + [letters]), 100)
+    assert len(tokenizer) <= 100
+    assert tokenizer.unk_token in tokenizer.tokenize(letters[150:])
+    assert tokenizer.unk_token not in tokenizer.tokenize("the cat")
+
+
+def test_a_damaged_corpus_is_named(lines, tmp_path):
+    corpus = prepared_corpus(request_for(tmp_path / "a.txt", lines), tmp_path)
+    path = corpus.folder / "validation.tokens"
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(
+        BadInput, match=r"is damaged \(validation.tokens is not as long as it was\); delete the"
+    ):
+        read_packed_corpus(corpus.folder)
+    (corpus.folder / "corpus.json").write_text(json.dumps({"digest": "a"}))
+    with pytest.raises(BadInput, match="is damaged"):
+        read_packed_corpus(corpus.folder)
