@@ -12,6 +12,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, TaskSplits
 from isoloss.measurements.fine_tuning import RESULT_FILE, fine_tune
 from isoloss.measurements.fine_tuning_run import FineTuningSettings, fine_tune_seed
+from isoloss.measurements.labelled_inputs import SentenceInputs
 from isoloss.models.classifier import load_classifier
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
@@ -78,7 +79,7 @@ def test_training_is_that_of_a_plain_loop(tmp_path):
     )
     model = load_classifier(checkpoint, CLASSES, seed=3)
     plain = load_classifier(checkpoint, CLASSES, seed=3)
-    found = fine_tune_seed(model, SPLITS, settings, seed=7)
+    found = fine_tune_seed(model, SentenceInputs.of(SPLITS), settings, seed=7)
     generator = torch.Generator().manual_seed(derived_seed(7, "fine-tuning order"))
     order = torch.randperm(200, generator=generator)
     parameters = list(plain.parameters())

@@ -4,7 +4,6 @@ import hashlib
 import json
 import shutil
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,14 @@ from isoloss.files import complete_folder
 from isoloss.languages.task import TaskSplits
 from isoloss.measurements.accuracy import Accuracy
 from isoloss.measurements.fine_tuning_data import check_fits, check_splits, splits_digest
-from isoloss.measurements.fine_tuning_run import TASK, FineTuned, FineTuningSettings, fine_tune_seed
+from isoloss.measurements.fine_tuning_run import (
+    TASK,
+    FineTuned,
+    FineTuningSettings,
+    fine_tune_seed,
+    progress_of_seeds,
+)
+from isoloss.measurements.labelled_inputs import SentenceInputs
 from isoloss.measurements.record import Record, Setting
 from isoloss.models.classifier import load_classifier
 from isoloss.models.reading import quiet
@@ -85,8 +91,8 @@ def fine_tune(
         for done, (seed, path) in enumerate(zip(settings.seeds, folders, strict=True)):
             if not path.exists():
                 model = load_classifier(checkpoint, classes, derived_seed(seed, "fine-tuning head")).to(place)
-                report = partial(_report, progress, done, len(folders))
-                found = fine_tune_seed(model, splits, settings, seed, report)
+                report = progress_of_seeds(progress, done, len(folders))
+                found = fine_tune_seed(model, SentenceInputs.of(splits), settings, seed, report)
                 _write(path, checkpoint, model, found, specification)
             progress(TASK, done + 1, len(folders))
         results = [_read(path, specification) for path in folders]
@@ -96,13 +102,6 @@ def fine_tune(
         tuple(result["best_epoch"] for result in results),
         folders,
     )
-
-
-def _report(
-    progress: Progress, seeds_done: int, seeds: int, task: str, epoch: float, epochs: float, message: str = ""
-) -> None:
-    """A seed's progress as that of all seeds."""
-    progress(task, seeds_done + epoch / epochs, seeds, message)
 
 
 def _specification(

@@ -6,11 +6,12 @@ from transformers import PretrainedConfig
 
 from isoloss.errors import BadInput
 from isoloss.languages.task import LabelledSentences, TaskSplits
+from isoloss.measurements.labelled_inputs import InputSplits, LabelledInputs
 from isoloss.models.transformers import longest_input
 from isoloss.objectives.tokens import FIRST_WORD
 
 
-def check_splits(splits: TaskSplits, classes: tuple[str, ...]) -> None:
+def check_splits(splits: TaskSplits | InputSplits, classes: tuple[str, ...]) -> None:
     """Raise BadInput for splits on which nothing can be learnt or measured.
 
     Those are: fewer than two classes, labels that are none of them, training examples of a single class,
@@ -20,7 +21,8 @@ def check_splits(splits: TaskSplits, classes: tuple[str, ...]) -> None:
         raise BadInput(f"fine-tuning needs at least two classes, not {len(classes)}")
     # An error bar over test sentences takes two.
     least = {"train": 1, "validation": 1, "test": 2}
-    for name, part in _by_name(splits).items():
+    for name in least:
+        part: LabelledSentences | LabelledInputs = getattr(splits, name)
         if len(part) < least[name]:
             raise BadInput(f"the {name} split has {len(part)} examples; give at least {least[name]}")
         lowest, highest = int(part.labels.min()), int(part.labels.max())

@@ -12,10 +12,8 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.languages.sentences import Sentences
-from isoloss.languages.task import LabelledSentences, TaskSplits
+from isoloss.measurements.labelled_inputs import InputSplits, LabelledInputs
 from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
-from isoloss.objectives.tokens import PAD, tokens_of_words
 from isoloss.pretraining.adamw import parameters_by_decay
 from isoloss.pretraining.seeds import derived_seed, seed_dropout
 from isoloss.progress import Progress, silent
@@ -94,7 +92,7 @@ class FineTuned:
 
 def fine_tune_seed(
     model: PreTrainedModel,
-    splits: TaskSplits,
+    splits: InputSplits,
     settings: FineTuningSettings,
     seed: int,
     progress: Progress = silent,
@@ -128,20 +126,30 @@ def fine_tune_seed(
                 f"the loss is no longer a number in epoch {epoch} of fine-tuning with seed {seed}; lower the "
                 "learning rate or lengthen the warm-up"
             )
-        validation.append(float(_right(model, splits.validation).double().mean()))
+        validation.append(float(_right(model, splits.validation, settings.batch_size).double().mean()))
         if validation[-1] > max(validation[:-1], default=-1.0):
             weights = copy.deepcopy(model.state_dict())
         progress(TASK, epoch, settings.epochs, f"seed {seed}, validation accuracy {validation[-1]:.4f}")
-    last = _right(model, splits.test)
+    last = _right(model, splits.test, settings.batch_size)
     model.load_state_dict(weights)
     best_epoch = validation.index(max(validation)) + 1
-    return FineTuned(validation, best_epoch, _right(model, splits.test), last)
+    best = _right(model, splits.test, settings.batch_size)
+    return FineTuned(validation, best_epoch, best, last)
+
+
+def progress_of_seeds(progress: Progress, seeds_done: int, seeds: int) -> Progress:
+    """Reports one seed's progress as that of all seeds."""
+
+    def report(task: str, completed: float, total: float, message: str = "") -> None:
+        progress(task, seeds_done + completed / total, seeds, message)
+
+    return report
 
 
 def _update(
-    model: PreTrainedModel, optimiser: torch.optim.Optimizer, examples: LabelledSentences, maximum_norm: float
+    model: PreTrainedModel, optimiser: torch.optim.Optimizer, examples: LabelledInputs, maximum_norm: float
 ) -> Float[Tensor, ""]:
-    loss = cross_entropy(_scores(model, examples.sentences), examples.labels.to(model.device))
+    loss = cross_entropy(_scores(model, examples), examples.labels.to(model.device))
     optimiser.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(model.parameters(), maximum_norm)
@@ -149,20 +157,18 @@ def _update(
     return loss.detach()
 
 
-def _scores(model: PreTrainedModel, sentences: Sentences) -> Float[Tensor, "n k"]:
-    tokens = tokens_of_words(sentences.ids).to(model.device)
-    present = tokens != PAD
-    mask = None if bool(present.all()) else present
-    scores: Any = model(input_ids=tokens, attention_mask=mask).logits
+def _scores(model: PreTrainedModel, examples: LabelledInputs) -> Float[Tensor, "n k"]:
+    scores: Any = model(**examples.arguments(model.device)).logits
     return torch.as_tensor(scores)
 
 
-def _right(model: PreTrainedModel, examples: LabelledSentences) -> Bool[Tensor, " n"]:
+def _right(model: PreTrainedModel, examples: LabelledInputs, minibatch: int) -> Bool[Tensor, " n"]:
     """Whether the model's most likely class is the label; dropout off, within the usual memory."""
-    at_once = rows_at_once(model, examples.sentences.ids.shape[1] + 1, FORWARD_MEMORY_BYTES)
+    # What fits with gradients fits without; large vocabularies, which are not scored, count for much here.
+    at_once = max(minibatch, rows_at_once(model, examples.tokens, FORWARD_MEMORY_BYTES))
     said = []
     with evaluation_mode(model), torch.inference_mode():
         for start in range(0, len(examples), at_once):
-            said.append(_scores(model, examples.sentences[start : start + at_once]).argmax(dim=1).cpu())
+            said.append(_scores(model, examples[start : start + at_once]).argmax(dim=1).cpu())
     right: Tensor = torch.cat(said) == examples.labels
     return right

@@ -1,6 +1,10 @@
-"""Pre-trained models with a fresh head that classifies sentences from the vector of [CLS] (paper A.5)."""
+"""Pre-trained models with a fresh head that classifies sentences from one vector (paper A.5)."""
 
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -28,16 +32,13 @@ def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTra
     if not (folder / "config.json").is_file():
         raise BadInput(f"{folder} holds no model: it has no config.json; name a checkpoint's folder")
     try:
-        with quiet(), torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with quiet(), _head_from(seed):
             model, found = AutoModelForSequenceClassification.from_pretrained(
                 folder,
                 local_files_only=True,
                 dtype=torch.float32,
-                id2label=dict(enumerate(classes)),
-                label2id={name: number for number, name in enumerate(classes)},
-                problem_type="single_label_classification",
                 output_loading_info=True,
+                **_classifying(classes),
             )
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         reason = str(error).splitlines()[0]
@@ -48,3 +49,60 @@ def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTra
     if missing:
         raise BadInput(f"the model in {folder} lacks {min(missing)}: its backbone is not complete")
     return model
+
+
+def classifier_of(
+    model: PreTrainedModel, classes: tuple[str, ...], seed: int, padding: int
+) -> PreTrainedModel:
+    """A copy of a language model's backbone under `transformers`' own classification head, in float32.
+
+    A masked model's head reads the vector of the first token, [CLS], as in `load_classifier`; a causal one's
+    that of the last token that is not `padding`, the only one that has read the whole text. The head starts
+    as `transformers` has it, from `seed` alone; the copy is on the model's device. Raises BadInput for a kind
+    of model that `transformers` has no classifier of.
+
+    >>> from isoloss.models.causal import GPT2Transformer
+    >>> from isoloss.models.shapes import laptop_shape
+    >>> model = GPT2Transformer(laptop_shape(16)).build(12, 8, seed=0)
+    >>> classifier = classifier_of(model, ("noun", "verb"), seed=0, padding=0)
+    >>> classifier(input_ids=torch.ones(3, 9).long()).logits.shape
+    torch.Size([3, 2])
+    """
+    config = copy.deepcopy(model.config)
+    for name, value in {**_classifying(classes), "pad_token_id": padding, "use_cache": False}.items():
+        setattr(config, name, value)
+    try:
+        with quiet(), _head_from(seed):
+            classifier = AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
+    except ValueError as error:
+        raise BadInput(
+            f"{type(model).__name__} has no classifier in transformers, so it cannot be fine-tuned; leave "
+            "fine-tuning out and keep the linear probe"
+        ) from error
+    # A language model comes without the pooler that some classifiers read [CLS] through.
+    found = classifier.base_model.load_state_dict(model.base_model.state_dict(), strict=False)
+    missing = [key for key in found.missing_keys if "pooler." not in key]
+    if missing or found.unexpected_keys:
+        differing = min([*missing, *found.unexpected_keys])
+        raise BadInput(
+            f"the classifier of {type(model).__name__} has another backbone ({differing} differs), so it "
+            "cannot be fine-tuned; leave fine-tuning out and keep the linear probe"
+        )
+    return classifier.to(model.device)
+
+
+def _classifying(classes: tuple[str, ...]) -> dict[str, Any]:
+    """What the configuration of a classifier says of its classes."""
+    return {
+        "id2label": dict(enumerate(classes)),
+        "label2id": {name: number for number, name in enumerate(classes)},
+        "problem_type": "single_label_classification",
+    }
+
+
+@contextmanager
+def _head_from(seed: int) -> Iterator[None]:
+    """Draw new weights from `seed`, and leave the global generator as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
