@@ -1,0 +1,231 @@
+"""A classification task from files of texts and labels."""
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
+from isoloss.corpora.text_splits import LabelledExample, divided, place
+from isoloss.errors import BadInput
+from isoloss.files import read_text
+
+COLUMNS = (
+    ("text", "second"),
+    ("sentence1", "sentence2"),
+    ("question", "sentence"),
+    ("premise", "hypothesis"),
+    ("text",),
+    ("sentence",),
+)
+"""Names that hold an example's text, or its two: ours and GLUE's. The first that are all there are read."""
+
+LABEL = "label"
+KIND = "rows of a text and a label"
+
+TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
+"""Of examples that come undivided."""
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """A task, and what reading it left out, in sentences."""
+
+    task: TextTask
+    notes: tuple[str, ...]
+
+
+def read_task(
+    path: Path, test: Path | None = None, columns: Sequence[str] = (), examples: int | None = None
+) -> ReadTask:
+    r"""Read .jsonl, .csv, .tsv or .parquet: a text and a label a row, or two texts and a label.
+
+    `columns` names the one or two texts and then the label, where they are not called as in `COLUMNS` and
+    "label". Rows of a .tsv are unquoted, as GLUE's are. An example that is there twice counts once.
+
+    A text's hash says whether it is for training (70 %), validation (10 %) or the test (20 %), so that no
+    two parts share a text; examples that share one of two texts stay together. With a file for the `test`
+    the hash divides the others, and those that share a text with the test are left out. `examples` keeps at
+    most so many of each of training and test (validation half of that), by the same hash.
+
+    Raises BadInput, naming the file and the row, for a text or a label that is missing, for fewer than two
+    classes, for labels that are nearly all different, for a class that is in the test alone, and for a part
+    that is left too small.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "reviews.jsonl"
+    >>> rows = [{"text": f"review {number}", "label": number % 2} for number in range(100)]
+    >>> _ = path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    >>> task = read_task(path).task
+    >>> task.classes, len(task.train) + len(task.validation) + len(task.test)
+    (('0', '1'), 100)
+    """
+    if examples is not None and examples < 4:
+        raise BadInput(f"{examples} examples are too few to learn from and be tested on; keep at least 4")
+    rows, notes = _distinct(_read(path, columns), path)
+    if test is None:
+        shares = {"test": TEST_SHARE, "validation": VALIDATION_SHARE}
+        own: list[LabelledExample] = []
+    else:
+        shares = {"validation": VALIDATION_SHARE}
+        own, more = _distinct(_read(test, columns), test)
+        notes += more
+        if (own[0].second is None) != (rows[0].second is None):
+            raise BadInput(f"{path} and {test} must both hold texts, or both pairs of texts")
+        rows, more = _without_texts_of(own, rows, path)
+        notes += more
+    parts = {"test": own} | divided(rows, shares, rest="train")
+    classes = _classes([*rows, *own], path)
+    _check(parts, classes, path, test)
+    limits = {"train": examples, "validation": examples and examples // 2, "test": examples}
+    kept = {name: _labelled(_at_most(part, limits[name]), classes) for name, part in parts.items()}
+    task = TextTask(path.stem, classes, kept["train"], kept["validation"], kept["test"])
+    return ReadTask(task, tuple(notes))
+
+
+def _read(path: Path, columns: Sequence[str]) -> list[LabelledExample]:
+    table = _table(path)
+    *texts, label = _columns(table, columns, path)
+    examples = []
+    for number, row in enumerate(table.select(*texts, label).iter_rows(), start=1):
+        *said, named = (_spelled(value) for value in row)
+        if not named:
+            raise BadInput(f"{path}, row {number}: the label is missing; give each text one, or drop the row")
+        if not all(said):
+            raise BadInput(f"{path}, row {number}: the text is missing; give one, or drop the row")
+        examples.append(LabelledExample(said[0], said[1] if len(said) > 1 else None, named))
+    if not examples:
+        raise BadInput(f"{path} has no examples; give {KIND}")
+    return examples
+
+
+def _table(path: Path) -> pl.DataFrame:
+    try:
+        match path.suffix.lower():
+            case ".jsonl" | ".ndjson" | ".json":
+                return _json_lines(path)
+            case ".csv":
+                return pl.read_csv(io.StringIO(read_text(path, KIND)), infer_schema=False)
+            case ".tsv":
+                text = io.StringIO(read_text(path, KIND))
+                return pl.read_csv(text, infer_schema=False, separator="\t", quote_char=None)
+            case ".parquet":
+                if not path.is_file():
+                    raise BadInput(f"there is no file {path}; name a file that holds {KIND}")
+                return pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise BadInput(f"{path} cannot be read as a table ({reason}); give {KIND}") from error
+    raise BadInput(f"{path}: a task is read from .jsonl, .csv, .tsv or .parquet; save it as one of these")
+
+
+def _json_lines(path: Path) -> pl.DataFrame:
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(read_text(path, KIND).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict):
+            raise BadInput(f'{path}, line {number}: this is no JSON object; give one a line, {{"text": ...}}')
+        rows.append(row)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    # Labels may be of several types: each value stays what it is.
+    return pl.DataFrame({name: pl.Series([row.get(name) for row in rows], dtype=pl.Object) for name in names})
+
+
+def _columns(table: pl.DataFrame, columns: Sequence[str], path: Path) -> Sequence[str]:
+    there = ", ".join(table.columns) or "none"
+    if columns:
+        if len(columns) not in (2, 3):
+            raise BadInput("name the columns of the text, or of the two texts, and then that of the label")
+        if missing := [name for name in columns if name not in table.columns]:
+            raise BadInput(f"{path} has no column {missing[0]}; its columns are {there}")
+        return columns
+    if LABEL not in table.columns:
+        raise BadInput(
+            f"{path} has no column '{LABEL}', but {there}; name its columns of text and label with "
+            "--task-columns"
+        )
+    for names in COLUMNS:
+        if set(names) <= set(table.columns):
+            return [*names, LABEL]
+    raise BadInput(
+        f"{path} has no column 'text', but {there}; name its columns of text and label with --task-columns"
+    )
+
+
+def _spelled(value: Any) -> str:
+    """A cell as text; empty where there is nothing in it."""
+    if value is None or (isinstance(value, float) and value != value):
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def _distinct(examples: list[LabelledExample], path: Path) -> tuple[list[LabelledExample], list[str]]:
+    found = list(dict.fromkeys(examples))
+    twice = len(examples) - len(found)
+    return found, [f"{path.name}: {twice:,} examples were there twice and count once"] if twice else []
+
+
+def _without_texts_of(
+    test: list[LabelledExample], examples: list[LabelledExample], path: Path
+) -> tuple[list[LabelledExample], list[str]]:
+    known = {text for example in test for text in example.texts}
+    kept = [example for example in examples if known.isdisjoint(example.texts)]
+    out = len(examples) - len(kept)
+    return kept, [f"{path.name}: {out:,} examples share a text with the test and are left out"] if out else []
+
+
+def _classes(examples: list[LabelledExample], path: Path) -> tuple[str, ...]:
+    """The labels in order, numbers as numbers."""
+    labels = {example.label for example in examples}
+    if len(labels) < 2:
+        raise BadInput(
+            f"every example of {path} has the label '{min(labels)}'; a task needs two classes or more"
+        )
+    if len(labels) > len(examples) / 2:
+        raise BadInput(
+            f"{path} has {len(labels)} different labels for {len(examples)} examples; a label names the "
+            "class of many texts: make classes of numbers, or name another column with --task-columns"
+        )
+    numbers = all(label.lstrip("-").isdecimal() for label in labels)
+    return tuple(sorted(labels, key=int) if numbers else sorted(labels))
+
+
+def _check(
+    parts: dict[str, list[LabelledExample]], classes: tuple[str, ...], path: Path, test: Path | None
+) -> None:
+    trained = {example.label for example in parts["train"]}
+    if test is not None and (unseen := {example.label for example in parts["test"]} - trained):
+        raise BadInput(f"{test} has the label '{min(unseen)}', which no training example of {path} has")
+    if len(trained) < 2 or len(parts["test"]) < 2 or not parts["validation"]:
+        sizes = ", ".join(f"{len(part)} for {name}" for name, part in parts.items())
+        raise BadInput(
+            f"the examples of {path} divide into {sizes}, which is too few for {len(classes)} classes to be "
+            "learnt and tested; give more different texts"
+        )
+
+
+def _at_most(examples: list[LabelledExample], limit: int | None) -> list[LabelledExample]:
+    if limit is None or len(examples) <= limit:
+        return examples
+    return sorted(examples, key=lambda example: place("\0".join(("kept", *example.texts))))[:limit]
+
+
+def _labelled(examples: list[LabelledExample], classes: tuple[str, ...]) -> LabelledTexts:
+    number = {name: place for place, name in enumerate(classes)}
+    seconds = tuple(example.second for example in examples if example.second is not None)
+    return LabelledTexts(
+        tuple(example.text for example in examples),
+        seconds or None,
+        tuple(number[example.label] for example in examples),
+    )

@@ -1,0 +1,152 @@
+import json
+
+import polars as pl
+import pytest
+
+from isoloss.corpora.task_file import read_task
+from isoloss.corpora.text_splits import LabelledExample, divided, place
+from isoloss.errors import BadInput
+
+ROWS = [{"text": f"text {number}", "label": ("bad", "good")[number % 2]} for number in range(200)]
+PAIRS = [
+    {"question": f"who {number}?", "sentence": f"it was {number // 3}", "label": number % 2}
+    for number in range(200)
+]
+
+
+def write(path, rows, columns=None):
+    table = pl.DataFrame(rows)
+    match path.suffix:
+        case ".csv":
+            table.write_csv(path)
+        case ".tsv":
+            table.write_csv(path, separator="\t", quote_style="never")
+        case ".parquet":
+            table.write_parquet(path)
+        case ".jsonl":
+            path.write_text("".join(json.dumps(row) + "\n\n" for row in rows))
+    return path
+
+
+def parts(task):
+    return {"train": task.train, "validation": task.validation, "test": task.test}
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet", ".jsonl"])
+@pytest.mark.parametrize("rows", [ROWS, PAIRS])
+def test_every_format_gives_the_same_task(ending, rows, tmp_path):
+    task = read_task(write(tmp_path / f"task{ending}", rows)).task
+    expected = read_task(write(tmp_path / "other.jsonl", rows)).task
+    assert parts(task) == parts(expected)
+    assert task.classes == (("bad", "good") if rows is ROWS else ("0", "1"))
+    assert sum(map(len, parts(task).values())) == 200
+    named = list(rows[0])
+    read = {
+        (text, *([] if part.seconds is None else [part.seconds[row]]), task.classes[part.labels[row]])
+        for part in parts(task).values()
+        for row, text in enumerate(part.texts)
+    }
+    assert read == {tuple(str(row[name]) for name in named) for row in rows}
+
+
+def test_a_texts_part_is_its_own_and_its_shares_are_as_asked(tmp_path):
+    rows = [{"text": f"a {number}", "label": number % 3} for number in range(5000)]
+    task = read_task(write(tmp_path / "a.jsonl", rows)).task
+    sizes = {name: len(part) for name, part in parts(task).items()}
+    # Three standard errors of a share of 5000.
+    assert abs(sizes["test"] - 1000) < 85
+    assert abs(sizes["validation"] - 500) < 64
+    half = read_task(write(tmp_path / "b.jsonl", rows[::-2])).task
+    for name, part in parts(half).items():
+        assert set(part.texts) < set(parts(task)[name].texts)
+
+
+def test_pairs_that_share_a_text_are_in_one_part():
+    examples = [LabelledExample(f"{number % 50}", f"of {number // 3}", "x") for number in range(300)]
+    found = divided(examples, {"test": 0.3, "validation": 0.2}, rest="train")
+    sides = {name: {text for each in part for text in each.texts} for name, part in found.items()}
+    assert sum(map(len, found.values())) == 300
+    assert sides["test"].isdisjoint(sides["train"] | sides["validation"])
+    assert sides["train"].isdisjoint(sides["validation"])
+
+
+def test_joined_pairs_are_divided_in_the_shares_asked():
+    """The least of several hashes is low; a part must not have more for that."""
+    examples = [LabelledExample(f"{number // 4}", f"of {number}", "x") for number in range(8000)]
+    found = divided(examples, {"test": 0.2}, rest="train")
+    # 2000 groups of four: three standard errors.
+    assert abs(len(found["test"]) - 1600) < 3 * 4 * (2000 * 0.16) ** 0.5
+    assert 0.4 < sum(place(str(number)) for number in range(1000)) / 1000 < 0.6
+
+
+def test_a_test_file_keeps_its_own_and_takes_them_from_training(tmp_path):
+    test = write(tmp_path / "test.csv", ROWS[:20])
+    read = read_task(write(tmp_path / "train.csv", [*ROWS[10:], ROWS[50]]), test)
+    assert set(read.task.test.texts) == {row["text"] for row in ROWS[:20]}
+    others = {*read.task.train.texts, *read.task.validation.texts}
+    assert others == {row["text"] for row in ROWS[20:]}
+    assert read.notes == (
+        "train.csv: 1 examples were there twice and count once",
+        "train.csv: 10 examples share a text with the test and are left out",
+    )
+
+
+def test_examples_are_limited_by_their_hash_not_their_place(tmp_path):
+    few = read_task(write(tmp_path / "a.jsonl", ROWS), examples=20).task
+    assert (len(few.train), len(few.validation), len(few.test)) == (20, 10, 20)
+    again = read_task(write(tmp_path / "b.jsonl", ROWS[::-1]), examples=20).task
+    assert set(few.train.texts) == set(again.train.texts)
+
+
+def test_columns_may_be_named(tmp_path):
+    rows = [{"id": 1, "review": row["text"], "stars": row["label"]} for row in ROWS]
+    task = read_task(write(tmp_path / "a.csv", rows), columns=("review", "stars")).task
+    assert task.classes == ("bad", "good")
+    with pytest.raises(BadInput, match="has no column 'label', but id, review, stars; name"):
+        read_task(tmp_path / "a.csv")
+    with pytest.raises(BadInput, match="has no column sentence; its columns are id, review, stars"):
+        read_task(tmp_path / "a.csv", columns=("sentence", "stars"))
+    with pytest.raises(BadInput, match="and then that of the label"):
+        read_task(tmp_path / "a.csv", columns=("review",))
+
+
+def test_numbers_are_classes_in_their_order(tmp_path):
+    rows = [{"text": f"t {number}", "label": number % 12} for number in range(300)]
+    assert read_task(write(tmp_path / "a.parquet", rows)).task.classes == tuple(map(str, range(12)))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', "row 2: the label is missing"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": " ", "label": 0}\n', "row 2: the text is missing"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n[1]\n', "line 2: this is no JSON object"),
+        ("a.jsonl", "", "has no column 'label', but none"),
+        ("a.csv", "text,label\n", "has no examples"),
+        ("a.csv", "text,label\na,1\nb,1\n", "every example of .* has the label '1'"),
+        ("a.csv", "text,label\na,1\nb,2\nc,3\n", "3 different labels for 3 examples"),
+        ("a.csv", "text,label\na,1\nb,2\nc,1\nd,2\n", "too few for 2 classes"),
+        ("a.csv", "words,label\na,1\n", "has no column 'text', but words, label"),
+        ("a.txt", "a 1\n", "a task is read from .jsonl"),
+        ("a.parquet", "no parquet", "cannot be read as a table"),
+        ("a.csv", b"text,label\n\xff,1\n", "line 2: this is not UTF-8"),
+    ],
+)
+def test_what_is_no_task_is_one_sentence(name, content, sentence, tmp_path):
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(BadInput, match=sentence) as refusal:
+        read_task(tmp_path / name)
+    assert "\n" not in str(refusal.value)
+
+
+def test_files_that_do_not_fit_are_refused(tmp_path):
+    train, pairs = write(tmp_path / "a.csv", ROWS), write(tmp_path / "b.csv", PAIRS)
+    with pytest.raises(BadInput, match="both hold texts, or both pairs"):
+        read_task(train, pairs)
+    other = write(tmp_path / "c.csv", [*ROWS[:4], {"text": "z", "label": "odd"}])
+    with pytest.raises(BadInput, match="has the label 'odd', which no training example"):
+        read_task(train, other)
+    with pytest.raises(BadInput, match="there is no file"):
+        read_task(tmp_path / "none.parquet")
+    with pytest.raises(BadInput, match="3 examples are too few"):
+        read_task(train, examples=3)
