@@ -40,9 +40,9 @@ def text_probe(
     # A constant feature, such as one behind a dead unit, stays constant.
     scale = torch.where(deviation > 1e-6 * deviation.max(), deviation, torch.ones_like(deviation))
     return linear_probe(
-        (train - mean) / scale,
+        train.sub_(mean).div_(scale),
         torch.tensor(task.train.labels),
-        (test - mean) / scale,
+        test.sub_(mean).div_(scale),
         torch.tensor(task.test.labels),
         len(task.classes),
         settings,
