@@ -1,0 +1,94 @@
+"""The pre-training loss of a model on sentences, one value a sentence."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate, cluster_values, mean_over_sentences
+from isoloss.measurements.record import Record, Setting
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.evaluation_mode import device_of, evaluation_mode, rows_at_once
+
+MEMORY_BYTES = 1 << 28
+"""Default budget of a forward pass over real text: 256 MiB."""
+
+
+@dataclass(frozen=True)
+class SentenceLosses:
+    """`values[i]` is the mean over sentence i's predictions of -log f(target), in nats.
+
+    `predictions` counts each sentence's. Models measured on the same batches are compared by
+    `paired_difference` of their values.
+    """
+
+    values: Float[Tensor, " n"]
+    predictions: Int[Tensor, " n"]
+
+    @property
+    def estimate(self) -> Estimate:
+        """The loss: every sentence counts alike (spec 1)."""
+        return mean_over_sentences(self.values)
+
+    def sentence_values(self) -> dict[str, Float[Tensor, " n"]]:
+        """Of each of the `records` its value a sentence."""
+        found = {"pretraining_loss": self.values}
+        if self.predictions.min() < self.predictions.max():
+            found["pretraining_loss_token_averaged"] = cluster_values(self.values, self.predictions)
+        return found
+
+    def records(self, seed: int, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
+        """`pretraining_loss` and, where sentences differ in their predictions, `.._token_averaged`."""
+        found = {name: mean_over_sentences(values) for name, values in self.sentence_values().items()}
+        return [
+            Record(name, e.value, "nats", e.standard_error, e.n, seed, checkpoint, dict(settings))
+            for name, e in found.items()
+        ]
+
+
+class RunningSentenceLosses:
+    """`SentenceLosses` that take in sentences batch by batch; see `measure_until`."""
+
+    def __init__(self, model: nn.Module, objective: Objective, memory_bytes: int = MEMORY_BYTES) -> None:
+        self.sentences = 0
+        self._model, self._objective, self._memory_bytes = model, objective, memory_bytes
+        self._values: list[Tensor] = []
+        self._predictions: list[Tensor] = []
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """See `RunningEstimate.estimate`."""
+        return mean_over_sentences(torch.cat(self._values)) if self.sentences > 1 else None
+
+    @property
+    def result(self) -> SentenceLosses:
+        """What is known by now."""
+        return SentenceLosses(torch.cat(self._values), torch.cat(self._predictions))
+
+    def add(self, batch: Batch) -> None:
+        """Take in the batch's sentences. Raises BadInput for a loss that is no number."""
+        at_once = rows_at_once(self._model, batch.input_ids.shape[1], self._memory_bytes)
+        with evaluation_mode(self._model), torch.inference_mode():
+            parts = [
+                self._losses(sentences_between(batch, start, min(start + at_once, len(batch))))
+                for start in range(0, len(batch), at_once)
+            ]
+        values = torch.cat(parts)
+        if not bool(values.isfinite().all()):
+            raise BadInput(
+                "the model's loss is no longer a number; its weights have diverged: measure an earlier "
+                "checkpoint"
+            )
+        self._values.append(values)
+        self._predictions.append(torch.bincount(batch.rows, minlength=len(batch)))
+        self.sentences += len(batch)
+
+    def _losses(self, batch: Batch) -> Float[Tensor, " n"]:
+        placed = batch.to(device_of(self._model))
+        logits = self._objective.logits(self._model, placed).float()
+        losses = nn.functional.cross_entropy(logits, placed.targets, reduction="none").double().cpu()
+        total = torch.zeros(len(batch), dtype=torch.float64).index_add_(0, batch.rows, losses)
+        return total / torch.bincount(batch.rows, minlength=len(batch))

@@ -1,0 +1,62 @@
+import pytest
+import torch
+
+from isoloss.corpora.token_sentences import TextCorpus
+from isoloss.curvature.stopping import Stopping, measure_until
+from isoloss.errors import BadInput
+from isoloss.measurements.sampled_batches import NextToken, SampledBatches, ShareMasked
+from isoloss.measurements.sentence_losses import RunningSentenceLosses
+from tiny_text_models import text_model, text_tokenizer
+
+TEXTS = ["a b c d e f g h a b", "c", "d e f", "g h", "a a b"]
+
+
+def batches(causal):
+    corpus = TextCorpus(TEXTS, range(1, 6), text_tokenizer(causal), longest=8)
+    return SampledBatches(corpus, NextToken() if causal else ShareMasked(3, 0.4), seed=900)
+
+
+def losses(model, batches, memory_bytes=1 << 28):
+    running = RunningSentenceLosses(model, batches.objective, memory_bytes)
+    measure_until([running], batches, Stopping(), task="loss")
+    return running.result
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_each_sentences_loss_is_the_mean_over_its_own_predictions(causal):
+    model, made = text_model(causal).double(), batches(causal)
+    found = losses(model, made)
+    (batch,) = list(made)
+    expected = []
+    for row in range(len(batch)):
+        ids = batch.input_ids[row][batch.attention_mask[row]]
+        with torch.no_grad():
+            log_p = model(input_ids=ids[None]).logits[0].log_softmax(1)
+        own = [
+            -float(log_p[position, target])
+            for each, position, target in zip(batch.rows, batch.positions, batch.targets, strict=True)
+            if each == row
+        ]
+        expected.append(sum(own) / len(own))
+        assert int(found.predictions[row]) == len(own)
+    torch.testing.assert_close(found.values, torch.tensor(expected).double(), rtol=1e-5, atol=1e-5)
+    assert len(expected) == (4 if causal else 5)  # a single token has no next one
+
+
+def test_memory_changes_nothing_and_the_token_average_weighs_by_predictions():
+    model, made = text_model().double(), batches(causal=False)
+    whole, small = losses(model, made), losses(model, made, memory_bytes=1)
+    torch.testing.assert_close(whole.values, small.values)
+    by_sentence, by_token = whole.records(900, "m", {})
+    assert by_sentence.quantity == "pretraining_loss"
+    assert by_sentence.value == pytest.approx(float(whole.values.mean()))
+    weighted = (whole.values * whole.predictions).sum() / whole.predictions.sum()
+    assert by_token.value == pytest.approx(float(weighted))
+
+
+def test_a_loss_that_is_no_number_is_refused():
+    model = text_model()
+    with torch.no_grad():
+        model.cls.predictions.bias[:] = float("nan")
+    with pytest.raises(BadInput, match="no longer a number"):
+        losses(model, batches(causal=False))
