@@ -1,0 +1,62 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from isoloss.measurements.accuracy import Accuracy
+from isoloss.measurements.paired_difference import PairedDifference, constant_accuracy
+
+
+def test_the_interval_is_that_of_a_paired_t_test():
+    generator = np.random.default_rng(900)
+    a, b = generator.normal(size=(2, 12))
+    found = PairedDifference.of_sentences(torch.tensor(a), torch.tensor(b))
+    low, high = found.interval(0.9)
+    expected = stats.ttest_rel(a, b).confidence_interval(0.9)
+    assert (low, high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+
+
+def test_only_sentences_that_both_have_are_compared():
+    found = PairedDifference.of_sentences(torch.tensor([1.0, 2.0, 9.0]), torch.tensor([0.0, 0.0]))
+    assert (found.value, found.n) == (1.5, 2)
+
+
+def crossed(generator, n, seeds, of_examples, of_seeds, of_both):
+    """Normal numbers a seed (a row) and an example (a column) with the mean 0."""
+    return (
+        of_examples * generator.normal(size=n)
+        + of_seeds * generator.normal(size=(seeds, 1))
+        + of_both * generator.normal(size=(seeds, n))
+    )
+
+
+@pytest.mark.parametrize("spreads", [(1.0, 0.0, 1.0), (1.0, 0.3, 1.0), (0.2, 1.0, 0.2)])
+def test_intervals_hold_the_mean_over_new_examples_and_new_seeds(spreads):
+    """Whichever of the two varies most: 95 %, or more where the interaction counts twice."""
+    generator, held, times = np.random.default_rng(900), 0, 1500
+    for _ in range(times):
+        right = torch.tensor(crossed(generator, 40, 5, *spreads))
+        nothing = constant_accuracy(torch.zeros(40).double(), 5)
+        low, high = PairedDifference.of_accuracies(Accuracy.of("made", right), nothing).interval(0.95)
+        held += low <= 0 <= high
+    # Three standard errors of 95 % below; never far above what the interaction explains.
+    assert 0.95 - 3 * (0.95 * 0.05 / times) ** 0.5 <= held / times <= 0.995
+
+
+def test_the_error_is_both_of_examples_and_of_seeds():
+    right = torch.tensor([[1.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]]).double()
+    accuracy = Accuracy.of("made", right)
+    found = PairedDifference.of_accuracies(accuracy, constant_accuracy(torch.zeros(4).double(), 3))
+    parts = right.mean(0).var() / 4, right.mean(1).var() / 3
+    assert found.value == pytest.approx(float(right.mean()))
+    assert found.standard_error == pytest.approx(math.sqrt(sum(parts)))
+    freedom = sum(parts) ** 2 / (parts[0] ** 2 / 3 + parts[1] ** 2 / 2)
+    assert found.freedom == pytest.approx(float(freedom))
+
+
+def test_agreement_of_too_few_is_no_certainty():
+    assert PairedDifference(1.0, 0.0, 3.0, 4).interval(0.95) == (-math.inf, math.inf)
+    assert PairedDifference(1.0, 0.0, 9.0, 10).interval(0.95) == (1.0, 1.0)
+    assert PairedDifference(0.0, 0.0, 1.0, 2).interval(0.95) == (0.0, 0.0)
