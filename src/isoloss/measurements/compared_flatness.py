@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal, TypeVar
 
@@ -37,12 +37,16 @@ FIXED_SENTENCES = 256
 
 @dataclass(frozen=True)
 class ComparedFlatness:
-    """One quantity of all models: its records, why it stopped, how many parameters' parts were had how."""
+    """One quantity of all models: its records, why it stopped, how many parameters' parts were had how.
+
+    `fisher_traces` are what the records of that quantity were made of, by model.
+    """
 
     quantity: Quantity
     records: list[Record]
     stopped: str
     ways: dict[str, int] = field(default_factory=dict)
+    fisher_traces: Mapping[str, FisherTrace] = field(default_factory=dict)
 
 
 def compare_flatness(
@@ -65,7 +69,7 @@ def compare_flatness(
         fisher = {name: RunningFisherTrace(model, objective, seed) for name, model in models.items()}
         stopped, common = _run(quantity, fisher, batches, stopping, progress)
         found = {name: running.result(stopped, common) for name, running in fisher.items()}
-        return _compared(quantity, found, flatness_records, seed, settings)
+        return replace(_compared(quantity, found, flatness_records, seed, settings), fisher_traces=found)
     if quantity == "hessian_trace":
         hessian = {name: RunningHessianTrace(model, objective, seed) for name, model in models.items()}
         stopped, common = _run(quantity, hessian, batches, stopping, progress)

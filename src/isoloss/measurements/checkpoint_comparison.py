@@ -1,0 +1,213 @@
+"""Checkpoints side by side: everything measured of each, and what differs between any two."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import torch
+
+from isoloss.corpora.labelled_texts import TextTask
+from isoloss.errors import IsolossError
+from isoloss.measurements.accuracy import Accuracy
+from isoloss.measurements.checkpoint_measurements import (
+    FINE_TUNING,
+    LOSS,
+    PROBE,
+    TRACE,
+    CheckpointMeasurement,
+    accuracy_of_seeds,
+    measured_accuracy,
+)
+from isoloss.measurements.compared_checkpoints import Checkpoint, Models
+from isoloss.measurements.flatness_records import TRACE_UNIT
+from isoloss.measurements.kept_measurements import KeptMeasurements, Measurement
+from isoloss.measurements.paired_difference import PairedDifference, constant_accuracy
+from isoloss.measurements.record import Record
+from isoloss.measurements.text_probe import majority_correct, majority_record
+from isoloss.progress import Progress, silent
+
+QUANTITIES = {
+    LOSS: ("pretraining_loss", "nats"),
+    TRACE: ("fisher_trace", TRACE_UNIT),
+    PROBE: ("linear_probe_accuracy", "fraction"),
+    FINE_TUNING: ("fine_tuning_best_accuracy", "fraction"),
+}
+"""What is compared: the quantity of its records, and its unit."""
+
+Measured = Mapping[tuple[str, str], Measurement]
+"""By the checkpoint's name and the measurement's."""
+
+Stage = Sequence[tuple[Checkpoint, CheckpointMeasurement]]
+"""Measurements after which there is something new to compare."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Checkpoints and what has been measured of them, which may not be everything yet.
+
+    `task` is what probe and fine-tuning are of, None where there is none.
+    """
+
+    checkpoints: tuple[Checkpoint, ...]
+    measured: Measured
+    task: TextTask | None = None
+
+    def measurement(self, checkpoint: Checkpoint, name: str) -> Measurement | None:
+        """What was measured of the checkpoint under that name."""
+        return self.measured.get((checkpoint.name, name))
+
+    def accuracy(self, checkpoint: Checkpoint, name: str) -> Accuracy | None:
+        """The accuracy of the probe, or of fine-tuning with the seeds that all have, from two on."""
+        if name == PROBE:
+            found = self.measurement(checkpoint, PROBE)
+            return None if found is None else measured_accuracy(found)
+        seeds = [each for each in self._common if each.startswith(FINE_TUNING)]
+        found_of = [self.measured[checkpoint.name, seed] for seed in seeds]
+        return accuracy_of_seeds(found_of) if len(seeds) > 1 else None
+
+    def loss(self, checkpoint: Checkpoint) -> float:
+        """The pre-training loss in nats; nan where it is not measured."""
+        found = self.measurement(checkpoint, LOSS)
+        return math.nan if found is None else found.records[0].value
+
+    def difference(self, checkpoint: Checkpoint, reference: Checkpoint, name: str) -> PairedDifference | None:
+        """`checkpoint` less `reference`; None where one is not measured or they are not comparable."""
+        if name in (PROBE, FINE_TUNING):
+            accuracies = self.accuracy(checkpoint, name), self.accuracy(reference, name)
+            if accuracies[0] is None or accuracies[1] is None:
+                return None
+            return PairedDifference.of_accuracies(accuracies[0], accuracies[1])
+        found = self.measurement(checkpoint, name), self.measurement(reference, name)
+        if found[0] is None or found[1] is None or not_comparable(name, checkpoint, reference):
+            return None
+        quantity, _ = QUANTITIES[name]
+        return PairedDifference.of_sentences(found[0].values[quantity], found[1].values[quantity])
+
+    def estimate(self, checkpoint: Checkpoint, name: str) -> PairedDifference | None:
+        """The accuracy with its error over test examples and seeds: its difference from none."""
+        accuracy = self.accuracy(checkpoint, name)
+        if accuracy is None:
+            return None
+        nothing = constant_accuracy(torch.zeros_like(accuracy.correct), len(accuracy.by_seed))
+        return PairedDifference.of_accuracies(accuracy, nothing)
+
+    @property
+    def majority(self) -> Record | None:
+        """What always saying the training texts' most common class gets right; None without a task."""
+        return None if self.task is None else majority_record(self.task, {"task": self.task.name})
+
+    def over_majority(self, checkpoint: Checkpoint, name: str) -> PairedDifference | None:
+        """The accuracy less that of always saying the training texts' most common class."""
+        accuracy = self.accuracy(checkpoint, name)
+        if accuracy is None or self.task is None:
+            return None
+        majority = constant_accuracy(majority_correct(self.task), len(accuracy.by_seed))
+        return PairedDifference.of_accuracies(accuracy, majority)
+
+    @property
+    def _common(self) -> list[str]:
+        """The measurements that all checkpoints have."""
+        names = dict.fromkeys(name for _, name in self.measured)
+        return [
+            name for name in names if all((each.name, name) in self.measured for each in self.checkpoints)
+        ]
+
+    @property
+    def pairs(self) -> list[tuple[Checkpoint, Checkpoint]]:
+        """Any two of the checkpoints, in the order in which they were named."""
+        return list(combinations(self.checkpoints, 2))
+
+    @property
+    def records(self) -> list[Record]:
+        """All that was measured, each accuracy's majority, and differences from the first checkpoint."""
+        records = [record for each in self.measured.values() for record in each.records]
+        for checkpoint in self.checkpoints:
+            accuracy = self.accuracy(checkpoint, FINE_TUNING)
+            if accuracy is not None and self.task is not None:
+                records += accuracy.records(checkpoint.name, {"task": self.task.name})
+        records += [] if self.majority is None else [self.majority]
+        return records + [
+            record
+            for checkpoint in self.checkpoints[1:]
+            for name in QUANTITIES
+            if (record := self._difference_record(checkpoint, name)) is not None
+        ]
+
+    def _difference_record(self, checkpoint: Checkpoint, name: str) -> Record | None:
+        first = self.checkpoints[0]
+        found = self.difference(checkpoint, first, name)
+        if found is None:
+            return None
+        quantity, unit = QUANTITIES[name]
+        return Record(
+            f"{quantity}_difference",
+            found.value,
+            unit,
+            found.standard_error,
+            found.n,
+            checkpoint=checkpoint.name,
+            settings={"reference": first.name},
+        )
+
+
+def not_comparable(name: str, first: Checkpoint, second: Checkpoint) -> str:
+    """Why a measurement of two checkpoints is of two things; empty where it is of one.
+
+    An accuracy on one task is of one thing whatever the model. A loss is so only where both predict the same
+    tokens, and a trace, which is a sum over parameters, where both have the same parameters too.
+    """
+    if name not in (LOSS, TRACE):
+        return ""
+    if first.prediction != second.prediction:
+        return f"{first.name} is {first.prediction} and {second.name} {second.prediction}"
+    if not first.reads_as(second):
+        return "their tokenizers differ"
+    if name == TRACE and not first.built_as(second):
+        return "their parameters are not the same ones"
+    return ""
+
+
+def carry_out(
+    stages: Sequence[Stage],
+    models: Models,
+    kept: KeptMeasurements,
+    at_stage: Callable[[Measured], None],
+    progress: Progress = silent,
+) -> Measured:
+    """Measure what is not kept yet, and hand all that is known to `at_stage` after each stage.
+
+    So too where work ends early, by Ctrl-C or by what cannot be measured; that is raised again.
+    """
+    measured: dict[tuple[str, str], Measurement] = {}
+    total = sum(map(len, stages))
+    for stage in stages:
+        try:
+            for checkpoint, measurement in stage:
+                what = f"{measurement.name} of {checkpoint.name}"
+                progress("comparison", len(measured), total, what)
+                measured[checkpoint.name, measurement.name] = _measured(
+                    checkpoint, measurement, models, kept, progress
+                )
+        except (KeyboardInterrupt, IsolossError):
+            at_stage(measured)
+            raise
+        at_stage(measured)
+    progress("comparison", total, total)
+    return measured
+
+
+def _measured(
+    checkpoint: Checkpoint,
+    measurement: CheckpointMeasurement,
+    models: Models,
+    kept: KeptMeasurements,
+    progress: Progress,
+) -> Measurement:
+    key = {"weights": checkpoint.weights, "tokenizer": checkpoint.tokenizer, **measurement.key}
+
+    def measure() -> Measurement:
+        tokenizer = models.tokenizer(checkpoint.name)
+        return measurement.measure(checkpoint, models[checkpoint.name], tokenizer, progress)
+
+    return kept.measured(key, checkpoint.name, measure)

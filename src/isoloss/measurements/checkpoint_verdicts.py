@@ -1,0 +1,129 @@
+"""What may be said of two checkpoints: same loss, flatter, better; from intervals, no more than they tell."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from isoloss.measurements.checkpoint_comparison import Comparison, not_comparable
+from isoloss.measurements.checkpoint_measurements import FINE_TUNING, LOSS, PROBE, TRACE
+from isoloss.measurements.paired_difference import PairedDifference
+
+CONFIDENCE = 0.95
+"""Probability, at least, that all intervals of a comparison hold what they are intervals of, together."""
+
+SAME_LOSS = 0.01
+"""Share of the loss by which two losses may differ and count as one, as in Figure 1's reproduction. The
+paper's own window, 3.204 to 3.208 nats, is 0.0012 wide in these terms, which takes more text to tell."""
+
+OPEN = "open"
+MAJORITY = "the majority"
+
+Question = Literal["same loss", "flatter", "better"]
+
+QUESTIONS: dict[str, Question] = {
+    LOSS: "same loss",
+    TRACE: "flatter",
+    PROBE: "better",
+    FINE_TUNING: "better",
+}
+
+
+@dataclass(frozen=True)
+class PairVerdict:
+    """The answer to a question about two checkpoints: yes, no, one's name, open, or why it is not asked.
+
+    `measured` says by what (the loss, the trace, the probe, fine-tuning), `difference` is the second's
+    number less the first's, with its interval from `low` to `high`. The first may be `MAJORITY`.
+    """
+
+    question: Question
+    measured: str
+    first: str
+    second: str
+    answer: str = OPEN
+    difference: PairedDifference | None = None
+    low: float = math.nan
+    high: float = math.nan
+
+
+def verdicts(comparison: Comparison, same_loss: float = SAME_LOSS) -> list[PairVerdict]:
+    """Every question about every pair of which both are measured, and each accuracy against the majority's.
+
+    Losses are the same where the whole interval of their difference lies within `same_loss` of the first's,
+    not the same where none of it does, and open otherwise. One is flatter, or better, where the whole
+    interval lies on one side of zero. Each of the m intervals is Student's, of confidence
+    1 - (1 - `CONFIDENCE`) / m (Bonferroni), so that all hold together: the more is compared, the wider they
+    are.
+    """
+    asked = [*_about_pairs(comparison), *_about_majority(comparison)]
+    counted = sum(each.difference is not None for each in asked)
+    confidence = 1 - (1 - CONFIDENCE) / max(1, counted)
+    losses = {checkpoint.name: comparison.loss(checkpoint) for checkpoint in comparison.checkpoints}
+    return [_answered(each, confidence, same_loss * losses.get(each.first, math.nan)) for each in asked]
+
+
+def in_words(verdicts: Sequence[PairVerdict], same_loss: float = SAME_LOSS) -> str:
+    """What is said of one pair, in a sentence or two.
+
+    >>> answers = {"loss": "yes", "trace": "b", "probe": "b"}
+    >>> in_words([PairVerdict(QUESTIONS[name], name, "a", "b", each) for name, each in answers.items()])
+    'b against a: same loss to within 1 %: yes; flatter: b; better (probe): b. At one loss, the flatter ...'
+    """
+    said = "; ".join(f"{_asked(each, same_loss)}: {each.answer}" for each in verdicts)
+    sentence = f"{verdicts[0].second} against {verdicts[0].first}: {said}."
+    answers = {each.measured: each.answer for each in verdicts}
+    pair = {verdicts[0].first, verdicts[0].second}
+    better = {answers[name] for name in (PROBE, FINE_TUNING) if answers.get(name) in pair}
+    if answers.get(LOSS) == "no":
+        return f"{sentence} Their losses differ: that alone may make one of them flatter or better."
+    if answers.get(LOSS) == "yes" and answers.get(TRACE) in pair and len(better) == 1:
+        agrees = "is" if answers[TRACE] in better else "is not"
+        return f"{sentence} At one loss, the flatter {agrees} the better."
+    return sentence
+
+
+def _asked(verdict: PairVerdict, same_loss: float) -> str:
+    match verdict.question:
+        case "same loss":
+            return f"same loss to within {100 * same_loss:.3g} %"
+        case "better":
+            return f"better ({verdict.measured})"
+        case "flatter":
+            return "flatter"
+
+
+def _about_pairs(comparison: Comparison) -> list[PairVerdict]:
+    asked = []
+    for first, second in comparison.pairs:
+        for name, question in QUESTIONS.items():
+            verdict = PairVerdict(question, name, first.name, second.name)
+            if (difference := comparison.difference(second, first, name)) is not None:
+                asked.append(replace(verdict, difference=difference))
+            elif all(comparison.measurement(each, name) is not None for each in (first, second)):
+                asked.append(replace(verdict, answer=f"not asked, {not_comparable(name, first, second)}"))
+    return asked
+
+
+def _about_majority(comparison: Comparison) -> list[PairVerdict]:
+    return [
+        PairVerdict("better", name, MAJORITY, checkpoint.name, difference=difference)
+        for checkpoint in comparison.checkpoints
+        for name in (PROBE, FINE_TUNING)
+        if (difference := comparison.over_majority(checkpoint, name)) is not None
+    ]
+
+
+def _answered(asked: PairVerdict, confidence: float, margin: float) -> PairVerdict:
+    if asked.difference is None:
+        return asked
+    low, high = asked.difference.interval(confidence)
+    match asked.question:
+        case "same loss":
+            within, outside = -margin <= low and high <= margin, low > margin or high < -margin
+            answer = "yes" if within else "no" if outside else OPEN
+        case "flatter":
+            answer = asked.second if high < 0 else asked.first if low > 0 else OPEN
+        case "better":
+            answer = asked.second if low > 0 else asked.first if high < 0 else OPEN
+    return replace(asked, answer=answer, low=low, high=high)

@@ -1,0 +1,150 @@
+"""Checkpoints that are compared: what each is, and which of them may be compared in what."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from isoloss.errors import BadInput
+from isoloss.models.any_language_model import Prediction, load_any_language_model, longest_sentence
+from isoloss.models.checkpoint_identity import tokenizer_digest, weights_digest
+from isoloss.models.loading import load_tokenizer
+from isoloss.progress import Progress, silent
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What is known of a checkpoint without measuring it.
+
+    `shapes` has the form of every parameter: two checkpoints of one `shapes` and one `prediction` are points
+    of one parameter space. `longest` is how many tokens it reads, None where nothing says so.
+    """
+
+    name: str
+    prediction: Prediction
+    kind: str
+    parameters: int
+    longest: int | None
+    weights: str
+    tokenizer: str
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+
+    def reads_as(self, other: "Checkpoint") -> bool:
+        """Whether both predict the same tokens of a text, so that their losses are of one thing."""
+        return (self.prediction, self.tokenizer) == (other.prediction, other.tokenizer)
+
+    def built_as(self, other: "Checkpoint") -> bool:
+        """Whether both have the same parameters, so that their traces are of one thing."""
+        return (self.kind, self.shapes) == (other.kind, other.shapes)
+
+
+@dataclass
+class Models:
+    """Models by name, of which one at most is in memory, and tokenizers."""
+
+    device: torch.device
+    dtype: torch.dtype
+    prediction: Prediction | None = None
+    _held: tuple[str, PreTrainedModel, Prediction] | None = None
+    _tokenizers: dict[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> PreTrainedModel:
+        return self.load(name)[0]
+
+    def load(self, name: str) -> tuple[PreTrainedModel, Prediction]:
+        """The model on its device and what it predicts; the one before it is let go first."""
+        if self._held is None or self._held[0] != name:
+            self._held = None
+            model, predicted = load_any_language_model(name, self.prediction, self.dtype)
+            self._held = (name, model.to(self.device), predicted)
+        return self._held[1], self._held[2]
+
+    def tokenizer(self, name: str) -> Any:
+        """The tokenizer beside the model."""
+        if name not in self._tokenizers:
+            self._tokenizers[name] = load_tokenizer(name)
+        return self._tokenizers[name]
+
+
+def read_checkpoints(
+    names: Sequence[str], models: Models, sample: Sequence[str], progress: Progress = silent
+) -> tuple[Checkpoint, ...]:
+    """Load each once and say what it is; `sample` are texts that tell tokenizers apart.
+
+    Raises BadInput for fewer than two names, one that comes twice, two of the same weights, what is no
+    language model or has no tokenizer that fits, and for a masked model whose tokenizer has no mask token.
+    """
+    if len(names) < 2:
+        raise BadInput("name two checkpoints or more, folders or names on a hub, to compare them")
+    refuse_named_twice(names)
+    found: list[Checkpoint] = []
+    for done, name in enumerate(names):
+        progress("reading checkpoints", done, len(names), name)
+        checkpoint = _read(name, models, sample)
+        for other in found:
+            if other.weights == checkpoint.weights:
+                raise BadInput(f"{other.name} and {name} hold the same weights; name each checkpoint once")
+        found.append(checkpoint)
+    progress("reading checkpoints", len(names), len(names))
+    return tuple(found)
+
+
+def refuse_named_twice(names: Sequence[str]) -> None:
+    """Raise BadInput for a name, or a folder under two names, that comes twice."""
+    seen: dict[str, str] = {}
+    for name in names:
+        place = str(Path(name).resolve()) if Path(name).exists() else name
+        if place in seen:
+            raise BadInput(f"{seen[place]} and {name} are one checkpoint; name each once")
+        seen[place] = name
+
+
+def families(checkpoints: Iterable[Checkpoint]) -> list[list[Checkpoint]]:
+    """The checkpoints in groups that predict the same tokens, in the order of their first members."""
+    groups: list[list[Checkpoint]] = []
+    for checkpoint in checkpoints:
+        own = next((group for group in groups if group[0].reads_as(checkpoint)), None)
+        if own is None:
+            groups.append([checkpoint])
+        else:
+            own.append(checkpoint)
+    return groups
+
+
+def _read(name: str, models: Models, sample: Sequence[str]) -> Checkpoint:
+    model, prediction = models.load(name)
+    tokenizer = models.tokenizer(name)
+    known = int(model.get_input_embeddings().weight.shape[0])
+    if len(tokenizer) > known:
+        raise BadInput(
+            f"the tokenizer of {name} has {len(tokenizer)} tokens, but the model only {known}; name the "
+            "model's own folder, with the tokenizer it was trained with"
+        )
+    if prediction == "masked" and tokenizer.mask_token_id is None:
+        raise BadInput(
+            f"the tokenizer of {name} has no mask token, which a masked language model is measured with; set "
+            "its mask_token and save it beside the model"
+        )
+    return Checkpoint(
+        name=name,
+        prediction=prediction,
+        kind=type(model).__name__,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        longest=longest_sentence(model),
+        weights=weights_digest(model),
+        tokenizer=_tokenizer_digest(tokenizer, sample, name),
+        shapes=tuple((each, tuple(parameter.shape)) for each, parameter in model.named_parameters()),
+    )
+
+
+def _tokenizer_digest(tokenizer: Any, sample: Sequence[str], name: str) -> str:
+    try:
+        return tokenizer_digest(tokenizer, sample)
+    except Exception as error:  # tokenizers raise all there is, as bare exceptions
+        reason = str(error).strip().rstrip(".") or type(error).__name__
+        raise BadInput(
+            f"the tokenizer of {name} cannot encode the text ({reason}); write it in words that it knows"
+        ) from error

@@ -1,0 +1,44 @@
+"""What makes two language models the same model, and two tokenizers the same tokenizer."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+_NOT_THE_MODEL = {"_name_or_path", "transformers_version", "dtype", "torch_dtype"}
+"""What a configuration says of where a model is from, and not of what it computes."""
+
+
+def weights_digest(model: PreTrainedModel) -> str:
+    """SHA-256 of the architecture and of every weight, whatever folder they are read from.
+
+    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import PostLayerNormTransformer
+    >>> build = PostLayerNormTransformer(laptop_shape(16)).build
+    >>> weights_digest(build(12, 8, seed=0)) == weights_digest(build(12, 8, seed=0))
+    True
+    >>> weights_digest(build(12, 8, seed=0)) == weights_digest(build(12, 8, seed=1))
+    False
+    """
+    settings = {name: value for name, value in model.config.to_dict().items() if name not in _NOT_THE_MODEL}
+    said = json.dumps([type(model).__name__, settings], sort_keys=True, default=str)
+    digest = hashlib.sha256(said.encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def tokenizer_digest(tokenizer: Any, texts: Sequence[str]) -> str:
+    """SHA-256 of the vocabulary, the special tokens, and how these texts are encoded.
+
+    Files of one tokenizer differ (in padding and cutting, say) without its tokens being others; tokenizers
+    of one vocabulary may yet cut words differently, which the texts show.
+    """
+    special = [tokenizer.mask_token_id, *sorted(tokenizer.all_special_ids)]
+    encoded = tokenizer(list(texts), verbose=False)["input_ids"]
+    said = json.dumps([sorted(tokenizer.get_vocab().items()), special, encoded])
+    return hashlib.sha256(said.encode()).hexdigest()
