@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from isoloss.corpora.local_files import LocalFiles
+from isoloss.corpora.local_files import local_files
 from isoloss.corpora.prepared_corpus import CorpusRequest
 from isoloss.corpora.vocabulary import OwnVocabulary
 
@@ -22,4 +22,4 @@ def request_for(path: Path, lines: list[str], **settings: object) -> CorpusReque
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines))
     wanted = {"words": OwnVocabulary(100), "length": 8, "validation_share": 0.2} | settings
-    return CorpusRequest(LocalFiles((path,)), **wanted)
+    return CorpusRequest(local_files([path]), **wanted)

@@ -7,7 +7,7 @@ import pytest
 
 import isoloss.corpora.documents as documents_module
 from isoloss.corpora.documents import file_digest, file_documents
-from isoloss.corpora.local_files import LocalFiles
+from isoloss.corpora.local_files import local_files
 from isoloss.errors import BadInput
 from isoloss.progress import silent
 
@@ -113,15 +113,15 @@ def test_files_that_are_not_there_are_named(written, tmp_path):
 
 def test_files_are_named_by_what_is_in_them(written):
     one, two = written("1.txt", "One.\n"), written("2.txt", "Two.\n")
-    source = LocalFiles((one, two))
+    source = local_files([one, two])
     assert [document.text for document in source.documents(one.parent, silent)] == ["One.", "Two."]
     assert source.size(one.parent) == 10
     named = {
         source.digest,
-        LocalFiles((two, one)).digest,
-        LocalFiles((one,)).digest,
-        LocalFiles((one, two), unit="file").digest,
+        local_files([two, one]).digest,
+        local_files([one]).digest,
+        local_files([one, two], unit="file").digest,
     }
     assert len(named) == 4
-    assert LocalFiles((written("3.txt", "One.\n"), two)).digest == source.digest
-    assert LocalFiles((written("1.txt", "One!\n"), two)).digest not in named
+    assert local_files([written("3.txt", "One.\n"), two]).digest == source.digest
+    assert local_files([written("1.txt", "One!\n"), two]).digest not in named

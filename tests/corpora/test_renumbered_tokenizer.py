@@ -41,6 +41,7 @@ def trained(kind):
 def test_the_tokens_are_the_same_under_other_numbers(kind, tmp_path):
     before = trained(kind)
     after = renumbered(before, longest=16)
+    before.backend_tokenizer.no_truncation()
     assert after.convert_ids_to_tokens([0, 1, 2]) == ["<pad>", "<s>", "<mask>"]
     assert set(after.get_vocab()) == set(before.get_vocab())
     assert sorted(after.get_vocab().values()) == list(range(len(before)))
@@ -54,7 +55,7 @@ def test_the_tokens_are_the_same_under_other_numbers(kind, tmp_path):
     BertConfig(vocab_size=len(after)).save_pretrained(tmp_path)
     for tokenizer in (after, AutoTokenizer.from_pretrained(tmp_path)):
         for text in ("the cats see a zebra", "the <mask> sees dogs", ""):
-            wanted = before.tokenize(text)
+            wanted = before.convert_ids_to_tokens(before(text, add_special_tokens=False).input_ids)
             assert tokenizer.convert_ids_to_tokens(tokenizer(text).input_ids) == ["<s>", *wanted]
         pair = tokenizer.convert_ids_to_tokens(tokenizer("the cat", "a dog").input_ids)
         assert pair == ["<s>", *before.tokenize("the cat"), "</s>", *before.tokenize("a dog")]

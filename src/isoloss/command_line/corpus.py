@@ -78,13 +78,13 @@ def corpus(
 def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: bool) -> DocumentSource:
     """Files where they are there or look like files; otherwise what the one name stands for."""
     from isoloss.corpora.hub_data_set import HubDataSet
-    from isoloss.corpora.local_files import LocalFiles
+    from isoloss.corpora.local_files import local_files
     from isoloss.corpora.stand_ins import Books, Reviews, Speeches
 
     if not text:
         raise BadInput("no text is named; name files, or one of books, speeches and reviews, or a data set")
     if len(text) > 1 or Path(text[0]).is_file() or Path(text[0]).suffix.lower() in FILE_ENDINGS:
-        return LocalFiles(tuple(Path(name) for name in text), document, column)
+        return local_files([Path(name) for name in text], document, column)
     match text[0]:
         case "books":
             return Books()
@@ -114,10 +114,8 @@ def _facts(prepared: "PackedCorpus") -> dict[str, Any]:
 
 
 def _show(name: str, facts: dict[str, Any]) -> None:
-    console = table_console()
-    table = Table(
-        title=f"{name}: {facts['documents']:,} documents, {facts['duplicates']:,} duplicates left out"
-    )
+    print(f"{name}: {facts['documents']:,} documents, {facts['duplicates']:,} of them duplicates, left out")
+    table = Table()
     for heading in ("part", "documents", "sequences", "words", "padding", "dropped", "unknown"):
         table.add_column(heading, justify="left" if heading == "part" else "right")
     for part in ("training", "validation"):
@@ -125,7 +123,7 @@ def _show(name: str, facts: dict[str, Any]) -> None:
         numbers = (f"{held[each]:,}" for each in ("documents", "sequences", "words"))
         shares = (f"{held[f'{each}_share']:.2%}" for each in ("padding", "dropped", "unknown"))
         table.add_row(part, *numbers, *shares)
-    console.print(table)
+    table_console().print(table)
     print(f"{facts['tokens']:,} tokens in the vocabulary, sequences of {facts['length']} tokens")
     print(f"in {facts['folder']}")
     if facts["training"]["padding_share"] > MUCH_PADDING:

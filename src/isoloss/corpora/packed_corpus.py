@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Integer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
@@ -90,7 +90,7 @@ class PackedCorpus:
         numbers = np.fromfile(documents_file(self.folder, "validation"), np.int32)
         return torch.from_numpy(numbers.astype(np.int64))
 
-    def _rows(self, part: Part) -> np.ndarray[Any, Any]:
+    def _rows(self, part: Part) -> Integer[np.ndarray, "n T"]:
         """[n, `maximum_length`] tokens on disk: opened anew for each draw, so that none are pickled."""
         shape = (getattr(self.counts, part).sequences, self.maximum_length)
         return np.memmap(tokens_file(self.folder, part), token_type(self.tokenizer), "r", shape=shape)
@@ -147,7 +147,7 @@ def counts_of_json(kept: dict[str, Any]) -> CorpusCounts:
     return CorpusCounts(kept["documents"], kept["duplicates"], **parts)
 
 
-def _sentences(rows: np.ndarray[Any, Any]) -> Sentences:
+def _sentences(rows: Integer[np.ndarray, "n T"]) -> Sentences:
     tokens = torch.from_numpy(rows.astype(np.int64))
     ids = torch.where(tokens == PAD, PADDING, tokens - FIRST_WORD)
     return Sentences(ids, (tokens != PAD).sum(dim=1))

@@ -1,7 +1,7 @@
 """Documents' words cut into sequences of one width."""
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Integer
 
 from isoloss.objectives.tokens import PAD
 
@@ -19,8 +19,8 @@ def shortest_piece(width: int) -> int:
 
 
 def pack_each(
-    words: Int[np.ndarray, " w"], lengths: Int[np.ndarray, " d"], width: int
-) -> tuple[Int[np.ndarray, "n width"], Int[np.ndarray, " n"]]:
+    words: Integer[np.ndarray, " w"], lengths: Integer[np.ndarray, " d"], width: int
+) -> tuple[Integer[np.ndarray, "n width"], Integer[np.ndarray, " n"]]:
     """Each document in sequences of its own: no sequence holds words of two.
 
     `words` are the tokens of d documents end to end, `lengths[i]` those of document i. A document's last
@@ -43,12 +43,12 @@ def pack_each(
 
 
 def pack_end_to_end(
-    words: Int[np.ndarray, " w"],
-    lengths: Int[np.ndarray, " d"],
+    words: Integer[np.ndarray, " w"],
+    lengths: Integer[np.ndarray, " d"],
     width: int,
     separator: int,
-    before: Int[np.ndarray, " b"],
-) -> tuple[Int[np.ndarray, "n width"], Int[np.ndarray, " n_1"], Int[np.ndarray, " r"]]:
+    before: Integer[np.ndarray, " b"],
+) -> tuple[Integer[np.ndarray, "n width"], Integer[np.ndarray, " n_1"], Integer[np.ndarray, " r"]]:
     """All documents in a row, `separator` after each, cut every `width` words: nothing is padded.
 
     `before` are the words left over from earlier documents, fewer than `width`. Returns the n sequences; the

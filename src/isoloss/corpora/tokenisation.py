@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Integer
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
@@ -137,7 +137,7 @@ def _shards(documents: Iterable[Document], validation_share: float) -> Iterator[
 
 def _encoded_ahead(
     shards: Iterable[Shard], tokenizer: PreTrainedTokenizerFast
-) -> Iterator[tuple[Shard, Int[np.ndarray, " w"], Int[np.ndarray, " d"]]]:
+) -> Iterator[tuple[Shard, Integer[np.ndarray, " w"], Integer[np.ndarray, " d"]]]:
     """Each shard with its documents' words; the next one is being encoded meanwhile."""
     encoder = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     encoder.encode_special_tokens = True  # a text that says "[MASK]" shall not have one
@@ -155,7 +155,7 @@ def _encoded_ahead(
 
 def _encoded(
     tokenizer: Tokenizer, documents: list[Document], kind: np.dtype[Any]
-) -> tuple[Int[np.ndarray, " w"], Int[np.ndarray, " d"]]:
+) -> tuple[Integer[np.ndarray, " w"], Integer[np.ndarray, " d"]]:
     """The documents' words end to end, and how many each has."""
     texts = [document.text for document in documents]
     try:
@@ -201,9 +201,9 @@ class _PartWriter:
 
     def add(
         self,
-        words: Int[np.ndarray, " w"],
-        lengths: Int[np.ndarray, " d"],
-        numbers: Int[np.ndarray, " d"],
+        words: Integer[np.ndarray, " w"],
+        lengths: Integer[np.ndarray, " d"],
+        numbers: Integer[np.ndarray, " d"],
     ) -> None:
         """Pack and write documents: their words end to end, their lengths, and their numbers."""
         width, dropped = self.packing.words, 0

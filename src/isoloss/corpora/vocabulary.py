@@ -87,9 +87,9 @@ def word_pieces(texts: Texts, size: int) -> PreTrainedTokenizerFast:
     Characters that are not among the `size` / 4 most frequent are unknown. The same texts give the same
     pieces and numbers.
 
-    >>> tokenizer = word_pieces(lambda: iter(["The cats sat. The cat sits."] * 9), size=100)
-    >>> tokenizer.convert_ids_to_tokens(tokenizer("The cats").input_ids)
-    ['the', 'cat', '##s']
+    >>> tokenizer = word_pieces(lambda: iter(["The cats sat. The cat sits."]), size=100)
+    >>> tokenizer.convert_ids_to_tokens(tokenizer("The catsat!").input_ids)
+    ['the', 'cats', '##at', '[UNK]']
     """
     normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
     alphabet = _alphabet(texts(), normalizer, splitter, size // 4)

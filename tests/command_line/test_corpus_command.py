@@ -1,0 +1,90 @@
+"""`isoloss corpus` prepares, tells what there is, and answers a mistake with one line."""
+
+import json
+
+import pytest
+
+from isoloss.cli import main
+from isoloss.command_line.corpus import _source
+from isoloss.corpora.hub_data_set import HubDataSet
+from isoloss.corpora.local_files import LocalFiles, local_files
+from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
+from isoloss.corpora.stand_ins import Books, Reviews, Speeches
+from isoloss.corpora.vocabulary import OwnVocabulary
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["corpus", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return ended.value.code or 0, captured.out, captured.err
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "a.txt"
+    lines = [f"the cat number {number} sat on mat number {number * number}" for number in range(60)]
+    path.write_text("\n".join([*lines, lines[0]]))
+    return path
+
+
+def test_a_corpus_is_prepared_and_shown(text, tmp_path, capsys):
+    options = ("--vocabulary", 100, "--length", 16, "--validation-share", 0.2, "--cache", tmp_path)
+    code, output, _ = run(capsys, text, *options, "--json")
+    assert code == 0
+    facts = json.loads(output)
+    request = CorpusRequest(local_files([text]), OwnVocabulary(100), length=16, validation_share=0.2)
+    corpus = prepared_corpus(request, tmp_path)
+    assert facts["folder"] == str(corpus.folder)
+    assert (facts["documents"], facts["duplicates"], facts["length"]) == (61, 1, 16)
+    assert facts["tokens"] == len(corpus.tokenizer)
+    training = facts["training"]
+    assert training["words"] == corpus.counts.training.words
+    assert training["padding_share"] == pytest.approx(1 - training["words"] / (15 * training["sequences"]))
+
+    code, output, _ = run(capsys, text, *options)
+    assert code == 0
+    assert "61 documents, 1 of them duplicates, left out" in output
+    assert f"in {corpus.folder}" in output
+    assert [line.split()[0] for line in output.splitlines() if "training" in line or "validation" in line]
+
+
+def test_short_documents_are_told_how_to_be_packed(tmp_path, capsys):
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(f"cat {number}" for number in range(200)))
+    options = ("--vocabulary", 100, "--length", 32, "--cache", tmp_path)
+    assert "--across-documents packs them end to end" in run(capsys, path, *options)[1]
+    assert "--across-documents" not in run(capsys, path, *options, "--across-documents")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "no text is named"),
+        (("none.txt",), "there is no file none.txt"),
+        (("books", "speeches"), "there is no file books"),
+        (("{bad}",), "bad.txt, line 2: this is not UTF-8 text"),
+        (("{bad}", "--tokenizer", "x", "--vocabulary", "100"), "give one of the two"),
+        (("{good}", "--length", "1"), "a length of at least 2"),
+        (("{good}", "--vocabulary", "0"), "at least 100 pieces, not 0"),
+        (("{good}",), "too few"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path, capsys, arguments, sentence):
+    (tmp_path / "bad.txt").write_bytes(b"One.\n\xff")
+    (tmp_path / "good.txt").write_text("One.\n")
+    given = [each.format(bad=tmp_path / "bad.txt", good=tmp_path / "good.txt") for each in arguments]
+    code, output, errors = run(capsys, *given, "--cache", tmp_path)
+    assert (code, output) == (2, "")
+    assert sentence in errors
+    assert errors.count("\n") == 1
+
+
+def test_names_stand_for_what_is_fetched_and_for_a_hubs_data_sets(tmp_path):
+    def of(*text):
+        return _source(text, "line", "text", False)
+
+    assert (of("books"), of("speeches"), of("reviews")) == (Books(), Speeches(), Reviews())
+    assert of("Skylion007/openwebtext") == HubDataSet("Skylion007/openwebtext")
+    (tmp_path / "books").write_text("a")
+    assert isinstance(of(str(tmp_path / "books")), LocalFiles)

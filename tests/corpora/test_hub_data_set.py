@@ -1,0 +1,48 @@
+"""Rows of data sets as documents, through the loading that every data set goes through."""
+
+import sys
+import types
+
+import pytest
+
+from isoloss.corpora.hub_data_set import HubDataSet
+from isoloss.errors import BadInput
+from isoloss.progress import silent
+
+
+def with_rows(monkeypatch, rows):
+    asked = []
+
+    def load(*names, **options):
+        asked.append((names, options))
+        if isinstance(rows, Exception):
+            raise rows
+        return rows
+
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load))
+    return asked
+
+
+def test_rows_are_documents(monkeypatch, tmp_path):
+    asked = with_rows(monkeypatch, [{"text": "One."}, {"text": " "}, {"text": "Three."}])
+    source = HubDataSet("stories:short", streaming=True)
+    found = [(document.text, document.place) for document in source.documents(tmp_path, silent)]
+    assert found == [("One.", "stories:short, row 1"), ("Three.", "stories:short, row 3")]
+    assert asked == [(("stories", "short"), {"split": "train", "streaming": True})]
+    assert source.digest == HubDataSet("stories:short").digest != HubDataSet("stories").digest
+
+
+def test_rows_without_the_column_are_named(monkeypatch, tmp_path):
+    with_rows(monkeypatch, [{"body": "One.", "label": 1}])
+    with pytest.raises(
+        BadInput, match="stories, row 1: there is no text under 'text', but body, label; name"
+    ):
+        list(HubDataSet("stories").documents(tmp_path, silent))
+
+
+def test_a_hub_that_cannot_be_reached_says_what_to_do_without_it(monkeypatch, tmp_path):
+    with_rows(monkeypatch, ConnectionError("Couldn't reach the Hub"))
+    with pytest.raises(
+        BadInput, match=r"Couldn't reach the Hub; .* fetch the texts elsewhere and give them as"
+    ):
+        list(HubDataSet("openwebtext").documents(tmp_path, silent))
