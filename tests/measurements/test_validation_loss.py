@@ -86,6 +86,7 @@ def test_the_error_bar_is_that_of_drawing_other_documents(sequences):
 
 
 def test_masks_depend_on_the_seed_alone(sequences):
+    sequences = sequences[0][:70], sequences[1][:70]
     first = validation_loss(model_of(1), *sequences, seed=3)
     piecewise = validation_loss(model_of(1), *sequences, seed=3, memory_bytes=1)
     torch.testing.assert_close(piecewise.means, first.means, rtol=1e-5, atol=1e-6)
@@ -106,7 +107,7 @@ def test_records_and_the_values_behind_them(sequences):
     assert (loss.quantity, loss.unit, loss.n, loss.seed, loss.checkpoint) == (
         "validation_loss",
         "nats",
-        38,
+        40,
         3,
         "abc",
     )

@@ -99,7 +99,7 @@ def validation_loss(
             f"{len(sentences)} sequences and {len(documents)} documents do not match; give the document of "
             "each sequence"
         )
-    _, owners = documents.unique(return_inverse=True)
+    _, owners = torch.unique(documents, return_inverse=True)
     total = torch.zeros(int(owners.max()) + 1 if len(owners) else 0, dtype=torch.float64)
     counts = torch.zeros(len(total), dtype=torch.int64)
     at_once = rows_at_once(model, sentences.ids.shape[1] + 1, memory_bytes)
