@@ -3,7 +3,17 @@
 import subprocess
 import sys
 
-NAMES = ("pcfg", "hmm", "causal_lm", "pretraining", "update_rules", "measurements", "flatness", "enlarge")
+NAMES = (
+    "pcfg",
+    "hmm",
+    "causal_lm",
+    "pretraining",
+    "update_rules",
+    "measurements",
+    "flatness",
+    "enlarge",
+    "corpora",
+)
 
 
 def main() -> int:
