@@ -3,7 +3,9 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
+from typing import Any
 
 import torch
 
@@ -175,39 +177,39 @@ def carry_out(
     at_stage: Callable[[Measured], None],
     progress: Progress = silent,
 ) -> Measured:
-    """Measure what is not kept yet, and hand all that is known to `at_stage` after each stage.
+    """Measure what is not kept yet, and hand all that is known to `at_stage` after a stage that adds to it.
 
-    So too where work ends early, by Ctrl-C or by what cannot be measured; that is raised again.
+    So too at the end, and where work ends early, by Ctrl-C or by what cannot be measured: that is raised
+    again.
     """
     measured: dict[tuple[str, str], Measurement] = {}
     total = sum(map(len, stages))
     for stage in stages:
+        new = not all(kept.has(_key(*each)) for each in stage)
         try:
             for checkpoint, measurement in stage:
-                what = f"{measurement.name} of {checkpoint.name}"
-                progress("comparison", len(measured), total, what)
-                measured[checkpoint.name, measurement.name] = _measured(
-                    checkpoint, measurement, models, kept, progress
+                name = checkpoint.name
+                progress("comparison", len(measured), total, f"{measurement.name} of {name}")
+                measured[name, measurement.name] = kept.measured(
+                    _key(checkpoint, measurement),
+                    name,
+                    partial(_measure, checkpoint, measurement, models, progress),
                 )
         except (KeyboardInterrupt, IsolossError):
             at_stage(measured)
             raise
-        at_stage(measured)
+        if new or stage is stages[-1]:
+            at_stage(measured)
     progress("comparison", total, total)
     return measured
 
 
-def _measured(
-    checkpoint: Checkpoint,
-    measurement: CheckpointMeasurement,
-    models: Models,
-    kept: KeptMeasurements,
-    progress: Progress,
+def _key(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> dict[str, Any]:
+    return {"weights": checkpoint.weights, "tokenizer": checkpoint.tokenizer, **measurement.key}
+
+
+def _measure(
+    checkpoint: Checkpoint, measurement: CheckpointMeasurement, models: Models, progress: Progress
 ) -> Measurement:
-    key = {"weights": checkpoint.weights, "tokenizer": checkpoint.tokenizer, **measurement.key}
-
-    def measure() -> Measurement:
-        tokenizer = models.tokenizer(checkpoint.name)
-        return measurement.measure(checkpoint, models[checkpoint.name], tokenizer, progress)
-
-    return kept.measured(key, checkpoint.name, measure)
+    model, tokenizer = models[checkpoint.name], models.tokenizer(checkpoint.name)
+    return measurement.measure(checkpoint, model, tokenizer, progress)

@@ -21,6 +21,7 @@ from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.sentence_losses import RunningSentenceLosses
 from isoloss.measurements.text_fine_tuning import fine_tune_text_seed, fine_tuning_inputs
+from isoloss.measurements.text_inputs import text_inputs
 from isoloss.measurements.text_probe import text_probe
 from isoloss.progress import Progress, silent
 
@@ -83,7 +84,12 @@ class LossMeasurement:
             expected=len(self.batches.corpus),
             progress=progress,
         )
-        settings: dict[str, Setting] = {"estimand": self.batches.predicting.describe(), "stopped": stopped}
+        settings: dict[str, Setting] = {
+            "estimand": self.batches.predicting.describe(),
+            "stopped": stopped,
+            "cut": len(self.batches.cut),
+            "too_short": len(self.batches.short),
+        }
         losses = running.result
         records = losses.records(self.batches.seed, checkpoint.name, settings)
         return Measurement(tuple(records), losses.sentence_values())
@@ -169,7 +175,8 @@ class ProbeMeasurement:
             settings=self.settings,
             progress=_of(progress, checkpoint.name),
         )
-        return accuracy_measurement(accuracy, checkpoint.name, {"task": self.task.name})
+        cut = text_inputs(model, tokenizer, self.task.test, self.longest).cut
+        return accuracy_measurement(accuracy, checkpoint.name, {"task": self.task.name, "cut": cut})
 
 
 @dataclass(frozen=True)

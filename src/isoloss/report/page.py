@@ -1,5 +1,6 @@
 """A page as data, and how it is written: HTML, and its panels' numbers and pictures as files."""
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from isoloss.files import write_atomically
 from isoloss.panels import Panel
 from isoloss.report.charts import draw
 from isoloss.report.drawing import CHART_WIDTH, THEME, Drawing
-from isoloss.report.frame import Frame
+from isoloss.report.frame import Frame, alone
 from isoloss.report.templates import as_script_data, rendered
 from isoloss.theory.finding import Finding
 
@@ -76,20 +77,30 @@ def write_page(page: Page, folder: Path, frame: Frame) -> Path:
     the folder cannot be written.
     """
     files = folder / frame.files
+    offered = []
     for panel in page.panels:
         stem = files / f"{page.name}-{panel.name}"
         write_atomically(_ending(stem, ".csv"), panel.data.write_csv())
         if panel.charts:
             _write_picture(panel.charts, panel.title, stem)
-    alone = [panel.charts[0] for panel in page.panels if len(panel.charts) == 1]
-    if len(alone) > 1:
-        _write_picture(alone, page.title, files / page.name)
+        kinds = ("csv", "png", "svg") if panel.charts else ("csv",)
+        offered.append({kind: f"{frame.files}/{stem.name}.{kind}".lstrip("/") for kind in kinds})
+    single = [panel.charts[0] for panel in page.panels if len(panel.charts) == 1]
+    if len(single) > 1:
+        _write_picture(single, page.title, files / page.name)
     path = folder / f"{page.name}.html"
-    write_atomically(path, _html(page, frame))
+    write_atomically(path, _html(page, frame, offered))
     return path
 
 
 def _write_picture(charts: Sequence[alt.LayerChart], title: str, stem: Path) -> None:
+    svg = _picture(charts, title)
+    write_atomically(_ending(stem, ".svg"), svg)
+    write_atomically(_ending(stem, ".png"), vl_convert.svg_to_png(svg, scale=2))
+
+
+def _picture(charts: Sequence[alt.LayerChart], title: str) -> str:
+    """The charts side by side under their title, as SVG."""
     sized = [_as_wide_as(CHART_WIDTH, chart) for chart in charts]
     headed = alt.Title(title, fontSize=15, anchor="start")
     # Legends of charts side by side are each their own.
@@ -97,9 +108,8 @@ def _write_picture(charts: Sequence[alt.LayerChart], title: str, stem: Path) -> 
     picture = picture.resolve_scale(color="independent", shape="independent")
     # On white, with room around: a picture goes on pages of any colour.
     specification = _specification(picture) | {"background": "white", "padding": 12}
-    svg = vl_convert.vegalite_to_svg(specification)
-    write_atomically(_ending(stem, ".svg"), svg)
-    write_atomically(_ending(stem, ".png"), vl_convert.svg_to_png(svg, scale=2))
+    svg: str = vl_convert.vegalite_to_svg(specification)
+    return svg
 
 
 def _specification(chart: alt.LayerChart | alt.HConcatChart) -> dict[str, Any]:
@@ -120,17 +130,40 @@ def _ending(stem: Path, ending: str) -> Path:
     return stem.with_name(stem.name + ending)
 
 
-def _html(page: Page, frame: Frame) -> str:
+def write_lone_page(page: Page, path: Path) -> None:
+    """Write the page into one file that refers to no other: the numbers and pictures it offers are inside.
+
+    Raises IsolossError when it cannot be written.
+    """
+    write_atomically(path, _html(page, alone(), [_files_within(panel) for panel in page.panels]))
+
+
+def _files_within(panel: DrawnPanel) -> dict[str, str]:
+    """What a panel offers, by kind, as data that links hold."""
+    files = {"csv": _as_link("text/csv", panel.data.write_csv().encode())}
+    if panel.charts:
+        svg = _picture(panel.charts, panel.title)
+        files["png"] = _as_link("image/png", vl_convert.svg_to_png(svg, scale=2))
+        files["svg"] = _as_link("image/svg+xml", svg.encode())
+    return files
+
+
+def _as_link(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{b64encode(content).decode()}"
+
+
+def _html(page: Page, frame: Frame, files: Sequence[dict[str, str]]) -> str:
+    """`files` are what each panel offers, by kind: where it is found."""
     panels = [
         {
             "title": panel.title,
             "caption": panel.caption,
             "drawings": [_embedded(drawing) for drawing in panel.drawings],
             "wide": len(panel.drawings) > 1 or not panel.charts,
-            "pictured": bool(panel.charts),
+            "files": offered,
             "file": f"{page.name}-{panel.name}",
         }
-        for panel in page.panels
+        for panel, offered in zip(page.panels, files, strict=True)
     ]
     scripted = any(panel.charts for panel in page.panels)
     return rendered("page.html.j2", page=page, panels=panels, frame=frame, scripted=scripted)

@@ -1,0 +1,226 @@
+"""The report on checkpoints side by side: what may be said of each pair, the numbers, and how they came."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import polars as pl
+from markupsafe import Markup
+
+from isoloss.measurements.checkpoint_comparison import Comparison
+from isoloss.measurements.checkpoint_measurements import FINE_TUNING, LOSS, PROBE, TRACE
+from isoloss.measurements.checkpoint_verdicts import CONFIDENCE, MAJORITY, SAME_LOSS, PairVerdict, in_words
+from isoloss.measurements.compared_checkpoints import Checkpoint
+from isoloss.measurements.record import Record
+from isoloss.measurements.text_features import DESCRIPTION
+from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Panel
+from isoloss.report.number import shown
+from isoloss.report.page import Page, Section, drawn
+from isoloss.report.table import cell, html_table
+
+CHECKPOINT = Colour("checkpoint", "checkpoint")
+LOSS_AXIS = Axis("loss", "pre-training loss (nats)", "loss_error")
+TRACE_AXIS = Axis("trace", "trace of the Fisher information", "trace_error", logarithmic=True)
+ACCURACY_AXIS = Axis("accuracy", "accuracy on the task", "accuracy_error")
+
+WAYS = {PROBE: "linear probe", FINE_TUNING: "fine-tuned"}
+
+SIZES = (
+    "The trace is a sum over parameters. Checkpoints of other sizes or architectures have other parameters, "
+    "so that their traces stand side by side here but are not compared: a model twice as wide has four times "
+    "as many weights. isoloss enlarge writes a small model with a large one’s parameters."
+)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the page says besides numbers: settings by name, sentences to note, the command that made it."""
+
+    settings: tuple[tuple[str, str], ...]
+    notices: tuple[str, ...]
+    command: str
+    same_loss: float = SAME_LOSS
+    complete: bool = True
+
+
+def comparison_page(comparison: Comparison, verdicts: Sequence[PairVerdict], told: Told) -> Page:
+    """The page of what has been measured so far."""
+    sections = [
+        Section("Differences", _HOW_DECIDED, markup=_differences(verdicts)),
+        Section("Checkpoints", markup=_checkpoints(comparison)),
+        Section("Parts of the trace", markup=_groups(comparison)),
+        Section("How it was measured", _HOW_MEASURED, rows=told.settings, code=told.command),
+    ]
+    return Page(
+        name="comparison",
+        title=" · ".join(checkpoint.name for checkpoint in comparison.checkpoints),
+        text=tuple(pair_sentences(verdicts, told.same_loss)) or ("Nothing can be compared yet.",),
+        panels=tuple(drawn(panel) for panel in comparison_panels(comparison)),
+        sections=tuple(section for section in sections if section.markup or section.rows),
+        notices=_notices(comparison, told),
+    )
+
+
+def pair_sentences(verdicts: Sequence[PairVerdict], same_loss: float) -> list[str]:
+    """What may be said of each pair of checkpoints, a paragraph each."""
+    pairs = [each for each in verdicts if each.first != MAJORITY]
+    return [
+        in_words(list(own), same_loss) for _, own in groupby(pairs, lambda each: (each.first, each.second))
+    ]
+
+
+def comparison_panels(comparison: Comparison) -> list[Panel]:
+    """Loss, trace and accuracy of every checkpoint, and one against the other, as far as measured."""
+    data, accuracies = _numbers(comparison), _accuracies(comparison)
+    captions = {
+        "loss": (
+            "Pre-training loss",
+            "± its standard error over sentences; every sentence counts alike.",
+            LOSS_AXIS,
+        ),
+        "trace": ("Flatness", "± its standard error over sentences; smaller is flatter.", TRACE_AXIS),
+    }
+    panels = [
+        Panel(name, title, caption, (Categories("checkpoint", axis, CHECKPOINT),), data)
+        for name, (title, caption, axis) in captions.items()
+        if name in data.columns
+    ]
+    if not accuracies.is_empty():
+        caption = (
+            "Right answers on the test, ± the standard error over test examples and seeds. The majority is "
+            "what always saying the training examples' most common class gets right."
+        )
+        chart: Chart = Categories("checkpoint", ACCURACY_AXIS, Colour("by", "by"))
+        panels.append(Panel("accuracy", "The task", caption, (chart,), accuracies))
+    if {"trace", "accuracy"} <= set(data.columns):
+        caption = "Each checkpoint by its linear probe and its trace; at one loss, the paper expects a fall."
+        against = (Dots(TRACE_AXIS, ACCURACY_AXIS, CHECKPOINT),)
+        panels.append(Panel("trace-and-accuracy", "Flat and good?", caption, against, data))
+    return panels
+
+
+_HOW_DECIDED = (
+    "One checkpoint’s number less another’s, on the same sentences, masks and signs, or the same test "
+    "examples and seeds. A verdict is given where the whole interval agrees with it, and is open otherwise; "
+    f"all intervals of the table hold together with {100 * CONFIDENCE:g} % confidence."
+)
+_CUT = (
+    (LOSS, "cut", "sentences of the text were cut to what the model reads"),
+    (LOSS, "too_short", "sentences of the text have nothing to predict and are left out"),
+    (PROBE, "cut", "examples of the test were cut"),
+)
+"""By whose records' setting something is counted, and what."""
+_HOW_MEASURED = f"What the probe reads: the {DESCRIPTION}."
+
+
+def _numbers(comparison: Comparison) -> pl.DataFrame:
+    """A row a checkpoint; columns that nothing is measured for are not there."""
+    rows = []
+    for checkpoint in comparison.checkpoints:
+        row: dict[str, object] = {"checkpoint": checkpoint.name}
+        for column, name in (("loss", LOSS), ("trace", TRACE)):
+            if (found := comparison.measurement(checkpoint, name)) is not None:
+                row |= {column: found.records[0].value, f"{column}_error": found.records[0].standard_error}
+        if (accuracy := comparison.estimate(checkpoint, PROBE)) is not None:
+            row |= {"accuracy": accuracy.value, "accuracy_error": accuracy.standard_error}
+        rows.append(row)
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _accuracies(comparison: Comparison) -> pl.DataFrame:
+    rows = [
+        {
+            "checkpoint": checkpoint.name,
+            "by": WAYS[name],
+            "accuracy": found.value,
+            "accuracy_error": found.standard_error,
+        }
+        for checkpoint in comparison.checkpoints
+        for name in WAYS
+        if (found := comparison.estimate(checkpoint, name)) is not None
+    ]
+    if rows and (majority := comparison.majority) is not None:
+        own = {"accuracy": majority.value, "accuracy_error": majority.standard_error}
+        rows.append({"checkpoint": MAJORITY, "by": "no model", **own})
+    return pl.DataFrame(rows)
+
+
+def _differences(verdicts: Sequence[PairVerdict]) -> Markup:
+    rows = []
+    for each in verdicts:
+        found = each.difference
+        interval = "" if math.isnan(each.low) else f"{shown(each.low)} to {shown(each.high)}"
+        rows.append(
+            [
+                cell(f"{each.second} less {each.first}"),
+                cell(each.measured),
+                cell(None if found is None else found.value, None if found is None else found.standard_error),
+                cell(interval),
+                cell(None if found is None else found.n),
+                cell(f"{each.question}: {each.answer}"),
+            ]
+        )
+    if not rows:
+        return Markup()
+    return html_table(("pair", "measured", "difference", "interval", "n", "verdict"), rows)
+
+
+def _checkpoints(comparison: Comparison) -> Markup:
+    return html_table(
+        ("checkpoint", "architecture", "predicts", "parameters", "longest text", "weights", "tokenizer"),
+        [_row(checkpoint) for checkpoint in comparison.checkpoints],
+    )
+
+
+def _row(checkpoint: Checkpoint) -> list[Markup]:
+    told = (
+        checkpoint.name,
+        checkpoint.kind,
+        checkpoint.prediction,
+        checkpoint.parameters,
+        checkpoint.longest,
+    )
+    return [*map(cell, told), cell(checkpoint.weights[:12]), cell(checkpoint.tokenizer[:12])]
+
+
+def _groups(comparison: Comparison) -> Markup:
+    """The trace by the part of the model, a column a checkpoint."""
+    found = {each.name: _parts(comparison, each) for each in comparison.checkpoints}
+    groups = list(dict.fromkeys(group for parts in found.values() for group in parts))
+    if not groups:
+        return Markup()
+    rows = [[cell(group), *(_number(parts.get(group)) for parts in found.values())] for group in groups]
+    return html_table(("part of the model", *found), rows)
+
+
+def _parts(comparison: Comparison, checkpoint: Checkpoint) -> dict[str, Record]:
+    found = comparison.measurement(checkpoint, TRACE)
+    records = () if found is None else found.records
+    return {str(record.settings["group"]): record for record in records if "group" in record.settings}
+
+
+def _number(record: Record | None) -> Markup:
+    return cell(None) if record is None else cell(record.value, record.standard_error)
+
+
+def _notices(comparison: Comparison, told: Told) -> tuple[str, ...]:
+    notices = [*told.notices, *_left_out(comparison)]
+    if not told.complete:
+        notices.insert(0, "Not everything has been measured yet: the same command goes on from here.")
+    traced = [each for each in comparison.checkpoints if comparison.measurement(each, TRACE) is not None]
+    if any(not each.built_as(traced[0]) for each in traced):
+        notices.append(SIZES)
+    return tuple(notices)
+
+
+def _left_out(comparison: Comparison) -> list[str]:
+    """What of each checkpoint was cut or left out."""
+    said = []
+    for checkpoint in comparison.checkpoints:
+        for name, setting, what in _CUT:
+            found = comparison.measurement(checkpoint, name)
+            count = 0 if found is None else found.records[0].settings.get(setting)
+            if count:
+                said.append(f"{checkpoint.name}: {shown(count)} {what}.")
+    return said
