@@ -13,6 +13,7 @@ EXIT_BROKEN_PIPE = 141
 COMMANDS = (
     "reproduce",
     "flatness",
+    "compare-checkpoints",
     "law",
     "entropy",
     "sample",
@@ -57,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _command(name: str) -> Callable[..., object]:
-    """The function of a command: that of its name in the file of its name."""
+    """The function of a command: that of its name, as Python writes it, in the file of its name."""
+    name = name.replace("-", "_")
     command: Callable[..., object] = getattr(import_module(f"isoloss.command_line.{name}"), name)
     return command
 

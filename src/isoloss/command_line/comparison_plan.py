@@ -1,0 +1,160 @@
+"""What `isoloss compare-checkpoints` measures: its text, its task, and the stages of the work."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from isoloss.corpora.data_sets import read_data_set
+from isoloss.corpora.labelled_texts import TextTask
+from isoloss.corpora.task_file import read_task
+from isoloss.corpora.token_sentences import TextCorpus, read_text_corpus
+from isoloss.curvature.stopping import Stopping
+from isoloss.errors import BadInput
+from isoloss.measurements.checkpoint_comparison import Stage
+from isoloss.measurements.checkpoint_measurements import (
+    CheckpointMeasurement,
+    FineTuningMeasurement,
+    LossMeasurement,
+    ProbeMeasurement,
+    TraceMeasurement,
+)
+from isoloss.measurements.compared_checkpoints import Checkpoint, Models, families
+from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.sampled_batches import NextToken, SampledBatches, ShareMasked
+from isoloss.measurements.text_inputs import padding_token
+
+SAMPLE = 64
+"""Texts by which tokenizers are told apart."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The text and the task, either of which may not be there, and what is to be said of them.
+
+    `told` are settings by name; `notes` are sentences on what was left out.
+    """
+
+    corpus: TextCorpus | None
+    task: TextTask | None
+    told: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def sample(self) -> Sequence[str]:
+        """A few of the texts."""
+        if self.corpus is not None:
+            return list(self.corpus.texts[:SAMPLE])
+        return self.task.train.texts[:SAMPLE] if self.task is not None else ()
+
+
+@dataclass(frozen=True)
+class PlanSettings:
+    """How everything is measured; `task_length` is the most tokens that are read of an example."""
+
+    seed: int
+    mask_rate: float
+    loss_stopping: Stopping
+    trace_stopping: Stopping
+    task_length: int
+    fine_tune: bool
+
+
+def read_sources(
+    text: Path | None,
+    dataset: str | None,
+    task: Path | None,
+    test: Path | None,
+    columns: Sequence[str],
+    examples: int | None,
+) -> Sources:
+    """Read what the models are measured on. Raises BadInput where it cannot be read, or is too little."""
+    corpus, told, notes = None, [], []
+    if text is not None or dataset is not None:
+        # No tokenizer yet: every model has its own.
+        corpus = read_text_corpus(text, None, None) if text else read_data_set(str(dataset), None, None)
+        told.append(("text", f"{text or dataset}, {len(corpus):,} sentences"))
+        if len(corpus) < 2:
+            raise BadInput(f"{text or dataset} has a single sentence; an error bar takes two or more")
+    found = None
+    if task is not None:
+        read = read_task(task, test, columns, examples)
+        found, notes = read.task, list(read.notes)
+        told.append(("task", _told(task, test, found)))
+    return Sources(corpus, found, tuple(told), tuple(notes))
+
+
+def planned_stages(
+    settings: PlanSettings, checkpoints: Sequence[Checkpoint], sources: Sources, models: Models
+) -> list[Stage]:
+    """The measurements of all checkpoints, one kind after the other: the quick ones first.
+
+    Each seed of fine-tuning is a stage: all checkpoints are compared by two seeds before any has five.
+    """
+    stages: list[Stage] = []
+    on_text = _on_text(settings, checkpoints, sources, models)
+    if on_text:
+        stages.append([(each, loss) for each, loss, _ in on_text])
+    if sources.task is not None:
+        task, digest = sources.task, _digest(asdict(sources.task))
+        known = [each.longest for each in checkpoints if each.longest is not None]
+        longest = min([settings.task_length, *known])
+        probe = ProbeMeasurement(task, digest, longest, ProbeSettings())
+        stages.append([(each, probe) for each in checkpoints])
+    if on_text:
+        stages.append([(each, trace) for each, _, trace in on_text])
+    if sources.task is not None and settings.fine_tune:
+        tuning = fine_tuning_settings(len(task.train))
+        for seed in tuning.seeds:
+            one = FineTuningMeasurement(task, digest, longest, tuning, seed)
+            stages.append([(each, one) for each in checkpoints])
+    return stages
+
+
+def fine_tuning_settings(examples: int) -> FineTuningSettings:
+    """The paper's settings; of few examples, the warm-up is a tenth of the steps instead of 200.
+
+    >>> fine_tuning_settings(100_000).warm_up_steps, fine_tuning_settings(320).warm_up_steps
+    (200, 10)
+    """
+    paper = FineTuningSettings()
+    steps = paper.epochs * -(-examples // paper.batch_size)
+    return replace(paper, warm_up_steps=min(paper.warm_up_steps, steps // 10))
+
+
+def _on_text(
+    settings: PlanSettings, checkpoints: Sequence[Checkpoint], sources: Sources, models: Models
+) -> list[tuple[Checkpoint, CheckpointMeasurement, CheckpointMeasurement]]:
+    """Of each checkpoint its loss and its trace, on the batches of those that predict the same tokens."""
+    if sources.corpus is None:
+        return []
+    text = _digest(list(sources.corpus.texts))
+    found = {}
+    for family in families(checkpoints):
+        tokenizer = models.tokenizer(family[0].name)
+        longest = min((each.longest for each in family if each.longest is not None), default=None)
+        masked = family[0].prediction == "masked"
+        batches = SampledBatches(
+            replace(sources.corpus, tokenizer=tokenizer, longest=longest),
+            ShareMasked(tokenizer.mask_token_id, settings.mask_rate) if masked else NextToken(),
+            settings.seed,
+            padding_token(tokenizer),
+        )
+        loss = LossMeasurement(batches, text, settings.loss_stopping)
+        trace = TraceMeasurement(batches, text, settings.trace_stopping)
+        found.update({each.name: (each, loss, trace) for each in family})
+    return [found[each.name] for each in checkpoints]
+
+
+def _told(path: Path, test: Path | None, task: TextTask) -> str:
+    parts = (("training", task.train), ("validation", task.validation), ("test", task.test))
+    sizes = ", ".join(f"{len(part):,} for {name}" for name, part in parts)
+    files = f"{path} and {test}" if test is not None else str(path)
+    form = "texts" if task.train.seconds is None else "pairs of texts"
+    return f"{files}: {form} of {len(task.classes)} classes, {sizes}"
+
+
+def _digest(content: object) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -1,0 +1,229 @@
+import json
+import random
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoModelForMaskedLM
+
+import isoloss.command_line.comparison_plan as plan_module
+import isoloss.measurements.checkpoint_measurements as measurements_module
+from isoloss.cli import main
+from isoloss.models.causal import GPT2Transformer
+from isoloss.models.shapes import Shape
+from tiny_text_models import WORDS, text_model, text_tokenizer
+
+TEXT = ("--text", "text.txt", "--sentences", "64")
+TASK = ("--task", "task.jsonl")
+
+
+def save(model, folder, causal=False):
+    model.save_pretrained(folder)
+    text_tokenizer(causal).save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Folders of models, a text and a task whose label is the half of the words that a text is from."""
+    folder = tmp_path_factory.mktemp("models")
+    for name, settings in {
+        "a": {},
+        "b": {"seed": 2},
+        "wide": {"width": 24},
+        "causal": {"causal": True},
+    }.items():
+        save(text_model(**settings), folder / name, name == "causal")
+    shutil.copytree(folder / "a", folder / "copy-of-a")
+    save(text_model().bert, folder / "mute")
+    text_model(seed=3).save_pretrained(folder / "maskless")
+    maskless = text_tokenizer()
+    maskless.mask_token = None
+    maskless.save_pretrained(folder / "maskless")
+    chosen = random.Random(900)
+
+    def texts(words, count):
+        return [" ".join(chosen.choices(words, k=chosen.randint(3, 9))) for _ in range(count)]
+
+    (folder / "text.txt").write_text("\n".join(texts(WORDS, 90)))
+    (folder / "blank.txt").write_text("\n \n")
+    (folder / "one.txt").write_text("a b c\n")
+    rows = [{"text": text, "label": "early"} for text in texts(WORDS[:4], 100)]
+    rows += [{"text": text, "label": "late"} for text in texts(WORDS[4:], 90)]
+    for name, kept in {"task": rows, "single": rows[:100], "unlabelled": [{"text": "a"}]}.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
+    return folder
+
+
+@pytest.fixture
+def run(models, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(models)
+
+    def command(*arguments, output=tmp_path / "report.html"):
+        capsys.readouterr()  # bars of what was saved before
+        with pytest.raises(SystemExit) as leaving:
+            main(["compare-checkpoints", *arguments, "--output", str(output)])
+        written = capsys.readouterr()
+        return int(leaving.value.code or 0), written.out, written.err
+
+    return command
+
+
+def records(written):
+    return {
+        (record["quantity"], record["checkpoint"]): record
+        for record in json.loads(written)["records"]
+        if "group" not in record["settings"]
+    }
+
+
+def answers(written):
+    return {
+        (each["measured"], each["first"], each["second"]): each["answer"]
+        for each in json.loads(written)["verdicts"]
+    }
+
+
+def test_everything_is_measured_side_by_side_in_one_file(run, capsys, tmp_path, monkeypatch):
+    settings = plan_module.fine_tuning_settings
+    monkeypatch.setattr(plan_module, "fine_tuning_settings", lambda n: replace(settings(n), seeds=(0, 1)))
+    code, written, _ = run("a", "b", *TEXT, *TASK, "--fine-tune", "--json")
+    assert code == 0
+    found = records(written)
+    for quantity in (
+        "pretraining_loss",
+        "fisher_trace",
+        "linear_probe_accuracy",
+        "fine_tuning_best_accuracy",
+    ):
+        difference = found[f"{quantity}_difference", "b"]
+        expected = found[quantity, "b"]["value"] - found[quantity, "a"]["value"]
+        assert difference["value"] == pytest.approx(expected, abs=1e-9)
+        assert difference["settings"]["reference"] == "a"
+    assert found["majority_accuracy", ""]["value"] < 0.7 < found["linear_probe_accuracy", "a"]["value"]
+    assert {name for name, _, _ in answers(written)} == {"loss", "trace", "probe", "fine-tuning"}
+    # The trace is that of `isoloss flatness`, its difference with the same pairs.
+    with pytest.raises(SystemExit):
+        main(["flatness", "a", "b", *TEXT, "--json"])
+    flatness = records(capsys.readouterr().out)
+    for key in (("fisher_trace", "a"), ("fisher_trace", "b"), ("fisher_trace_difference", "b")):
+        assert found[key]["value"] == pytest.approx(flatness[key]["value"], rel=1e-6)
+        assert found[key]["standard_error"] == pytest.approx(flatness[key]["standard_error"], rel=1e-6)
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "report.jsonl", "report.measured"}
+    lines = (tmp_path / "report.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == json.loads(written)["records"]
+    html = re.sub(r"<script>.*?</script>", "", (tmp_path / "report.html").read_text(), flags=re.DOTALL)
+    outside = {place[:5] for place in re.findall(r"(?:src|href)=\"([^\"]*)\"", html)}
+    assert outside == {"data:"}
+    assert "isoloss compare-checkpoints a b --text text.txt --task task.jsonl --fine-tune" in html
+    assert "Not everything" not in html
+
+
+def test_models_of_other_kinds_are_compared_in_the_task_alone(run):
+    code, written, _ = run("a", "wide", "causal", *TEXT, *TASK, "--json")
+    assert code == 0
+    found = answers(written)
+    assert found["trace", "a", "wide"] == "not asked, their parameters are not the same ones"
+    assert found["loss", "a", "wide"] in ("yes", "no", "open")
+    assert found["loss", "a", "causal"] == "not asked, a is masked and causal causal"
+    assert {("probe", "a", "causal"), ("probe", "wide", "causal")} <= set(found)
+    assert ("fisher_trace", "wide") in records(written)
+    assert ("fisher_trace_difference", "wide") not in records(written)
+
+
+def test_interrupted_it_keeps_what_is_done_and_measures_only_what_is_missing(run, monkeypatch, tmp_path):
+    probes = []
+    probe = measurements_module.text_probe
+
+    def stopping(*arguments, **options):
+        if len(probes) == 1:
+            raise KeyboardInterrupt
+        probes.append(1)
+        return probe(*arguments, **options)
+
+    monkeypatch.setattr(measurements_module, "text_probe", stopping)
+    code, _, told = run("a", "b", *TEXT, *TASK)
+    assert code == 130
+    assert "goes on from there" in told
+    html = (tmp_path / "report.html").read_text()
+    assert "Not everything has been measured yet" in html
+    assert "b against a: same loss" in html
+    monkeypatch.setattr(measurements_module, "text_probe", probe)
+    measured = []
+    kept = measurements_module.LossMeasurement.measure
+    monkeypatch.setattr(
+        measurements_module.LossMeasurement,
+        "measure",
+        lambda self, checkpoint, *more: measured.append(checkpoint.name) or kept(self, checkpoint, *more),
+    )
+    code, resumed, _ = run("a", "b", *TEXT, *TASK, "--json")
+    assert (code, measured) == (0, [])
+    code, more, _ = run("a", "b", "wide", *TEXT, *TASK, "--json")
+    assert (code, measured) == (0, ["wide"])
+    assert records(more)["pretraining_loss", "b"] == records(resumed)["pretraining_loss", "b"]
+
+
+def test_a_checkpoint_that_diverged_is_named_and_the_others_are_kept(run, models, tmp_path):
+    model = AutoModelForMaskedLM.from_pretrained(models / "b")
+    with torch.no_grad():
+        model.cls.predictions.bias[:] = float("nan")
+    save(model, tmp_path / "diverged")
+    code, _, told = run("a", str(tmp_path / "diverged"), *TEXT)
+    assert code == 2
+    assert told.count("\n") == 1
+    assert "no longer a number" in told
+    assert (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["a", *TASK], "name two checkpoints or more"),
+        (["a", "b"], "say what to compare on"),
+        (["a", "./a", *TASK], "a and ./a are one checkpoint"),
+        (["a", "copy-of-a", *TASK], "a and copy-of-a hold the same weights"),
+        (["a", "mute", *TASK], "does not say whether it is a masked"),
+        (["a", "none/of/these", *TASK], "there is no folder none/of/these"),
+        (["a", "text.txt", *TASK], "text.txt is a file"),
+        (["a", "maskless", *TASK], "the tokenizer of maskless has no mask token"),
+        (["a", "b", "--text", "blank.txt"], "blank.txt is empty"),
+        (["a", "b", "--text", "one.txt"], "has a single sentence"),
+        (["a", "b", "--text", "none.txt"], "there is no file none.txt"),
+        (["a", "b", "--text", "text.txt", "--dataset", "x"], "--text or --dataset"),
+        (["a", "b", "--task", "unlabelled.jsonl"], "has no column 'label'"),
+        (["a", "b", "--task", "single.jsonl"], "every example of single.jsonl has the label 'early'"),
+        (["a", "b", "--text", "text.txt", "--fine-tune"], "there is no task"),
+        (["a", "b", *TASK, "--seed", "-1"], "--seed must be"),
+        (["a", "b", *TEXT, "--mask-rate", "0"], "mask rate must be above 0"),
+        (["a", "b", *TEXT, "--same-loss", "2"], "share of the loss"),
+        (["a", "b", *TEXT, "--seconds", "0"], "seconds to measure for"),
+    ],
+)
+def test_mistakes_are_one_sentence_each_before_any_work(arguments, sentence, run, tmp_path):
+    code, written, told = run(*arguments)
+    assert (code, written) == (2, "")
+    assert sentence in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_the_report_is_html_that_can_be_written(run, tmp_path):
+    assert "names an HTML file" in run("a", "b", *TASK, output=tmp_path / "report")[2]
+    (tmp_path / "file").write_text("")
+    assert "cannot write" in run("a", "b", *TASK, output=tmp_path / "file" / "report.html")[2]
+
+
+def test_words_that_a_tokenizer_does_not_know_are_named(run, models, tmp_path):
+    """A language's own words alone: its tokenizer replaces none."""
+    from isoloss.models.tokenizer import word_tokenizer
+
+    folders = []
+    for seed in (0, 1):
+        folders.append(str(tmp_path / f"language-{seed}"))
+        GPT2Transformer(Shape(8, 2, 1, 8)).build(4, 8, seed).save_pretrained(folders[-1])
+        word_tokenizer(list("wxyz"), 8).save_pretrained(folders[-1])
+    code, _, told = run(*folders, *TASK)
+    assert code == 2
+    assert "cannot encode" in told
+    assert told.count("\n") == 1
