@@ -20,6 +20,9 @@ from isoloss.report.frame import Frame, alone
 from isoloss.report.templates import as_script_data, rendered
 from isoloss.theory.finding import Finding
 
+COLUMNS = {1: "one", 4: "two"}
+"""How a wide panel lays out so many charts: one beside a table is large, and none is left alone in a row."""
+
 
 @dataclass(frozen=True)
 class DrawnPanel:
@@ -161,6 +164,7 @@ def _html(page: Page, frame: Frame, files: Sequence[dict[str, str]]) -> str:
             "drawings": [_embedded(drawing) for drawing in panel.drawings],
             "wide": len(panel.drawings) > 1 or not panel.charts,
             "files": offered,
+            "columns": COLUMNS.get(len(panel.charts), "as-they-fit"),
             "file": f"{page.name}-{panel.name}",
         }
         for panel, offered in zip(page.panels, files, strict=True)
