@@ -25,6 +25,7 @@ COMMANDS = (
     "runs",
     "show",
     "compare",
+    "task",
 )
 
 

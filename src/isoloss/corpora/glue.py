@@ -1,0 +1,93 @@
+"""GLUE's own tasks, where a hub is reachable or has them in its cache."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
+from isoloss.corpora.split import is_held_out
+from isoloss.corpora.task_splits import distinct, example_hashes, without
+from isoloss.errors import BadInput, IsolossError
+from isoloss.progress import Progress
+
+HUB_NAME = "nyu-mll/glue"
+VALIDATION_SHARE = 0.05
+"""Of the training examples: GLUE keeps its test's labels to itself, so its validation part is the test here,
+and what chooses a fine-tuned model's epoch must come from elsewhere."""
+
+GlueName = Literal["sst2", "qnli", "rte"]
+_COLUMNS: dict[GlueName, tuple[str, ...]] = {
+    "sst2": ("sentence",),
+    "qnli": ("question", "sentence"),
+    "rte": ("sentence1", "sentence2"),
+}
+_TITLES: dict[GlueName, str] = {"sst2": "SST-2", "qnli": "QNLI", "rte": "RTE"}
+
+
+@dataclass(frozen=True)
+class GlueTask:
+    """A `TaskSource`: one of GLUE's tasks (Wang et al. 2018) by its name on the hub."""
+
+    task_name: GlueName
+
+    @property
+    def name(self) -> str:
+        """See `TaskSource`."""
+        return _TITLES[self.task_name]
+
+    @property
+    def description(self) -> str:
+        """See `TaskSource`."""
+        return (
+            f"{self.name} of GLUE ({HUB_NAME}, {self.task_name}). Its validation part is the test here; "
+            f"{VALIDATION_SHARE:.0%} of its training part, by hash, chooses the epoch. Licences: GLUE's page."
+        )
+
+    def is_at_hand(self, cache: Path) -> bool:  # noqa: ARG002
+        """See `TaskSource`: always asked for by those who name it."""
+        return True
+
+    def task(self, cache: Path, progress: Progress) -> TextTask:  # noqa: ARG002  (the hub has a cache of its own)
+        """See `TaskSource`."""
+        progress("fetching", 0, 1, f"{HUB_NAME}, {self.task_name}")
+        loaded = _loaded(self.task_name)
+        progress("fetching", 1, 1)
+        classes = tuple(str(name) for name in loaded["train"].features["label"].names)
+        columns = _COLUMNS[self.task_name]
+        return glue_task(
+            self.name, classes, *(_examples(loaded[p], columns) for p in ("train", "validation"))
+        )
+
+
+def glue_task(name: str, classes: tuple[str, ...], train: LabelledTexts, test: LabelledTexts) -> TextTask:
+    """A task of a part to train on and a part to test on; what is in the test is not trained on."""
+    test = distinct(test)
+    train = without(distinct(train), [test])
+    validates = [is_held_out(own, VALIDATION_SHARE) for own in example_hashes(train)]
+    return TextTask(
+        name,
+        classes,
+        train=train[[row for row, chosen in enumerate(validates) if not chosen]],
+        validation=train[[row for row, chosen in enumerate(validates) if chosen]],
+        test=test,
+    )
+
+
+def _loaded(name: str) -> Any:
+    try:
+        import datasets
+    except ImportError as error:
+        raise BadInput("GLUE needs the package `datasets`; install isoloss[datasets]") from error
+    try:
+        return datasets.load_dataset(HUB_NAME, name)
+    except Exception as error:  # `datasets` raises many kinds, of several packages
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise IsolossError(
+            f"{HUB_NAME} ({name}) cannot be read: {reason}; connect to the hub once, or carry its cache here "
+            "and name it in HF_HOME"
+        ) from error
+
+
+def _examples(part: Any, columns: tuple[str, ...]) -> LabelledTexts:
+    seconds = tuple(part[columns[1]]) if len(columns) == 2 else None
+    return LabelledTexts(tuple(part[columns[0]]), seconds, tuple(int(label) for label in part["label"]))

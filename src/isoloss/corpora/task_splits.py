@@ -1,0 +1,109 @@
+"""Labelled texts as a task: no text twice, and none in two parts; its hash says where it belongs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
+from isoloss.corpora.split import is_held_out, text_hash
+from isoloss.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Which shares of the hashes are held out for validation and for the test; training has the rest."""
+
+    validation: float
+    test: float
+
+
+def example_hashes(examples: LabelledTexts) -> list[bytes]:
+    """What names each example but for white space and capitals: its text, or both texts of a pair.
+
+    A pair's begins with that of its first text, so that pairs with one first text go into one part.
+    """
+    if examples.seconds is None:
+        return [text_hash(text) for text in examples.texts]
+    return [text_hash(a) + text_hash(b) for a, b in zip(examples.texts, examples.seconds, strict=True)]
+
+
+def distinct(examples: LabelledTexts) -> LabelledTexts:
+    """Each example once, in the order of first occurrence; none whose copies have different labels.
+
+    >>> distinct(LabelledTexts(("Good.", "good. ", "Odd.", "odd."), None, (1, 1, 0, 1)))
+    LabelledTexts(texts=('Good.',), seconds=None, labels=(1,))
+    """
+    labels: dict[bytes, set[int]] = {}
+    first: dict[bytes, int] = {}
+    for row, (name, label) in enumerate(zip(example_hashes(examples), examples.labels, strict=True)):
+        labels.setdefault(name, set()).add(label)
+        first.setdefault(name, row)
+    return examples[[row for name, row in first.items() if len(labels[name]) == 1]]
+
+
+def without(examples: LabelledTexts, others: Sequence[LabelledTexts]) -> LabelledTexts:
+    """The examples that stand in none of `others`, whatever their labels there."""
+    known = {name for other in others for name in example_hashes(other)}
+    return examples[[row for row, name in enumerate(example_hashes(examples)) if name not in known]]
+
+
+def split_by_hash(
+    name: str,
+    classes: tuple[str, ...],
+    examples: LabelledTexts,
+    shares: Shares,
+    groups: Sequence[str] | None = None,
+) -> TextTask:
+    """Distinct examples in three parts; those of one group (an article, a claim) stand in one part.
+
+    A group's hash decides, by default the example's own: what the others are, and their order, does not.
+
+    >>> texts = tuple(str(number) for number in range(1000))
+    >>> task = split_by_hash("n", ("a", "b"), LabelledTexts(texts, None, (0,) * 1000), Shares(0.1, 0.2))
+    >>> len(task.train), len(task.validation), len(task.test)
+    (702, 98, 200)
+    """
+    hashes = example_hashes(examples)
+    group_of: dict[bytes, bytes] = {}
+    for own, group in zip(hashes, hashes if groups is None else map(text_hash, groups), strict=True):
+        group_of.setdefault(own, group)
+    examples = distinct(examples)
+    deciding = [group_of[own] for own in example_hashes(examples)]
+    held_out = [is_held_out(key, shares.validation + shares.test) for key in deciding]
+    validates = [is_held_out(key, shares.validation) for key in deciding]
+    rows = range(len(examples))
+    return TextTask(
+        name,
+        classes,
+        train=examples[[row for row in rows if not held_out[row]]],
+        validation=examples[[row for row in rows if validates[row]]],
+        test=examples[[row for row in rows if held_out[row] and not validates[row]]],
+    )
+
+
+@dataclass(frozen=True)
+class TaskSizes:
+    """How many examples of each part are used at most; None: all."""
+
+    train: int | None = None
+    validation: int | None = None
+    test: int | None = None
+
+    def __post_init__(self) -> None:
+        for size in (self.train, self.validation, self.test):
+            if size is not None and size < 1:
+                raise BadInput(f"a part of a task needs at least one example, not {size}")
+
+    def of(self, task: TextTask) -> TextTask:
+        """The task with the examples of lowest hash of each part: fewer are a part of more."""
+        return TextTask(
+            task.name,
+            task.classes,
+            _first(task.train, self.train),
+            _first(task.validation, self.validation),
+            _first(task.test, self.test),
+        )
+
+
+def _first(examples: LabelledTexts, size: int | None) -> LabelledTexts:
+    keys = example_hashes(examples)
+    return examples[sorted(range(len(examples)), key=keys.__getitem__)[:size]]
