@@ -5,10 +5,11 @@ from pathlib import Path
 
 from transformers import PreTrainedModel
 
+from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import IsolossError
 from isoloss.experiments.kept_plan import keep_plan
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.quantity import MeasuringSet, Quantity, Subject, drawn, quantity_digest
+from isoloss.experiments.quantity import AnyQuantity, MeasuringSet, Subject, drawn, quantity_digest
 from isoloss.languages.language import Language
 from isoloss.measurements.record import Record
 from isoloss.measurements.records_file import read_records, write_records
@@ -52,7 +53,7 @@ def carry_out(run: PlannedRun, output: Path, device: str, progress: Progress) ->
     return (*report.damaged, *damaged)
 
 
-def measured_records(run: PlannedRun, quantity: Quantity, step: int, output: Path) -> list[Record]:
+def measured_records(run: PlannedRun, quantity: AnyQuantity, step: int, output: Path) -> list[Record]:
     """What a quantity's measurement at a step gave; nothing while it has not been made."""
     return read_records(_records_file(run, quantity, step, output))
 
@@ -63,7 +64,7 @@ def is_complete(run: PlannedRun, output: Path) -> bool:
     return trained and not any(True for _ in _missing(run, output))
 
 
-def _missing(run: PlannedRun, output: Path) -> Iterator[tuple[int, Quantity]]:
+def _missing(run: PlannedRun, output: Path) -> Iterator[tuple[int, AnyQuantity]]:
     for step in run.checkpoint_steps:
         # Experiments that share the run may each ask for a quantity, at steps that overlap.
         asked = dict.fromkeys(measured.quantity for measured in run.measured if step in measured.steps)
@@ -72,18 +73,18 @@ def _missing(run: PlannedRun, output: Path) -> Iterator[tuple[int, Quantity]]:
                 yield step, quantity
 
 
-def _records_file(run: PlannedRun, quantity: Quantity, step: int, output: Path) -> Path:
+def _records_file(run: PlannedRun, quantity: AnyQuantity, step: int, output: Path) -> Path:
     digest = quantity_digest(quantity, run.language.digest, run.objective)
     return run.folder(output) / "measured" / f"{step:06d}" / f"{digest}.jsonl"
 
 
 def _measure_missing(
-    run: PlannedRun, language: Language, output: Path, device: str, progress: Progress
+    run: PlannedRun, language: Language | PackedCorpus, output: Path, device: str, progress: Progress
 ) -> list[str]:
     """Measure what is missing; a sentence for each checkpoint that is damaged."""
     damaged: list[str] = []
     missing = list(_missing(run, output))
-    sets: dict[Quantity, MeasuringSet] = {}
+    sets: dict[AnyQuantity, MeasuringSet] = {}
     model: PreTrainedModel | None = None
     loaded = unusable = 0
     for done, (step, quantity) in enumerate(missing):

@@ -6,10 +6,11 @@ from functools import partial
 from pathlib import Path
 
 from isoloss.experiments.carry_out import carry_out, is_complete
+from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.planned_run import LanguagePlan, PlannedRun
-from isoloss.experiments.quantity import Quantity, drawn
+from isoloss.experiments.quantity import AnyQuantity, drawn
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.runner import Job
 from isoloss.objectives.pretraining_objective import PretrainingObjective
@@ -18,7 +19,7 @@ from isoloss.progress import Progress
 PREPARING_COST = 0.01
 """A language's or reference's cost as a share of a run's; only order and progress bar depend on it."""
 
-Drawing = tuple[Quantity, PretrainingObjective]
+Drawing = tuple[AnyQuantity, PretrainingObjective]
 
 
 def experiment_jobs(
@@ -92,7 +93,7 @@ def jobs_of(experiment: Experiment, names: Mapping[str, str], output: Path) -> s
 
 
 def prepare(
-    plan: LanguagePlan, drawings: Sequence[Drawing], output: Path, progress: Progress
+    plan: LanguagePlan | CorpusPlan, drawings: Sequence[Drawing], output: Path, progress: Progress
 ) -> tuple[str, ...]:
     """Have the language, and all that quantities are measured on, ready in `output`."""
     language = plan.language(output, progress)
@@ -111,5 +112,6 @@ def _reference_name(reference: PlannedReference, output: Path) -> str:
     return f"{reference.name} {reference.file(output).stem[:8]}"
 
 
-def _language_name(plan: LanguagePlan) -> str:
-    return f"language {plan.digest[:8]}"
+def _language_name(plan: LanguagePlan | CorpusPlan) -> str:
+    kind = "corpus" if isinstance(plan, CorpusPlan) else "language"
+    return f"{kind} {plan.digest[:8]}"

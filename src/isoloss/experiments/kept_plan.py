@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
+from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.planned_run import LanguagePlan, PlannedRun, ReadyLanguage
 from isoloss.experiments.quantity import quantity_digest
 from isoloss.files import write_atomically
@@ -20,7 +22,7 @@ from isoloss.pretraining.specification import settings_as_json
 PLAN_FILE = "plan.json"
 
 
-def keep_plan(run: PlannedRun, language: Language, output: Path) -> None:
+def keep_plan(run: PlannedRun, language: Language | PackedCorpus, output: Path) -> None:
     """Write `plan.json` into the run's folder, and the language as a file of its own kind if it has one.
 
     The plan names the run as it was last planned, its language, the run that it continues, and all that was
@@ -45,7 +47,7 @@ def keep_plan(run: PlannedRun, language: Language, output: Path) -> None:
         write_atomically(path, content)
 
 
-def language_file(language: Language) -> tuple[str, str] | None:
+def language_file(language: Language | PackedCorpus) -> tuple[str, str] | None:
     r"""The name and the text of a file that reads back as the language; None for one without such a file.
 
     A grammar's file does not say at which length its sentences are cut: see `cut_at`.
@@ -64,12 +66,14 @@ def language_file(language: Language) -> tuple[str, str] | None:
     return None
 
 
-def cut_at(language: Language) -> int | None:
+def cut_at(language: Language | PackedCorpus) -> int | None:
     """The maximum length that a grammar is read with, None for none."""
     return language.corners.maximum if isinstance(language, PCFG) else None
 
 
-def _kept_language(plan: LanguagePlan, language: Language, folder: Path) -> dict[str, Any]:
+def _kept_language(
+    plan: LanguagePlan | CorpusPlan, language: Language | PackedCorpus, folder: Path
+) -> dict[str, Any]:
     """The language in the plan, its file written where it has one."""
     kept: dict[str, Any] = {"digest": language.digest, "plan": _plan_settings(plan)}
     if (file := language_file(language)) is not None:
@@ -80,7 +84,7 @@ def _kept_language(plan: LanguagePlan, language: Language, folder: Path) -> dict
     return kept
 
 
-def _plan_settings(plan: LanguagePlan) -> Any:
+def _plan_settings(plan: LanguagePlan | CorpusPlan) -> Any:
     """How the language comes about, where that is more than being ready and is made of plain settings."""
     if isinstance(plan, ReadyLanguage):
         return None

@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from isoloss.errors import BadInput
+from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.language_portrait import LanguagePortrait, language_portrait
 from isoloss.experiments.planned_run import LanguagePlan
@@ -17,11 +18,12 @@ from isoloss.progress import Progress
 
 
 def planned_languages(experiments: Iterable[Experiment]) -> list[LanguagePlan]:
-    """The languages of the experiments' runs and references, each once."""
+    """The languages of the experiments' runs and references, each once; corpora are none."""
     plans: dict[str, LanguagePlan] = {}
     for experiment in experiments:
-        plans |= {run.language.digest: run.language for run in experiment.runs}
-        plans |= {reference.language.digest: reference.language for reference in experiment.references}
+        planned = [run.language for run in experiment.runs]
+        planned += [reference.language for reference in experiment.references]
+        plans |= {plan.digest: plan for plan in planned if not isinstance(plan, CorpusPlan)}
     return list(plans.values())
 
 

@@ -6,8 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
-from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.corpus_plan import CorpusPlan
+from isoloss.experiments.quantity import AnyQuantity, CorpusQuantity, MeasuredAt, Quantity
 from isoloss.languages.language import Language
 from isoloss.measurements.record import Setting
 from isoloss.models.transformers import Architecture
@@ -90,7 +92,7 @@ class PlannedRun:
     """
 
     name: str
-    language: LanguagePlan
+    language: LanguagePlan | CorpusPlan
     architecture: Architecture
     update_rule: UpdateRuleSettings
     steps: int
@@ -112,6 +114,16 @@ class PlannedRun:
                     f"the run {self.name} has no checkpoint at step {min(unknown)} to measure; "
                     f"it has {self.checkpoint_steps}"
                 )
+            self._refuse_what_cannot_be_measured(measured.quantity)
+
+    def _refuse_what_cannot_be_measured(self, quantity: AnyQuantity) -> None:
+        of_text = isinstance(self.language, CorpusPlan)
+        if not isinstance(quantity, CorpusQuantity if of_text else Quantity):
+            trained_on = "real text, whose law nobody knows" if of_text else "a language, and not on a corpus"
+            raise BadInput(
+                f"{type(quantity).__name__} cannot be measured of the run {self.name}, which is trained on "
+                f"{trained_on}; choose another quantity"
+            )
 
     @cached_property
     def digest(self) -> str:
@@ -160,7 +172,7 @@ class PlannedRun:
         before = self.continues
         return before.run.folder(output) / STEPS_FOLDER / f"{before.step:06d}" if before else None
 
-    def specification(self, language: Language, output: Path) -> PretrainingSpecification:
+    def specification(self, language: Language | PackedCorpus, output: Path) -> PretrainingSpecification:
         """The specification with the language and the first weights as they have come to be.
 
         Raises IsolossError when the checkpoint to start from is missing or damaged.

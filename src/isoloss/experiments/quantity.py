@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.files import write_atomically
 from isoloss.languages.language import Language
@@ -62,23 +63,41 @@ class Quantity(Protocol):
         ...
 
 
+@runtime_checkable
+class CorpusQuantity(Protocol):
+    """A `Quantity` of models of real text, whose law nobody knows; a class may be both."""
+
+    def draw_from(
+        self, corpus: PackedCorpus, objective: PretrainingObjective, progress: Progress
+    ) -> MeasuringSet:
+        """What it is measured on; a pure function of its arguments."""
+        ...
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`."""
+        ...
+
+
+AnyQuantity = Quantity | CorpusQuantity
+
+
 @dataclass(frozen=True)
 class MeasuredAt:
     """A quantity, and the steps of a run at which it is measured."""
 
-    quantity: Quantity
+    quantity: AnyQuantity
     steps: tuple[int, ...]
 
 
-def quantity_digest(quantity: Quantity, language_digest: str, objective: PretrainingObjective) -> str:
+def quantity_digest(quantity: AnyQuantity, language_digest: str, objective: PretrainingObjective) -> str:
     """A short hexadecimal name: equal names mean numbers that can be compared."""
     settings = [settings_as_json(quantity), language_digest, settings_as_json(objective)]
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def drawn(
-    quantity: Quantity,
-    language: Language,
+    quantity: AnyQuantity,
+    language: Language | PackedCorpus,
     language_digest: str,
     objective: PretrainingObjective,
     output: Path,
@@ -86,7 +105,8 @@ def drawn(
 ) -> MeasuringSet:
     """The quantity's measuring set, drawn once and kept in `output`.
 
-    Raises BadInput when the file there is damaged, IsolossError when it cannot be written.
+    Raises BadInput when the file there is damaged and where the quantity is none of such a language's,
+    IsolossError when it cannot be written.
     """
     digest = quantity_digest(quantity, language_digest, objective)
     path = output / "measured-on" / f"{digest}.pt"
@@ -96,8 +116,24 @@ def drawn(
         except Exception as error:
             raise BadInput(f"{path} is damaged ({type(error).__name__}); delete it and run again") from error
         return found
-    measuring_set = quantity.draw(language, objective, progress)
+    measuring_set = _draw(quantity, language, objective, progress)
     content = io.BytesIO()
     torch.save(measuring_set, content)
     write_atomically(path, content.getvalue())
     return measuring_set
+
+
+def _draw(
+    quantity: AnyQuantity,
+    language: Language | PackedCorpus,
+    objective: PretrainingObjective,
+    progress: Progress,
+) -> MeasuringSet:
+    if isinstance(language, PackedCorpus):
+        if isinstance(quantity, CorpusQuantity):
+            return quantity.draw_from(language, objective, progress)
+    elif isinstance(quantity, Quantity):
+        return quantity.draw(language, objective, progress)
+    raise BadInput(
+        f"{type(quantity).__name__} cannot be measured on a {type(language).__name__}; choose another"
+    )

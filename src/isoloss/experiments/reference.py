@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from isoloss.corpora.packed_corpus import PackedCorpus
+from isoloss.errors import BadInput
+from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.planned_run import Labels, LanguagePlan
 from isoloss.experiments.quantity import Columns
 from isoloss.languages.language import Language
@@ -29,6 +32,19 @@ class ReferenceQuantity(Protocol):
         ...
 
 
+@runtime_checkable
+class CorpusReference(Protocol):
+    """A `ReferenceQuantity` of real text."""
+
+    def measure_on(self, corpus: PackedCorpus, progress: Progress) -> list[Record]:
+        """The reference's numbers."""
+        ...
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """The records as columns of the experiment's table."""
+        ...
+
+
 @dataclass(frozen=True)
 class PlannedReference:
     """A row of an experiment's table that belongs to a language rather than to a run.
@@ -37,8 +53,8 @@ class PlannedReference:
     """
 
     name: str
-    language: LanguagePlan
-    quantity: ReferenceQuantity
+    language: LanguagePlan | CorpusPlan
+    quantity: ReferenceQuantity | CorpusReference
     labels: Labels = ()
     judged: bool = False
 
@@ -56,4 +72,14 @@ class PlannedReference:
         """Measure it once."""
         if not self.file(output).exists():
             language = self.language.language(output, progress)
-            write_records(self.file(output), self.quantity.measure(language, progress))
+            write_records(self.file(output), self._measured(language, progress))
+
+    def _measured(self, language: Language | PackedCorpus, progress: Progress) -> list[Record]:
+        if isinstance(language, PackedCorpus):
+            if isinstance(self.quantity, CorpusReference):
+                return self.quantity.measure_on(language, progress)
+        elif isinstance(self.quantity, ReferenceQuantity):
+            return self.quantity.measure(language, progress)
+        raise BadInput(
+            f"{type(self.quantity).__name__} is no reference of a {type(language).__name__}; choose another"
+        )

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from transformers import PreTrainedModel
 
+from isoloss.corpora.packed_corpus import PackedCorpus
+from isoloss.experiments.quantities.validation_sample import validation_sample
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness import FlatnessSet, flatness
@@ -29,6 +32,20 @@ class TraceQuantity:
     ) -> "TraceSet":
         """See `Quantity`."""
         return TraceSet(FlatnessSet.draw(language, objective, self.sentences, self.seed))
+
+    def draw_from(
+        self,
+        corpus: PackedCorpus,
+        objective: PretrainingObjective,
+        progress: Progress,  # noqa: ARG002
+    ) -> "TraceSet":
+        """See `CorpusQuantity`: validation sequences, with the masks that the model is trained on.
+
+        What several masks give is the mean over them (spec 5): the trace of the loss that is minimised.
+        """
+        generator = torch.Generator().manual_seed(self.seed)
+        sequences, _ = validation_sample(corpus, self.sentences, generator)
+        return TraceSet(FlatnessSet(objective.draw(sequences, generator), self.seed))
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `trace` and its error, and how many parameters it is over."""

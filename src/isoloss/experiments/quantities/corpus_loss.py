@@ -1,0 +1,59 @@
+"""The validation loss of a checkpoint on real text (A.2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from isoloss.corpora.packed_corpus import PackedCorpus
+from isoloss.experiments.quantities.validation_sample import validation_sample
+from isoloss.experiments.quantity import Columns, Subject
+from isoloss.languages.sentences import Sentences
+from isoloss.measurements.record import Record
+from isoloss.measurements.validation_loss import validation_loss
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class CorpusLossQuantity:
+    """The loss on `sequences` validation sequences; `seed` settles which, and what is predicted of them."""
+
+    sequences: int
+    seed: int
+
+    def draw_from(
+        self,
+        corpus: PackedCorpus,
+        objective: PretrainingObjective,  # noqa: ARG002  (predictions are drawn when it is measured)
+        progress: Progress,  # noqa: ARG002
+    ) -> "CorpusLossSet":
+        """See `CorpusQuantity`."""
+        generator = torch.Generator().manual_seed(self.seed)
+        sequences, documents = validation_sample(corpus, self.sequences, generator)
+        return CorpusLossSet(sequences, documents, self.seed)
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `loss` in nats, its error over documents, and how many documents."""
+        loss = next(record for record in records if record.quantity == "validation_loss")
+        return {"loss": loss.value, "loss_error": loss.standard_error, "loss_sentences": loss.n}
+
+
+@dataclass(frozen=True)
+class CorpusLossSet:
+    """See `MeasuringSet`."""
+
+    sequences: Sentences
+    documents: Int[Tensor, " n"]
+    seed: int
+
+    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
+        """See `MeasuringSet`: of the words that the model's own objective predicts, the same for all."""
+        found = validation_loss(
+            model, self.sequences, self.documents, self.seed, objective=subject.objective, progress=progress
+        )
+        subject.sentence_values.update(found.sentence_values())
+        return found.records(subject.checkpoint, dict(subject.settings))

@@ -1,0 +1,90 @@
+"""Accuracy of a linear probe on real text, and the majority that it is held against."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from transformers import PreTrainedModel
+
+from isoloss.corpora.packed_corpus import PackedCorpus
+from isoloss.corpora.task_source import TaskSource
+from isoloss.corpora.task_splits import TaskSizes
+from isoloss.experiments.quantities.drawn_task import DrawnTask, drawn_task
+from isoloss.experiments.quantity import Columns, Subject
+from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.record import Record
+from isoloss.measurements.text_probe import majority_record, text_probe
+from isoloss.models.loading import load_tokenizer
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class TextProbeQuantity:
+    """A task on real text, how many of its texts, and the probe's settings; see `ProbeQuantity`."""
+
+    task: TaskSource
+    sizes: TaskSizes
+    probe: ProbeSettings
+    column: str = field(default="accuracy", compare=False)
+
+    def draw_from(
+        self,
+        corpus: PackedCorpus,
+        objective: PretrainingObjective,  # noqa: ARG002
+        progress: Progress,
+    ) -> "TextProbeSet":
+        """See `CorpusQuantity`."""
+        drawn = drawn_task(self.task, self.sizes, corpus, progress)
+        return TextProbeSet(drawn, self.probe, corpus.maximum_length + 1)
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: the mean over seeds, its error over texts, and the deviation over seeds."""
+        accuracy, deviation = records
+        return {
+            self.column: accuracy.value,
+            f"{self.column}_error": accuracy.standard_error,
+            f"{self.column}_deviation": deviation.value,
+            f"{self.column}_sentences": accuracy.n,
+        }
+
+
+@dataclass(frozen=True)
+class TextProbeSet:
+    """See `MeasuringSet`; texts are cut after `longest` tokens, what the models read."""
+
+    drawn: DrawnTask
+    probe: ProbeSettings
+    longest: int
+
+    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
+        """See `MeasuringSet`."""
+        task = self.drawn.task
+        tokenizer = load_tokenizer(str(subject.folder))
+        accuracy = text_probe(
+            model, tokenizer, task, longest=self.longest, settings=self.probe, progress=progress
+        )
+        subject.sentence_values.update(accuracy.sentence_values())
+        return accuracy.records(subject.checkpoint, {**subject.settings, "task": task.name})
+
+
+@dataclass(frozen=True)
+class MajorityReference:
+    """The accuracy of always saying the class that is the most common in training, on the same test texts."""
+
+    task: TaskSource
+    sizes: TaskSizes
+
+    def measure_on(self, corpus: PackedCorpus, progress: Progress) -> list[Record]:
+        """See `CorpusReference`; the setting `left_out` counts as in `DrawnTask`."""
+        drawn = drawn_task(self.task, self.sizes, corpus, progress)
+        return [majority_record(drawn.task, {"task": drawn.task.name, "left_out": drawn.left_out})]
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `CorpusReference`."""
+        majority = records[0]
+        return {
+            "majority_accuracy": majority.value,
+            "majority_accuracy_error": majority.standard_error,
+            "test_texts": majority.n,
+            "left_out": majority.settings["left_out"],
+        }
