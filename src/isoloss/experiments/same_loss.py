@@ -47,9 +47,11 @@ def at_same_loss(run: pl.DataFrame, reference: pl.DataFrame) -> SameLoss | None:
     """The two runs at one loss; None where their checkpoints have none in common.
 
     The loss is the exact one, its error that of KL(law || model): the entropy of the law is common to both.
+    Of real text, whose law nobody knows, it is the validation loss with the error of its own.
     Steps between checkpoints are interpolated as `interpolated_to_loss` says.
     """
-    curves = [curve(frame, "loss", "kl_error") for frame in (run, reference)]
+    error = "kl_error" if "kl_error" in run.columns else "loss_error"
+    curves = [curve(frame, "loss", error) for frame in (run, reference)]
     try:
         losses = interpolated_to_loss(curves, LOSS_WINDOW * curves[1].estimates[-1].value)
     except BadInput:

@@ -13,6 +13,7 @@ from isoloss.experiments.longer_runs import LongerRuns
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.quantities.trace import TraceQuantity
+from isoloss.experiments.real_text_runs import RealTextRuns
 from isoloss.experiments.size_comparison import SizeComparison
 from isoloss.measurements.exact_loss import MASKED
 from isoloss.measurements.linear_probe import ProbeSettings
@@ -72,3 +73,4 @@ class Scale:
     hidden_markov: HiddenMarkovRuns
     causal_language: CausalLanguageRuns
     descents: Descents
+    real_text: RealTextRuns

@@ -7,6 +7,7 @@ from isoloss.experiments import (
     flatness_settings,
     hidden_markov_runs,
     longer_runs,
+    real_text_settings,
     size_comparison,
 )
 from isoloss.experiments.planned_run import ReadyLanguage
@@ -65,6 +66,7 @@ def smoke() -> Scale:
         hidden_markov=hidden_markov_runs.SMOKE,
         causal_language=causal_language_runs.SMOKE,
         descents=descent_runs.SMOKE,
+        real_text=real_text_settings.SMOKE,
     )
 
 
@@ -115,6 +117,7 @@ def laptop() -> Scale:
         hidden_markov=hidden_markov_runs.LAPTOP,
         causal_language=causal_language_runs.LAPTOP,
         descents=descent_runs.LAPTOP,
+        real_text=real_text_settings.LAPTOP,
     )
 
 
@@ -154,6 +157,7 @@ def paper() -> Scale:
         hidden_markov=hidden_markov_runs.PAPER,
         causal_language=causal_language_runs.PAPER,
         descents=descent_runs.PAPER,
+        real_text=real_text_settings.PAPER,
     )
 
 

@@ -14,6 +14,8 @@ from isoloss.experiments.figure_9 import figure_9
 from isoloss.experiments.figure_10 import figure_10
 from isoloss.experiments.flatness_measures import flatness_measures
 from isoloss.experiments.longer_training import longer_training
+from isoloss.experiments.real_text_algorithms import real_text_algorithms
+from isoloss.experiments.real_text_steps import real_text_steps
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.table_1 import table_1
 from isoloss.experiments.table_2 import table_2
@@ -39,6 +41,8 @@ def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
         table_2(scale),
         table_3(scale),
         table_4(scale),
+        real_text_steps(scale),
+        real_text_algorithms(scale),
         update_rules(scale),
         causal_objective(scale),
         longer_training(scale),

@@ -1,0 +1,186 @@
+"""How transformers are pre-trained on real text at each scale, and what they are tested on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from isoloss.corpora.fetched_package import default_cache
+from isoloss.corpora.task_source import TaskSource
+from isoloss.corpora.task_splits import TaskSizes
+from isoloss.experiments.corpus_plan import CorpusPlan
+from isoloss.experiments.planned_run import Labels, PlannedRun
+from isoloss.experiments.quantities.corpus_loss import CorpusLossQuantity
+from isoloss.experiments.quantities.text_fine_tuning import TextFineTuningQuantity
+from isoloss.experiments.quantities.text_probe import MajorityReference, TextProbeQuantity
+from isoloss.experiments.quantities.trace import TraceQuantity
+from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.reference import PlannedReference
+from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.many_masks import ManyMasksObjective
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.compute import Compute
+from isoloss.pretraining.sam import SAM
+from isoloss.pretraining.update_rule import UpdateRuleSettings
+from isoloss.pretraining.without_regularisation import without_regularisation
+
+ADAMW = "AdamW"
+BARE = "-dropout-WD"
+SAM_RULE = "-dropout-WD+SAM"
+"""The paper's names of the three ways to pre-train on BookCorpus (Tables 1 and 2)."""
+
+
+@dataclass(frozen=True)
+class CorpusRuns:
+    """One model, pre-trained on a corpus; `corpus_name` is what the corpus is called on a page.
+
+    Loss, trace and accuracy are measured at the checkpoints from step `measured_from` on: what claims are
+    judged on.
+    """
+
+    corpus: CorpusPlan
+    corpus_name: str
+    architecture: PreLayerNormTransformer
+    objective: ManyMasksObjective
+    update_rule: AdamW
+    batch_size: int
+    steps: int
+    checkpoint_steps: tuple[int, ...]
+    measured_from: int
+    compute: Compute = Compute()  # noqa: RUF009  (frozen)
+
+    @property
+    def measured_steps(self) -> tuple[int, ...]:
+        """The checkpoints that are measured."""
+        return tuple(step for step in self.checkpoint_steps if step >= self.measured_from)
+
+
+@dataclass(frozen=True)
+class TextSizes:
+    """How many validation sequences and texts each quantity is measured on, and one seed for all."""
+
+    loss_sequences: int
+    trace_sequences: int
+    texts: TaskSizes
+    probe: ProbeSettings = ProbeSettings()  # noqa: RUF009  (frozen)
+    fine_tuning: FineTuningSettings = FineTuningSettings()  # noqa: RUF009  (frozen)
+    seed: int = 20230701
+
+    def loss(self) -> CorpusLossQuantity:
+        """The validation loss."""
+        return CorpusLossQuantity(self.loss_sequences, self.seed + 1)
+
+    def trace(self) -> TraceQuantity:
+        """The trace of the Hessian."""
+        return TraceQuantity(self.trace_sequences, self.seed + 2)
+
+    def probe_of(self, task: TaskSource, column: str) -> TextProbeQuantity:
+        """A linear probe's accuracy on a task."""
+        return TextProbeQuantity(task, self.texts, self.probe, column)
+
+    def fine_tuning_of(self, task: TaskSource, column: str) -> TextFineTuningQuantity:
+        """A fine-tuned model's accuracy on a task."""
+        return TextFineTuningQuantity(task, self.texts, self.fine_tuning, column)
+
+
+@dataclass(frozen=True)
+class ComparedTask:
+    """A task in the place of the one that the paper calls so."""
+
+    papers: str
+    source: TaskSource
+
+    @property
+    def column(self) -> str:
+        """What its accuracy is called in a table.
+
+        >>> from isoloss.corpora.glue import GlueTask
+        >>> ComparedTask("SST-2", GlueTask("sst2")).column
+        'accuracy_sst_2'
+        """
+        return f"accuracy_{self.papers.lower().replace('-', '_')}"
+
+
+@dataclass(frozen=True)
+class RealTextRuns:
+    """`followed` is Figures 2's and 4's run, `compared` Tables 1's and 2's runs on BookCorpus.
+
+    The tasks are in the form of SST-2, QNLI and RTE; the last two are measured where they are at hand.
+    """
+
+    followed: CorpusRuns
+    compared: CorpusRuns
+    sam: SAM
+    sentiment: TaskSource
+    questions: TaskSource
+    entailment: TaskSource
+    sizes: TextSizes
+
+    @property
+    def tasks(self) -> tuple[ComparedTask, ...]:
+        """What the compared models are fine-tuned for: tasks of pairs only where nothing is to be fetched.
+
+        Hundreds of megabytes are fetched for those who ask for them by name: see `isoloss task`.
+        """
+        cache = default_cache()
+        pairs = (ComparedTask("QNLI", self.questions), ComparedTask("RTE", self.entailment))
+        at_hand = tuple(task for task in pairs if task.source.is_at_hand(cache))
+        return (ComparedTask("SST-2", self.sentiment), *at_hand)
+
+    def rules(self) -> tuple[tuple[str, PreLayerNormTransformer, UpdateRuleSettings], ...]:
+        """Name, architecture and update rule of each way to pre-train that the tables compare."""
+        runs = self.compared
+        bare, rule = without_regularisation(runs.architecture, runs.update_rule)
+        return (
+            (ADAMW, runs.architecture, runs.update_rule),
+            (BARE, bare, rule),
+            (SAM_RULE, bare, replace(self.sam, optimiser=rule)),
+        )
+
+
+def followed_runs(
+    runs: CorpusRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
+) -> tuple[PlannedRun, ...]:
+    """AdamW with each seed."""
+    name = (ADAMW, runs.architecture, runs.update_rule)
+    return tuple(_planned(runs, *name, seed, measured) for seed in seeds)
+
+
+def compared_runs(
+    settings: RealTextRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
+) -> tuple[PlannedRun, ...]:
+    """Each way to pre-train with each seed: runs of one seed see the same sequences and masks."""
+    return tuple(
+        _planned(settings.compared, *rule, seed, measured) for rule in settings.rules() for seed in seeds
+    )
+
+
+def majority(runs: CorpusRuns, task: TaskSource, sizes: TextSizes, labels: Labels = ()) -> PlannedReference:
+    """The majority baseline of a task, a row of the table."""
+    reference = MajorityReference(task, sizes.texts)
+    return PlannedReference(f"majority, {task.name}", runs.corpus, reference, (*labels, ("task", task.name)))
+
+
+def _planned(
+    runs: CorpusRuns,
+    name: str,
+    architecture: PreLayerNormTransformer,
+    rule: UpdateRuleSettings,
+    seed: int,
+    measured: tuple[MeasuredAt, ...],
+) -> PlannedRun:
+    return PlannedRun(
+        name=f"{name}-seed-{seed}",
+        language=runs.corpus,
+        architecture=architecture,
+        update_rule=rule,
+        steps=runs.steps,
+        batch_size=runs.batch_size,
+        seed=seed,
+        checkpoint_steps=runs.checkpoint_steps,
+        saturated_from=runs.measured_from,
+        measured=measured,
+        labels=(("rule", name),),
+        objective=runs.objective,
+        compute=runs.compute,
+    )

@@ -1,0 +1,175 @@
+"""What is trained and measured on real text at each scale."""
+
+from dataclasses import replace
+from itertools import product
+
+from isoloss.corpora.answering_sentences import AnsweringSentences
+from isoloss.corpora.given_documents import GivenDocuments
+from isoloss.corpora.glue import GlueTask
+from isoloss.corpora.hub_data_set import HubDataSet
+from isoloss.corpora.labelled_texts import LabelledTexts
+from isoloss.corpora.movie_snippets import MovieSnippets
+from isoloss.corpora.prepared_corpus import CorpusRequest
+from isoloss.corpora.stand_ins import Books, Reviews
+from isoloss.corpora.task_source import GivenTask
+from isoloss.corpora.task_splits import Shares, TaskSizes, split_by_hash
+from isoloss.corpora.verified_claims import VerifiedClaims
+from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
+from isoloss.experiments.corpus_plan import CorpusPlan
+from isoloss.experiments.real_text_runs import CorpusRuns, RealTextRuns, TextSizes
+from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.models.shapes import TABLE_3, Shape, laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.many_masks import ManyMasksObjective
+from isoloss.objectives.replacement import BertReplacement
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.compute import Compute
+from isoloss.pretraining.sam import SAM
+from isoloss.pretraining.schedule import log_spaced_steps
+
+_SMOKE_WORDS = 97
+"""Of 100 pieces all but [PAD], [CLS] and [MASK]."""
+
+
+def _smoke_documents() -> tuple[str, ...]:
+    people, verbs = ("a cat", "the dog", "one nightingale", "his grandchild"), ("saw", "liked", "forgot")
+    films = ("the film", "this documentary", "a song")
+    times = ("today", "in may", "at noon", "last week", "every evening")
+    return tuple(
+        ". ".join(f"{person} {verb} {film} {time}" for verb, film in product(verbs, films)) + "."
+        for person, time in product(people, times)
+    )
+
+
+def _smoke_task(name: str, *, pairs: bool = False) -> GivenTask:
+    films = [
+        f"{person} and {film}" for person, film in product(("cat", "dog", "bird"), ("film", "song", "play"))
+    ]
+    words = (("left", 0), ("saw no", 0), ("liked", 1), ("saw", 1))
+    examples = [(f"the {film} they {word}", label) for film, (word, label) in product(films, words)]
+    texts, labels = zip(*examples, strict=True)
+    seconds = tuple(text.partition("they")[2] for text in texts) if pairs else None
+    given = LabelledTexts(texts, seconds, labels)
+    return GivenTask(split_by_hash(name, ("no", "yes"), given, Shares(0.2, 0.3)))
+
+
+def _smoke_runs(name: str) -> CorpusRuns:
+    request = CorpusRequest(
+        GivenDocuments(_smoke_documents()), OwnVocabulary(100), length=24, validation_share=0.25
+    )
+    return CorpusRuns(
+        corpus=CorpusPlan(request, _SMOKE_WORDS),
+        corpus_name=name,
+        architecture=PreLayerNormTransformer(laptop_shape(16)),
+        objective=ManyMasksObjective(replacement=BertReplacement(_SMOKE_WORDS)),
+        update_rule=AdamW(warm_up_steps=5),
+        batch_size=8,
+        steps=10,
+        checkpoint_steps=(5, 10),
+        measured_from=5,
+    )
+
+
+SMOKE = RealTextRuns(
+    followed=_smoke_runs("a dozen texts made up here"),
+    compared=_smoke_runs("a dozen texts made up here"),
+    sam=SAM(),
+    sentiment=_smoke_task("SST-2 form, made up"),
+    questions=_smoke_task("QNLI form, made up", pairs=True),
+    entailment=_smoke_task("RTE form, made up", pairs=True),
+    sizes=TextSizes(
+        loss_sequences=16,
+        trace_sequences=8,
+        texts=TaskSizes(16, 8, 8),
+        probe=ProbeSettings(seeds=(0, 1), epochs=2, batch_size=8),
+        fine_tuning=FineTuningSettings(seeds=(0, 1), epochs=1, warm_up_steps=1, batch_size=8),
+    ),
+)
+
+_LAPTOP_WORDS = 3997
+"""Of 4,000 pieces all but [PAD], [CLS] and [MASK]."""
+
+_LAPTOP_BOOKS = CorpusRuns(
+    corpus=CorpusPlan(CorpusRequest(Books(), OwnVocabulary(4000)), _LAPTOP_WORDS),
+    corpus_name="18 books of Project Gutenberg, in the place of BookCorpus; a document is about two pages",
+    architecture=PreLayerNormTransformer(laptop_shape(64), attention="eager"),
+    objective=ManyMasksObjective(replacement=BertReplacement(_LAPTOP_WORDS)),
+    update_rule=AdamW(warm_up_steps=200),
+    batch_size=32,
+    steps=1200,
+    checkpoint_steps=(200, 600, 849, 1200),
+    measured_from=600,
+)
+
+LAPTOP = RealTextRuns(
+    followed=replace(
+        _LAPTOP_BOOKS,
+        corpus=CorpusPlan(CorpusRequest(Reviews(), OwnVocabulary(4000)), _LAPTOP_WORDS),
+        corpus_name="25,000 film reviews of the web, in the place of OpenWebText",
+    ),
+    compared=_LAPTOP_BOOKS,
+    sam=SAM(),
+    sentiment=MovieSnippets(),
+    questions=AnsweringSentences(),
+    entailment=VerifiedClaims(),
+    sizes=TextSizes(
+        loss_sequences=800,
+        trace_sequences=200,
+        texts=TaskSizes(1000, 300, 1900),
+        probe=ProbeSettings(batch_size=32),
+    ),
+)
+
+_BERT_WORDS = 30_519
+"""Of the 30,522 tokens of bert-large-uncased all but [PAD], [CLS] and [MASK]."""
+
+PAPER = RealTextRuns(
+    followed=CorpusRuns(
+        corpus=CorpusPlan(
+            CorpusRequest(
+                HubDataSet("openwebtext"), NamedTokenizer("bert-large-uncased"), validation_share=0.005
+            ),
+            _BERT_WORDS,
+        ),
+        corpus_name="OpenWebText (Gokaslan and Cohen 2019)",
+        architecture=PreLayerNormTransformer(TABLE_3[4]),
+        objective=ManyMasksObjective(replacement=BertReplacement(_BERT_WORDS)),
+        update_rule=AdamW(warm_up_steps=5000),
+        batch_size=4096,
+        steps=1_400_000,
+        checkpoint_steps=tuple(range(200_000, 1_400_001, 200_000)),
+        measured_from=400_000,
+        compute=Compute(micro_batch=512),
+    ),
+    compared=CorpusRuns(
+        corpus=CorpusPlan(
+            CorpusRequest(
+                HubDataSet("bookcorpus"),
+                NamedTokenizer("bert-large-uncased"),
+                validation_share=0.005,
+                across_documents=True,
+            ),
+            _BERT_WORDS,
+        ),
+        corpus_name="BookCorpus (Zhu et al. 2015)",
+        architecture=PreLayerNormTransformer(Shape(1024, 16, 24, 4096)),
+        objective=ManyMasksObjective(replacement=BertReplacement(_BERT_WORDS)),
+        update_rule=AdamW(warm_up_steps=5000),
+        batch_size=4096,
+        steps=120_000,
+        checkpoint_steps=log_spaced_steps(15_000, 120_000, per_doubling=2),
+        measured_from=60_000,
+        compute=Compute(micro_batch=256),
+    ),
+    sam=SAM(),
+    sentiment=GlueTask("sst2"),
+    questions=GlueTask("qnli"),
+    entailment=GlueTask("rte"),
+    sizes=TextSizes(loss_sequences=20_000, trace_sequences=10_000, texts=TaskSizes()),
+)
+"""A.2, A.4 and A.5: sequences of 128 tokens of bert-large-uncased, 15 % masked, batches of 4,096, warm-up of
+5,000 steps; on OpenWebText steps 400,000 to 1,400,000 (Section 4). Not given are the shapes: of 25M
+parameters that of Table 3 with as many beside its embeddings, of 330M BERT's large one. Nor are the steps on
+BookCorpus: here those of the grammar. What stands in a masked word's place is BERT's, as in Izsak et al.
+2021."""

@@ -1,0 +1,114 @@
+"""Figures 2 (c) and 4 (right): on real text, later checkpoints do better and are flatter."""
+
+import polars as pl
+
+from isoloss.experiments.axes import BY_SEED, STEP, TRACE
+from isoloss.experiments.claims import Claim
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.figure_1_claims import LOSS_WINDOW, doublings_of_trace, gain_in_accuracy
+from isoloss.experiments.later_is_better import change_of_loss
+from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.real_text_facts import corpus_facts, measurement_facts, task_facts
+from isoloss.experiments.real_text_runs import followed_runs, majority
+from isoloss.experiments.scale import Scale
+from isoloss.panels import Axis, Dots, Lines, Panel
+
+ACCURACY = "accuracy"
+LOSS = Axis("loss", "validation loss (nats a masked word)", "loss_error")
+PROBE = Axis(ACCURACY, "linear probe accuracy", f"{ACCURACY}_deviation")
+
+CLAIMS = (
+    Claim(
+        name="one-loss",
+        sentence="From the first checkpoint measured to the last the validation loss stays as it is.",
+        paper="“even after the pre-training loss converges” (Figure 2; no number given)",
+        measure="change of the mean loss from the first to the last checkpoint measured, over the last",
+        unit="",
+        threshold=LOSS_WINDOW,
+        above=False,
+        statistic=change_of_loss,
+    ),
+    Claim(
+        name="later-is-better",
+        sentence="Models at a later step do better downstream.",
+        paper="+1.25 percent points from step 400,000 to 1,400,000 (Section 4)",
+        measure="mean over runs of probe accuracy at the last checkpoint minus at the first one measured",
+        unit="percent points",
+        threshold=0.0,
+        above=True,
+        statistic=gain_in_accuracy,
+    ),
+    Claim(
+        name="later-is-flatter",
+        sentence="Models at a later step are flatter.",
+        paper="the trace falls by 0.67 from step 400,000 to 1,400,000 (Section 4)",
+        measure="mean over runs of log2(trace at the last checkpoint / at the first one measured)",
+        unit="doublings",
+        threshold=0.0,
+        above=False,
+        statistic=doublings_of_trace,
+    ),
+)
+
+
+def real_text_steps(scale: Scale) -> Experiment:
+    """The runs, claims and panel at a scale."""
+    settings = scale.real_text
+    runs, sizes, task = settings.followed, settings.sizes, settings.sentiment
+    quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task, ACCURACY))
+    measured = tuple(MeasuredAt(quantity, runs.measured_steps) for quantity in quantities)
+    return Experiment(
+        name="real-text-steps",
+        title="Later is better and flatter, on real text",
+        text=(
+            "Figures 2 (c) and 4 (right): the paper follows a model of 25M parameters that AdamW pre-trains "
+            "on OpenWebText from step 400,000 to 1,400,000; accuracy on SST-2 rises, and the trace falls.",
+            "No law of real text is known, so there is no least loss to compare with, and the loss is that "
+            "on documents held out. Where it still falls, that a later model does better says nothing about "
+            "models of one loss; the first claim tells whether it does.",
+            "An experiment of its own beside Figures 2 and 4: its texts have to be fetched, and its claims "
+            "are corrected for being several among themselves.",
+        ),
+        runs=followed_runs(runs, scale.seeds, measured),
+        references=(majority(runs, task, sizes),),
+        claims=CLAIMS,
+        panels=lambda table: _panels(table, scale),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(*corpus_facts(runs), *task_facts((task,)), *measurement_facts(sizes)),
+        paper_numbers=(
+            ("SST-2, from step 400,000 to 1,400,000", "+1.25 percent points"),
+            ("trace, from step 400,000 to 1,400,000", "−0.67"),
+        ),
+    )
+
+
+def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
+    if table.is_empty():
+        return ()
+    rows = table.filter(pl.col("step").is_not_null())
+    if rows.is_empty():
+        return ()
+    sizes = scale.real_text.sizes
+    caption = (
+        f"{_majority(table)}A line for each of {len(scale.seeds)} seeds. Bars of the loss: one standard "
+        f"error over {_sequences(rows, 'loss')} validation documents; of the trace, over "
+        f"{_sequences(rows, 'trace')} sequences, with all masks of the objective at once; of accuracy: one "
+        f"standard deviation over {len(sizes.probe.seeds)} seeds of the probe."
+    )
+    loss, accuracy, trace = (Lines(STEP, y, BY_SEED, "run") for y in (LOSS, PROBE, TRACE))
+    charts = (loss, accuracy, trace, Dots(TRACE, PROBE, BY_SEED))
+    return (Panel("steps", "Over pre-training steps", caption, charts, rows),)
+
+
+def _majority(table: pl.DataFrame) -> str:
+    if "majority_accuracy" not in table.columns:
+        return ""
+    row = table.filter(pl.col("majority_accuracy").is_not_null()).row(0, named=True)
+    return (
+        f"The most common class is right {row['majority_accuracy']:.1%} of the time on {row['test_texts']:,} "
+        f"test texts; {row['left_out']:,} more stand in the corpus's validation part and are left out. "
+    )
+
+
+def _sequences(rows: pl.DataFrame, quantity: str) -> str:
+    return f"{rows[f'{quantity}_sentences'][0]:,}"

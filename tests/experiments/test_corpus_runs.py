@@ -1,0 +1,61 @@
+"""Runs that are planned on real text: what can be measured of them, and what is refused at once."""
+
+from dataclasses import replace
+
+import pytest
+
+from isoloss.errors import BadInput
+from isoloss.experiments.kept_portraits import planned_languages
+from isoloss.experiments.planned_run import ReadyLanguage
+from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
+from isoloss.experiments.quantities.trace import TraceQuantity
+from isoloss.experiments.quantity import MeasuredAt, drawn, quantity_digest
+from isoloss.experiments.real_text_settings import LAPTOP, PAPER, SMOKE
+from isoloss.experiments.real_text_steps import real_text_steps
+from isoloss.experiments.scales import smoke
+from isoloss.languages.dyck import dyck
+from isoloss.objectives.masked import MaskedObjective
+
+RUN = real_text_steps(smoke()).runs[0]
+
+
+def test_a_quantity_of_the_law_is_refused_for_a_corpus_when_it_is_planned() -> None:
+    with pytest.raises(
+        BadInput, match=r"ExactLossQuantity cannot be measured of the run .* whose law nobody"
+    ):
+        replace(RUN, measured=(MeasuredAt(ExactLossQuantity(8, 0), (10,)),))
+    of_corpus = MeasuredAt(SMOKE.sizes.loss(), (10,))
+    with pytest.raises(BadInput, match=r"CorpusLossQuantity cannot be measured of .* trained on a language"):
+        replace(RUN, language=ReadyLanguage(dyck(4)), measured=(of_corpus,))
+
+
+def test_what_nobody_planned_is_refused_when_it_is_drawn(tmp_path) -> None:
+    with pytest.raises(BadInput, match="CorpusLossQuantity cannot be measured on a Dyck"):
+        drawn(SMOKE.sizes.loss(), dyck(4), dyck(4).digest, MaskedObjective(), tmp_path)
+
+
+def test_the_trace_is_measured_of_both() -> None:
+    trace = (MeasuredAt(TraceQuantity(8, 0), (10,)),)
+    assert replace(RUN, measured=trace).digest == RUN.digest
+    replace(RUN, language=ReadyLanguage(dyck(4)), measured=trace)
+
+
+def test_digests_are_those_of_before_there_were_corpora() -> None:
+    """Results that were computed then are found again."""
+    assert quantity_digest(TraceQuantity(64, 7), "0" * 64, MaskedObjective()) == "b657d4df7fd20776"
+
+
+def test_a_corpus_has_no_portrait() -> None:
+    assert planned_languages([real_text_steps(smoke())]) == []
+
+
+@pytest.mark.parametrize("settings", [SMOKE, LAPTOP, PAPER])
+def test_a_corpus_is_named_before_any_work(settings, monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for runs in (settings.followed, settings.compared):
+        assert len(runs.corpus.digest) == 64
+        assert runs.measured_steps[0] == runs.measured_from
+        assert runs.measured_steps[-1] == runs.steps
+        assert runs.objective.replacement.words == runs.corpus.words
+        assert runs.corpus.maximum_length == runs.corpus.request.length - 1
+    assert not list(tmp_path.iterdir())
