@@ -8,6 +8,7 @@ from time import perf_counter
 import torch
 
 from isoloss.errors import BadInput
+from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.cost import UTILISATION, Device, this_machine, wait_for
 from isoloss.experiments.planned_run import LanguagePlan, PlannedRun, ReadyLanguage
 from isoloss.experiments.step_cost import StepCost, step_cost
@@ -99,14 +100,14 @@ def run_throughput(
 ) -> Throughput:
     """`measured_throughput` of a planned run, before any text has been fetched or model trained for it.
 
-    Where the language is yet to be made, as many of its words in a row stand in: a step takes no longer
+    Where language or corpus is yet to be made, as many of its words in a row stand in: a step takes no longer
     for what they are.
     """
     language = _sentences_of(run.language)
     return measured_throughput(run.planned_specification, language, device, seconds, progress)
 
 
-def _sentences_of(plan: LanguagePlan) -> SentenceSource:
+def _sentences_of(plan: LanguagePlan | CorpusPlan) -> SentenceSource:
     if isinstance(plan, ReadyLanguage):
         return plan.ready
     vocabulary = tuple(str(word) for word in range(plan.words))
