@@ -4,6 +4,7 @@ import sys
 import types
 
 import pytest
+from huggingface_hub import constants
 
 from isoloss.corpora.hub_data_set import HubDataSet
 from isoloss.errors import BadInput
@@ -38,6 +39,21 @@ def test_rows_without_the_column_are_named(monkeypatch, tmp_path):
         BadInput, match="stories, row 1: there is no text under 'text', but body, label; name"
     ):
         list(HubDataSet("stories").documents(tmp_path, silent))
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_a_hub_that_cannot_be_reached_is_not_tried(monkeypatch, tmp_path, reachable):
+    before, seen = constants.HF_HUB_OFFLINE, []
+    monkeypatch.setattr("isoloss.corpora.data_sets.hub_is_reachable", lambda: reachable)
+
+    def load(*names, **options):
+        seen.append(constants.HF_HUB_OFFLINE)
+        return []
+
+    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load))
+    assert not list(HubDataSet("openwebtext").documents(tmp_path, silent))
+    assert seen == [before or not reachable]
+    assert before == constants.HF_HUB_OFFLINE
 
 
 def test_a_hub_that_cannot_be_reached_says_what_to_do_without_it(monkeypatch, tmp_path):

@@ -105,8 +105,8 @@ def test_no_pass_is_larger_than_a_part() -> None:
 
 
 def test_a_run_by_parts_is_named_for_it_and_resumes_to_the_bit(tmp_path: Path) -> None:
-    by_parts = small(compute=Compute(micro_batch=5))
-    assert by_parts.digest != small().digest
+    by_parts = small(steps=20, checkpoint_steps=(5, 12, 20), compute=Compute(micro_batch=5))
+    assert by_parts.digest != replace(by_parts, compute=Compute()).digest
     assert settings_as_json(by_parts)["compute"]["micro_batch"] == 5
     assert "micro_batch" not in settings_as_json(small(compute=Compute("bfloat16")))["compute"]
 

@@ -57,14 +57,14 @@ def corpus(
     """
     if tokenizer is not None and vocabulary is not None:
         raise BadInput("--tokenizer names a vocabulary and --vocabulary makes one; give one of the two")
-    # Tokenizers take seconds to import, which a mistake in the options need not wait for.
+    source = _source(text, document, column, streaming)
+    # Tokenizers take seconds to import, which a mistake in what is named need not wait for.
     from isoloss.corpora.fetched_package import default_cache
     from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
     from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
 
     made = OwnVocabulary() if vocabulary is None else OwnVocabulary(vocabulary)
     words = made if tokenizer is None else NamedTokenizer(tokenizer)
-    source = _source(text, document, column, streaming)
     request = CorpusRequest(source, words, length, validation_share, across_documents)
     with progress_display() as progress:
         prepared = prepared_corpus(request, cache or default_cache(), progress)
@@ -77,7 +77,6 @@ def corpus(
 
 def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: bool) -> DocumentSource:
     """Files where they are there or look like files; otherwise what the one name stands for."""
-    from isoloss.corpora.hub_data_set import HubDataSet
     from isoloss.corpora.local_files import local_files
     from isoloss.corpora.stand_ins import Books, Reviews, Speeches
 
@@ -92,6 +91,8 @@ def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: b
             return Speeches()
         case "reviews":
             return Reviews()
+    from isoloss.corpora.hub_data_set import HubDataSet
+
     return HubDataSet(text[0], column=column, streaming=streaming)
 
 

@@ -1,10 +1,14 @@
 """Data sets of Hugging Face as corpora."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+from huggingface_hub import constants
 
 from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.errors import BadInput
+from isoloss.models.reading import hub_is_reachable
 
 SPLITS = ("validation", "test", "train")
 """Which part of a data set is read: the first of these that it has."""
@@ -38,13 +42,25 @@ def load_data_set(name: str, **options: Any) -> Any:
         ) from error
     path, _, configuration = name.partition(":")
     try:
-        return datasets.load_dataset(path, configuration or None, **options)
+        with _without_vain_tries():
+            return datasets.load_dataset(path, configuration or None, **options)
     except Exception as error:  # `datasets` raises many kinds, of several packages
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise BadInput(
             f"no data set can be read from {name}: {reason}; give a folder, or a hub's name where the hub "
             "can be reached, or fetch the texts elsewhere and give them as files"
         ) from error
+
+
+@contextmanager
+def _without_vain_tries() -> Iterator[None]:
+    """Where the hub cannot be reached, what was fetched before answers at once, not after half a minute."""
+    offline = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = offline or not hub_is_reachable()
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = offline
 
 
 def _texts(part: Any, name: str) -> list[tuple[int, str]]:

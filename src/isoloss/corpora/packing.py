@@ -31,14 +31,17 @@ def pack_each(
     >>> rows.tolist(), documents.tolist()
     ([[10, 11, 12, 13], [14, 0, 0, 0], [15, 16, 0, 0]], [0, 0, 1])
     """
-    full, rest = np.divmod(lengths, width)
-    pieces = full + (rest >= shortest_piece(width))
+    rest = lengths % width
+    kept = lengths - np.where(rest < shortest_piece(width), rest, 0)
+    pieces = -(-kept // width)
     documents = np.repeat(np.arange(len(lengths)), pieces)
-    begins = (np.arange(len(documents)) - np.repeat(pieces.cumsum() - pieces, pieces)) * width
-    places = begins[:, None] + np.arange(width)
-    inside = places < lengths[documents, None]
+    pieces_before = np.arange(len(documents)) - np.repeat(pieces.cumsum() - pieces, pieces)
+    inside = np.arange(width) < (kept[documents] - pieces_before * width)[:, None]
+    if (kept < lengths).any():
+        places = np.arange(len(words)) - np.repeat(lengths.cumsum() - lengths, lengths)
+        words = words[places < np.repeat(kept, lengths)]
     rows = np.full(inside.shape, PAD, dtype=words.dtype)
-    rows[inside] = words[(places + (lengths.cumsum() - lengths)[documents, None])[inside]]
+    rows[inside] = words  # sequences stand in the documents' order, and so do the words
     return rows, documents
 
 

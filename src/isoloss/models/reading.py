@@ -38,16 +38,22 @@ def refuse_unreachable_hub(name: str) -> None:
         with quiet():
             AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError):
-        host = urlparse(constants.ENDPOINT).hostname
-        if getproxies():  # then the proxy, not this machine, knows where the hub is
-            return
-        try:
-            socket.getaddrinfo(host, 443)
-        except OSError as error:
+        if not hub_is_reachable():
             raise BadInput(
                 f"there is no folder {name}, and the hub cannot be reached to look for it there; check the "
                 "name, or fetch the model on a machine with a network and name its folder"
-            ) from error
+            ) from None
+
+
+def hub_is_reachable() -> bool:
+    """Whether the hub's address is known here, or to a proxy, which then knows where the hub is."""
+    if getproxies():
+        return True
+    try:
+        socket.getaddrinfo(urlparse(constants.ENDPOINT).hostname, 443)
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager
