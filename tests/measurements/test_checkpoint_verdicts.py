@@ -15,7 +15,7 @@ from isoloss.measurements.kept_measurements import Measurement
 from isoloss.measurements.record import Record
 
 SHAPES = (("weight", (2, 2)),)
-A = Checkpoint("a", "masked", "Bert", 4, 8, "digest of a", "tokens", SHAPES)
+A = Checkpoint("a", "masked", "Bert", 4, 8, "digest of a", "tokenizer", "tokens", SHAPES)
 B = replace(A, name="b", weights="digest of b")
 NOISE = torch.randn(200, generator=torch.Generator().manual_seed(900)).double()
 TASK = TextTask("t", ("x", "y"), *[LabelledTexts(("q", "r") * 100, None, (0, 1) * 100)] * 3)
@@ -84,7 +84,7 @@ def test_what_is_of_two_things_is_not_asked():
     found = answers((A, wider), {**traces, **losses(0.0)})
     assert found[LOSS, "a", "b"] == "yes"
     assert found[TRACE, "a", "b"] == "not asked, their parameters are not the same ones"
-    other = replace(B, tokenizer="other tokens")
+    other = replace(B, encoding="other tokens")
     found = answers((A, other), {**traces, **losses(0.0)})
     assert set(found.values()) == {"not asked, their tokenizers differ"}
     causal = replace(B, prediction="causal")
@@ -115,6 +115,6 @@ def test_no_words_beyond_what_the_intervals_tell():
         "At one loss, the flatter is the better."
     )
     said = in_words(verdicts(Comparison((A, B), {**losses(1.0, 0.01), **traces, **probes})))
-    assert said.endswith("Their losses differ: that alone may make one of them flatter or better.")
+    assert said.endswith(" a has the lower loss, which alone may make it flatter or better.")
     said = in_words(verdicts(Comparison((A, B), {**losses(0.0, 1.0), **traces, **probes})))
     assert said == "b against a: same loss to within 1 %: open; flatter: b; better (probe): b."

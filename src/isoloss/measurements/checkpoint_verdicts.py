@@ -76,11 +76,17 @@ def in_words(verdicts: Sequence[PairVerdict], same_loss: float = SAME_LOSS) -> s
     pair = {verdicts[0].first, verdicts[0].second}
     better = {answers[name] for name in (PROBE, FINE_TUNING) if answers.get(name) in pair}
     if answers.get(LOSS) == "no":
-        return f"{sentence} Their losses differ: that alone may make one of them flatter or better."
+        return f"{sentence} {_lower(verdicts)} has the lower loss, which alone may make it flatter or better."
     if answers.get(LOSS) == "yes" and answers.get(TRACE) in pair and len(better) == 1:
         agrees = "is" if answers[TRACE] in better else "is not"
         return f"{sentence} At one loss, the flatter {agrees} the better."
     return sentence
+
+
+def _lower(verdicts: Sequence[PairVerdict]) -> str:
+    """Whose loss is the lower, where the two differ."""
+    loss = next(each for each in verdicts if each.measured == LOSS)
+    return loss.second if loss.high < 0 else loss.first
 
 
 def _asked(verdict: PairVerdict, same_loss: float) -> str:

@@ -10,15 +10,16 @@ from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
 from isoloss.models.any_language_model import Prediction, load_any_language_model, longest_sentence
-from isoloss.models.checkpoint_identity import tokenizer_digest, weights_digest
+from isoloss.models.checkpoint_identity import encoding_digest, tokenizer_digest, weights_digest
 from isoloss.models.loading import load_tokenizer
 from isoloss.progress import Progress, silent
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What is known of a checkpoint without measuring it.
+    """What is known of a checkpoint without measuring it; `weights` and `tokenizer` are digests.
 
+    Two checkpoints of one `encoding` have the same tokens, however their tokenizers are written down.
     `shapes` has the form of every parameter: two checkpoints of one `shapes` and one `prediction` are points
     of one parameter space. `longest` is how many tokens it reads, None where nothing says so.
     """
@@ -30,11 +31,12 @@ class Checkpoint:
     longest: int | None
     weights: str
     tokenizer: str
+    encoding: str
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
 
     def reads_as(self, other: "Checkpoint") -> bool:
         """Whether both predict the same tokens of a text, so that their losses are of one thing."""
-        return (self.prediction, self.tokenizer) == (other.prediction, other.tokenizer)
+        return (self.prediction, self.encoding) == (other.prediction, other.encoding)
 
     def built_as(self, other: "Checkpoint") -> bool:
         """Whether both have the same parameters, so that their traces are of one thing."""
@@ -135,14 +137,15 @@ def _read(name: str, models: Models, sample: Sequence[str]) -> Checkpoint:
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         longest=longest_sentence(model),
         weights=weights_digest(model),
-        tokenizer=_tokenizer_digest(tokenizer, sample, name),
+        tokenizer=tokenizer_digest(tokenizer),
+        encoding=_encoding_digest(tokenizer, sample, name),
         shapes=tuple((each, tuple(parameter.shape)) for each, parameter in model.named_parameters()),
     )
 
 
-def _tokenizer_digest(tokenizer: Any, sample: Sequence[str], name: str) -> str:
+def _encoding_digest(tokenizer: Any, sample: Sequence[str], name: str) -> str:
     try:
-        return tokenizer_digest(tokenizer, sample)
+        return encoding_digest(tokenizer, sample)
     except Exception as error:  # tokenizers raise all there is, as bare exceptions
         reason = str(error).strip().rstrip(".") or type(error).__name__
         raise BadInput(

@@ -32,11 +32,23 @@ def weights_digest(model: PreTrainedModel) -> str:
     return digest.hexdigest()
 
 
-def tokenizer_digest(tokenizer: Any, texts: Sequence[str]) -> str:
+def tokenizer_digest(tokenizer: Any) -> str:
+    """SHA-256 of all that a tokenizer does, but for how it pads and cuts, which each call says.
+
+    Of one that is not of the package `tokenizers`: of its vocabulary and special tokens.
+    """
+    known: dict[str, Any] = {"vocabulary": tokenizer.get_vocab(), "special": tokenizer.special_tokens_map}
+    if getattr(tokenizer, "is_fast", False):
+        steps = json.loads(tokenizer.backend_tokenizer.to_str())
+        known = {**steps, "truncation": None, "padding": None, "special": tokenizer.special_tokens_map}
+    return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def encoding_digest(tokenizer: Any, texts: Sequence[str]) -> str:
     """SHA-256 of the vocabulary, the special tokens, and how these texts are encoded.
 
-    Files of one tokenizer differ (in padding and cutting, say) without its tokens being others; tokenizers
-    of one vocabulary may yet cut words differently, which the texts show.
+    Two tokenizers may be defined differently and yet have the same tokens; and those of one vocabulary may
+    cut words differently, which the texts show.
     """
     special = [tokenizer.mask_token_id, *sorted(tokenizer.all_special_ids)]
     encoded = tokenizer(list(texts), verbose=False)["input_ids"]
