@@ -4,11 +4,14 @@ import json
 import random
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import isoloss.command_line.comparison_plan as plan_module
 from isoloss.cli import main
+from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from tiny_text_models import WORDS, text_model, text_tokenizer
 
 GUIDE = (Path(__file__).parent.parent / "docs" / "compare-checkpoints.md").read_text()
@@ -39,6 +42,12 @@ def test_the_run_is_made_and_its_checkpoints_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("accelerate")
+    settings = plan_module.fine_tuning_settings
+
+    def short(examples: int) -> FineTuningSettings:
+        return replace(settings(examples), seeds=(0, 1), epochs=2)
+
+    monkeypatch.setattr(plan_module, "fine_tuning_settings", short)
     monkeypatch.chdir(tmp_path)
     make(tmp_path)
     (program,) = blocks("python")

@@ -87,7 +87,8 @@ def answers(written):
 
 def test_everything_is_measured_side_by_side_in_one_file(run, capsys, tmp_path, monkeypatch):
     settings = plan_module.fine_tuning_settings
-    monkeypatch.setattr(plan_module, "fine_tuning_settings", lambda n: replace(settings(n), seeds=(0, 1)))
+    short = {"seeds": (0, 1), "epochs": 2}
+    monkeypatch.setattr(plan_module, "fine_tuning_settings", lambda n: replace(settings(n), **short))
     code, written, _ = run("a", "b", *TEXT, *TASK, "--fine-tune", "--json")
     assert code == 0
     found = records(written)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from time import monotonic
 from typing import Any
 
 import torch
@@ -36,6 +37,9 @@ QUANTITIES = {
     FINE_TUNING: ("fine_tuning_best_accuracy", "fraction"),
 }
 """What is compared: the quantity of its records, and its unit."""
+
+BETWEEN_REPORTS_SECONDS = 10.0
+"""Stages that are over sooner are reported with the next: what they are told to takes a second or two."""
 
 Measured = Mapping[tuple[str, str], Measurement]
 """By the checkpoint's name and the measurement's."""
@@ -177,15 +181,13 @@ def carry_out(
     at_stage: Callable[[Measured], None],
     progress: Progress = silent,
 ) -> Measured:
-    """Measure what is not kept yet, and hand all that is known to `at_stage` after a stage that adds to it.
+    """Measure what is not kept yet, and hand all that is known to `at_stage` after a stage, and at the end.
 
-    So too at the end, and where work ends early, by Ctrl-C or by what cannot be measured: that is raised
-    again.
+    So too where work ends early, by Ctrl-C or by what cannot be measured: that is raised again.
     """
     measured: dict[tuple[str, str], Measurement] = {}
-    total = sum(map(len, stages))
+    total, told = sum(map(len, stages)), monotonic()
     for stage in stages:
-        new = not all(kept.has(_key(*each)) for each in stage)
         try:
             for checkpoint, measurement in stage:
                 name = checkpoint.name
@@ -198,8 +200,9 @@ def carry_out(
         except (KeyboardInterrupt, IsolossError):
             at_stage(measured)
             raise
-        if new or stage is stages[-1]:
+        if stage is stages[-1] or monotonic() - told > BETWEEN_REPORTS_SECONDS:
             at_stage(measured)
+            told = monotonic()
     progress("comparison", total, total)
     return measured
 

@@ -219,7 +219,7 @@ class FineTuningMeasurement:
             inputs,
             self.settings,
             self.seed,
-            _of(progress, checkpoint.name),
+            _called(f"{self.name} of {checkpoint.name}", progress),
         )
         right = found.best.double()
         record = Record(
@@ -261,6 +261,13 @@ def _sentences_key(batches: SampledBatches, text: str, stopping: Stopping) -> di
         "seed": batches.seed,
         "stopping": asdict(stopping),
     }
+
+
+def _called(name: str, progress: Progress) -> Progress:
+    def report(task: str, completed: float, total: float, message: str = "") -> None:  # noqa: ARG001
+        progress(name, completed, total, message)
+
+    return report
 
 
 def _of(progress: Progress, checkpoint: str) -> Progress:

@@ -39,17 +39,13 @@ class KeptMeasurements:
 
     folder: Path
 
-    def has(self, key: Mapping[str, Any]) -> bool:
-        """Whether something was measured under the key."""
-        return self._path(key).is_dir()
-
     def get(self, key: Mapping[str, Any], checkpoint: str) -> Measurement | None:
         """What was measured under the key, with its records in the checkpoint's name; None if nothing was.
 
         Raises BadInput where it is damaged.
         """
         path = self._path(key)
-        if not self.has(key):
+        if not path.is_dir():
             return None
         try:
             if json.loads((path / KEY).read_text()) != _as_json(key):

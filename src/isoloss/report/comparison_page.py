@@ -8,7 +8,7 @@ from itertools import groupby
 import polars as pl
 from markupsafe import Markup
 
-from isoloss.measurements.checkpoint_comparison import Comparison
+from isoloss.measurements.checkpoint_comparison import Comparison, not_comparable
 from isoloss.measurements.checkpoint_measurements import FINE_TUNING, LOSS, PROBE, TRACE
 from isoloss.measurements.checkpoint_verdicts import CONFIDENCE, MAJORITY, SAME_LOSS, PairVerdict, in_words
 from isoloss.measurements.compared_checkpoints import Checkpoint
@@ -93,10 +93,15 @@ def comparison_panels(comparison: Comparison) -> list[Panel]:
         )
         chart: Chart = Categories("checkpoint", ACCURACY_AXIS, Colour("by", "by"))
         panels.append(Panel("accuracy", "The task", caption, (chart,), accuracies))
-    if {"trace", "accuracy"} <= set(data.columns):
-        caption = "Each checkpoint by its linear probe and its trace; at one loss, the paper expects a fall."
-        against = (Dots(TRACE_AXIS, ACCURACY_AXIS, CHECKPOINT),)
-        panels.append(Panel("trace-and-accuracy", "Flat and good?", caption, against, data))
+    first = comparison.checkpoints[0]
+    alike = [each.name for each in comparison.checkpoints if not not_comparable(TRACE, each, first)]
+    if {"trace", "accuracy"} <= set(data.columns) and len(alike) > 1:
+        caption = (
+            f"The linear probe against the trace, of checkpoints with the parameters of {first.name}. At one "
+            "loss, the paper expects flatter ones to be better."
+        )
+        against, shared = (Dots(TRACE_AXIS, ACCURACY_AXIS, CHECKPOINT),), pl.col("checkpoint").is_in(alike)
+        panels.append(Panel("trace-and-accuracy", "Flat and good?", caption, against, data.filter(shared)))
     return panels
 
 
