@@ -7,7 +7,7 @@ import pytest
 from huggingface_hub import constants
 
 from isoloss.corpora.hub_data_set import HubDataSet
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, IsolossError
 from isoloss.progress import silent
 
 
@@ -39,6 +39,18 @@ def test_rows_without_the_column_are_named(monkeypatch, tmp_path):
         BadInput, match="stories, row 1: there is no text under 'text', but body, label; name"
     ):
         list(HubDataSet("stories").documents(tmp_path, silent))
+
+
+def test_a_connection_that_breaks_says_where(monkeypatch, tmp_path):
+    def rows():
+        yield {"text": "One."}
+        raise ConnectionError("timed out")
+
+    with_rows(monkeypatch, rows())
+    documents = HubDataSet("stories", streaming=True).documents(tmp_path, silent)
+    assert next(documents).text == "One."
+    with pytest.raises(IsolossError, match=r"stories cannot be read after row 1 \(timed out\); start again"):
+        next(documents)
 
 
 @pytest.mark.parametrize("reachable", [True, False])

@@ -3,11 +3,12 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from isoloss.corpora.data_sets import load_data_set
 from isoloss.corpora.documents import Document
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, IsolossError
 from isoloss.progress import Progress
 
 
@@ -37,8 +38,17 @@ class HubDataSet:
 
     def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:  # noqa: ARG002
         """See `DocumentSource`; raises BadInput as `load_data_set`, and where the column is missing."""
-        rows = load_data_set(self.name, split=self.split, streaming=self.streaming)
-        for number, row in enumerate(rows, start=1):
+        rows = iter(load_data_set(self.name, split=self.split, streaming=self.streaming))
+        for number in count(1):
+            try:
+                row = next(rows, None)
+            except Exception as error:  # of the network, by whatever package reads from it
+                reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+                raise IsolossError(
+                    f"{self.name} cannot be read after row {number - 1} ({reason}); start again to go on"
+                ) from error
+            if row is None:
+                return
             text = row.get(self.column)
             if not isinstance(text, str):
                 raise BadInput(
