@@ -67,7 +67,7 @@ def test_short_documents_are_told_how_to_be_packed(tmp_path, capsys):
         (("{bad}", "--tokenizer", "x", "--vocabulary", "100"), "give one of the two"),
         (("{good}", "--length", "1"), "a length of at least 2"),
         (("{good}", "--vocabulary", "0"), "at least 100 pieces, not 0"),
-        (("{good}",), "too few"),
+        (("{good}",), "give more or longer documents"),
     ],
 )
 def test_a_mistake_is_one_line(tmp_path, capsys, arguments, sentence):

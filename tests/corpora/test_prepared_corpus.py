@@ -253,10 +253,16 @@ def test_packing_agrees_with_cutting_one_document_at_a_time(width):
         (
             ["one line"],
             {},
-            "of 1 documents, 0 of them duplicates, the .* part has 0 with 0 sequences, too few",
+            "of 1 documents, 0 of them duplicates, 0 gave the .* part sequences, but it takes",
         ),
         (["a"] * 9, {}, "of 9 documents, 8 of them duplicates"),
         (["  ", ""], {}, "the corpus has no documents"),
+        # Two of these validate, but one has fewer words than the eighth of a sequence.
+        (
+            ["cat " * n for n in range(1, 40) if n != 17],
+            {"length": 65, "validation_share": 0.05},
+            "1 gave the validation part sequences, but it takes 2",
+        ),
     ],
 )
 def test_too_little_text_is_refused_and_leaves_nothing(tmp_path, written, settings, sentence):

@@ -3,13 +3,14 @@
 import fcntl
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+
+import numpy as np
 
 from isoloss.corpora.documents import DocumentSource
 from isoloss.corpora.packed_corpus import (
@@ -18,6 +19,7 @@ from isoloss.corpora.packed_corpus import (
     TOKENIZER_FOLDER,
     CorpusCounts,
     PackedCorpus,
+    documents_file,
     read_packed_corpus,
     read_tokenizer,
     tokens_file,
@@ -36,6 +38,8 @@ LAYOUT = 1
 VOCABULARY_CHARACTERS = 1 << 28
 """An own vocabulary is trained on the first so many characters of the training part: what pieces are
 frequent is settled long before."""
+
+CHARACTERS_BETWEEN_REPORTS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -90,10 +94,10 @@ def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progre
     unfinished = folder.with_name(f".{folder.name}.part")
     with writable(unfinished):
         unfinished.mkdir(parents=True, exist_ok=True)
+    counts = _tokenised(request, cache, unfinished, progress)
     try:
-        counts = _tokenised(request, cache, unfinished, progress)
-        _refuse_too_few(counts, request)
-    except BadInput:  # mended, it is another corpus: nothing would ever go on from here
+        _refuse_too_few(counts, request, unfinished)
+    except BadInput:  # with more text it is another corpus: nothing would ever go on from here
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
     facts = {
@@ -129,25 +133,29 @@ def _tokenised(request: CorpusRequest, cache: Path, folder: Path, progress: Prog
 
 def _training_texts(request: CorpusRequest, cache: Path, progress: Progress) -> Iterator[str]:
     """The training part's texts that an own vocabulary is made of, repeated ones too."""
-    characters = 0
+    characters = reported = 0
+    size = min(request.source.size(cache) or VOCABULARY_CHARACTERS, VOCABULARY_CHARACTERS)
     for document in request.source.documents(cache, progress):
         if is_held_out(text_hash(document.text), request.validation_share):
             continue
         yield document.text
         if (characters := characters + len(document.text)) > VOCABULARY_CHARACTERS:
             return
+        if characters - reported >= CHARACTERS_BETWEEN_REPORTS:
+            reported = characters
+            progress("tokenizer", characters, max(size, characters + 1), "reading for a vocabulary")
 
 
-def _refuse_too_few(counts: CorpusCounts, request: CorpusRequest) -> None:
+def _refuse_too_few(counts: CorpusCounts, request: CorpusRequest, folder: Path) -> None:
     if not counts.documents:
         raise BadInput("the corpus has no documents; give texts that are not blank")
-    for part in PARTS:
-        held = getattr(counts, part)
-        if not held.sequences or (part == "validation" and held.documents < 2):
+    for part, needed in zip(PARTS, (1, 2), strict=True):  # one document has no error bar
+        held = len(np.unique(np.fromfile(documents_file(folder, part), np.int32)))
+        if held < needed:
             raise BadInput(
-                f"of {counts.documents:,} documents, {counts.duplicates:,} of them duplicates, the {part} "
-                f"part has {held.documents:,} with {held.sequences:,} sequences, too few; give more or "
-                f"longer documents, or another validation share than {request.validation_share}"
+                f"of {counts.documents:,} documents, {counts.duplicates:,} of them duplicates, {held} gave "
+                f"the {part} part sequences, but it takes {needed} at least; give more or longer documents, "
+                f"or another validation share than {request.validation_share}"
             )
 
 
@@ -163,16 +171,15 @@ def _content_digest(folder: Path) -> str:
 @contextmanager
 def _alone_at(folder: Path, progress: Progress) -> Iterator[None]:
     """Wait until no other process prepares this corpus; a killed one holds nothing."""
-    with writable(folder.parent):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder.with_name(f".{folder.name}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress("waiting", 0, 1, "another process prepares the corpus")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            progress("waiting", 1, 1)
+    lock = folder.with_name(f".{folder.name}.lock")
+    with ExitStack() as held:
+        with writable(folder.parent):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            file = held.enter_context(lock.open("a"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                progress("waiting", 0, 1, "another process prepares the corpus")
+                fcntl.flock(file, fcntl.LOCK_EX)
+                progress("waiting", 1, 1)
         yield
-    finally:
-        os.close(handle)
