@@ -1,0 +1,58 @@
+"""What the pages take to be there, under the names that they give it: small models, texts and a grammar."""
+
+import json
+import random
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import isoloss.experiments.teacher_plan  # noqa: F401  (before `Teacher` is replaced: it is a type there)
+from isoloss.command_line.executor import executor
+from isoloss.command_line.reproduction_request import Request, choice
+from isoloss.experiments.teacher import Teacher
+from isoloss.models.causal import GPT2Transformer
+from isoloss.models.shapes import Shape
+from isoloss.models.tokenizer import word_tokenizer
+from isoloss.models.transformers import PostLayerNormTransformer
+from tiny_causal_models import tiny_checkpoint
+
+WORDS = list("abcdefgh")
+GRAMMAR = """\
+S -> STATEMENT [0.7] | QUESTION [0.3]
+STATEMENT -> NP VP [1.0]
+QUESTION -> 'does' NP VP [1.0]
+NP -> 'the' N [1.0]
+VP -> V NP [0.8] | 'sleeps' [0.2]
+N -> 'dog' [0.5] | 'cat' [0.5]
+V -> 'sees' [0.6] | 'hears' [0.4]
+"""
+BOOK = " ".join(["The cats purr. The dogs bark. He said so."] * 40)
+
+
+def understood(request: Request) -> int:
+    """What `isoloss reproduce` checks before it begins: where runs are done, and which they are."""
+    executor(request)
+    print(*(run.name for run in choice(request).runs))
+    return 0
+
+
+def lay_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put everything into `folder`, keep commands from taking hours, and go there."""
+    (folder / "grammar.pcfg").write_text(GRAMMAR)
+    for seed, name in enumerate(("my-bert", "my-other-bert", "runs/bert")):
+        PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, seed).save_pretrained(folder / name)
+        word_tokenizer(WORDS, 8).save_pretrained(folder / name)
+    tiny_checkpoint("opt", folder / "MODEL")
+    chosen = random.Random(0)
+    sentences = [chosen.choices(WORDS, k=7) for _ in range(150)]
+    (folder / "sentences.txt").write_text("".join(" ".join(words) + "\n" for words in sentences))
+    ids = [[WORDS.index(word) + 3 for word in words] for words in sentences]
+    (folder / "ids.jsonl").write_text("".join(json.dumps(each) + "\n" for each in ids))
+
+    monkeypatch.setattr("isoloss.experiments.teacher.gutenberg_books", lambda *_: (BOOK,))
+    tiny = partial(Teacher, architecture=GPT2Transformer(Shape(16, 2, 1, 32), dropout=0.0), batch_size=8)
+    monkeypatch.setattr("isoloss.experiments.teacher.Teacher", tiny)
+    monkeypatch.setattr("isoloss.command_line.reproduction.reproduce_experiments", understood)
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)

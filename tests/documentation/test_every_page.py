@@ -1,0 +1,121 @@
+"""Everything that a page of the documentation shows is done, and what it says comes of it is checked."""
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from page_blocks import PAGES, blocks, links
+from page_material import lay_out
+from page_reader import Reader
+
+
+def a_language_is_added(reader: Reader) -> None:
+    shown = [line for printed in reader.printed for line in printed.splitlines()]
+    assert shown[0].startswith("masked_entropy_sentence_averaged: 0.")
+    assert "mean_length: 8.0000" in [line.split(" ±")[0] for line in shown]
+
+
+def flatness_is_measured_and_rescaling_changes_it(reader: Reader) -> None:
+    for printed in reader.printed:
+        assert not printed or re.search("fisher_trace|gradient_norm|Estimate|Fisher", printed)
+    printed = next(each for each in reader.printed if each.startswith("Fisher"))
+    rows = [[float(number) for number in re.findall(r"-?\d+\.\d+", line)] for line in printed.splitlines()]
+    assert len(rows) == 3
+    for scale, row in zip((1, 2, 4), rows, strict=True):
+        total, first, second = row[:3]
+        assert total == pytest.approx(first + second, abs=2e-3)
+        assert first == pytest.approx(rows[0][1] / scale**2, rel=0.02)
+        assert second == pytest.approx(rows[0][2] * scale**2, rel=0.02)
+    # Every measure of the rescaled network is larger in the end.
+    assert all(last > start for start, last in zip(rows[0], rows[2], strict=True) if start != rows[0][1])
+    callbacks = reader.names["trainer"].callback_handler.callbacks
+    assert any(type(each).__name__ == "FlatnessCallback" for each in callbacks)
+
+
+def cost_speed_and_losses_are_told(reader: Reader) -> None:
+    cost, share, *told = reader.printed[0].splitlines()
+    assert re.fullmatch(r"\d\.\de-\d\d hours, \d+\.\d MB", cost)
+    assert re.fullmatch(r"\d+% of this machine's processor \(float32, measured: [\d,.]+ GFLOP/s\)", share)
+    assert [line.split(" ", 1)[0] for line in told] == ["10", "10", "20", "20"]
+
+
+def sgd_goes_on_at_a_measured_rate(reader: Reader) -> None:
+    assert re.fullmatch(r"rate 0\.\d+, loss [12]\.\d\d nats\n", reader.printed[0])
+
+
+def a_law_is_printed(reader: Reader) -> None:
+    assert "tensor" in reader.printed[1]
+
+
+CHECKED: dict[str, Callable[[Reader], None]] = {
+    "README.md": a_law_is_printed,
+    "add-a-language.md": a_language_is_added,
+    "flatness.md": flatness_is_measured_and_rescaling_changes_it,
+    "large-runs.md": cost_speed_and_losses_are_told,
+    "update-rules.md": sgd_goes_on_at_a_measured_rate,
+}
+"""What is to be looked at in what a page's blocks have told."""
+
+
+SMOKE = "isoloss reproduce figure-1 --scale smoke"
+"""What several pages begin with; it takes a while, and is done once for all of them."""
+
+
+@pytest.fixture(scope="session")
+def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which `SMOKE` was run, by whichever of pytest-xdist's processes came first."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "smoke"
+    folder.mkdir(exist_ok=True)
+    with FileLock(folder / "lock"):
+        if not (folder / "printed").exists():
+            command = [sys.executable, "-m", "isoloss.cli", *shlex.split(SMOKE)[1:]]
+            done = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            (folder / "printed").write_text(done.stdout + done.stderr)
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_everything_it_shows_can_be_done(
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+) -> None:
+    if page.name == "flatness.md" and not importlib.util.find_spec("accelerate"):
+        pytest.skip("the page's Trainer needs accelerate")
+    lay_out(tmp_path, monkeypatch)
+    done = {}
+    if f"\n{SMOKE}\n" in page.read_text():
+        folder = request.getfixturevalue("smoke")
+        shutil.copytree(folder / "results", tmp_path / "results")
+        done[SMOKE] = (folder / "printed").read_text()
+    reader = Reader(capsys, done)
+    reader.follow(blocks(page))
+    if page.name in CHECKED:
+        CHECKED[page.name](reader)
+
+
+def test_every_page_that_is_looked_at_is_there() -> None:
+    assert set(CHECKED) <= {page.name for page in PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_its_links_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        path = link.split("#")[0]
+        target = page.parent / path if path else page
+        made = target.parent.name == "reference"  # which `make docs` writes
+        assert made or target.is_file(), f"{page.name}: {link}"

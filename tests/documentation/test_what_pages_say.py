@@ -1,0 +1,89 @@
+"""What pages say in words, in tables and in data, beyond that their blocks can be done."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+import torch
+from page_blocks import ROOT, blocks, commands
+
+from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.languages.hmm import hmm
+from isoloss.languages.language import Language
+from isoloss.languages.language_file import parse_language
+
+README = ROOT / "README.md"
+
+
+def texts(page: str, language: str) -> list[str]:
+    return [block.text for block in blocks(ROOT / "docs" / page) if block.language == language]
+
+
+def test_the_readme_shows_five_lines_of_each() -> None:
+    (python,) = (block.text for block in blocks(README) if block.language == "python")
+    assert sum(bool(line) for line in python.splitlines()) == 5
+    every = [line for block in blocks(README) if block.language == "sh" for line in commands(block)]
+    assert sum(line.startswith("isoloss ") for line in every) == 5
+
+
+def test_the_readme_begins_with_two_commands() -> None:
+    assert re.findall(r"^make (\w+)", README.read_text(), flags=re.MULTILINE) == ["reproduce", "test"]
+
+
+def test_pictures_are_pictures() -> None:
+    for page in (README, *(ROOT / "docs").glob("*.md")):
+        for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text()):
+            assert (page.parent / path).stat().st_size > 10_000
+
+
+def test_every_rule_the_table_names_is_there() -> None:
+    table = (ROOT / "docs" / "update-rules.md").read_text().split("## SGD")[0]
+    names = re.findall(r"`(\w+)\.([A-Z]\w+)`", table)
+    assert len(names) == 9
+    for module, name in names:
+        assert hasattr(__import__(f"isoloss.pretraining.{module}", fromlist=[name]), name)
+
+
+def test_the_hmm_written_by_hand_is_one() -> None:
+    (text,) = texts("languages.md", "json")
+    language = parse_language(text)
+    assert language.vocabulary == tuple(json.loads(text)["words"])
+    assert language.maximum_length == 6
+
+
+def test_the_coin_is_a_language_and_an_hmm_without_noise() -> None:
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(texts("add-a-language.md", "python")[0], names)
+    coin = names["StickyCoin"]()
+    assert isinstance(coin, Language)
+    stay = torch.tensor([[0.9, 0.1], [0.1, 0.9]], dtype=torch.float64)
+    same = hmm(coin.vocabulary, torch.tensor([0.5, 0.5]), stay, torch.eye(2), coin.maximum_length)
+    tosses = coin.sample(200, torch.Generator().manual_seed(0))
+    for law in ("masked_log_law", "next_log_law", "log_probability"):
+        ours, theirs = getattr(same, law)(tosses), getattr(coin, law)(tosses)
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    stream = torch.Generator().manual_seed(0)
+    parts = torch.cat([coin.sample(n, stream).ids for n in (3, 90, 107)])
+    assert torch.equal(parts, tosses.ids)
+    stays = (tosses.ids[:, 1:] == tosses.ids[:, :-1]).double().mean().item()
+    assert stays == pytest.approx(0.9, abs=4 * (0.09 / 1400) ** 0.5)
+
+
+def test_the_invariant_of_rescaling_holds_to_the_last_digits() -> None:
+    """With one seed's signs, for the scores are the same and so is what the signs weigh."""
+    (rescaling,) = (text for text in texts("flatness.md", "python") if "ReluNetwork" in text)
+    names: dict[str, Any] = {"__name__": "page", "fisher_trace": fisher_trace}
+    exec(rescaling.split("torch.manual_seed(0)")[0], names)
+    torch.manual_seed(1)
+    network = names["ReluNetwork"]().double()
+    batches = [names["next_token_batch"](torch.randint(10, (20, 6)).tolist(), pad=0)]
+    found = []
+    for scale in (1.0, 3.0):
+        with torch.no_grad():
+            network.first.weight *= scale
+            network.second.weight /= scale
+        parts = fisher_trace(network, batches, names["ReadOff"]()).group_estimates
+        found.append((parts["first"].value, parts["second"].value))
+    assert found[1][0] == pytest.approx(found[0][0] / 9, rel=1e-9)
+    assert found[1][1] == pytest.approx(found[0][1] * 9, rel=1e-9)
