@@ -2,9 +2,10 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce reproduce-all test coverage test-slow lint benchmark clean
+.PHONY: help install reproduce reproduce-all test coverage test-slow lint benchmark docs claims clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +43,16 @@ lint: $(STAMP)
 
 benchmark: $(STAMP) ## every speed claim, beside its peer, in one process
 	$(BIN)/python -m benchmarks
+
+docs: $(DOCS_STAMP) ## the documentation as a site, build/docs/index.html; any warning fails it
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
+claims: $(STAMP) ## docs/claims.md anew, where claims were changed on purpose
+	$(BIN)/python docs/extensions/claims_page.py
 
 clean: ## remove the environment and caches, never results
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

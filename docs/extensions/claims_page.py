@@ -1,0 +1,53 @@
+"""The page of all claims, docs/claims.md, from the code: `make claims` writes it.
+
+It is kept beside the code and a test compares the two, so that no sentence, statistic or threshold can change
+without the change being seen.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from isoloss.experiments.claims import CONFIDENCE, Claim
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.scales import laptop
+from isoloss.experiments.suite import every_experiment
+
+PAGE = Path(__file__).parent.parent / "claims.md"
+INTRODUCTION = f"""\
+# The claims
+
+Every sentence that the runs at laptop scale may contradict: its statistic, its threshold, and the paper's
+own number. All of it was fixed before the runs that it is judged on. This page is written from the code,
+and a test fails where the two differ.
+
+A statistic's interval comes from resamples of whole seeds. A claim is *supported* where the interval lies
+wholly on the claim's side of the threshold, *not supported* where it lies wholly on the other, and
+*inconclusive* where the threshold is inside. The claims of one figure are judged together, by Holm's
+procedure: with probability {100 * CONFIDENCE:g} % at least, none of them is called supported or not
+supported wrongly.
+"""
+
+
+def claims_page(experiments: Sequence[Experiment]) -> str:
+    """The page's text."""
+    return "\n".join([INTRODUCTION, *(_section(each) for each in experiments if each.claims)])
+
+
+def _section(experiment: Experiment) -> str:
+    heading = f"## {experiment.name}: {experiment.title[0].lower()}{experiment.title[1:]}\n"
+    return "\n".join([heading, *map(_entry, experiment.claims)])
+
+
+def _entry(claim: Claim) -> str:
+    side = "above" if claim.above else "below"
+    threshold = f"{claim.threshold:g} {claim.unit}".strip()
+    return (
+        f"**{claim.sentence}** (`{claim.name}`)\n\n"
+        f"- statistic: {claim.measure}\n"
+        f"- supported {side} {threshold}\n"
+        f"- the paper: {claim.paper}\n"
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(claims_page(every_experiment(laptop())))

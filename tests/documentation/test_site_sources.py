@@ -1,0 +1,74 @@
+"""What the site is made of besides the pages: claims, docstrings as plain text, and lists of pages."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+from page_blocks import ROOT
+
+from isoloss.experiments.scales import laptop
+from isoloss.experiments.suite import every_experiment
+
+EXTENSIONS = ROOT / "docs" / "extensions"
+
+
+@pytest.fixture(autouse=True)
+def _extensions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(EXTENSIONS)
+    yield
+    for path in EXTENSIONS.glob("*.py"):
+        sys.modules.pop(path.stem, None)
+
+
+def test_no_claim_has_changed_unseen() -> None:
+    """Where one was changed on purpose, `make claims` writes the page anew, and the change stands in it."""
+    from claims_page import PAGE, claims_page
+
+    experiments = every_experiment(laptop())
+    assert PAGE.read_text() == claims_page(experiments)
+    claims = [claim for experiment in experiments for claim in experiment.claims]
+    assert len(claims) > 50
+    for claim in claims:
+        for said in (claim.sentence, claim.measure, claim.paper, f"{claim.threshold:g}"):
+            assert said in PAGE.read_text()
+
+
+@pytest.mark.parametrize(
+    ("docstring", "marked_up"),
+    [
+        ("||x||_2 * a_ and *args", r"\|\|x\|\|\_2 \* a\_ and \*args"),
+        ("See `Language.sample`s.", "See :py:obj:`Language.sample`\\ s."),
+        ("`n + 1` of `|x|`, over\n`two\nlines`", "``n + 1`` of ``|x|``, over\n``two lines``"),
+        ("A. Not an item.", r"\A. Not an item."),
+        (">>> 1 * 2\n2", ">>> 1 * 2\n2"),
+        ("Sum:\n    a * b_\nwith `b_`.", "Sum:\n\n::\n\n    a * b_\n\nwith :py:obj:`b_`."),
+        ("Args:\n    n: How *many*,\n        at least.", ":param n: How \\*many\\*,\n    at least."),
+    ],
+)
+def test_docstrings_are_plain_text(docstring: str, marked_up: str) -> None:
+    from plain_docstrings import restructured
+
+    assert "\n".join(restructured(docstring.splitlines())).rstrip() == marked_up
+
+
+def test_every_module_has_a_page_and_every_page_is_listed() -> None:
+    from reference_pages import PACKAGE, reference_pages
+
+    pages = reference_pages()
+    paths = [path.relative_to(PACKAGE.parent).with_suffix("") for path in PACKAGE.rglob("*.py")]
+    modules = {".".join(path.parts) for path in paths}
+    named = {module.removesuffix(".__init__") for module in modules} - {"isoloss"}
+    assert named == set(pages) - {"index"}
+    for name in named:
+        assert sum(f"<{name}>\n" in page for page in pages.values()) == 1, name
+
+
+def test_every_page_is_a_guide_or_has_a_place() -> None:
+    from guides_page import WITH_A_PLACE, guides_page
+
+    folder = ROOT / "docs"
+    index, guides = (folder / "index.md").read_text(), guides_page(folder)
+    for path in folder.glob("*.md"):
+        placed = path.stem == "index" or f"\n{path.stem}\n" in index
+        assert placed == (path.stem in WITH_A_PLACE)
+        assert placed != (f"   {path.stem}\n" in guides)
