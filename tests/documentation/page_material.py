@@ -2,20 +2,26 @@
 
 import json
 import random
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+import isoloss.command_line.comparison_plan as comparison_plan
 import isoloss.experiments.teacher_plan  # noqa: F401  (before `Teacher` is replaced: it is a type there)
 from isoloss.command_line.executor import executor
 from isoloss.command_line.reproduction_request import Request, choice
 from isoloss.experiments.teacher import Teacher
+from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.models.causal import GPT2Transformer
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import PostLayerNormTransformer
 from tiny_causal_models import tiny_checkpoint
+from tiny_text_models import WORDS as TEXT_WORDS
+from tiny_text_models import text_model, text_tokenizer
 
 WORDS = list("abcdefgh")
 GRAMMAR = """\
@@ -56,3 +62,43 @@ def lay_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isoloss.command_line.reproduction.reproduce_experiments", understood)
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)
+
+
+def checkpoints_and_labelled_texts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that reads texts, texts, and tasks in two forms; fine-tuning shortened."""
+    settings = comparison_plan.fine_tuning_settings
+
+    def short(examples: int) -> FineTuningSettings:
+        return replace(settings(examples), seeds=(0, 1), epochs=2)
+
+    monkeypatch.setattr(comparison_plan, "fine_tuning_settings", short)
+    text_model().save_pretrained(folder / "my-bert")
+    text_tokenizer().save_pretrained(folder / "my-bert")
+    chosen = random.Random(900)
+
+    def text(words: tuple[str, ...]) -> str:
+        return " ".join(chosen.choices(words, k=chosen.randint(3, 8)))
+
+    for name in ("train", "held-out"):
+        (folder / f"{name}.txt").write_text("".join(text(TEXT_WORDS) + "\n" for _ in range(120)))
+    halves = TEXT_WORDS[4:], TEXT_WORDS[:4]
+    reviews = [{"text": text(halves[row % 2]), "label": row % 2} for row in range(200)]
+    (folder / "reviews.jsonl").write_text("".join(json.dumps(row) + "\n" for row in reviews))
+    pairs = [f"{text(TEXT_WORDS)},{text(halves[row % 2])},{row % 2}\n" for row in range(300)]
+    (folder / "pairs.csv").write_text("claim,evidence,verdict\n" + "".join(pairs))
+
+
+def articles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents of real text's length; what is prepared of them stays in the folder."""
+    chosen = random.Random(901)
+    rows = [{"text": " ".join(chosen.choices(TEXT_WORDS, k=chosen.randint(20, 60)))} for _ in range(200)]
+    (folder / "articles.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+
+
+MORE: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
+    "README.md": checkpoints_and_labelled_texts,
+    "compare-checkpoints.md": checkpoints_and_labelled_texts,
+    "real-text.md": articles,
+}
+"""What single pages take to be there beside."""

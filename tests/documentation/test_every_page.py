@@ -1,6 +1,7 @@
 """Everything that a page of the documentation shows is done, and what it says comes of it is checked."""
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 from page_blocks import PAGES, blocks, links
-from page_material import lay_out
+from page_material import MORE, lay_out
 from page_reader import Reader
 
 
@@ -55,11 +56,31 @@ def a_law_is_printed(reader: Reader) -> None:
     assert "tensor" in reader.printed[1]
 
 
+def checkpoints_are_compared(reader: Reader) -> None:
+    _, compared, fine_tuned, told = reader.printed
+    assert "tuned/checkpoint-40 against my-bert: same loss to within 1 %" in compared
+    assert "better (fine-tuning)" in fine_tuned
+    found = json.loads(told)
+    assert {"pretraining_loss_difference", "fisher_trace_difference", "linear_probe_accuracy_difference"} <= {
+        record["quantity"] for record in found["records"]
+    }
+    assert Path(found["report"]).read_text().startswith("<!DOCTYPE html>")
+
+
+def a_corpus_is_prepared_and_trained_on(reader: Reader) -> None:
+    prepared = next(each for each in reader.printed if "documents" in each)
+    assert "200 documents, 0 of them duplicates" in prepared
+    told = next(each for each in reader.printed if each.startswith("loss"))
+    assert re.fullmatch(r"loss \d\.\d+ ± 0\.\d+ nats over \d+ documents\n", told)
+
+
 CHECKED: dict[str, Callable[[Reader], None]] = {
     "README.md": a_law_is_printed,
     "add-a-language.md": a_language_is_added,
+    "compare-checkpoints.md": checkpoints_are_compared,
     "flatness.md": flatness_is_measured_and_rescaling_changes_it,
     "large-runs.md": cost_speed_and_losses_are_told,
+    "real-text.md": a_corpus_is_prepared_and_trained_on,
     "update-rules.md": sgd_goes_on_at_a_measured_rate,
 }
 """What is to be looked at in what a page's blocks have told."""
@@ -94,9 +115,11 @@ def test_everything_it_shows_can_be_done(
     capsys: pytest.CaptureFixture[str],
     request: pytest.FixtureRequest,
 ) -> None:
-    if page.name == "flatness.md" and not importlib.util.find_spec("accelerate"):
+    if page.name in ("flatness.md", "compare-checkpoints.md") and not importlib.util.find_spec("accelerate"):
         pytest.skip("the page's Trainer needs accelerate")
     lay_out(tmp_path, monkeypatch)
+    if page.name in MORE:
+        MORE[page.name](tmp_path, monkeypatch)
     done = {}
     if f"\n{SMOKE}\n" in page.read_text():
         folder = request.getfixturevalue("smoke")
