@@ -53,6 +53,8 @@ def lay_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = random.Random(0)
     sentences = [chosen.choices(WORDS, k=7) for _ in range(150)]
     (folder / "sentences.txt").write_text("".join(" ".join(words) + "\n" for words in sentences))
+    rows = [f"{' '.join(words)},{int('a' in words)}\n" for words in sentences]
+    (folder / "reviews.csv").write_text("text,label\n" + "".join(rows))
     ids = [[WORDS.index(word) + 3 for word in words] for words in sentences]
     (folder / "ids.jsonl").write_text("".join(json.dumps(each) + "\n" for each in ids))
 
@@ -97,7 +99,6 @@ def articles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 MORE: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
-    "README.md": checkpoints_and_labelled_texts,
     "compare-checkpoints.md": checkpoints_and_labelled_texts,
     "real-text.md": articles,
 }
