@@ -15,7 +15,7 @@ TEXT = (
     "first falls to the lowest loss that both reach, interpolated between checkpoints. Whether the two "
     "losses are the same, to within 1 % and with their errors, is computed.",
 )
-REAL_TEXT = "The paper's rows of BookCorpus are on real text and have their place with it."
+REAL_TEXT = "The paper's rows of BookCorpus are the experiment real-text-algorithms."
 
 
 def algorithm_panels(table: pl.DataFrame, columns: tuple[Axis, ...]) -> tuple[Panel, ...]:

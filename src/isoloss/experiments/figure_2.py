@@ -3,7 +3,7 @@
 import polars as pl
 
 from isoloss.experiments.axes import ACCURACY, BY_WIDTH, LOSS, STEP
-from isoloss.experiments.captions import loss_bars, probe_bars
+from isoloss.experiments.captions import OWN_TASK, loss_bars, probe_bars
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.later_is_better import later_is_better, one_loss_over_steps
 from isoloss.experiments.run_facts import measurement_facts, run_facts
@@ -25,8 +25,9 @@ def figure_2(scale: Scale) -> Experiment:
             "task C, (b) 235M on sentences that OPT writes, QNLI. The loss reaches its least value, the "
             "law's entropy, and accuracy goes on rising.",
             "Here all sizes and seeds are followed. The causal model's language has a task of its own in "
-            "the place of QNLI: with which word a sentence began, told from the words after it.",
-            "The paper's panel (c), OpenWebText and SST-2, needs real text and has no panel here yet.",
+            "the place of QNLI: with which word a sentence began, told from the words after it. "
+            f"{OWN_TASK}",
+            "The paper's panel (c), OpenWebText and SST-2, is the experiment real-text-steps.",
         ),
         runs=tuple(run for task in tasks for run in task.probed_runs(scale, task.runs.checkpoint_steps)),
         references=tuple(task.reference(scale.sizes) for task in tasks),

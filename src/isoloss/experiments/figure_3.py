@@ -1,5 +1,6 @@
 """Figure 3: at the same pre-training loss, larger models do better."""
 
+from isoloss.experiments.captions import OWN_TASK
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.larger_is_better import larger_is_better, sizes_have_one_loss
 from isoloss.experiments.run_facts import measurement_facts, run_facts
@@ -26,7 +27,7 @@ def figure_3(scale: Scale) -> Experiment:
             "transformers on the grammar (task B) and on sentences that OPT writes (QNLI), LSTMs on the "
             "hidden Markov model (task-10). Of models with one loss the larger do better.",
             "Here sizes are compared at the last checkpoint, all seeds. The causal model's language has a "
-            "task of its own in the place of QNLI.",
+            f"task of its own in the place of QNLI. {OWN_TASK}",
         ),
         runs=tuple(run for task in tasks for run in task.probed_runs(scale, (task.runs.steps,))),
         references=tuple(task.reference(scale.sizes) for task in tasks),

@@ -24,7 +24,7 @@ def figure_4(scale: Scale) -> Experiment:
             "Here SGD starts from the last checkpoints of AdamW, without dropout and weight "
             "decay: what moves the models is the gradient of the loss and its noise alone. The first "
             "checkpoint is after one step, and shows where SGD begins.",
-            "The paper's right panel, OpenWebText and SST-2, needs real text and has no panel here yet.",
+            "The paper's right panel, OpenWebText and SST-2, is the experiment real-text-steps.",
         ),
         runs=tuple(run for task, descent in shown for run in task.descents(descent, scale)),
         references=tuple(task.reference(scale.sizes) for task, _ in shown),

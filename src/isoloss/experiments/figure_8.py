@@ -1,5 +1,6 @@
 """Figure 8: larger models do better on the other downstream tasks too."""
 
+from isoloss.experiments.captions import OWN_TASK
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.larger_is_better import larger_is_better
 from isoloss.experiments.run_facts import measurement_facts, run_facts
@@ -19,7 +20,7 @@ def figure_8(scale: Scale) -> Experiment:
         text=(
             "The models of Figure 3 on the paper's other tasks: A on the grammar, task-6 on the hidden "
             "Markov model, and in the place of SST-2 another task of the causal model's own language. "
-            "Whether the sizes have one loss is judged with Figure 3.",
+            f"Whether the sizes have one loss is judged with Figure 3. {OWN_TASK}",
         ),
         runs=tuple(run for task in tasks for run in task.probed_runs(scale, (task.runs.steps,))),
         references=tuple(task.reference(scale.sizes) for task in tasks),
