@@ -17,6 +17,10 @@ PAPER_NUMBERS = (
     (BARE, "loss 1.85; QNLI 83.0 %, SST-2 89.5 %, RTE 60.2 %; trace 34.91 ± 0.40"),
     (SAM_RULE, "loss 1.89; QNLI 84.4 %, SST-2 90.1 %, RTE 62.5 %; trace 22.15 ± 0.26"),
 )
+PROBED = (
+    "At this scale accuracy is a linear probe's: fine-tuned as the paper does it, a pilot run's model of "
+    "this size said one class of every text."
+)
 ABSENT = (
     "The forms of QNLI and RTE are measured where their texts are in the cache, which those of {absent} are "
     "not: `isoloss task qnli-form` fetches both (358 MB), and the same command then measures them."
@@ -28,7 +32,7 @@ def real_text_algorithms(scale: Scale) -> Experiment:
     settings = scale.real_text
     runs, sizes, tasks = settings.compared, settings.sizes, settings.tasks
     quantities: list[AnyQuantity] = [sizes.loss(), sizes.trace()]
-    quantities += [sizes.fine_tuning_of(task.source, task.column) for task in tasks]
+    quantities += [sizes.accuracy_of(task.source, task.column) for task in tasks]
     measured = tuple(MeasuredAt(quantity, runs.measured_steps) for quantity in quantities)
     absent = [name for name in ("QNLI", "RTE") if name not in {task.papers for task in tasks}]
     axes = tuple(Axis(task.column, f"{task.source.name}: accuracy", f"{task.column}_error") for task in tasks)
@@ -43,6 +47,7 @@ def real_text_algorithms(scale: Scale) -> Experiment:
             "Two ways to pre-train are compared, seed by seed, where each first falls to the lowest "
             "validation loss that both reach, interpolated between checkpoints: at one step their losses "
             "need not agree.",
+            *((PROBED,) if sizes.fine_tuning is None else ()),
             *((ABSENT.format(absent=" and ".join(absent)),) if absent else ()),
             "An experiment of its own beside Tables 1 and 2: its texts have to be fetched, and its claims "
             "are corrected for being several among themselves.",

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from isoloss.corpora.task_source import TaskSource
 from isoloss.experiments.experiment import Facts
 from isoloss.experiments.real_text_runs import CorpusRuns, TextSizes
+from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.text_features import DESCRIPTION
 from isoloss.objectives.replacement import AlwaysMask
 
@@ -51,18 +52,21 @@ def measurement_facts(sizes: TextSizes) -> Facts:
             (texts.test, "the test"),
         )
     ]
-    return (
+    facts = (
         ("texts of a task", ", ".join(parts)),
         (
             "linear probe",
             f"{DESCRIPTION}; {sizes.probe.epochs} epochs, AdamW {sizes.probe.learning_rate:g}, "
             f"{len(sizes.probe.seeds)} seeds",
         ),
-        (
-            "fine-tuning",
-            f"the vector of [CLS]; {tuning.epochs} epochs, AdamW {tuning.learning_rate:g}, "
-            f"{tuning.warm_up_steps} steps of warm-up, {len(tuning.seeds)} seeds; validation texts choose "
-            "the epoch",
-        ),
         ("measurement seed", str(sizes.seed)),
+    )
+    return facts if tuning is None else (*facts, ("fine-tuning", _tuning_in_words(tuning)))
+
+
+def _tuning_in_words(tuning: FineTuningSettings) -> str:
+    return (
+        f"the vector of [CLS]; {tuning.epochs} epochs, AdamW {tuning.learning_rate:g}, "
+        f"{tuning.warm_up_steps} steps of warm-up, {len(tuning.seeds)} seeds; validation texts choose the "
+        "epoch"
     )

@@ -57,13 +57,16 @@ class CorpusRuns:
 
 @dataclass(frozen=True)
 class TextSizes:
-    """How many validation sequences and texts each quantity is measured on, and one seed for all."""
+    """How many validation sequences and texts each quantity is measured on, and one seed for all.
+
+    Without `fine_tuning` compared models are probed as those are that are followed over their steps.
+    """
 
     loss_sequences: int
     trace_sequences: int
     texts: TaskSizes
     probe: ProbeSettings = ProbeSettings()  # noqa: RUF009  (frozen)
-    fine_tuning: FineTuningSettings = FineTuningSettings()  # noqa: RUF009  (frozen)
+    fine_tuning: FineTuningSettings | None = FineTuningSettings()  # noqa: RUF009  (frozen)
     seed: int = 20230701
 
     def loss(self) -> CorpusLossQuantity:
@@ -78,8 +81,10 @@ class TextSizes:
         """A linear probe's accuracy on a task."""
         return TextProbeQuantity(task, self.texts, self.probe, column)
 
-    def fine_tuning_of(self, task: TaskSource, column: str) -> TextFineTuningQuantity:
-        """A fine-tuned model's accuracy on a task."""
+    def accuracy_of(self, task: TaskSource, column: str) -> TextFineTuningQuantity | TextProbeQuantity:
+        """The accuracy by which compared models are told apart: a fine-tuned model's, or a probe's."""
+        if self.fine_tuning is None:
+            return self.probe_of(task, column)
         return TextFineTuningQuantity(task, self.texts, self.fine_tuning, column)
 
 
@@ -118,7 +123,7 @@ class RealTextRuns:
 
     @property
     def tasks(self) -> tuple[ComparedTask, ...]:
-        """What the compared models are fine-tuned for: tasks of pairs only where nothing is to be fetched.
+        """What the compared models are tested on: tasks of pairs only where nothing is to be fetched.
 
         Hundreds of megabytes are fetched for those who ask for them by name: see `isoloss task`.
         """

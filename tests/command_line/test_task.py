@@ -1,0 +1,35 @@
+import json
+
+import pytest
+
+from isoloss.cli import main
+from isoloss.command_line import task as command
+from isoloss.experiments.real_text_settings import SMOKE
+
+
+def run(arguments: list[str]) -> int:
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    return int(leaving.value.code or 0)
+
+
+def test_a_task_is_counted_and_shown(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(command, "_source", lambda name: SMOKE.questions)
+    assert run(["task", "qnli-form", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    given = SMOKE.questions.given
+    assert sum(told["parts"]["train"].values()) == len(given.train)
+    assert told["parts"]["test"]["yes"] == given.test.labels.count(1)
+    assert run(["task", "qnli-form", "--examples", "1"]) == 0
+    shown = capsys.readouterr().out
+    first = given.train.labels.index(0)
+    assert f"no: {given.train.texts[first]} | {given.train.seconds[first]}" in shown
+
+
+def test_a_task_that_cannot_be_had_is_one_line(monkeypatch, tmp_path, capsys) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    assert run(["task", "sst2-form"]) == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.startswith("isoloss: the reviews cannot be fetched")
