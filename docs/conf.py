@@ -33,12 +33,13 @@ autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 default_role = "py:obj"
 python_use_unqualified_type_names = True
+add_module_names = False
 maximum_signature_line_length = 90
 toc_object_entries_show_parents = "hide"
 suppress_warnings = ["config.cache"]
 
 html_static_path = ["static"]
-html_css_files = ["formulae.css"]
+html_css_files = ["site.css"]
 html_copy_source = html_show_sourcelink = False
 
 html_theme = "pydata_sphinx_theme"
