@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from page_blocks import ROOT
@@ -21,10 +22,11 @@ def _extensions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         sys.modules.pop(path.stem, None)
 
 
-def test_no_claim_has_changed_unseen() -> None:
+def test_no_claim_has_changed_unseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where one was changed on purpose, `make claims` writes the page anew, and the change stands in it."""
     from claims_page import PAGE, claims_page
 
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # as where no text has been fetched
     experiments = every_experiment(laptop())
     assert PAGE.read_text() == claims_page(experiments)
     claims = [claim for experiment in experiments for claim in experiment.claims]
