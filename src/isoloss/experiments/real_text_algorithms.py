@@ -22,8 +22,8 @@ PROBED = (
     "this size said one class of every text."
 )
 ABSENT = (
-    "The forms of QNLI and RTE are measured where their texts are in the cache, which those of {absent} are "
-    "not: `isoloss task qnli-form` fetches both (358 MB), and the same command then measures them."
+    "{absent} are measured where texts of their form are in the cache, and these are not: “isoloss task "
+    "qnli-form” fetches those of both (358 MB), and the same command then measures them."
 )
 
 

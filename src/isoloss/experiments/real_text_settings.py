@@ -106,13 +106,17 @@ of 0.001 and 0.003 that with the lower loss after 1,414 steps, 5.95 against 5.99
 minute of one core 160 batches of 32 sequences left the loss at that of single words' frequencies, 6.4 nats,
 500 of 8 had it at 6.2. The width and the steps: what fits into the time. The loss is far from its least."""
 
+_LAPTOP_COMPARED = replace(_LAPTOP_BOOKS, measured_from=500)
+"""SAM takes longer to a loss, so that it meets the others' where these were early on. That they have to be
+measured there was seen when no run by SAM had a loss in common with the checkpoints from 2,000 on."""
+
 LAPTOP = RealTextRuns(
     followed=replace(
         _LAPTOP_BOOKS,
         corpus=CorpusPlan(CorpusRequest(Reviews(), OwnVocabulary(4000)), _LAPTOP_WORDS),
         corpus_name="25,000 film reviews of the web, in the place of OpenWebText",
     ),
-    compared=_LAPTOP_BOOKS,
+    compared=_LAPTOP_COMPARED,
     sam=SAM(),
     sentiment=MovieSnippets(),
     questions=AnsweringSentences(),
