@@ -35,11 +35,13 @@ from isoloss.models.transformers import (
     PreLayerNormTransformer,
     parameter_count,
 )
+from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE, checkpoint_folders
+from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.muon import Muon
 from isoloss.pretraining.peer_optimisers import SOAP
@@ -182,6 +184,14 @@ def test_what_is_kept_is_what_a_real_step_keeps() -> None:
     assert counted == pytest.approx(really, rel=0.02)
 
 
+def test_micro_batches_keep_what_one_of_them_does_and_compute_what_the_batch_takes() -> None:
+    whole, by_two = (run_cost(planned(compute=Compute(micro_batch=n))).step for n in (None, 2))
+    of_two = run_cost(planned(batch_size=2)).step
+    assert by_two == replace(whole, kept_bytes=of_two.kept_bytes)
+    assert 3.5 < whole.kept_bytes / by_two.kept_bytes < 4.5
+    assert run_cost(planned(compute=Compute(micro_batch=64))).step == whole
+
+
 def specification(**changes: object) -> PretrainingSpecification:
     whole = planned().specification(LANGUAGE, Path())
     return replace(whole, **changes)
@@ -216,6 +226,23 @@ def test_a_step_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(throughput.os, "sysconf", lambda name: 100)  # pages, and bytes a page
     with pytest.raises(BadInput, match=r"a step needs about .* GB and cpu has 0 GB"):
         measured_throughput(specification(), LANGUAGE)
+
+
+def test_throughput_passes_as_much_at_once_as_the_run_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    compute = Compute(micro_batch=2)
+    room = run_cost(planned(compute=compute)).step.memory_bytes
+    assert room < run_cost(planned()).step.memory_bytes
+    monkeypatch.setattr(throughput.os, "sysconf", lambda name: room if name == "SC_PHYS_PAGES" else 1)
+    passed: list[int] = []
+
+    class Noting(MaskedObjective):
+        def logits(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+            passed.append(len(batch))
+            return super().logits(model, batch)
+
+    found = measured_throughput(specification(objective=Noting(), compute=compute), LANGUAGE, seconds=0.1)
+    assert found.sentences == 8
+    assert set(passed) == {2}
 
 
 def test_a_rate_is_measured_in_either_precision() -> None:

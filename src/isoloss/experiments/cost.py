@@ -48,7 +48,15 @@ class RunCost:
 def run_cost(run: PlannedRun) -> RunCost:
     """The cost of a run: its matrix products counted one by one (`step_cost`), every step like the first."""
     words, longest = run.language.words, run.language.maximum_length
-    step = step_cost(run.architecture, run.update_rule, run.objective, run.batch_size, words, longest)
+    step = step_cost(
+        run.architecture,
+        run.update_rule,
+        run.objective,
+        run.batch_size,
+        words,
+        longest,
+        run.compute.micro_batch,
+    )
     probes = [m.quantity for m in run.measured if isinstance(m.quantity, ProbeQuantity)]
     examples = max((probe.train + probe.test for probe in probes), default=0)
     weights = len(run.checkpoint_steps) * 4 * step.parameters

@@ -1,6 +1,6 @@
 """What one step of pre-training costs, found by taking it without numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 from typing import Any
@@ -28,8 +28,8 @@ class StepCost:
 
     `operations` are those of the matrix products, forward, backward and in the optimiser; `parameters` how
     many numbers the model learns, tied ones once; `state_bytes` what the optimiser keeps; `kept_bytes` what
-    the forward pass keeps for the backward pass, attention's matrices included, in float32; `width` that of
-    the contextual vectors.
+    a forward pass, of the batch or of a micro-batch, keeps for the backward pass, attention's matrices
+    included, in float32; `width` that of the contextual vectors.
     """
 
     parameters: int
@@ -51,10 +51,12 @@ def step_cost(
     batch_size: int,
     words: int,
     maximum_length: int,
+    micro_batch: int | None = None,
 ) -> StepCost:
     """The cost of a step of this architecture and rule, on sentences of `maximum_length` of `words` words.
 
-    Of a rule that chooses the gradient itself it is its optimiser's plain step: SAM's costs as much, the
+    With `Compute.micro_batch` a step has the operations of the whole batch and keeps what one pass does. Of a
+    rule that chooses the gradient itself it is its optimiser's plain step: SAM's costs as much, the
     adversary's more by its examples. The step is taken on torch's fake tensors, which have shapes and no
     memory: below a second, and a few at the paper's largest sizes.
 
@@ -69,7 +71,10 @@ def step_cost(
     """
     known: Any = _counted  # settings are frozen, hence hashable, which their protocols cannot say
     cost: StepCost = known(architecture, update_rule, objective, batch_size, words, maximum_length)
-    return cost
+    if micro_batch is None or micro_batch >= batch_size:
+        return cost
+    one_pass: StepCost = known(architecture, update_rule, objective, micro_batch, words, maximum_length)
+    return replace(cost, kept_bytes=one_pass.kept_bytes)
 
 
 @cache

@@ -72,10 +72,11 @@ def measured_throughput(
     place = usable_device(device)
     machine = this_machine(str(place), specification.compute.precision)
     words, longest, seed = len(language.vocabulary), language.maximum_length, specification.seed
+    at_once = specification.compute.micro_batch
 
     def cost_of(sentences: int) -> StepCost:
         rule, objective = specification.update_rule, specification.objective
-        return step_cost(specification.architecture, rule, objective, sentences, words, longest)
+        return step_cost(specification.architecture, rule, objective, sentences, words, longest, at_once)
 
     whole = cost_of(specification.batch_size)
     affordable = seconds * machine.operations_per_second * UTILISATION / (STEPS_BEFORE + STEPS_A_TURN)
@@ -87,7 +88,9 @@ def measured_throughput(
         model = specification.architecture.build(words, longest, derived_seed(seed, "initialisation"))
         model = model.to(place).train()
         objective = specification.compute.of(specification.objective, model)
-        training = Training(model, objective, language, seed, specification.steps, sentences)
+        training = Training(
+            model, objective, language, seed, specification.steps, sentences, micro_batch=at_once
+        )
         rule = specification.update_rule.build(training)
         batch = Stream(language, specification.objective, sentences, seed).batch(0).to(place)
         times = _seconds_a_step(rule, batch, place, seed, seconds, progress)
