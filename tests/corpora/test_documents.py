@@ -71,6 +71,24 @@ def test_what_cannot_be_read_is_named(written, monkeypatch, name, content, sente
         read(written(name, content))
 
 
+def test_a_row_group_of_parquet_is_read_once(tmp_path, monkeypatch):
+    """Slices of the file would read it again for each."""
+    path, asked = tmp_path / "a.parquet", []
+    pl.DataFrame({"text": [f"text {row}" for row in range(5000)]}).write_parquet(path, row_group_size=5000)
+    collect = pl.LazyFrame.collect
+    monkeypatch.setattr(pl.LazyFrame, "collect", lambda table: asked.append(table) or collect(table))
+    found = [(document.text, document.place) for document in file_documents(path)]
+    assert found == [(f"text {row}", f"{path}, row {row + 1}") for row in range(5000)]
+    assert not asked
+
+
+def test_a_row_of_parquet_may_be_too_much(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents_module, "LONGEST_DOCUMENT", 10)
+    pl.DataFrame({"text": ["short", "much longer"]}).write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(BadInput, match=r"a.parquet, row 2: the text has more than 10 characters; write"):
+        read(tmp_path / "a.parquet")
+
+
 def test_a_file_without_the_column_says_which_it_has(tmp_path):
     pl.DataFrame({"body": ["One."], "text": [1]}).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(BadInput, match="has no column 'text' of texts, but body, text; name the one"):

@@ -55,7 +55,7 @@ def file_documents(path: Path, unit: TextUnit = "line", column: str = "text") ->
 
     `.jsonl` and `.ndjson`: a JSON object a line with its text under `column`, or a JSON string a line.
     `.parquet`: a row each, its text in `column`. Anything else is UTF-8 text: a document is a line, or with
-    `unit` "file" the whole. Holds one document in memory, of a Parquet file 1,024 rows. Raises BadInput,
+    `unit` "file" the whole. Holds one document in memory, of a Parquet file a row group. Raises BadInput,
     naming file and line, for what is not so, and for a document of more than 64 MiB.
 
     >>> import tempfile
@@ -177,11 +177,16 @@ def _parquet_documents(path: Path, column: str) -> Iterator[Document]:
                 f"{path} has no column '{column}' of texts, but {', '.join(types)}; name the one that has "
                 "them"
             )
-        rows = table.select(pl.len()).collect().item()
-        for start in range(0, rows, ROWS_AT_ONCE):
-            texts = table.select(column).slice(start, ROWS_AT_ONCE).collect()[column]
-            for row, text in enumerate(texts, start=start + 1):
-                yield Document(text or "", f"{path}, row {row}")
+        # Slices of the table would read all of a row group again for each.
+        batches = table.select(column).collect_batches(chunk_size=ROWS_AT_ONCE, lazy=True)
+        texts = (text or "" for batch in batches for text in batch[column])
+        for row, text in enumerate(texts, start=1):
+            if len(text) > LONGEST_DOCUMENT:
+                raise BadInput(
+                    f"{path}, row {row}: the text has more than {LONGEST_DOCUMENT:,} characters; write a "
+                    "document a row"
+                )
+            yield Document(text, f"{path}, row {row}")
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise BadInput(f"{path} cannot be read as Parquet ({reason}); write it again") from error
