@@ -33,6 +33,25 @@ def test_rows_are_documents(monkeypatch, tmp_path):
     assert source.digest == HubDataSet("stories:short").digest != HubDataSet("stories").digest
 
 
+def test_a_row_without_a_text_is_blank(monkeypatch, tmp_path):
+    with_rows(monkeypatch, [{"text": "One."}, {"text": None}, {"text": "Three."}])
+    found = [document.place for document in HubDataSet("stories").documents(tmp_path, silent)]
+    assert found == ["stories, row 1", "stories, row 3"]
+
+
+def test_a_folders_data_set_is_named_by_its_files(tmp_path):
+    digests = set()
+    for folder, text in (("a", "One."), ("b", "Two.")):
+        (tmp_path / folder / "train").mkdir(parents=True)
+        (tmp_path / folder / "train" / "x.txt").write_text(text)
+        digests.add(HubDataSet(str(tmp_path / folder)).digest)
+    (tmp_path / "a" / "train" / "x.txt").write_text("Three.")
+    digests.add(HubDataSet(str(tmp_path / "a")).digest)
+    (tmp_path / "a" / "train" / "x.txt").write_text("One.")
+    digests.add(HubDataSet(str(tmp_path / "a")).digest)
+    assert len(digests) == 3
+
+
 def test_rows_without_the_column_are_named(monkeypatch, tmp_path):
     with_rows(monkeypatch, [{"body": "One.", "label": 1}])
     with pytest.raises(

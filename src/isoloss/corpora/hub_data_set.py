@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 
@@ -27,10 +28,20 @@ class HubDataSet:
     column: str = "text"
     streaming: bool = False
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        """See `DocumentSource`: names what is asked for; the prepared corpus then stays what it was."""
-        return hashlib.sha256(repr((self.name, self.split, self.column)).encode()).hexdigest()
+        """See `DocumentSource`: a hub's data set is named by what is asked for, a folder's by its files.
+
+        What a hub has under a name may change; the prepared corpus then stays what it was.
+        """
+        digest = hashlib.sha256(repr((self.name, self.split, self.column)).encode())
+        folder = Path(self.name.partition(":")[0])
+        for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+            if path.is_file():
+                with path.open("rb") as file:
+                    content = hashlib.file_digest(file, "sha256").hexdigest()
+                digest.update(f"{path.relative_to(folder)} {content}".encode())
+        return digest.hexdigest()
 
     def size(self, cache: Path) -> int:  # noqa: ARG002
         """See `DocumentSource`: nobody knows."""
@@ -49,7 +60,9 @@ class HubDataSet:
                 ) from error
             if row is None:
                 return
-            text = row.get(self.column)
+            text = row.get(self.column, 0)
+            if text is None:  # a blank row, as in Parquet files
+                continue
             if not isinstance(text, str):
                 raise BadInput(
                     f"{self.name}, row {number}: there is no text under '{self.column}', but "
