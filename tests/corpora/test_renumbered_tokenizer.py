@@ -76,3 +76,10 @@ def test_a_tokenizer_written_in_python_is_refused(monkeypatch):
     monkeypatch.setattr(type(tokenizer), "backend_tokenizer", None)
     with pytest.raises(BadInput, match="is not of the package `tokenizers`; choose one that is"):
         renumbered(tokenizer, 4)
+
+
+def test_a_tokenizer_with_one_token_for_two_purposes_is_refused():
+    tokenizer = word_tokenizer(["the", "cat"], maximum_length=8)
+    tokenizer.pad_token = tokenizer.cls_token
+    with pytest.raises(BadInput, match=r"has one token for two of padding, .CLS. and .MASK."):
+        renumbered(tokenizer, longest=9)

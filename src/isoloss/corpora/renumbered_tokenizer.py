@@ -14,7 +14,7 @@ def renumbered(tokenizer: PreTrainedTokenizerBase, longest: int) -> PreTrainedTo
 
     A text becomes [CLS] and its tokens; a pair [CLS], the first, the separator where there is one, and the
     second. `longest` is how many tokens a model reads. Raises BadInput for a tokenizer that lacks one of the
-    three, and for one that is not of the package `tokenizers`.
+    three or has one token for two of them, and for one that is not of the package `tokenizers`.
 
     >>> from isoloss.models.tokenizer import word_tokenizer
     >>> renumbered(word_tokenizer(["the", "cat"], maximum_length=8), longest=9)("the [MASK]")["input_ids"]
@@ -27,6 +27,11 @@ def renumbered(tokenizer: PreTrainedTokenizerBase, longest: int) -> PreTrainedTo
                 f"the tokenizer {tokenizer.name_or_path} has no {name}; choose one of a masked language "
                 "model, or have a vocabulary made"
             )
+    if len(set(special)) < len(special):
+        raise BadInput(
+            f"the tokenizer {tokenizer.name_or_path} has one token for two of padding, [CLS] and [MASK] "
+            f"({', '.join(special)}); give each its own, or have a vocabulary made"
+        )
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if not isinstance(backend, Tokenizer):
         raise BadInput(
