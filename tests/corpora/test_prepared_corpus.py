@@ -18,7 +18,7 @@ from isoloss.corpora.packing import pack_each, pack_end_to_end
 from isoloss.corpora.prepared_corpus import prepared_corpus
 from isoloss.corpora.split import is_held_out, text_hash
 from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary, word_pieces
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.sentence_source import SentenceSource
 from isoloss.models.tokenizer import word_tokenizer
 
@@ -141,6 +141,18 @@ class InterruptedSource:
             if self.asked == self.time and number == self.after:
                 raise KeyboardInterrupt
             yield document
+
+
+def test_what_was_lost_of_an_interrupted_preparation_is_not_made_up_for(lines, monkeypatch, tmp_path):
+    monkeypatch.setattr(tokenisation, "SHARD_CHARACTERS", 500)
+    request = request_for(tmp_path / "a.txt", lines)
+    interrupted = replace(request, source=InterruptedSource(request.source, 90, 3))
+    with pytest.raises(KeyboardInterrupt):
+        prepared_corpus(interrupted, tmp_path / "cut")
+    (left,) = (tmp_path / "cut" / "corpora").glob(".*.part")
+    (left / "training.tokens").unlink()
+    with pytest.raises(IsolossError, match=r"training.tokens is shorter than what was written; delete"):
+        prepared_corpus(request, tmp_path / "cut")
 
 
 @pytest.mark.parametrize("across", [False, True])

@@ -27,7 +27,7 @@ from isoloss.corpora.packed_corpus import (
 )
 from isoloss.corpora.packing import pack_each, pack_end_to_end
 from isoloss.corpora.split import is_held_out, text_hash
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, IsolossError
 from isoloss.files import writable, write_atomically
 from isoloss.objectives.tokens import FIRST_WORD, PAD
 from isoloss.progress import Progress
@@ -243,8 +243,13 @@ class _PartWriter:
 
 
 def _opened(path: Path, size: int) -> BinaryIO:
-    """The file, to append to after its first `size` bytes."""
+    """The file, to append to after its first `size` bytes. Raises IsolossError where it has fewer."""
     file = path.open("ab")
+    if file.tell() < size:  # which `truncate` would make up for with padding
+        file.close()
+        raise IsolossError(
+            f"{path} is shorter than what was written; delete the folder {path.parent} and prepare it again"
+        )
     file.truncate(size)
     return file
 
