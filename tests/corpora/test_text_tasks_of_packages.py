@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
+from huggingface_hub import constants
 
 from isoloss.corpora.answering_sentences import answering_task, sentence_spans
 from isoloss.corpora.glue import GlueTask, glue_task
@@ -15,7 +16,7 @@ from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.corpora.movie_snippets import SCORED_PATH, labelled_snippets, scored_snippets, snippet_task
 from isoloss.corpora.task_splits import Shares, TaskSizes, distinct, example_hashes, split_by_hash, without
 from isoloss.corpora.verified_claims import claims_task
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import BadInput
 
 
 def one_text_each(numbers: range) -> LabelledTexts:
@@ -190,9 +191,23 @@ def test_a_hub_out_of_reach_is_one_sentence(monkeypatch, tmp_path):
 
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load))
     with pytest.raises(
-        IsolossError, match=r"nyu-mll/glue \(sst2\) cannot be read: no route; connect to the hub"
+        BadInput, match=r"read from nyu-mll/glue:sst2: no route; .* carry its cache here and name that in HF"
     ):
         GlueTask("sst2").task(tmp_path, lambda *_: None)
+
+
+def test_glue_is_not_looked_for_on_a_hub_that_cannot_be_reached(monkeypatch, tmp_path):
+    seen = []
+
+    def load(*_: str) -> None:
+        seen.append(constants.HF_HUB_OFFLINE)
+        raise ConnectionError("offline")
+
+    monkeypatch.setattr("isoloss.corpora.data_sets.hub_is_reachable", lambda: False)
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load))
+    with pytest.raises(BadInput, match="offline"):
+        GlueTask("rte").task(tmp_path, lambda *_: None)
+    assert seen == [True]
 
 
 def test_glue_tests_each_text_once():

@@ -48,7 +48,8 @@ def load_data_set(name: str, **options: Any) -> Any:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise BadInput(
             f"no data set can be read from {name}: {reason}; give a folder, or a hub's name where the hub "
-            "can be reached, or fetch the texts elsewhere and give them as files"
+            "can be reached, or fetch it where it can, carry its cache here and name that in HF_HOME, or "
+            "fetch the texts elsewhere and give them as files"
         ) from error
 
 

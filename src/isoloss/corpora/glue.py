@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from isoloss.corpora.data_sets import load_data_set
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.corpora.split import is_held_out
 from isoloss.corpora.task_splits import distinct, example_hashes, without
-from isoloss.errors import BadInput, IsolossError
 from isoloss.progress import Progress
 
 HUB_NAME = "nyu-mll/glue"
@@ -48,9 +48,9 @@ class GlueTask:
         return True
 
     def task(self, cache: Path, progress: Progress) -> TextTask:  # noqa: ARG002  (the hub has a cache of its own)
-        """See `TaskSource`."""
+        """See `TaskSource`; raises as `load_data_set`."""
         progress("fetching", 0, 1, f"{HUB_NAME}, {self.task_name}")
-        loaded = _loaded(self.task_name)
+        loaded = load_data_set(f"{HUB_NAME}:{self.task_name}")
         progress("fetching", 1, 1)
         classes = tuple(str(name) for name in loaded["train"].features["label"].names)
         columns = _COLUMNS[self.task_name]
@@ -71,21 +71,6 @@ def glue_task(name: str, classes: tuple[str, ...], train: LabelledTexts, test: L
         validation=train[[row for row, chosen in enumerate(validates) if chosen]],
         test=test,
     )
-
-
-def _loaded(name: str) -> Any:
-    try:
-        import datasets
-    except ImportError as error:
-        raise BadInput("GLUE needs the package `datasets`; install isoloss[datasets]") from error
-    try:
-        return datasets.load_dataset(HUB_NAME, name)
-    except Exception as error:  # `datasets` raises many kinds, of several packages
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise IsolossError(
-            f"{HUB_NAME} ({name}) cannot be read: {reason}; connect to the hub once, or carry its cache here "
-            "and name it in HF_HOME"
-        ) from error
 
 
 def _examples(part: Any, columns: tuple[str, ...]) -> LabelledTexts:
