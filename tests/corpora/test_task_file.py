@@ -3,8 +3,9 @@ import json
 import polars as pl
 import pytest
 
+from isoloss.corpora.labelled_texts import LabelledTexts
 from isoloss.corpora.task_file import read_task
-from isoloss.corpora.text_splits import LabelledExample, divided, place
+from isoloss.corpora.task_splits import Shares, linked_groups, split_by_hash
 from isoloss.errors import BadInput
 
 ROWS = [{"text": f"text {number}", "label": ("bad", "good")[number % 2]} for number in range(200)]
@@ -61,22 +62,35 @@ def test_a_texts_part_is_its_own_and_its_shares_are_as_asked(tmp_path):
         assert set(part.texts) < set(parts(task)[name].texts)
 
 
+def linked_task(pairs, shares):
+    examples = LabelledTexts(*map(tuple, zip(*pairs, strict=True)), (0,) * len(pairs))
+    return split_by_hash("linked", ("x",), examples, shares, linked_groups(examples))
+
+
 def test_pairs_that_share_a_text_are_in_one_part():
-    examples = [LabelledExample(f"{number % 50}", f"of {number // 3}", "x") for number in range(300)]
-    found = divided(examples, {"test": 0.3, "validation": 0.2}, rest="train")
-    sides = {name: {text for each in part for text in each.texts} for name, part in found.items()}
-    assert sum(map(len, found.values())) == 300
-    assert sides["test"].isdisjoint(sides["train"] | sides["validation"])
-    assert sides["train"].isdisjoint(sides["validation"])
+    pairs = [(f"{number % 50}", ("of ", "OF  ")[number % 2] + str(number // 3)) for number in range(300)]
+    found = parts(linked_task(pairs[:10] + pairs[150:160], Shares(0.2, 0.3)))
+    sides = [{text.lower().replace(" ", "") for text in part.texts + part.seconds} for part in found.values()]
+    assert sum(map(len, found.values())) == 20
+    assert sum(map(len, sides)) == len(set().union(*sides))
+    every = linked_groups(LabelledTexts(*map(tuple, zip(*pairs, strict=True)), (0,) * 300))
+    assert len(set(every)) == 1
 
 
 def test_joined_pairs_are_divided_in_the_shares_asked():
     """The least of several hashes is low; a part must not have more for that."""
-    examples = [LabelledExample(f"{number // 4}", f"of {number}", "x") for number in range(8000)]
-    found = divided(examples, {"test": 0.2}, rest="train")
+    found = linked_task([(f"{n // 4}", f"of {n}") for n in range(8000)], Shares(0.0, 0.2))
     # 2000 groups of four: three standard errors.
-    assert abs(len(found["test"]) - 1600) < 3 * 4 * (2000 * 0.16) ** 0.5
-    assert 0.4 < sum(place(str(number)) for number in range(1000)) / 1000 < 0.6
+    assert abs(len(found.test) - 1600) < 3 * 4 * (2000 * 0.16) ** 0.5
+
+
+def test_copies_are_told_by_their_words_and_go_where_their_labels_differ(tmp_path):
+    rows = [*ROWS, {"text": "TEXT  3", "label": "good"}, {"text": "Text 5", "label": "bad"}]
+    read = read_task(write(tmp_path / "a.jsonl", rows))
+    every = [text for part in parts(read.task).values() for text in part.texts]
+    assert sorted(every) == sorted(f"text {number}" for number in range(200) if number != 5)
+    said = "a.jsonl: 3 of 202 examples are left out; copies count once, and not at all where their labels"
+    assert read.notes == (f"{said} differ",)
 
 
 def test_a_test_file_keeps_its_own_and_takes_them_from_training(tmp_path):
@@ -86,7 +100,8 @@ def test_a_test_file_keeps_its_own_and_takes_them_from_training(tmp_path):
     others = {*read.task.train.texts, *read.task.validation.texts}
     assert others == {row["text"] for row in ROWS[20:]}
     assert read.notes == (
-        "train.csv: 1 examples were there twice and count once",
+        "train.csv: 1 of 191 examples are left out; copies count once, and not at all where their labels "
+        "differ",
         "train.csv: 10 examples share a text with the test and are left out",
     )
 
@@ -125,6 +140,7 @@ def test_numbers_are_classes_in_their_order(tmp_path):
         ("a.csv", "text,label\n", "has no examples"),
         ("a.csv", "text,label\na,1\nb,1\n", "every example of .* has the label '1'"),
         ("a.csv", "text,label\na,1\nb,2\nc,3\n", "3 different labels for 3 examples"),
+        ("a.csv", "text,label\na,--1\nb,1\nc,--1\nd,1\n", "too few for 2 classes"),
         ("a.csv", "text,label\na,1\nb,2\nc,1\nd,2\n", "too few for 2 classes"),
         ("a.csv", "words,label\na,1\n", "has no column 'text', but words, label"),
         ("a.txt", "a 1\n", "a task is read from .jsonl"),

@@ -3,14 +3,21 @@
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
-from isoloss.corpora.text_splits import LabelledExample, divided, place
+from isoloss.corpora.task_splits import (
+    Shares,
+    TaskSizes,
+    distinct,
+    linked_groups,
+    sharing_no_text,
+    split_by_hash,
+)
 from isoloss.errors import BadInput
 from isoloss.files import read_text
 
@@ -27,7 +34,7 @@ COLUMNS = (
 LABEL = "label"
 KIND = "rows of a text and a label"
 
-TEST_SHARE, VALIDATION_SHARE = 0.2, 0.1
+SHARES = Shares(validation=0.1, test=0.2)
 """Of examples that come undivided."""
 
 
@@ -45,7 +52,8 @@ def read_task(
     r"""Read .jsonl, .csv, .tsv or .parquet: a text and a label a row, or two texts and a label.
 
     `columns` names the one or two texts and then the label, where they are not called as in `COLUMNS` and
-    "label". Rows of a .tsv are unquoted, as GLUE's are. An example that is there twice counts once.
+    "label". Rows of a .tsv are unquoted, as GLUE's are. An example whose copies differ in white space and
+    capitals at most counts once, and not at all where their labels differ.
 
     A text's hash says whether it is for training (70 %), validation (10 %) or the test (20 %), so that no
     two parts share a text; examples that share one of two texts stay together. With a file for the `test`
@@ -66,38 +74,39 @@ def read_task(
     """
     if examples is not None and examples < 4:
         raise BadInput(f"{examples} examples are too few to learn from and be tested on; keep at least 4")
-    rows, notes = _distinct(_read(path, columns), path)
-    if test is None:
-        shares = {"test": TEST_SHARE, "validation": VALIDATION_SHARE}
-        own: list[LabelledExample] = []
+    rows = _read(path, columns)
+    own = None if test is None else _read(test, columns)
+    if test is not None and own is not None and len(own[0]) != len(rows[0]):
+        raise BadInput(f"{path} and {test} must both hold texts, or both pairs of texts")
+    classes = _classes([row[-1] for row in (*rows, *(own or ()))], path)
+    every, notes = _distinct(_labelled(rows, classes), path)
+    if test is None or own is None:
+        task = split_by_hash(path.stem, classes, every, SHARES, linked_groups(every))
     else:
-        shares = {"validation": VALIDATION_SHARE}
-        own, more = _distinct(_read(test, columns), test)
+        tested, more = _distinct(_labelled(own, classes), test)
+        kept = sharing_no_text(every, tested)
+        if out := len(every) - len(kept):
+            more += (f"{path.name}: {out:,} examples share a text with the test and are left out",)
         notes += more
-        if (own[0].second is None) != (rows[0].second is None):
-            raise BadInput(f"{path} and {test} must both hold texts, or both pairs of texts")
-        rows, more = _without_texts_of(own, rows, path)
-        notes += more
-    parts = {"test": own} | divided(rows, shares, rest="train")
-    classes = _classes([*rows, *own], path)
-    _check(parts, classes, path, test)
-    limits = {"train": examples, "validation": examples and examples // 2, "test": examples}
-    kept = {name: _labelled(_at_most(part, limits[name]), classes) for name, part in parts.items()}
-    task = TextTask(path.stem, classes, kept["train"], kept["validation"], kept["test"])
-    return ReadTask(task, tuple(notes))
+        divided = split_by_hash(path.stem, classes, kept, replace(SHARES, test=0), linked_groups(kept))
+        task = replace(divided, test=tested)
+    _check(task, path, test)
+    sizes = TaskSizes(examples, examples and examples // 2, examples)
+    return ReadTask(sizes.of(task), notes)
 
 
-def _read(path: Path, columns: Sequence[str]) -> list[LabelledExample]:
+def _read(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
+    """Of each row its text or its two, and its label."""
     table = _table(path)
     *texts, label = _columns(table, columns, path)
-    examples = []
+    examples: list[tuple[str, ...]] = []
     for number, row in enumerate(table.select(*texts, label).iter_rows(), start=1):
         *said, named = (_spelled(value) for value in row)
         if not named:
             raise BadInput(f"{path}, row {number}: the label is missing; give each text one, or drop the row")
         if not all(said):
             raise BadInput(f"{path}, row {number}: the text is missing; give one, or drop the row")
-        examples.append(LabelledExample(said[0], said[1] if len(said) > 1 else None, named))
+        examples.append((*said, named))
     if not examples:
         raise BadInput(f"{path} has no examples; give {KIND}")
     return examples
@@ -170,62 +179,46 @@ def _spelled(value: Any) -> str:
     return str(value).strip()
 
 
-def _distinct(examples: list[LabelledExample], path: Path) -> tuple[list[LabelledExample], list[str]]:
-    found = list(dict.fromkeys(examples))
-    twice = len(examples) - len(found)
-    return found, [f"{path.name}: {twice:,} examples were there twice and count once"] if twice else []
+def _distinct(examples: LabelledTexts, path: Path) -> tuple[LabelledTexts, tuple[str, ...]]:
+    found = distinct(examples)
+    if not (fewer := len(examples) - len(found)):
+        return found, ()
+    said = "copies count once, and not at all where their labels differ"
+    return found, (f"{path.name}: {fewer:,} of {len(examples):,} examples are left out; {said}",)
 
 
-def _without_texts_of(
-    test: list[LabelledExample], examples: list[LabelledExample], path: Path
-) -> tuple[list[LabelledExample], list[str]]:
-    known = {text for example in test for text in example.texts}
-    kept = [example for example in examples if known.isdisjoint(example.texts)]
-    out = len(examples) - len(kept)
-    return kept, [f"{path.name}: {out:,} examples share a text with the test and are left out"] if out else []
-
-
-def _classes(examples: list[LabelledExample], path: Path) -> tuple[str, ...]:
+def _classes(named: list[str], path: Path) -> tuple[str, ...]:
     """The labels in order, numbers as numbers."""
-    labels = {example.label for example in examples}
+    labels = set(named)
     if len(labels) < 2:
         raise BadInput(
             f"every example of {path} has the label '{min(labels)}'; a task needs two classes or more"
         )
-    if len(labels) > len(examples) / 2:
+    if len(labels) > len(named) / 2:
         raise BadInput(
-            f"{path} has {len(labels)} different labels for {len(examples)} examples; a label names the "
+            f"{path} has {len(labels)} different labels for {len(named)} examples; a label names the "
             "class of many texts: make classes of numbers, or name another column with --task-columns"
         )
-    numbers = all(label.lstrip("-").isdecimal() for label in labels)
+    numbers = all(label.removeprefix("-").isdecimal() for label in labels)
     return tuple(sorted(labels, key=int) if numbers else sorted(labels))
 
 
-def _check(
-    parts: dict[str, list[LabelledExample]], classes: tuple[str, ...], path: Path, test: Path | None
-) -> None:
-    trained = {example.label for example in parts["train"]}
-    if test is not None and (unseen := {example.label for example in parts["test"]} - trained):
-        raise BadInput(f"{test} has the label '{min(unseen)}', which no training example of {path} has")
-    if len(trained) < 2 or len(parts["test"]) < 2 or not parts["validation"]:
+def _labelled(rows: list[tuple[str, ...]], classes: tuple[str, ...]) -> LabelledTexts:
+    number = {name: place for place, name in enumerate(classes)}
+    texts, *seconds, labels = zip(*rows, strict=True)
+    return LabelledTexts(texts, seconds[0] if seconds else None, tuple(number[label] for label in labels))
+
+
+def _check(task: TextTask, path: Path, test: Path | None) -> None:
+    trained = set(task.train.labels)
+    if test is not None and (unseen := set(task.test.labels) - trained):
+        raise BadInput(
+            f"{test} has the label '{task.classes[min(unseen)]}', which no training example of {path} has"
+        )
+    if len(trained) < 2 or len(task.test) < 2 or not len(task.validation):
+        parts = {"test": task.test, "validation": task.validation, "train": task.train}
         sizes = ", ".join(f"{len(part)} for {name}" for name, part in parts.items())
         raise BadInput(
-            f"the examples of {path} divide into {sizes}, which is too few for {len(classes)} classes to be "
-            "learnt and tested; give more different texts"
+            f"the examples of {path} divide into {sizes}, which is too few for {len(task.classes)} classes "
+            "to be learnt and tested; give more different texts"
         )
-
-
-def _at_most(examples: list[LabelledExample], limit: int | None) -> list[LabelledExample]:
-    if limit is None or len(examples) <= limit:
-        return examples
-    return sorted(examples, key=lambda example: place("\0".join(("kept", *example.texts))))[:limit]
-
-
-def _labelled(examples: list[LabelledExample], classes: tuple[str, ...]) -> LabelledTexts:
-    number = {name: place for place, name in enumerate(classes)}
-    seconds = tuple(example.second for example in examples if example.second is not None)
-    return LabelledTexts(
-        tuple(example.text for example in examples),
-        seconds or None,
-        tuple(number[example.label] for example in examples),
-    )

@@ -21,9 +21,7 @@ def example_hashes(examples: LabelledTexts) -> list[bytes]:
 
     A pair's begins with that of its first text, so that pairs with one first text go into one part.
     """
-    if examples.seconds is None:
-        return [text_hash(text) for text in examples.texts]
-    return [text_hash(a) + text_hash(b) for a, b in zip(examples.texts, examples.seconds, strict=True)]
+    return [b"".join(names) for names in _text_hashes(examples)]
 
 
 def distinct(examples: LabelledTexts) -> LabelledTexts:
@@ -44,6 +42,36 @@ def without(examples: LabelledTexts, others: Sequence[LabelledTexts]) -> Labelle
     """The examples that stand in none of `others`, whatever their labels there."""
     known = {name for other in others for name in example_hashes(other)}
     return examples[[row for row, name in enumerate(example_hashes(examples)) if name not in known]]
+
+
+def sharing_no_text(examples: LabelledTexts, other: LabelledTexts) -> LabelledTexts:
+    """The examples of which no text is one of `other`'s."""
+    known = {name for names in _text_hashes(other) for name in names}
+    rows = [row for row, names in enumerate(_text_hashes(examples)) if known.isdisjoint(names)]
+    return examples[rows]
+
+
+def linked_groups(examples: LabelledTexts) -> list[str]:
+    """The name of each example's group: those that share a text, directly or by others, are in one.
+
+    >>> pairs = LabelledTexts(("a", "b", "b", "c"), ("x", "x", "y", "z"), (0, 1, 0, 1))
+    >>> groups = linked_groups(pairs)
+    >>> groups[0] == groups[1] == groups[2] != groups[3]
+    True
+    """
+    above: dict[bytes, bytes] = {}
+
+    def root(name: bytes) -> bytes:
+        while (parent := above.setdefault(name, name)) != name:
+            above[name] = above[parent]  # halves the way up for the next
+            name = parent
+        return name
+
+    every = _text_hashes(examples)
+    for names in every:
+        roots = {root(name) for name in names}
+        above.update(dict.fromkeys(roots, min(roots)))
+    return [root(names[0]).hex() for names in every]
 
 
 def split_by_hash(
@@ -107,3 +135,9 @@ class TaskSizes:
 def _first(examples: LabelledTexts, size: int | None) -> LabelledTexts:
     keys = example_hashes(examples)
     return examples[sorted(range(len(examples)), key=keys.__getitem__)[:size]]
+
+
+def _text_hashes(examples: LabelledTexts) -> list[tuple[bytes, ...]]:
+    """Of each example the hash of its text, or of both."""
+    columns = [examples.texts] if examples.seconds is None else [examples.texts, examples.seconds]
+    return list(zip(*(map(text_hash, column) for column in columns), strict=True))
