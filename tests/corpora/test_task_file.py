@@ -136,7 +136,9 @@ def test_numbers_are_classes_in_their_order(tmp_path):
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', "row 2: the label is missing"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": " ", "label": 0}\n', "row 2: the text is missing"),
         ("a.jsonl", '{"text": "a", "label": 1}\n[1]\n', "line 2: this is no JSON object"),
-        ("a.jsonl", "", "has no column 'label', but none"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n' + "[" * 100_000, "line 2: this is no JSON object"),
+        ("a.jsonl", '{"text": "\\ud800", "label": 1}\n', "row 1: there is half a surrogate pair"),
+        ("a.jsonl", "", "has no examples"),
         ("a.csv", "text,label\n", "has no examples"),
         ("a.csv", "text,label\na,1\nb,1\n", "every example of .* has the label '1'"),
         ("a.csv", "text,label\na,1\nb,2\nc,3\n", "3 different labels for 3 examples"),
@@ -153,6 +155,26 @@ def test_what_is_no_task_is_one_sentence(name, content, sentence, tmp_path):
     with pytest.raises(BadInput, match=sentence) as refusal:
         read_task(tmp_path / name)
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("columns", [("text", "text"), ("text", "text", "label"), ("label", "label")])
+def test_a_column_that_is_named_twice_is_refused(columns, tmp_path):
+    with pytest.raises(BadInput, match="name each column once"):
+        read_task(write(tmp_path / "a.csv", ROWS), columns=columns)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (("10", "-2"), ("-2", "10")),
+        (("--1", "1"), ("--1", "1")),
+        (("9" * 5000, "10"), ("10", "9" * 5000)),
+        (("1", "01"), ("01", "1")),  # one number: the order is that of how they are written
+    ],
+)
+def test_classes_are_in_the_order_of_numbers_where_all_are(labels, classes, tmp_path):
+    rows = [{"text": f"text {number}", "label": labels[number % 2]} for number in range(200)]
+    assert read_task(write(tmp_path / "a.csv", rows)).task.classes == classes
 
 
 def test_files_that_do_not_fit_are_refused(tmp_path):

@@ -156,7 +156,7 @@ def _json_documents(path: Path, column: str) -> Iterator[Document]:
             continue
         try:
             read = json.loads(line.text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise BadInput(f"{line.place}: this is not JSON ({error}); write a JSON object a line") from error
         text = read.get(column) if isinstance(read, dict) else read
         if not isinstance(text, str):

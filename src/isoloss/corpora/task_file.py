@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +33,10 @@ COLUMNS = (
 """Names that hold an example's text, or its two: ours and GLUE's. The first that are all there are read."""
 
 LABEL = "label"
+WHOLE_NUMBER = re.compile(r"-?\d{1,18}")
+SURROGATE = re.compile("[\ud800-\udfff]")
+"""JSON can write half of a pair of surrogates, which is no text and cannot be encoded."""
+
 KIND = "rows of a text and a label"
 
 SHARES = Shares(validation=0.1, test=0.2)
@@ -104,6 +109,8 @@ def _read(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
         *said, named = (_spelled(value) for value in row)
         if not named:
             raise BadInput(f"{path}, row {number}: the label is missing; give each text one, or drop the row")
+        if SURROGATE.search(" ".join((*said, named))):
+            raise BadInput(f"{path}, row {number}: there is half a surrogate pair; write the file again")
         if not all(said):
             raise BadInput(f"{path}, row {number}: the text is missing; give one, or drop the row")
         examples.append((*said, named))
@@ -139,12 +146,14 @@ def _json_lines(path: Path) -> pl.DataFrame:
             continue
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
             raise BadInput(f'{path}, line {number}: this is no JSON object; give one a line, {{"text": ...}}')
         rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
+    if not rows:
+        raise BadInput(f"{path} has no examples; give {KIND}")
     # Labels may be of several types: each value stays what it is.
     return pl.DataFrame({name: pl.Series([row.get(name) for row in rows], dtype=pl.Object) for name in names})
 
@@ -154,6 +163,8 @@ def _columns(table: pl.DataFrame, columns: Sequence[str], path: Path) -> Sequenc
     if columns:
         if len(columns) not in (2, 3):
             raise BadInput("name the columns of the text, or of the two texts, and then that of the label")
+        if len(set(columns)) < len(columns):
+            raise BadInput(f"the columns {', '.join(columns)} are not all different; name each column once")
         if missing := [name for name in columns if name not in table.columns]:
             raise BadInput(f"{path} has no column {missing[0]}; its columns are {there}")
         return columns
@@ -199,8 +210,9 @@ def _classes(named: list[str], path: Path) -> tuple[str, ...]:
             f"{path} has {len(labels)} different labels for {len(named)} examples; a label names the "
             "class of many texts: make classes of numbers, or name another column with --task-columns"
         )
-    numbers = all(label.removeprefix("-").isdecimal() for label in labels)
-    return tuple(sorted(labels, key=int) if numbers else sorted(labels))
+    if all(WHOLE_NUMBER.fullmatch(label) for label in labels):
+        return tuple(sorted(labels, key=lambda label: (int(label), label)))
+    return tuple(sorted(labels))
 
 
 def _labelled(rows: list[tuple[str, ...]], classes: tuple[str, ...]) -> LabelledTexts:
