@@ -60,3 +60,17 @@ def test_agreement_of_too_few_is_no_certainty():
     assert PairedDifference(1.0, 0.0, 3.0, 4).interval(0.95) == (-math.inf, math.inf)
     assert PairedDifference(1.0, 0.0, 9.0, 10).interval(0.95) == (1.0, 1.0)
     assert PairedDifference(0.0, 0.0, 1.0, 2).interval(0.95) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("correct", [0.0, 1.0])
+def test_accuracies_that_agree_in_every_example_may_differ_in_those_not_seen(correct):
+    """By as many as a binomial share of which n examples show none."""
+    right = torch.ones(5, 60).double()
+    other = constant_accuracy(torch.full((60,), correct).double(), 5)
+    found = PairedDifference.of_accuracies(Accuracy.of("made", right), other)
+    unseen = stats.beta.ppf(0.95, 1, 60)
+    low, high = found.interval(0.95)
+    if correct:
+        assert (low, high) == (pytest.approx(-unseen), pytest.approx(unseen))
+    else:
+        assert (low, high) == (pytest.approx(1 - 2 * unseen), 1.0)

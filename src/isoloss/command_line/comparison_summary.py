@@ -68,8 +68,10 @@ def _of_majority(name: str, accuracy: float) -> str:
 
 
 def _verdict_as_json(verdict: PairVerdict) -> dict[str, Any]:
-    # An interval without ends, or of what is not asked, is no number of JSON's.
     known = asdict(verdict)
+    if verdict.difference is not None:
+        del known["difference"]["largest"]
+    # An interval without ends, or of what is not asked, is no number of JSON's.
     for end in ("low", "high"):
         if not abs(known[end]) < float("inf"):
             known[end] = None

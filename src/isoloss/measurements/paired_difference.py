@@ -13,12 +13,16 @@ from isoloss.measurements.accuracy import Accuracy
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A mean difference, its standard error with its degrees of freedom, and the number of pairs."""
+    """A mean difference, its standard error with its degrees of freedom, and the number of pairs.
+
+    `largest` is how far apart a pair's two can be, 1 for right and wrong, where that is known.
+    """
 
     value: float
     standard_error: float
     freedom: float
     n: int
+    largest: float = math.inf
 
     @staticmethod
     def of_sentences(
@@ -28,7 +32,7 @@ class PairedDifference:
 
         >>> import torch
         >>> PairedDifference.of_sentences(torch.tensor([5.0, 9.0, 4.0]), torch.tensor([4.0, 7.0]))
-        PairedDifference(value=1.5, standard_error=0.5, freedom=1.0, n=2)
+        PairedDifference(value=1.5, standard_error=0.5, freedom=1.0, n=2, largest=inf)
         """
         common = min(len(values), len(reference))
         found = paired_difference(values[:common], reference[:common])
@@ -49,18 +53,25 @@ class PairedDifference:
         variance = sum(part for part, _ in parts)
         spread = sum(part**2 / freedom for part, freedom in parts)
         freedom = variance**2 / spread if spread else of_examples.n - 1.0
-        return PairedDifference(of_examples.value, math.sqrt(variance), freedom, of_examples.n)
+        return PairedDifference(of_examples.value, math.sqrt(variance), freedom, of_examples.n, largest=1.0)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Student's interval; without ends where all n pairs agree but are too few to say so much.
+        """Student's interval; where all n pairs differ by the same, which has no spread to go by, another.
 
-        That n pairs all differ in the same way has the probability 2^(1 - n) even where each is as likely to
-        differ in the other (the sign test, two-sided): such a difference has no spread to go by.
+        Of accuracies: with confidence c, no more than a share p = 1 - (1 - c)^(1/n) of all examples differs
+        by anything else, since n examples would otherwise show one (Clopper and Pearson 1934, for none of n).
+        That moves the mean by p (`largest` + |value|) at most. Of what has no largest difference: n that all
+        differ in the same way have the probability 2^(1 - n) even where each is as likely to differ in the
+        other (the sign test, two-sided), and too few of them leave the interval without ends.
 
         >>> low, high = PairedDifference(1.0, 0.1, 9.0, 10).interval(0.95)
         >>> f"{low:.3f} to {high:.3f}"
         '0.774 to 1.226'
         """
+        if self.standard_error == 0 and self.largest < math.inf:
+            unseen = 1 - (1 - confidence) ** (1 / self.n)
+            reach = unseen * (self.largest + abs(self.value))
+            return max(self.value - reach, -self.largest), min(self.value + reach, self.largest)
         if self.standard_error == 0 and self.value != 0 and 2.0 ** (1 - self.n) > 1 - confidence:
             return -math.inf, math.inf
         reach = float(stats.t.ppf((1 + confidence) / 2, self.freedom)) * self.standard_error
