@@ -9,7 +9,12 @@ import torch
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.models.any_language_model import Prediction, load_any_language_model, longest_sentence
+from isoloss.models.any_language_model import (
+    Prediction,
+    load_any_language_model,
+    longest_sentence,
+    what_is_predicted,
+)
 from isoloss.models.checkpoint_identity import encoding_digest, tokenizer_digest, weights_digest
 from isoloss.models.loading import load_tokenizer
 from isoloss.progress import Progress, silent
@@ -76,12 +81,16 @@ def read_checkpoints(
 ) -> tuple[Checkpoint, ...]:
     """Load each once and say what it is; `sample` are texts that tell tokenizers apart.
 
+    All configurations and tokenizers are read before the first weights, which may take minutes.
+
     Raises BadInput for fewer than two names, one that comes twice, two of the same weights, what is no
     language model or has no tokenizer that fits, and for a masked model whose tokenizer has no mask token.
     """
     if len(names) < 2:
         raise BadInput("name two checkpoints or more, folders or names on a hub, to compare them")
     refuse_named_twice(names)
+    for name in names:
+        _check_configuration(name, models)
     found: list[Checkpoint] = []
     for done, name in enumerate(names):
         progress("reading checkpoints", done, len(names), name)
@@ -116,6 +125,15 @@ def families(checkpoints: Iterable[Checkpoint]) -> list[list[Checkpoint]]:
     return groups
 
 
+def _check_configuration(name: str, models: Models) -> None:
+    predicted = what_is_predicted(name, models.prediction)
+    if models.tokenizer(name).mask_token_id is None and predicted == "masked":
+        raise BadInput(
+            f"the tokenizer of {name} has no mask token, which a masked language model is measured with; set "
+            "its mask_token and save it beside the model"
+        )
+
+
 def _read(name: str, models: Models, sample: Sequence[str]) -> Checkpoint:
     model, prediction = models.load(name)
     tokenizer = models.tokenizer(name)
@@ -124,11 +142,6 @@ def _read(name: str, models: Models, sample: Sequence[str]) -> Checkpoint:
         raise BadInput(
             f"the tokenizer of {name} has {len(tokenizer)} tokens, but the model only {known}; name the "
             "model's own folder, with the tokenizer it was trained with"
-        )
-    if prediction == "masked" and tokenizer.mask_token_id is None:
-        raise BadInput(
-            f"the tokenizer of {name} has no mask token, which a masked language model is measured with; set "
-            "its mask_token and save it beside the model"
         )
     return Checkpoint(
         name=name,

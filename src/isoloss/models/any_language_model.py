@@ -29,11 +29,7 @@ def load_any_language_model(
     has no trained language head, needs code of its own, reads both ways though it should be causal, or
     where its configuration does not say what it predicts.
     """
-    config = _read_config(name)
-    predicted = prediction or _prediction(config, name)
-    reads_both_ways = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not config.is_decoder
-    if predicted == "causal" and reads_both_ways:
-        raise BadInput(f"{name} reads sentences both ways and would see the next token; measure it as masked")
+    predicted = what_is_predicted(name, prediction)
     kind = AutoModelForMaskedLM if predicted == "masked" else AutoModelForCausalLM
     with refusing(f"{predicted} language model", name), quiet():
         model, found = kind.from_pretrained(
@@ -43,6 +39,20 @@ def load_any_language_model(
         missing = min(found["missing_keys"])
         raise BadInput(f"{name} has no trained language head: it lacks {missing}; give a model with one")
     return model.eval(), predicted
+
+
+def what_is_predicted(name: str, prediction: Prediction | None = None) -> Prediction:
+    """What the model of that name predicts, by its configuration, without reading its weights.
+
+    `prediction` overrides the configuration. Raises BadInput where there is no model of that name, where it
+    reads both ways though it should be causal, or where its configuration does not say.
+    """
+    config = _read_config(name)
+    predicted = prediction or _prediction(config, name)
+    reads_both_ways = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not config.is_decoder
+    if predicted == "causal" and reads_both_ways:
+        raise BadInput(f"{name} reads sentences both ways and would see the next token; measure it as masked")
+    return predicted
 
 
 def longest_sentence(model: PreTrainedModel) -> int | None:
