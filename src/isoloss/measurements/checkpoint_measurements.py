@@ -257,7 +257,7 @@ def _sentences_key(batches: SampledBatches, text: str, stopping: Stopping) -> di
     return {
         "text": text,
         "longest": longest,
-        "predicting": batches.predicting.describe(),
+        "predicting": repr(batches.predicting),
         "seed": batches.seed,
         "stopping": asdict(stopping),
     }
