@@ -10,7 +10,11 @@ from transformers import AutoModelForMaskedLM
 
 import isoloss.command_line.comparison_plan as plan_module
 import isoloss.measurements.checkpoint_measurements as measurements_module
+import isoloss.measurements.compared_checkpoints as compared_module
 from isoloss.cli import main
+from isoloss.corpora.token_sentences import TokenCorpus
+from isoloss.curvature.stopping import Stopping
+from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
 from isoloss.models.causal import GPT2Transformer
 from isoloss.models.shapes import Shape
 from tiny_text_models import WORDS, text_model, text_tokenizer
@@ -163,6 +167,45 @@ def test_interrupted_it_keeps_what_is_done_and_measures_only_what_is_missing(run
     code, more, _ = run("a", "b", "wide", *TEXT, *TASK, "--json")
     assert (code, measured) == (0, ["wide"])
     assert records(more)["pretraining_loss", "b"] == records(resumed)["pretraining_loss", "b"]
+
+
+def test_a_report_never_tells_less_than_the_one_before(run, monkeypatch, tmp_path):
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(measurements_module.LossMeasurement, "measure", stopped)
+        assert run("a", "b", *TEXT, *TASK)[0] == 130
+        assert not (tmp_path / "report.html").exists()  # nothing is known that it could tell
+    assert run("a", "b", *TEXT, *TASK)[0] == 0
+    monkeypatch.setattr(measurements_module.LossMeasurement, "measure", stopped)
+    assert run("a", "b", "wide", *TEXT, *TASK)[0] == 130
+    html = (tmp_path / "report.html").read_text()
+    assert "Not everything has been measured yet" in html
+    sentence = re.search(r"b against a: [^<]*", html)[0]
+    assert all(named in sentence for named in ("same loss", "flatter", "better (probe)"))
+
+
+@pytest.mark.parametrize("wrong", ["none/of/these", "mute", "maskless"])
+def test_a_mistake_in_the_last_name_is_told_before_the_first_weights_are_read(wrong, run, monkeypatch):
+    def read(*_):
+        raise AssertionError("weights were read")
+
+    monkeypatch.setattr(compared_module.Models, "load", read)
+    code, _, told = run("a", "b", wrong, *TASK)
+    assert (code, told.count("\n")) == (2, 1)
+    assert wrong in told
+
+
+def test_settings_that_differ_by_little_have_keys_of_their_own():
+    corpus, stopping = TokenCorpus([[5, 6]], [1]), Stopping(None, 64, None)
+    keys = [
+        measurements_module.LossMeasurement(
+            SampledBatches(corpus, ShareMasked(4, rate), seed=0), "text", stopping
+        ).key
+        for rate in (0.15, 0.1501, 0.15)
+    ]
+    assert keys[0] == keys[2] != keys[1]
 
 
 def test_a_checkpoint_that_diverged_is_named_and_the_others_are_kept(run, models, tmp_path):

@@ -183,28 +183,46 @@ def carry_out(
 ) -> Measured:
     """Measure what is not kept yet, and hand all that is known to `at_stage` after a stage, and at the end.
 
-    So too where work ends early, by Ctrl-C or by what cannot be measured: that is raised again.
+    So too where work ends early, by Ctrl-C or by what cannot be measured: that is raised again. What is kept
+    is known from the start, so that no report tells less than the one before it; with nothing known there is
+    none.
     """
-    measured: dict[tuple[str, str], Measurement] = {}
-    total, told = sum(map(len, stages)), monotonic()
+    measured = _kept(stages, kept)
+    total, told = len(measured), monotonic()
     for stage in stages:
         try:
             for checkpoint, measurement in stage:
                 name = checkpoint.name
-                progress("comparison", len(measured), total, f"{measurement.name} of {name}")
+                if measured[name, measurement.name] is not None:
+                    continue
+                progress("comparison", len(_known(measured)), total, f"{measurement.name} of {name}")
                 measured[name, measurement.name] = kept.measured(
                     _key(checkpoint, measurement),
                     name,
                     partial(_measure, checkpoint, measurement, models, progress),
                 )
         except (KeyboardInterrupt, IsolossError):
-            at_stage(measured)
+            if known := _known(measured):
+                at_stage(known)
             raise
         if stage is stages[-1] or monotonic() - told > BETWEEN_REPORTS_SECONDS:
-            at_stage(measured)
+            at_stage(_known(measured))
             told = monotonic()
     progress("comparison", total, total)
-    return measured
+    return _known(measured)
+
+
+def _kept(stages: Sequence[Stage], kept: KeptMeasurements) -> dict[tuple[str, str], Measurement | None]:
+    """All places in the order of the stages, with what is kept there: a report does not tell which was."""
+    return {
+        (checkpoint.name, measurement.name): kept.get(_key(checkpoint, measurement), checkpoint.name)
+        for stage in stages
+        for checkpoint, measurement in stage
+    }
+
+
+def _known(measured: Mapping[tuple[str, str], Measurement | None]) -> dict[tuple[str, str], Measurement]:
+    return {place: found for place, found in measured.items() if found is not None}
 
 
 def _key(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> dict[str, Any]:
