@@ -7,7 +7,7 @@ import tyro
 
 
 def compare_checkpoints(
-    models: tyro.conf.Positional[tuple[str, ...]],
+    models: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="MODEL MODEL ...")],
     /,
     text: Path | None = None,
     dataset: str | None = None,

@@ -77,7 +77,10 @@ def read_sources(
         corpus = read_text_corpus(text, None, None) if text else read_data_set(str(dataset), None, None)
         told.append(("text", f"{text or dataset}, {len(corpus):,} sentences"))
         if len(corpus) < 2:
-            raise BadInput(f"{text or dataset} has a single sentence; an error bar takes two or more")
+            raise BadInput(
+                f"{text or dataset} has a single sentence, but an error bar takes two; give a sentence "
+                "or a document a line"
+            )
     found = None
     if task is not None:
         read = read_task(task, test, columns, examples)
