@@ -104,7 +104,7 @@ def test_pairs_of_texts_are_measured_where_they_are_at_hand(monkeypatch, tmp_pat
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     absent = real_text_algorithms(laptop())
     assert [task.papers for task in LAPTOP.tasks] == ["SST-2"]
-    assert any("`isoloss task qnli-form` fetches both" in text for text in absent.text)
+    assert any("“isoloss task qnli-form” fetches" in text for text in absent.text)
     folder = tmp_path / "isoloss" / "questions-and-claims"
     folder.mkdir(parents=True)
     (folder / "complete").touch()
