@@ -47,6 +47,7 @@ def real_text_algorithms(scale: Scale) -> Experiment:
             "Two ways to pre-train are compared, seed by seed, where each first falls to the lowest "
             "validation loss that both reach, interpolated between checkpoints: at one step their losses "
             "need not agree.",
+            *((runs.chosen_late,) if runs.chosen_late else ()),
             *((PROBED,) if sizes.fine_tuning is None else ()),
             *((ABSENT.format(absent=" and ".join(absent)),) if absent else ()),
             "An experiment of its own beside Tables 1 and 2: its texts have to be fetched, and its claims "
