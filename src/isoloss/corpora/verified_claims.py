@@ -56,7 +56,7 @@ def claims_task(name: str, examples: list[dict[str, Any]]) -> TextTask:
     ... ]
     >>> task = claims_task("claims", given)
     >>> task.test.texts[0], task.test.seconds[0], task.test.labels[0]
-    ('Page 0: It rained.', 'It rained 0.', 0)
+    ('Page 2: It rained.', 'It rained 2.', 0)
     """
     read = [
         (*example["input"].split(_CLAIM, maxsplit=1), example["target_scores"]["True"])
