@@ -14,10 +14,9 @@ from small_corpora import WORDS, request_for, texts
 import isoloss.corpora.tokenisation as tokenisation
 from isoloss.corpora.documents import DocumentSource
 from isoloss.corpora.packed_corpus import read_packed_corpus
-from isoloss.corpora.packing import pack_each, pack_end_to_end
 from isoloss.corpora.prepared_corpus import prepared_corpus
 from isoloss.corpora.split import is_held_out, text_hash
-from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary, word_pieces
+from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
 from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.sentence_source import SentenceSource
 from isoloss.models.tokenizer import word_tokenizer
@@ -237,28 +236,6 @@ def test_text_that_spells_a_special_token_has_none(tmp_path):
     assert not {1, 2} & {token for row in rows for token in row}
 
 
-@pytest.mark.parametrize("width", [1, 3, 8, 16])
-def test_packing_agrees_with_cutting_one_document_at_a_time(width):
-    draw = np.random.default_rng(0)
-    lengths = draw.integers(0, 30, size=40)
-    words = draw.integers(3, 90, size=lengths.sum())
-    each = np.split(words, lengths.cumsum()[:-1])
-    pieces = [(list(d[i : i + width]), n) for n, d in enumerate(each) for i in range(0, len(d), width)]
-    kept = [(piece, n) for piece, n in pieces if len(piece) >= max(1, width // 8)]
-    rows, owners = pack_each(words, lengths, width)
-    assert [row[row > 0].tolist() for row in rows] == [piece for piece, _ in kept]
-    assert owners.tolist() == [n for _, n in kept]
-
-    stream = [7] + [word for document in each for word in (*document.tolist(), 5)]
-    owned = [-1] + [n for n, document in enumerate(each) for _ in range(len(document) + 1)]
-    if width > 1:
-        rows, owners, rest = pack_end_to_end(words, lengths, width, 5, np.array([7]))
-        assert [*rows.ravel(), *rest] == stream
-        assert len(rest) < width
-        assert owners.tolist()[: len(rows)] == owned[::width][: len(rows)]
-        assert not len(rest) or owners[-1] == owned[len(rows) * width]
-
-
 @pytest.mark.parametrize(
     ("written", "settings", "sentence"),
     [
@@ -320,24 +297,6 @@ def test_a_tokenizer_that_is_not_there_is_refused(lines, tmp_path):
     request = request_for(tmp_path / "a.txt", lines, words=NamedTokenizer(str(tmp_path / "empty")))
     with pytest.raises(BadInput, match="no tokenizer can be read from"):
         prepared_corpus(request, tmp_path)
-
-
-def test_an_own_vocabulary_is_the_same_each_time():
-    # The package's trainer numbers letters by a hash table, which this would show.
-    written = texts(60, seed=1)
-    found = [word_pieces(lambda: iter(written), 120).get_vocab() for _ in range(5)]
-    assert all(each == found[0] for each in found)
-    assert [found[0][token] for token in ("[PAD]", "[CLS]", "[MASK]", "[UNK]", "[SEP]")] == [0, 1, 2, 3, 4]
-    assert len(found[0]) <= 120
-    assert "never" in found[0]
-
-
-def test_letters_that_are_too_rare_for_a_vocabulary_are_unknown():
-    letters = "".join(chr(0x4E00 + n) for n in range(200))
-    tokenizer = word_pieces(lambda: iter(["the cat"] * 9 + [letters]), 100)
-    assert len(tokenizer) <= 100
-    assert tokenizer.unk_token in tokenizer.tokenize(letters[150:])
-    assert tokenizer.unk_token not in tokenizer.tokenize("the cat")
 
 
 def test_a_damaged_corpus_is_named(lines, tmp_path):

@@ -128,7 +128,7 @@ class _Unpadded:
 
 @dataclass(frozen=True)
 class _NoSentences:
-    """A `SentenceSource` for rules that draw nothing from it."""
+    """A `SentenceSource` for rules that draw nothing from it; fake tensors could not name their content."""
 
     words: int
     maximum_length: int

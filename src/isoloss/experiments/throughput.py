@@ -13,7 +13,7 @@ from isoloss.experiments.cost import UTILISATION, Device, this_machine, wait_for
 from isoloss.experiments.planned_run import LanguagePlan, PlannedRun, ReadyLanguage
 from isoloss.experiments.step_cost import StepCost, step_cost
 from isoloss.languages.sentence_source import SentenceSource
-from isoloss.languages.text_windows import text_windows
+from isoloss.languages.text_windows import words_in_a_row
 from isoloss.objectives.batch import Batch
 from isoloss.pretraining.loop import usable_device
 from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed, seed_dropout
@@ -103,8 +103,8 @@ def run_throughput(
 ) -> Throughput:
     """`measured_throughput` of a planned run, before any text has been fetched or model trained for it.
 
-    Where language or corpus is yet to be made, as many of its words in a row stand in: a step takes no longer
-    for what they are.
+    Where language or corpus is yet to be made, `words_in_a_row` stand in: a step takes no longer for what
+    its words are.
     """
     language = _sentences_of(run.language)
     return measured_throughput(run.planned_specification, language, device, seconds, progress)
@@ -113,9 +113,7 @@ def run_throughput(
 def _sentences_of(plan: LanguagePlan | CorpusPlan) -> SentenceSource:
     if isinstance(plan, ReadyLanguage):
         return plan.ready
-    vocabulary = tuple(str(word) for word in range(plan.words))
-    text = [[place % plan.words] for place in range(plan.words + plan.maximum_length)]
-    return text_windows(text, vocabulary, plan.maximum_length)
+    return words_in_a_row(plan.words, plan.maximum_length)
 
 
 def _seconds_a_step(

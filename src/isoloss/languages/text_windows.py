@@ -63,3 +63,15 @@ def text_windows(
             f"the text has word numbers that are none of its {len(vocabulary)} words; encode it again"
         )
     return TextWindows(text, starts, vocabulary, maximum_length)
+
+
+def words_in_a_row(words: int, maximum_length: int) -> TextWindows:
+    """Windows of a text that says word 0, word 1 and so on, round and round.
+
+    For what depends on the size of a vocabulary and of its sentences alone, before there are any.
+
+    >>> words_in_a_row(3, maximum_length=2).text.tolist()
+    [0, 1, 2, 0, 1]
+    """
+    text = [[place % words] for place in range(words + maximum_length)]
+    return text_windows(text, tuple(map(str, range(words))), maximum_length)

@@ -11,10 +11,12 @@ from isoloss.estimate import Estimate, cluster_values, mean_over_sentences
 from isoloss.measurements.record import Record, Setting
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.batch_parts import sentences_between
-from isoloss.objectives.evaluation_mode import device_of, evaluation_mode, rows_at_once
-
-MEMORY_BYTES = 1 << 28
-"""Default budget of a forward pass over real text: 256 MiB."""
+from isoloss.objectives.evaluation_mode import (
+    REAL_TEXT_MEMORY_BYTES,
+    device_of,
+    evaluation_mode,
+    rows_at_once,
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,9 @@ class SentenceLosses:
 class RunningSentenceLosses:
     """`SentenceLosses` that take in sentences batch by batch; see `measure_until`."""
 
-    def __init__(self, model: nn.Module, objective: Objective, memory_bytes: int = MEMORY_BYTES) -> None:
+    def __init__(
+        self, model: nn.Module, objective: Objective, memory_bytes: int = REAL_TEXT_MEMORY_BYTES
+    ) -> None:
         self.sentences = 0
         self._model, self._objective, self._memory_bytes = model, objective, memory_bytes
         self._values: list[Tensor] = []

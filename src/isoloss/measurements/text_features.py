@@ -11,11 +11,8 @@ from transformers import PreTrainedModel
 from isoloss.corpora.labelled_texts import LabelledTexts
 from isoloss.errors import BadInput
 from isoloss.measurements.text_inputs import LONGEST, TextInputs, text_inputs
-from isoloss.objectives.evaluation_mode import evaluation_mode, rows_at_once
+from isoloss.objectives.evaluation_mode import REAL_TEXT_MEMORY_BYTES, evaluation_mode, rows_at_once
 from isoloss.progress import Progress, silent
-
-MEMORY_BYTES = 1 << 28
-"""Default budget of a forward pass over texts: 256 MiB."""
 
 DESCRIPTION = (
     "mean of the last layer's vectors of the text's own tokens (of a pair: that of the first text, then that "
@@ -30,7 +27,7 @@ def text_features(
     texts: LabelledTexts,
     longest: int = LONGEST,
     *,
-    memory_bytes: int = MEMORY_BYTES,
+    memory_bytes: int = REAL_TEXT_MEMORY_BYTES,
     progress: Progress = silent,
 ) -> Float[Tensor, "n D"]:
     """The mean of the contextual vectors of each text's own tokens: D = d, and 2 d of pairs.
@@ -62,7 +59,7 @@ def features_of_inputs(
     inputs: TextInputs,
     *,
     pairs: bool,
-    memory_bytes: int = MEMORY_BYTES,
+    memory_bytes: int = REAL_TEXT_MEMORY_BYTES,
     progress: Progress = silent,
 ) -> Float[Tensor, "n D"]:
     """See `text_features`, of examples that are encoded already."""

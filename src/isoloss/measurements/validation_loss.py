@@ -13,15 +13,18 @@ from isoloss.estimate import Estimate, cluster_values, mean_over_members
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.record import Record, Setting
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.evaluation_mode import device_of, evaluation_mode, rows_at_once
+from isoloss.objectives.evaluation_mode import (
+    REAL_TEXT_MEMORY_BYTES,
+    device_of,
+    evaluation_mode,
+    rows_at_once,
+)
 from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
 
 SEQUENCES_MASKED_AT_ONCE = 64
-FORWARD_MEMORY_BYTES = 1 << 28
-"""Real vocabularies have tens of thousands of tokens, so that 64 MiB would hold but a sequence or two."""
 
 FIFTEEN_PER_CENT = ManyMasksObjective()
 
@@ -74,7 +77,7 @@ def validation_loss(
     *,
     objective: PretrainingObjective = FIFTEEN_PER_CENT,
     draws: int = 1,
-    memory_bytes: int = FORWARD_MEMORY_BYTES,
+    memory_bytes: int = REAL_TEXT_MEMORY_BYTES,
     progress: Progress = silent,
 ) -> ValidationLoss:
     """L = Σ -log f(target) / (number of predictions), over n sequences; `documents[i]` is sequence i's.

@@ -9,6 +9,10 @@ from torch import nn
 FORWARD_MEMORY_BYTES = 1 << 26
 """Default budget for what a forward pass without gradients holds at once: 64 MiB, which suits caches too."""
 
+REAL_TEXT_MEMORY_BYTES = 1 << 28
+"""The same for real text, 256 MiB: its vocabularies have tens of thousands of tokens, and 64 MiB would hold
+the scores of a sequence or two."""
+
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
