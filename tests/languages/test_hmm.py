@@ -291,3 +291,20 @@ def test_random_laws_are_uniform_over_all_laws() -> None:
     assert all((dense.transition > 0).all(1))
     pairs = itertools.combinations(range(5), 2)
     assert all(abs(torch.corrcoef(dense.emission[:, pair].T)[0, 1] + 1 / 4) < 0.2 for pair in pairs)
+
+
+def test_concentrations_are_those_of_the_dirichlet_laws() -> None:
+    """A part of such a law over k places with concentration α has variance (k - 1) / (k² (kα + 1))."""
+    dials = {"transition_concentration": 0.15, "emission_concentration": 0.5}
+    language = random_hmm(words=200, states=400, blocks=40, length=2, seed=0, **dials)
+    for law, k, concentration in ((language.transition, 10, 0.15), (language.emission, 5, 0.5)):
+        variance = law.square().sum().item() / (400 * k) - 1 / k**2
+        assert variance == pytest.approx((k - 1) / (k**2 * (k * concentration + 1)), rel=0.1)
+    assert all(law.sum(1) == pytest.approx([1.0] * 400) for law in (language.transition, language.emission))
+
+
+def test_a_concentration_of_one_is_what_seeds_always_gave() -> None:
+    numbers = {"words": 6, "states": 4, "blocks": 2, "length": 3, "seed": 3}
+    assert random_hmm(**numbers, emission_concentration=1.0).digest == random_hmm(**numbers).digest
+    with pytest.raises(BadInput, match="concentrations of 0 and 1 make no random laws"):
+        random_hmm(**numbers, transition_concentration=0.0)

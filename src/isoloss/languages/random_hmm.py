@@ -7,12 +7,23 @@ from isoloss.errors import BadInput
 from isoloss.languages.hmm import HMM, hmm
 
 
-def random_hmm(*, words: int, states: int, blocks: int, length: int, seed: int) -> HMM:
+def random_hmm(
+    *,
+    words: int,
+    states: int,
+    blocks: int,
+    length: int,
+    seed: int,
+    transition_concentration: float = 1.0,
+    emission_concentration: float = 1.0,
+) -> HMM:
     """An HMM whose states and words fall into `blocks` equal blocks that never mix; 1 block is dense.
 
     A block's states pass to its states and emit its words only; the initial law spans all states, so that
-    a sentence keeps to the block that it starts in. Every law is uniform over all laws (Dirichlet with
-    parameter 1) on the places that may be positive. Raises BadInput where the numbers do not allow it.
+    a sentence keeps to the block that it starts in. The initial law is uniform over all laws (Dirichlet
+    with parameter 1); those of transitions and words are Dirichlet with a concentration of their own on the
+    places that may be positive: 1 is uniform, less makes a few places likely and the others rare. Raises
+    BadInput where the numbers do not allow it.
 
     >>> two = random_hmm(words=4, states=4, blocks=2, length=3, seed=0)
     >>> (two.transition > 0).int().tolist()
@@ -27,10 +38,15 @@ def random_hmm(*, words: int, states: int, blocks: int, length: int, seed: int) 
             f"{states} states and {words} words cannot be cut into {blocks} equal blocks; "
             "give a number of blocks that divides both"
         )
+    if not (transition_concentration > 0 and emission_concentration > 0):
+        raise BadInput(
+            f"concentrations of {transition_concentration:g} and {emission_concentration:g} make no random "
+            "laws; give numbers above 0"
+        )
     generator = np.random.default_rng(seed)
     initial = torch.from_numpy(generator.dirichlet(np.ones(states)))
-    transition = _block_diagonal(states, states, blocks, generator)
-    emission = _block_diagonal(states, words, blocks, generator)
+    transition = _block_diagonal(states, states, blocks, transition_concentration, generator)
+    emission = _block_diagonal(states, words, blocks, emission_concentration, generator)
     names = [f"w{number}" for number in range(1, words + 1)]
     return hmm(names, initial, transition, emission, length, f"random HMM {seed}")
 
@@ -48,10 +64,12 @@ def paper_hmm(seed: int) -> HMM:
     return random_hmm(words=200, states=100, blocks=10, length=16, seed=seed)
 
 
-def _block_diagonal(rows: int, columns: int, blocks: int, generator: np.random.Generator) -> torch.Tensor:
+def _block_diagonal(
+    rows: int, columns: int, blocks: int, concentration: float, generator: np.random.Generator
+) -> torch.Tensor:
     matrix = np.zeros((rows, columns))
     tall, wide = rows // blocks, columns // blocks
     for block in range(blocks):
-        laws = generator.dirichlet(np.ones(wide), tall)
+        laws = generator.dirichlet(np.full(wide, concentration), tall)
         matrix[block * tall : (block + 1) * tall, block * wide : (block + 1) * wide] = laws
     return torch.from_numpy(matrix)

@@ -1,0 +1,70 @@
+"""The small languages that were chosen for what they can show: their tasks cannot be read off the words.
+
+They came out of searches over random languages, before any of the models that are reported was trained.
+Sentences have 8 words.
+"""
+
+from isoloss.languages.hmm import HMM
+from isoloss.languages.pcfg import PCFG, pcfg
+from isoloss.languages.random_grammar import random_layered_grammar
+from isoloss.languages.random_hmm import random_hmm
+
+
+def headline_grammar() -> PCFG:
+    """The grammar of Figure 1: 6 words, 3 roots, 3 levels of 3 symbols with 5 rules each.
+
+    Six words for three preterminals of two words each: every word has one preterminal.
+
+    >>> [task.name for task in headline_grammar().tasks()]
+    ['prefix-8', 'prefix-4', 'prefix-2']
+    """
+    return _six_words(rules_per_symbol=5, seed=747)
+
+
+def second_grammar() -> PCFG:
+    """Another grammar of the same size, to tell what is the first one's own.
+
+    >>> second_grammar().vocabulary == headline_grammar().vocabulary
+    False
+    """
+    return _six_words(rules_per_symbol=5, seed=18)
+
+
+def third_grammar() -> PCFG:
+    """A third grammar, with 4 rules a symbol instead of 5.
+
+    >>> len(headline_grammar().grammar.rules) - len(third_grammar().grammar.rules)
+    9
+    """
+    return _six_words(rules_per_symbol=4, seed=49)
+
+
+def small_hmm() -> HMM:
+    """An HMM of 12 words and 24 states, of which each passes to few.
+
+    >>> tuple(small_hmm().emission.shape), small_hmm().maximum_length
+    ((24, 12), 8)
+    """
+    return random_hmm(
+        words=12,
+        states=24,
+        blocks=1,
+        length=8,
+        transition_concentration=0.15,
+        emission_concentration=0.5,
+        seed=7,
+    )
+
+
+def _six_words(rules_per_symbol: int, seed: int) -> PCFG:
+    return pcfg(
+        random_layered_grammar(
+            words=6,
+            symbols_per_level=3,
+            levels=3,
+            rules_per_symbol=rules_per_symbol,
+            roots=3,
+            words_per_preterminal=2,
+            seed=seed,
+        )
+    )
