@@ -31,7 +31,7 @@ def test_flattest_solutions_meet_the_corrected_bound_and_every_condition(solutio
 
 def test_the_split_solution_stands_at_kinks_and_is_uneven():
     strings, model = masked_strings(6), split_neurons(6)
-    before = model.attended(strings.tokens) @ model.value.T
+    before = model.preactivations(model.attended(strings.tokens))
     assert ((before == 0).sum(1) == 2).all()
     # Sines of the angles of 1 + e_1 and 1 - e_1 to 1 in six dimensions, weighted by the vectors' lengths.
     sines, lengths = ((5 / 54) ** 0.5, (1 / 6) ** 0.5), (10**0.5, 6**0.5)

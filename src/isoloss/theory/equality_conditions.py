@@ -25,7 +25,7 @@ class EqualityGaps:
 def equality_gaps(model: OneLayerTransformer, strings: BracketStrings) -> EqualityGaps:
     """The gaps of conditions (3), (4) and (5) over all strings, equally weighted."""
     attention, attended = model.attention(strings.tokens), model.attended(strings.tokens)
-    features = (attended @ model.value.T).relu()
+    features = model.preactivations(attended).relu()
     heights = (features > 0) * model.output.abs() * attended.norm(dim=1, keepdim=True)
     products, squares = 2 * features * heights, features.square() + heights.square()
     terms = features * model.output

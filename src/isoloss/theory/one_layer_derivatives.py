@@ -86,7 +86,7 @@ def zero_loss_trace(
 def _pass(model: OneLayerTransformer, tokens: Float[Tensor, "n T d"]) -> _Pass:
     attention = model.attention(tokens)
     attended = torch.einsum("nt,ntd->nd", attention, tokens)
-    before = attended @ model.value.T
+    before = model.preactivations(attended)
     slopes = torch.where(before > 0, model.output / model.neurons, 0.0)
     projected = torch.einsum("ntd,nd->nt", tokens, slopes @ model.value)
     return _Pass(attention, attended, before.relu(), slopes, projected)

@@ -51,7 +51,18 @@ class OneLayerTransformer:
 
     def features(self, tokens: Float[Tensor, "n T d"]) -> Float[Tensor, "n m"]:
         """σ(V h): what the output layer reads."""
-        return (self.attended(tokens) @ self.value.T).relu()
+        return self.preactivations(self.attended(tokens)).relu()
+
+    def preactivations(self, attended: Float[Tensor, "n d"]) -> Float[Tensor, "n m"]:
+        """V h, and 0 where rounding alone could tell it from 0: |V| |h| d epsilon bounds a product's error.
+
+        So a neuron at its kink stays there in whatever order a processor adds.
+        """
+        products = attended @ self.value.T
+        with torch.no_grad():
+            rounding = attended.shape[1] * torch.finfo(products.dtype).eps
+            at_kink = products.abs() <= rounding * (attended.abs() @ self.value.abs().T)
+        return products.masked_fill(at_kink, 0.0)
 
     def outputs(self, tokens: Float[Tensor, "n T d"]) -> Float[Tensor, " n"]:
         """f(x)."""

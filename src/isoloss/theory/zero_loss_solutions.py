@@ -88,7 +88,7 @@ def rebalanced(model: OneLayerTransformer, strings: BracketStrings) -> OneLayerT
     V_i -> c_i V_i; its least is 2 Σ_i √(A_i B_i). Every neuron must fire on some string.
     """
     attended = model.attended(strings.tokens)
-    before = attended @ model.value.T
+    before = model.preactivations(attended)
     weights = strings.probability
     from_value = (weights * attended.square().sum(1)) @ (before > 0).double() * model.output.square()
     factors = (from_value / (weights @ before.relu().square())) ** 0.25
@@ -101,9 +101,7 @@ def _balanced(directions: Float[Tensor, "a d"], neurons: int) -> OneLayerTransfo
     length = dimension // 2
     if neurons < 2 * count:
         raise BadInput(f"this solution needs at least {2 * count} neurons, not {neurons}")
-    # Rounded to 20 bits, so that what should vanish at a kink does: the trace is off by less than 1e-12.
-    size = (neurons * length**0.5) ** 0.5 * length**0.5
-    factor = 2.0**-20 * length * round(size / length * 2**20)
+    factor = (neurons * length**0.5) ** 0.5 * length**0.5
     value, output = torch.zeros(neurons, dimension).double(), torch.zeros(neurons).double()
     value[: 2 * count] = factor * torch.cat([directions, -directions])
     output[:count], output[count : 2 * count] = -neurons * length / factor, neurons * length / factor
