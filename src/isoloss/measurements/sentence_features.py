@@ -38,6 +38,21 @@ def sentence_features(
     return whole
 
 
+def word_features(sentences: Sentences, words: int, width: int) -> Float[Tensor, "n D"]:
+    """The words themselves, one-hot, one after the other; D = `width` * `words`, zeros after the end.
+
+    What a probe on a model's vectors is held against: what it reaches without any model.
+
+    >>> word_features(Sentences.from_lists([[1, 0], [1]]), words=2, width=2).tolist()
+    [[0.0, 1.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
+    """
+    n, longest = sentences.ids.shape
+    features = torch.zeros(n, width, words + 1)
+    places = sentences.ids.where(sentences.real, words)
+    features[:, :longest].scatter_(2, places[:, :, None], 1.0)
+    return features[:, :, :words].flatten(1)
+
+
 def projected_features(
     model: nn.Module, sentences: Sentences, seed: int, dimension: int = 512
 ) -> Float[Tensor, "n P"]:

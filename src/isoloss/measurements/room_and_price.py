@@ -1,0 +1,179 @@
+"""Room and price: what a language and a task can show, known before any model is trained.
+
+**Room** is how much of a task cannot be read off the words: 1 - the accuracy of a linear probe on one-hot
+words. Labels being the posterior's first choices, the ceiling is 1. Where there is no room, a probe's
+accuracy on a model's vectors says nothing about the model.
+
+**Price** is what a model's loss gives up by ignoring what the label lives on: the loss of the exact masked
+law given a narrow context (see `languages.narrow_context`) minus that of the exact law given all words,
+which is E_x mean_t KL(Pr(. | x_{-t}) || Pr(. | narrow context of t)). Dearer than what trained models leave
+of their KL, every model must have learnt the label's structure; far cheaper, none has a reason to.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate, mean_over_sentences
+from isoloss.languages.language import Language
+from isoloss.languages.narrow_context import NarrowContext, narrow_context
+from isoloss.languages.sentence_source import SentenceSource
+from isoloss.languages.task import Task
+from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
+from isoloss.measurements.record import Record, Setting
+from isoloss.measurements.sentence_features import word_features
+from isoloss.pretraining.seeds import derived_seed
+from isoloss.progress import Progress, silent
+
+WORDS_PROBE = ProbeSettings(seeds=(0, 1), epochs=40, learning_rate=1e-2, batch_size=64)
+"""Settings with which heads on one-hot words come to rest soon: on the chosen languages ten times the epochs
+make the words tell no more."""
+
+LEAST_ROOM, MOST_CHANCE = 0.25, 0.5
+"""What a headline task must have at least and at most."""
+
+ENUMERATED = 1 << 17
+"""Languages of at most so many different sentences (in kinds of words) have an exact price."""
+
+PRICED_SENTENCES = 2000
+SENTENCES_AT_ONCE = 2048
+
+
+@dataclass(frozen=True)
+class RoomSettings:
+    """How many labelled sentences the probe on words learns from and is tested on.
+
+    `train` is best what the models' probes learn from.
+    """
+
+    train: int = 3000
+    test: int = 4000
+    probe: ProbeSettings = WORDS_PROBE
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Room:
+    """`room` of a task, and `chance`, the accuracy of always giving the most common label.
+
+    Both on the same test sentences, over which their errors are; the draw for training adds a little.
+    """
+
+    task: str
+    room: Estimate
+    chance: Estimate
+    settings: RoomSettings
+
+    @property
+    def record(self) -> Record:
+        """The room as a record."""
+        room = self.room
+        settings: dict[str, Setting] = {"task": self.task, "examples": self.settings.train}
+        return Record(
+            "room", room.value, "fraction", room.standard_error, room.n, self.settings.seed, "", settings
+        )
+
+    @property
+    def refusal(self) -> str | None:
+        """Why the task cannot carry a headline, in one sentence without its end; None where it can.
+
+        >>> few = RoomSettings()
+        >>> Room("prefix-8", Estimate(0.02, 0.002, 4000), Estimate(0.45, 0.01, 4000), few).refusal
+        'prefix-8 has no room: a linear probe on the words alone is right on 0.980, more than 0.75'
+        >>> Room("prefix-8", Estimate(0.4, 0.01, 4000), Estimate(0.45, 0.01, 4000), few).refusal
+        """
+        if self.room.value < LEAST_ROOM:
+            return (
+                f"{self.task} has no room: a linear probe on the words alone is right on "
+                f"{1 - self.room.value:.3f}, more than {1 - LEAST_ROOM:g}"
+            )
+        if self.chance.value > MOST_CHANCE:
+            return (
+                f"{self.task} is easily guessed: always giving its most common label is right on "
+                f"{self.chance.value:.3f}, more than {MOST_CHANCE:g}"
+            )
+        return None
+
+
+def measure_room(
+    language: SentenceSource,
+    task: Task,
+    settings: RoomSettings | None = None,
+    progress: Progress = silent,
+) -> Room:
+    """The room of one of the language's tasks, on sentences drawn afresh for training and test.
+
+    Raises BadInput for fewer than two test sentences.
+    """
+    settings = settings or RoomSettings()
+    if settings.train < 1 or settings.test < 2:
+        raise BadInput(
+            f"{settings.train} training and {settings.test} test sentences leave no error bar; "
+            "give at least 1 and 2"
+        )
+    train, test = (
+        task.sample(n, torch.Generator().manual_seed(derived_seed(settings.seed, f"room of {task.name}", k)))
+        for k, n in enumerate((settings.train, settings.test))
+    )
+    words = len(language.vocabulary)
+    width = max(train.sentences.ids.shape[1], test.sentences.ids.shape[1])
+    accuracy = linear_probe(
+        word_features(train.sentences, words, width),
+        train.labels,
+        word_features(test.sentences, words, width),
+        test.labels,
+        len(task.classes),
+        settings.probe,
+        progress,
+    )
+    chance = mean_over_sentences((test.labels == test.labels.mode().values).double())
+    return Room(task.name, mean_over_sentences(1 - accuracy.correct), chance, settings)
+
+
+def price(language: Language, task: Task, sentences: int = PRICED_SENTENCES, seed: int = 0) -> Record | None:
+    """The price of one of the language's tasks, in nats; None where no narrow context is defined.
+
+    Exact, over all sentences, where there are at most `ENUMERATED` of them up to words of one kind; the
+    record then has no standard error, and n counts them. Else over `sentences` drawn ones.
+
+    >>> from isoloss.languages.notation import parse_grammar
+    >>> from isoloss.languages.pcfg import pcfg
+    >>> lines = ["S -> X [0.5] | Y [0.5]", "X -> A A [1]", "Y -> B B [1]", "A -> 'a' [1]", "B -> 'b' [1]"]
+    >>> same_twice = pcfg(parse_grammar(chr(10).join(lines)))
+    >>> record = price(same_twice, same_twice.tasks()[0])
+    >>> round(record.value, 4), record.settings["given"]
+    (0.6931, 'the aligned window of 1 word')
+    """
+    context = narrow_context(task)
+    if context is None:
+        return None
+    kinds = int(context.kinds.max()) + 1
+    settings: dict[str, Setting] = {"task": task.name, "given": context.seen}
+    if kinds**context.length <= ENUMERATED:
+        value, counted = _over_all(context, kinds)
+        return Record("price", value, "nats", None, counted, settings=settings)
+    drawn = language.sample(sentences, torch.Generator().manual_seed(derived_seed(seed, "price")))
+    estimate = mean_over_sentences(_divergences(context, context.kinds[drawn.ids]))
+    return Record("price", estimate.value, "nats", estimate.standard_error, estimate.n, seed, "", settings)
+
+
+def _over_all(context: NarrowContext, kinds: int) -> tuple[float, int]:
+    """The mean over all possible sentences, and how many those are."""
+    every = torch.cartesian_prod(*[torch.arange(kinds)] * context.length).view(-1, context.length)
+    weights = torch.cat([context.log_weight(ids) for ids in torch.split(every, SENTENCES_AT_ONCE)]).exp()
+    possible = weights > 0
+    divergences = _divergences(context, every[possible])
+    return float(divergences @ weights[possible] / weights.sum()), int(possible.sum())
+
+
+def _divergences(context: NarrowContext, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
+    """mean_t KL(law given all others || narrow law) of each sentence, in nats."""
+    means = []
+    for part in torch.split(ids, SENTENCES_AT_ONCE):
+        whole, narrow = context.masked_law(part), context.narrow_law(part)
+        terms = torch.special.xlogy(whole, whole) - torch.special.xlogy(whole, narrow)
+        means.append(terms.sum(2).mean(1))
+    return torch.cat(means)

@@ -1,0 +1,137 @@
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate
+from isoloss.experiments.chosen_languages import headline_grammar
+from isoloss.languages.hmm import hmm
+from isoloss.languages.notation import parse_grammar
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.languages.random_hmm import random_hmm
+from isoloss.languages.sentences import Sentences
+from isoloss.languages.task import LabelledSentences
+from isoloss.measurements import room_and_price
+from isoloss.measurements.room_and_price import Room, RoomSettings, measure_room, price
+
+SMALL = RoomSettings(train=500, test=1000)
+
+
+@dataclass(frozen=True)
+class OfFairWords:
+    """Two words, each a or b with one half; the label is the first, or whether both are the same."""
+
+    both: bool
+    name: str = "of-fair-words"
+    classes: tuple[str, ...] = ("0", "1")
+
+    def sample(self, n: int, generator: torch.Generator) -> LabelledSentences:
+        ids = torch.randint(2, (n, 2), generator=generator)
+        labels = (ids[:, 0] == ids[:, 1]).long() if self.both else ids[:, 0]
+        sentences = Sentences(ids, torch.full((n,), 2))
+        return LabelledSentences(sentences, labels, torch.nn.functional.one_hot(labels, 2).double())
+
+
+COINS = random_hmm(words=2, states=2, blocks=1, length=2, seed=0)
+
+
+def test_what_one_word_settles_has_no_room() -> None:
+    room = measure_room(COINS, OfFairWords(both=False), SMALL)
+    assert room.room == Estimate(0.0, 0.0, 1000)
+    assert room.chance.value == pytest.approx(0.5, abs=0.06)
+    assert room.refusal is not None
+
+
+def test_what_only_both_words_settle_has_room() -> None:
+    """No linear rule on the words is right on more than three of the four sentences."""
+    room = measure_room(COINS, OfFairWords(both=True), SMALL)
+    assert room.room.value > 0.25 - 4 * 0.014
+    assert room.record.settings == {"task": "of-fair-words", "examples": 500}
+    assert (room.record.value, room.record.unit, room.record.n) == (room.room.value, "fraction", 1000)
+
+
+def test_room_is_a_function_of_its_arguments_and_its_seed() -> None:
+    language = headline_grammar()
+    first, again = (measure_room(language, language.tasks()[0], SMALL) for _ in range(2))
+    assert first == again
+    other = measure_room(language, language.tasks()[0], replace(SMALL, seed=1))
+    assert 0 < abs(other.room.value - first.room.value) < 6 * first.room.standard_error
+    with pytest.raises(BadInput, match="give at least 1 and 2"):
+        measure_room(language, language.tasks()[0], RoomSettings(test=1))
+
+
+def test_sentences_of_several_lengths_are_padded_alike() -> None:
+    text = "S -> A [0.5] | B B [0.5]\nA -> 'a' [1]\nB -> 'a' [0.5] | 'b' [0.5]"
+    language = pcfg(parse_grammar(text))
+    room = measure_room(language, language.tasks()[0], SMALL)
+    assert room.room.value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("room", "chance", "says"),
+    [(0.24, 0.4, "has no room"), (0.3, 0.51, "is easily guessed"), (0.25, 0.5, None)],
+)
+def test_a_headline_task_needs_room_and_must_not_be_guessed(
+    room: float, chance: float, says: str | None
+) -> None:
+    found = Room("t", Estimate(room, 0.01, 100), Estimate(chance, 0.01, 100), SMALL).refusal
+    assert found is None if says is None else says in found
+
+
+def test_the_price_of_coins_that_stay() -> None:
+    """Two words alike: given nothing, log 2 is lost; the middle of three is given both its neighbours."""
+    eye = torch.eye(2, dtype=torch.float64)
+    stay = torch.tensor([[0.9, 0.1], [0.1, 0.9]], dtype=torch.float64)
+    chain = hmm(["a", "b"], stay.mean(0), stay, eye, length=3)
+    record = price(chain, chain.tasks()[0])
+    # States are seen, so the words beyond a neighbour say nothing.
+    assert record is not None
+    assert record.value == pytest.approx(0.0, abs=1e-14)
+    assert (record.standard_error, record.n) == (None, 8)
+
+
+@pytest.mark.parametrize("kind", ["grammar", "HMM"])
+def test_a_sampled_price_agrees_with_the_exact_one(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    grammar, chain = headline_grammar(), random_hmm(words=3, states=4, blocks=1, length=6, seed=1)
+    language = grammar if kind == "grammar" else chain
+    task = language.tasks()[0]
+    exact = price(language, task)
+    monkeypatch.setattr(room_and_price, "ENUMERATED", 0)
+    sampled = price(language, task, sentences=4000, seed=3)
+    assert exact is not None
+    assert sampled is not None
+    assert exact.standard_error is None
+    assert sampled.standard_error is not None
+    assert (sampled.n, sampled.seed) == (4000, 3)
+    assert abs(sampled.value - exact.value) < 4 * sampled.standard_error < 0.2 * exact.value
+
+
+def test_a_price_is_the_difference_of_two_losses() -> None:
+    """-log of the narrow law minus -log of the exact one, on drawn words, is dearer by the price."""
+    language = headline_grammar()
+    task = language.tasks()[1]
+    context = room_and_price.narrow_context(task)
+    record = price(language, task)
+    assert context is not None
+    assert record is not None
+    ids = context.kinds[language.sample(6000, torch.Generator().manual_seed(5)).ids]
+    losses = [
+        -law.gather(2, ids[:, :, None]).log().mean(dim=(1, 2))
+        for law in (context.narrow_law(ids), context.masked_law(ids))
+    ]
+    difference = losses[0] - losses[1]
+    assert abs(difference.mean() - record.value) < 4 * difference.std() / 6000**0.5
+
+
+def test_laws_without_a_narrow_context_have_no_price() -> None:
+    text = "S -> A A [0.5] | B [0.5]\nA -> 'a' [0.5] | 'b' [0.5]\nB -> 'b' [1]"
+    language = pcfg(parse_grammar(text))
+    assert [price(language, task) for task in language.tasks()] == [None]
+
+
+def test_an_easy_language_is_told_from_one_with_room() -> None:
+    easy, hard = pcfg(laptop_grammar(5)), headline_grammar()
+    assert measure_room(easy, easy.tasks()[0], SMALL).refusal is not None
+    assert measure_room(hard, hard.tasks()[0], SMALL).refusal is None
