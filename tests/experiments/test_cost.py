@@ -112,6 +112,14 @@ def test_bytes_on_disk_are_those_of_a_real_run(rule: UpdateRuleSettings, tmp_pat
     assert cost.step.parameters == parameter_count(run.architecture, 8, 8)
 
 
+def test_a_run_that_keeps_an_average_has_its_weights_on_disk_twice(tmp_path: Path) -> None:
+    run = planned(averaging_horizon=2)
+    pretrain(run.specification(LANGUAGE, tmp_path), LANGUAGE, tmp_path)
+    weights = [load_file(path) for path in tmp_path.glob(f"steps/**/{WEIGHTS_FILE}")]
+    states = [torch.load(path) for path in tmp_path.glob(f"steps/*/{TRAINING_STATE_FILE}")]
+    assert bytes_of([weights, states]) == run_cost(run).disk_bytes
+
+
 def bytes_of(nested: Any) -> int:
     if isinstance(nested, torch.Tensor):
         return nested.nbytes

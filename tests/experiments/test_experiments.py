@@ -11,6 +11,7 @@ from jobs_in_turn import in_turn
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
+from isoloss.experiments.carry_out import measured_records
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs, shared
@@ -157,6 +158,34 @@ def test_a_run_in_another_precision_is_another_run_and_so_is_its_origin(tmp_path
     assert other.digest != run.digest
     assert other.continues.run.compute == Compute("bfloat16")
     assert other.continues.step == 2
+
+
+def test_raw_weights_are_measured_beside_averaged_ones(tmp_path: Path) -> None:
+    log, output = tmp_path / "log", tmp_path / "out"
+    plain, norm = planned(1, log, 1.0), WeightNorm(1.0, str(log))
+    both = (MeasuredAt(norm, (2, 4)), MeasuredAt(norm, (4,), weights="raw"))
+    averaged = replace(plain, name="averaged", averaging_horizon=3, measured=both)
+    assert averaged.digest != plain.digest
+    (result,) = carry_out_experiments([experiment(plain, averaged)], output, in_turn).experiments
+    table = result.table.filter(pl.col("step") == 4)
+    assert table["raw_norm"][1] == table["norm"][0] != table["norm"][1]
+    assert table["raw_checkpoint"][1] == table["checkpoint"][0] != table["checkpoint"][1]
+    assert log.read_text().splitlines() == ["1 at 2", "1 at 4", "1 at 2", "1 at 4", "1 at 4"]
+    assert experiment_jobs([], [averaged], output, "cpu") == []
+    (kept,) = measured_records(averaged, norm, 4, output)
+    (raw,) = measured_records(averaged, norm, 4, output, "raw")
+    assert (kept.value, raw.value) == (table["norm"][1], table["raw_norm"][1])
+    (averaged.folder(output) / "measured" / "000004" / f"{measured_on(averaged)}-raw.jsonl").unlink()
+    assert len(experiment_jobs([], [averaged], output, "cpu")) == 2  # the language's, and the run's
+
+
+def measured_on(run: PlannedRun) -> str:
+    return quantity_digest(run.measured[0].quantity, LANGUAGE.digest, run.objective)
+
+
+def test_raw_weights_are_only_asked_for_where_there_are_others(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="seed-1 keeps no average, so that its checkpoints hold the raw"):
+        replace(planned(1, tmp_path), measured=(MeasuredAt(WeightNorm(1.0, ""), (4,), weights="raw"),))
 
 
 def test_a_run_cut_short_is_shown_and_not_judged(tmp_path: Path) -> None:

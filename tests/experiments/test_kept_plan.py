@@ -106,6 +106,15 @@ def test_the_plan_tells_all_that_was_ever_to_be_measured(tmp_path: Path) -> None
     assert named["TraceQuantity"]["measured_on"] == quantity_digest(TRACE, RECURSIVE.digest, first.objective)
 
 
+def test_the_plan_tells_raw_weights_from_averaged_ones(tmp_path: Path) -> None:
+    both = (MeasuredAt(LOSS, (2, 4)), MeasuredAt(LOSS, (4,), weights="raw"))
+    averaged = replace(run(), averaging_horizon=2, measured=both)
+    for planned in (averaged, averaged):
+        keep_plan(planned, RECURSIVE, tmp_path)
+    told = [(each.get("weights"), each["steps"]) for each in plan_of(averaged, tmp_path)["measured"]]
+    assert told == [(None, [2, 4]), ("raw", [4])]
+
+
 def test_a_run_that_goes_on_from_another_says_which(tmp_path: Path) -> None:
     origin = run()
     after = replace(origin, seed=901, continues=Continued(origin, 2))

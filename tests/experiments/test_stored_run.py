@@ -58,6 +58,23 @@ def test_what_is_planned_and_not_measured_leaves_a_run_unfinished(results: Path)
     assert stored_run(folder).state_in_words == "unfinished: 1 measurements are missing"
 
 
+def test_raw_weights_are_another_measurement(results: Path) -> None:
+    folder = results / "laptop" / "runs" / "aaaa1111"
+    planned = {"measured_on": "on-loss", "weights": "raw", "quantity": {}, "steps": [40]}
+    (folder / "plan.json").write_text(json.dumps({"measured": [planned]}))
+    assert stored_run(folder).missing == 1
+    measured = folder / "measured" / "000040"
+    record = json.loads((measured / "on-loss.jsonl").read_text())
+    record |= {"settings": record["settings"] | {"weights": "raw"}, "value": 5.0}
+    (measured / "on-loss-raw.jsonl").write_text(json.dumps(record) + "\n")
+    run = stored_run(folder)
+    assert run.state == "complete"
+    assert len(run.last_records) == 2
+    facts = run_facts(run)
+    assert facts["loss"] == [pytest.approx(1.2)]
+    assert facts["raw_masked_loss_sentence_averaged"] == [5.0]
+
+
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [

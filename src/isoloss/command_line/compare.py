@@ -12,7 +12,7 @@ from isoloss.command_line.console import table_console
 from isoloss.command_line.show import quantity_in_words
 from isoloss.command_line.value_with_error import value_with_error
 from isoloss.errors import BadInput
-from isoloss.experiments.stored_run import StoredRun, find_run
+from isoloss.experiments.stored_run import THING, StoredRun, find_run
 
 if TYPE_CHECKING:
     from isoloss.experiments.run_comparison import Difference
@@ -132,7 +132,7 @@ def _as_json(
             {
                 "quantity": each.record.quantity,
                 "unit": each.record.unit,
-                **{key: each.record.settings.get(key) for key in ("measured_on", "task", "group")},
+                **{key: each.record.settings.get(key) for key in THING},
                 "steps": list(each.steps),
                 "first": asdict(each.first),
                 "second": asdict(each.second),

@@ -86,5 +86,5 @@ def quantity_in_words(record: Record) -> str:
     >>> quantity_in_words(Record("linear_probe_accuracy", 0.9, "fraction", 0.1, 9, settings={"task": "root"}))
     'linear_probe_accuracy, root'
     """
-    more = [str(record.settings[key]) for key in ("task", "group") if key in record.settings]
+    more = [str(record.settings[key]) for key in ("weights", "task", "group") if key in record.settings]
     return ", ".join([record.quantity, *more])

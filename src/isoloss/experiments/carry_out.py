@@ -1,6 +1,7 @@
 """One planned run: pre-train, then measure every checkpoint once."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from transformers import PreTrainedModel
@@ -9,15 +10,24 @@ from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import IsolossError
 from isoloss.experiments.kept_plan import keep_plan
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.quantity import AnyQuantity, MeasuringSet, Subject, drawn, quantity_digest
+from isoloss.experiments.quantity import (
+    AnyQuantity,
+    MeasuringSet,
+    Subject,
+    Weights,
+    drawn,
+    quantity_digest,
+    weights_setting,
+)
+from isoloss.experiments.stored_run import MEASURED_FOLDER, measurement_name
 from isoloss.languages.language import Language
-from isoloss.measurements.record import Record
+from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import read_records, write_records
 from isoloss.measurements.sentence_values import write_sentence_values
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.pretraining_objective import PretrainingObjective
-from isoloss.pretraining.checkpoint import STEPS_FOLDER, read_checkpoint
+from isoloss.pretraining.checkpoint import RAW_FOLDER, STEPS_FOLDER, read_checkpoint
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
@@ -53,9 +63,11 @@ def carry_out(run: PlannedRun, output: Path, device: str, progress: Progress) ->
     return (*report.damaged, *damaged)
 
 
-def measured_records(run: PlannedRun, quantity: AnyQuantity, step: int, output: Path) -> list[Record]:
+def measured_records(
+    run: PlannedRun, quantity: AnyQuantity, step: int, output: Path, weights: Weights = "kept"
+) -> list[Record]:
     """What a quantity's measurement at a step gave; nothing while it has not been made."""
-    return read_records(_records_file(run, quantity, step, output))
+    return read_records(_records_file(run, _Measurement(step, quantity, weights), output))
 
 
 def is_complete(run: PlannedRun, output: Path) -> bool:
@@ -64,18 +76,31 @@ def is_complete(run: PlannedRun, output: Path) -> bool:
     return trained and not any(True for _ in _missing(run, output))
 
 
-def _missing(run: PlannedRun, output: Path) -> Iterator[tuple[int, AnyQuantity]]:
+@dataclass(frozen=True)
+class _Measurement:
+    """One quantity at one step, of one of the two weights that a checkpoint may hold."""
+
+    step: int
+    quantity: AnyQuantity
+    weights: Weights
+
+
+def _missing(run: PlannedRun, output: Path) -> Iterator[_Measurement]:
+    """What has not been measured, by step, and of each step the weights one after the other."""
     for step in run.checkpoint_steps:
         # Experiments that share the run may each ask for a quantity, at steps that overlap.
-        asked = dict.fromkeys(measured.quantity for measured in run.measured if step in measured.steps)
-        for quantity in asked:
-            if not _records_file(run, quantity, step, output).exists():
-                yield step, quantity
+        asked = [
+            _Measurement(step, each.quantity, each.weights) for each in run.measured if step in each.steps
+        ]
+        for wanted in sorted(dict.fromkeys(asked), key=lambda wanted: wanted.weights):
+            if not _records_file(run, wanted, output).exists():
+                yield wanted
 
 
-def _records_file(run: PlannedRun, quantity: AnyQuantity, step: int, output: Path) -> Path:
-    digest = quantity_digest(quantity, run.language.digest, run.objective)
-    return run.folder(output) / "measured" / f"{step:06d}" / f"{digest}.jsonl"
+def _records_file(run: PlannedRun, wanted: _Measurement, output: Path) -> Path:
+    digest = quantity_digest(wanted.quantity, run.language.digest, run.objective)
+    name = measurement_name(digest, **weights_setting(wanted.weights))
+    return run.folder(output) / MEASURED_FOLDER / f"{wanted.step:06d}" / f"{name}.jsonl"
 
 
 def _measure_missing(
@@ -86,31 +111,46 @@ def _measure_missing(
     missing = list(_missing(run, output))
     sets: dict[AnyQuantity, MeasuringSet] = {}
     model: PreTrainedModel | None = None
-    loaded = unusable = 0
-    for done, (step, quantity) in enumerate(missing):
+    loaded: tuple[int, Weights] | None = None
+    unusable = 0
+    for done, wanted in enumerate(missing):
+        step, quantity = wanted.step, wanted.quantity
         share = TRAINING_SHARE + (1 - TRAINING_SHARE) * done / len(missing)
         progress("measuring", share, 1.0, f"step {step:,}")
         if step == unusable:
             continue
-        folder = run.folder(output) / STEPS_FOLDER / f"{step:06d}"
-        if step != loaded or model is None:
+        if model is None or loaded != (step, wanted.weights):
             try:
-                digest = read_checkpoint(folder).digest[:16]
+                folder, digest = _weights_of(run, wanted, output)
             except IsolossError as error:
                 damaged.append(str(error))
                 unusable = step
                 continue
-            model, loaded = _load(folder, run.objective).to(device), step
+            model, loaded = _load(folder, run.objective).to(device), (step, wanted.weights)
         if quantity not in sets:
             sets[quantity] = drawn(quantity, language, run.language.digest, run.objective, output)
-        measured_on = quantity_digest(quantity, run.language.digest, run.objective)
-        subject = Subject(folder, digest, run.objective, {"step": step, "measured_on": measured_on}, run.seed)
+        subject = Subject(folder, digest[:16], run.objective, _settings(run, wanted), run.seed)
         records = sets[quantity].measure(model, subject, _within(progress, share, step))
-        path = _records_file(run, quantity, step, output)
+        path = _records_file(run, wanted, output)
         if subject.sentence_values:  # first, since the records say that the measurement is complete
             write_sentence_values(path.with_suffix(".npz"), subject.sentence_values)
         write_records(path, records)
     return damaged
+
+
+def _weights_of(run: PlannedRun, wanted: _Measurement, output: Path) -> tuple[Path, str]:
+    """The folder of the weights that are to be measured, verified, and the digest of their file."""
+    folder = run.folder(output) / STEPS_FOLDER / f"{wanted.step:06d}"
+    checkpoint = read_checkpoint(folder)
+    if wanted.weights == "kept":
+        return folder, checkpoint.digest
+    assert checkpoint.raw_digest is not None  # of a run that keeps an average, or its plan is refused
+    return folder / RAW_FOLDER, checkpoint.raw_digest
+
+
+def _settings(run: PlannedRun, wanted: _Measurement) -> dict[str, Setting]:
+    measured_on = quantity_digest(wanted.quantity, run.language.digest, run.objective)
+    return {"step": wanted.step, "measured_on": measured_on, **weights_setting(wanted.weights)}
 
 
 def _load(folder: Path, objective: PretrainingObjective) -> PreTrainedModel:

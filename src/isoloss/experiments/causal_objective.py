@@ -144,6 +144,7 @@ def causal_runs(scale: Scale, measured: tuple[MeasuredAt, ...]) -> tuple[Planned
             measured=measured,
             labels=(("objective", NEXT_WORD),),
             objective=NextWordObjective(),
+            averaging_horizon=grammar.averaging_horizon,
         )
         for seed in scale.seeds
     )

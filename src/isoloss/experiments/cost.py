@@ -35,8 +35,9 @@ COPIES_WITH_TRAINING_STATE = 2
 class RunCost:
     """What a run takes: operations of all its steps, a step's cost, and bytes on disk and of features.
 
-    `disk_bytes` are all checkpoints' weights and the state that the last ones keep; `feature_bytes` what
-    the largest of its probes holds in main memory, the vectors of all words of its train and test sentences.
+    `disk_bytes` are all checkpoints' weights, averaged and raw where both are kept, and the state that the
+    last ones keep; `feature_bytes` what the largest of its probes holds in main memory, the vectors of all
+    words of its train and test sentences.
     """
 
     operations: float
@@ -59,7 +60,8 @@ def run_cost(run: PlannedRun) -> RunCost:
     )
     probes = [m.quantity for m in run.measured if isinstance(m.quantity, ProbeQuantity)]
     examples = max((probe.train + probe.test for probe in probes), default=0)
-    weights = len(run.checkpoint_steps) * 4 * step.parameters
+    copies = 1 if run.averaging_horizon is None else 2
+    weights = copies * len(run.checkpoint_steps) * 4 * step.parameters
     return RunCost(
         operations=step.operations * run.steps,
         step=step,

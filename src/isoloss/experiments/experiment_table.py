@@ -43,8 +43,9 @@ def _run_rows(run: PlannedRun, output: Path) -> list[Row]:
     for step in run.checkpoint_steps:
         columns: Row = {}
         for measured in run.measured:
-            if step in measured.steps and (found := measured_records(run, measured.quantity, step, output)):
-                columns |= measured.quantity.columns(found) | {"checkpoint": found[0].checkpoint}
+            wanted = (measured.quantity, step, output, measured.weights)
+            if step in measured.steps and (found := measured_records(run, *wanted)):
+                columns |= measured.columns(found)
         if columns:
             place: Row = {"run": run.name, "seed": run.first_seed, "step": step}
             where: Row = {"saturated": step >= run.saturated_from, "complete": complete}

@@ -8,7 +8,7 @@ from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.planned_run import LanguagePlan, PlannedRun, ReadyLanguage
-from isoloss.experiments.quantity import quantity_digest
+from isoloss.experiments.quantity import quantity_digest, weights_setting
 from isoloss.files import write_atomically
 from isoloss.languages.dyck import Dyck
 from isoloss.languages.dyck_file import write_dyck
@@ -96,18 +96,22 @@ def _plan_settings(plan: LanguagePlan | CorpusPlan) -> Any:
 
 def _measured(run: PlannedRun, path: Path) -> list[dict[str, Any]]:
     """What is planned to be measured, on what and when, with what was planned before."""
-    entries: dict[str, dict[str, Any]] = {}
+    entries: dict[tuple[str, str | None], dict[str, Any]] = {}
     if path.exists():
         try:
-            entries = {entry["measured_on"]: entry for entry in json.loads(path.read_text())["measured"]}
+            before = json.loads(path.read_text())["measured"]
+            entries = {(entry["measured_on"], entry.get("weights")): entry for entry in before}
         except (ValueError, KeyError, TypeError) as error:
             raise BadInput(f"{path} is damaged ({error}); delete it and run again") from error
     for measured in run.measured:
         digest = quantity_digest(measured.quantity, run.language.digest, run.objective)
-        before = entries.get(digest, {"steps": []})["steps"]
-        entries[digest] = {
+        weights = weights_setting(measured.weights)
+        entry = (digest, weights.get("weights"))
+        known = entries.get(entry, {"steps": []})["steps"]
+        entries[entry] = {
             "measured_on": digest,
+            **weights,
             "quantity": settings_as_json(measured.quantity),
-            "steps": sorted({*before, *measured.steps}),
+            "steps": sorted({*known, *measured.steps}),
         }
     return list(entries.values())

@@ -22,7 +22,8 @@ class LanguageRuns(Generic[Model]):
     """How models of each size are pre-trained on a language, and the tasks that they are probed for.
 
     Checkpoints from step `saturated_from` on are what claims are judged on. It is a step and not a loss, so
-    that the claim of one common loss can fail. `evaluated` says which predictions the exact loss looks at.
+    that the claim of one common loss can fail. `evaluated` says which predictions the exact loss looks at,
+    `averaging_horizon` over how many steps the weights of checkpoints are averaged (None: not at all).
     """
 
     language: LanguagePlan
@@ -34,6 +35,7 @@ class LanguageRuns(Generic[Model]):
     checkpoint_steps: tuple[int, ...]
     saturated_from: int
     evaluated: ExactObjective = MaskedObjective()  # noqa: RUF009  (frozen)
+    averaging_horizon: int | None = None
 
     def __post_init__(self) -> None:
         if sum(step >= self.saturated_from for step in self.checkpoint_steps) < 2:
@@ -63,6 +65,7 @@ def runs_of_sizes(
             saturated_from=runs.saturated_from,
             measured=measured,
             labels=(("width", width_of(architecture)),),
+            averaging_horizon=runs.averaging_horizon,
         )
         for architecture in runs.architectures
         for seed in seeds

@@ -73,6 +73,7 @@ def longer_runs(scale: Scale) -> tuple[PlannedRun, ...]:
             checkpoint_steps=steps,
             saturated_from=grammar.saturated_from,
             measured=tuple(MeasuredAt(quantity, steps) for quantity in quantities),
+            averaging_horizon=grammar.averaging_horizon,
         )
         for seed in scale.seeds
     )

@@ -105,6 +105,7 @@ class PlannedRun:
     objective: PretrainingObjective = MaskedObjective()  # noqa: RUF009  (frozen)
     continues: Continued | None = None
     compute: Compute = Compute()  # noqa: RUF009  (frozen)
+    averaging_horizon: int | None = None
 
     def __post_init__(self) -> None:
         _ = self.planned_specification  # refuses numbers that make no run
@@ -115,6 +116,11 @@ class PlannedRun:
                     f"it has {self.checkpoint_steps}"
                 )
             self._refuse_what_cannot_be_measured(measured.quantity)
+            if measured.weights == "raw" and self.averaging_horizon is None:
+                raise BadInput(
+                    f"the run {self.name} keeps no average, so that its checkpoints hold the raw weights: "
+                    'measure those that it keeps (weights="kept"), or give it an averaging_horizon'
+                )
 
     def _refuse_what_cannot_be_measured(self, quantity: AnyQuantity) -> None:
         of_text = isinstance(self.language, CorpusPlan)
@@ -151,6 +157,7 @@ class PlannedRun:
             objective=self.objective,
             start_from=hashlib.sha256(origin.encode()).hexdigest() if origin else None,
             compute=self.compute,
+            averaging_horizon=self.averaging_horizon,
         )
 
     def carried_out_by(self, compute: Compute) -> "PlannedRun":
@@ -168,7 +175,7 @@ class PlannedRun:
         return output / "runs" / self.digest[:16]
 
     def start_from(self, output: Path) -> Path | None:
-        """The folder of the checkpoint that the run starts from, if any."""
+        """The folder of the checkpoint that the run starts from, if any: its average, where it has one."""
         before = self.continues
         return before.run.folder(output) / STEPS_FOLDER / f"{before.step:06d}" if before else None
 

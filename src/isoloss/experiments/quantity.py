@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -81,12 +81,30 @@ class CorpusQuantity(Protocol):
 AnyQuantity = Quantity | CorpusQuantity
 
 
+Weights = Literal["kept", "raw"]
+"""Which weights of a checkpoint: what its folder holds, or beside averaged ones those of the last step."""
+
+
 @dataclass(frozen=True)
 class MeasuredAt:
-    """A quantity, and the steps of a run at which it is measured."""
+    """A quantity, and the steps of a run at which it is measured.
+
+    Of raw weights its columns have the prefix "raw_".
+    """
 
     quantity: AnyQuantity
     steps: tuple[int, ...]
+    weights: Weights = "kept"
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """The records of one checkpoint as columns of the experiment's table, and which weights these are."""
+        columns = self.quantity.columns(records) | {"checkpoint": records[0].checkpoint}
+        return columns if self.weights == "kept" else {f"raw_{name}": columns[name] for name in columns}
+
+
+def weights_setting(weights: Weights) -> dict[str, str]:
+    """What plans and records say of the weights: nothing of those that a folder keeps, as is the rule."""
+    return {} if weights == "kept" else {"weights": weights}
 
 
 def quantity_digest(quantity: AnyQuantity, language_digest: str, objective: PretrainingObjective) -> str:

@@ -46,6 +46,7 @@ def rule_runs(
             saturated_from=steps[0],
             measured=tuple(MeasuredAt(quantity, steps) for quantity in quantities),
             labels=(("rule", name),),
+            averaging_horizon=grammar.averaging_horizon,
         )
         for name, rule in rules
         for seed in scale.seeds

@@ -12,7 +12,7 @@ import torch
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, mean_over_sentences
 from isoloss.experiments.run_filter import QUANTITIES, settings
-from isoloss.experiments.stored_run import MEASURED_FOLDER, StoredRun, measured_thing
+from isoloss.experiments.stored_run import MEASURED_FOLDER, StoredRun, measured_thing, measurement_name
 from isoloss.measurements.matched_losses import MatchedCheckpoint, MatchedLosses, interpolated_to_loss
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sentence_values import read_sentence_values, value_name
@@ -87,7 +87,7 @@ def differences_at_loss(
     where the runs have no exact loss on one set, or none in common.
     """
     curves = _common_curves(first, second)
-    losses = [pair for pair in curves if pair[0].records[0].quantity in QUANTITIES["loss"]]
+    losses = [pair for pair in curves if _is_loss(pair[0].records[0])]
     if not losses:
         raise BadInput(
             f"the runs {first.name} and {second.name} have no exact loss measured on one set, so that no "
@@ -102,6 +102,10 @@ def differences_at_loss(
         if pair[0].records[0].quantity not in _SAME and all(within):
             found.append(_at_points(pair, of_loss, matched.points, known))
     return matched, found
+
+
+def _is_loss(record: Record) -> bool:
+    return record.quantity in QUANTITIES["loss"] and "weights" not in record.settings
 
 
 def _common_curves(first: StoredRun, second: StoredRun) -> list[tuple[Curve, Curve]]:
@@ -128,7 +132,8 @@ def _curves(run: StoredRun) -> Iterator[tuple[tuple[Any, ...], Curve]]:
 
 def _kept_values(run: StoredRun, step: int, record: Record) -> np.ndarray | None:
     """Each sentence's value behind a record, where it was kept."""
-    path = run.folder / MEASURED_FOLDER / f"{step:06d}" / f"{record.settings.get('measured_on')}.npz"
+    name = measurement_name(str(record.settings.get("measured_on")), record.settings.get("weights"))
+    path = run.folder / MEASURED_FOLDER / f"{step:06d}" / f"{name}.npz"
     return read_sentence_values(path).get(value_name(record))
 
 

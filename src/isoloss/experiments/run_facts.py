@@ -51,9 +51,14 @@ def _of_language(task: ShownTask) -> Facts:
             f"{task.language}: training",
             f"{runs.steps:,} steps of {runs.batch_size:,} fresh sentences, one masked word each; AdamW, "
             f"learning rate {rule.learning_rate:g}, constant after {rule.warm_up_steps:,} steps of warm-up, "
-            f"weight decay {rule.weight_decay:g}, dropout {runs.architectures[0].dropout:g}",
+            f"weight decay {rule.weight_decay:g}, dropout {runs.architectures[0].dropout:g}"
+            f"{_averaging(runs.averaging_horizon)}",
         ),
     )
+
+
+def _averaging(horizon: int | None) -> str:
+    return f"; checkpoints hold the weights' average over a horizon of {horizon:,} steps" if horizon else ""
 
 
 def _in_words(model: AnyModel) -> str:

@@ -104,7 +104,8 @@ def run_facts(run: StoredRun) -> dict[str, list[Setting]]:
         facts[path] = [value]
     for record in run.last_records:
         if "group" not in record.settings:
-            facts.setdefault(record.quantity, []).append(record.value)
+            raw = "raw_" if record.settings.get("weights") == "raw" else ""
+            facts.setdefault(raw + record.quantity, []).append(record.value)
     for short, quantities in QUANTITIES.items():
         if found := [value for quantity in quantities for value in facts.get(quantity, [])]:
             facts[short] = found

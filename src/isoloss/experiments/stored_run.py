@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from isoloss.errors import BadInput
-from isoloss.measurements.record import Record
+from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import read_records
 
 # As in `pretraining.run_folder`, `pretraining.checkpoint`, `kept_plan` and `kept_names`, which need torch.
 SPECIFICATION_FILE, PLAN_FILE, NAMES_FOLDER = "specification.json", "plan.json", "experiments"
 STEPS_FOLDER, CHECKPOINT_FILE, MEASURED_FOLDER = "steps", "checkpoint.json", "measured"
+
+THING = ("measured_on", "weights", "task", "group")
+"""The settings that tell the measurements of one quantity at one step apart."""
 
 Json = dict[str, Any]
 State = Literal["complete", "unfinished", "damaged"]
@@ -63,12 +66,16 @@ class StoredRun:
     def missing(self) -> int:
         """How many planned measurements have not been made."""
         made = {
-            (checkpoint.step, record.settings.get("measured_on"))
+            (checkpoint.step, record.settings.get("measured_on"), record.settings.get("weights"))
             for checkpoint in self.checkpoints
             for record in checkpoint.records
         }
-        planned = self.plan.get("measured", [])
-        return sum((step, each["measured_on"]) not in made for each in planned for step in each["steps"])
+        planned = [
+            (step, each["measured_on"], each.get("weights"))
+            for each in self.plan.get("measured", [])
+            for step in each["steps"]
+        ]
+        return sum(each not in made for each in planned)
 
     @property
     def state(self) -> State:
@@ -97,8 +104,17 @@ class StoredRun:
 
 
 def measured_thing(record: Record) -> tuple[Any, ...]:
-    """What a record is a measurement of, whatever the step: quantity, set, task and part of the model."""
-    return (record.quantity, *(record.settings.get(key) for key in ("measured_on", "task", "group")))
+    """What a record is a measurement of, whatever the step: quantity, set, weights, task and part."""
+    return (record.quantity, *(record.settings.get(key) for key in THING))
+
+
+def measurement_name(measured_on: str, weights: Setting = None) -> str:
+    """How the files of a measurement are called within its step's folder, but for their ending.
+
+    >>> measurement_name("0123"), measurement_name("0123", "raw")
+    ('0123', '0123-raw')
+    """
+    return measured_on if weights is None else f"{measured_on}-{weights}"
 
 
 def stored_runs(folder: Path) -> list[StoredRun]:

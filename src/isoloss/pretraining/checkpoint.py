@@ -24,9 +24,12 @@ from isoloss.pretraining.update_rule import UpdateRule
 
 STEPS_FOLDER = "steps"
 WEIGHTS_FILE = "model.safetensors"
+RAW_FOLDER = "raw"
+"""Within a checkpoint of averaged weights: the weights that training goes on from, a model folder too."""
 TRAINING_STATE_FILE = "training_state.pt"
 TRAINING_STATE_DIGEST_FILE = "training_state.sha256"
 RECORD_FILE = "checkpoint.json"
+_RAW_WEIGHTS = f"{RAW_FOLDER}/{WEIGHTS_FILE}"
 UNFINISHED, REPLACED = ".part", ".replaced"
 """How the names of folders end that are not yet, or no longer, checkpoints."""
 
@@ -36,7 +39,8 @@ class Checkpoint:
     """A complete checkpoint on disk.
 
     `training_loss` is the mean in nats over the steps since the checkpoint before, with dropout on;
-    `digest` is the SHA-256 of the weights' file; `readings` are `UpdateRule.readings` at that step.
+    `digest` is the SHA-256 of the weights' file; `readings` are `UpdateRule.readings` at that step. Where the
+    folder holds averaged weights, `raw_digest` is that of the file of the weights as they are.
     """
 
     folder: Path
@@ -44,6 +48,7 @@ class Checkpoint:
     training_loss: float
     digest: str
     readings: dict[str, float] = field(default_factory=dict)
+    raw_digest: str | None = None
 
 
 def write_checkpoint(
@@ -54,8 +59,12 @@ def write_checkpoint(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
     update_rule: UpdateRule,
+    raw: PreTrainedModel | None = None,
 ) -> Checkpoint:
     """Write `run`/steps/`step`: weights, config, tokenizer, training state, and a record of them all.
+
+    Where `model` holds averaged weights, `raw` is the model that is trained, which goes into a subfolder that
+    can be loaded like the folder itself.
 
     The folder appears under its name when all of it has reached the disk, in place of one of the same step.
     Training state is kept in this checkpoint and the one before, to resume from either. Needs twice the
@@ -66,11 +75,10 @@ def write_checkpoint(
     readings = update_rule.readings()
     with writable(run):
         try:
-            temporary.mkdir(parents=True)
-            model.config.save_pretrained(temporary)
-            _save_tokenizer(tokenizer, temporary)
-            (temporary / WEIGHTS_FILE).write_bytes(_weights(model))
-            digests = {path.name: _sha256(path) for path in sorted(temporary.iterdir())}
+            _write_model(temporary, model, tokenizer)
+            if raw is not None:
+                _write_model(temporary / RAW_FOLDER, raw, tokenizer)
+            digests = {path.relative_to(temporary).as_posix(): _sha256(path) for path in _files(temporary)}
             record = {
                 "step": step,
                 "training_loss": training_loss,
@@ -89,7 +97,7 @@ def write_checkpoint(
         for checkpoint in earlier[:-1]:
             (checkpoint / TRAINING_STATE_FILE).unlink(missing_ok=True)
             (checkpoint / TRAINING_STATE_DIGEST_FILE).unlink(missing_ok=True)
-    return Checkpoint(final, step, training_loss, digests[WEIGHTS_FILE], readings)
+    return Checkpoint(final, step, training_loss, digests[WEIGHTS_FILE], readings, digests.get(_RAW_WEIGHTS))
 
 
 def checkpoint_folders(run: Path) -> list[Path]:
@@ -110,24 +118,28 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def _verified(folder: Path) -> Checkpoint:
-    path = folder / RECORD_FILE
     try:
-        record = json.loads(path.read_text())
+        record = json.loads((folder / RECORD_FILE).read_text())
         files: dict[str, str] = record["files"]
         checkpoint = Checkpoint(
-            folder, record["step"], record["training_loss"], files[WEIGHTS_FILE], record["readings"]
+            folder,
+            record["step"],
+            record["training_loss"],
+            files[WEIGHTS_FILE],
+            record["readings"],
+            files.get(_RAW_WEIGHTS),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _damaged(path, f"cannot be read ({error})") from error
+        raise _damaged(folder, RECORD_FILE, f"cannot be read ({error})") from error
     for name, digest in files.items():
-        _verify(folder / name, digest)
+        _verify(folder, name, digest)
     # Only a run's two newest checkpoints keep their training state.
     if (folder / TRAINING_STATE_FILE).exists():
         try:
             digest = (folder / TRAINING_STATE_DIGEST_FILE).read_text()
         except (OSError, ValueError):
             digest = "lost"
-        _verify(folder / TRAINING_STATE_FILE, digest)
+        _verify(folder, TRAINING_STATE_FILE, digest)
     return checkpoint
 
 
@@ -154,9 +166,16 @@ def latest_checkpoint(run: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
     return None, tuple(damaged)
 
 
-def restore(checkpoint: Checkpoint, model: PreTrainedModel, update_rule: UpdateRule) -> None:
-    """Put the checkpoint's weights into `model` and its training state into `update_rule`, in place."""
+def restore(
+    checkpoint: Checkpoint,
+    model: PreTrainedModel,
+    update_rule: UpdateRule,
+    raw: PreTrainedModel | None = None,
+) -> None:
+    """Put what `write_checkpoint` wrote of `model`, `update_rule` and `raw` back into them, in place."""
     safetensors.torch.load_model(model, checkpoint.folder / WEIGHTS_FILE)
+    if raw is not None:
+        safetensors.torch.load_model(raw, checkpoint.folder / _RAW_WEIGHTS)
     state = torch.load(checkpoint.folder / TRAINING_STATE_FILE, map_location="cpu", weights_only=True)
     update_rule.load_state_dict(state)
 
@@ -174,9 +193,11 @@ def _put_in_place(temporary: Path, final: Path) -> None:
 
     There is one only when training went on from before it: it is damaged, or will be equal to the bit.
     """
-    for path in temporary.iterdir():
+    for path in _files(temporary):
         with path.open("rb") as file:
             os.fsync(file.fileno())
+    for folder in (path for path in temporary.iterdir() if path.is_dir()):
+        sync_folder(folder)
     sync_folder(temporary)
     if final.exists():
         aside = temporary.with_suffix(REPLACED)
@@ -186,6 +207,18 @@ def _put_in_place(temporary: Path, final: Path) -> None:
     else:
         temporary.rename(final)
     sync_folder(final.parent)
+
+
+def _write_model(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Make `folder`, with all that `from_pretrained` asks for."""
+    folder.mkdir(parents=True)
+    model.config.save_pretrained(folder)
+    _save_tokenizer(tokenizer, folder)
+    (folder / WEIGHTS_FILE).write_bytes(_weights(model))
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _weights(model: PreTrainedModel) -> bytes:
@@ -233,18 +266,18 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _verify(path: Path, digest: str) -> None:
+def _verify(folder: Path, name: str, digest: str) -> None:
     try:
-        intact = _sha256(path) == digest
+        intact = _sha256(folder / name) == digest
     except OSError as error:
-        raise _damaged(path, f"cannot be read ({error.strerror})") from error
+        raise _damaged(folder, name, f"cannot be read ({error.strerror})") from error
     if not intact:
-        raise _damaged(path, "is not what was written")
+        raise _damaged(folder, name, "is not what was written")
 
 
 class _DamagedError(IsolossError):
     """What is wrong with a checkpoint, without what to do, which depends on who asks for it."""
 
 
-def _damaged(path: Path, how: str) -> _DamagedError:
-    return _DamagedError(f"the checkpoint {path.parent} is damaged: {path.name} {how}")
+def _damaged(folder: Path, name: str, how: str) -> _DamagedError:
+    return _DamagedError(f"the checkpoint {folder} is damaged: {name} {how}")

@@ -28,10 +28,12 @@ from isoloss.pretraining.starting_point import put_starting_weights
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.training_loss import TrainingLoss, diverged
 from isoloss.pretraining.update_rule import Training, UpdateRule
+from isoloss.pretraining.weight_averaging import WeightAverage
 from isoloss.progress import Progress, silent
 
 AtCheckpoint = Callable[[Checkpoint, PreTrainedModel], None]
-"""Told of each checkpoint when it is safe on disk, and handed the model, which it must leave as found."""
+"""Told of each checkpoint when it is safe on disk, and handed the model that is in it, which it must leave as
+found: that of the averaged weights, where they are kept."""
 
 AtStep = Callable[[int, Tensor, UpdateRule], None]
 """Told of each step, its loss in nats, on the device, and the rule, whose `readings` it may ask for."""
@@ -128,6 +130,8 @@ def pretrain(
         model = specification.architecture.build(words, longest, derived_seed(seed, "initialisation"))
         put_starting_weights(model, specification, start_from)
         model, steps, batch_size = model.to(place), specification.steps, specification.batch_size
+        horizon = specification.averaging_horizon
+        average = None if horizon is None else WeightAverage(model, horizon)
         objective = specification.compute.of(specification.objective, model)
         micro_batch = specification.compute.micro_batch
         training = Training(model, objective, language, seed, steps, batch_size, processes, micro_batch)
@@ -137,7 +141,9 @@ def pretrain(
         processes.on_main(lambda: remove_leftovers(folder))
         stream = Stream(language, specification.objective, batch_size, seed)
         tokenizer = tokenizer_of(language)
-        run = _Run(specification, folder, model, tokenizer, rule, stream, processes, at_step, at_checkpoint)
+        run = _Run(
+            specification, folder, model, average, tokenizer, rule, stream, processes, at_step, at_checkpoint
+        )
         return _train(run, place, workers, progress if processes.number == 0 else silent)
 
 
@@ -148,6 +154,7 @@ class _Run:
     specification: PretrainingSpecification
     folder: Path
     model: PreTrainedModel
+    average: WeightAverage | None
     tokenizer: PreTrainedTokenizerFast
     rule: UpdateRule
     stream: Stream
@@ -155,19 +162,30 @@ class _Run:
     at_step: AtStep
     at_checkpoint: AtCheckpoint
 
+    @property
+    def kept(self) -> PreTrainedModel:
+        """The model that checkpoints hold."""
+        return self.average.model if self.average else self.model
+
+    @property
+    def raw(self) -> PreTrainedModel | None:
+        """The model that is trained, where checkpoints hold another."""
+        return self.model if self.average else None
+
 
 def _train(run: _Run, device: torch.device, workers: int, progress: Progress) -> PretrainingReport:
     specification, seed, processes = run.specification, run.specification.seed, run.processes
     at_step = run.at_step if processes.number == 0 else nothing_at_step
     last, damaged = processes.on_main(lambda: latest_checkpoint(run.folder))
     if last:
-        restore(last, run.model, run.rule)
+        restore(last, run.kept, run.rule, run.raw)
         _tell_of(last, run)
     resumed_from = last.step if last else 0
     for sentence in damaged:
         progress(TASK, resumed_from, specification.steps, sentence)
 
     run.model.train()
+    run.kept.train()
     losses = TrainingLoss(seed, resumed_from + 1)
     waiting = writing = 0.0
     begun = shown = perf_counter()
@@ -179,6 +197,8 @@ def _train(run: _Run, device: torch.device, workers: int, progress: Progress) ->
 
             seed_dropout(seed, step, device, processes.number)
             loss = run.rule.step(batch, step)
+            if run.average:
+                run.average.update(step)
             losses.add(loss)
             at_step(step, loss, run.rule)
 
@@ -210,14 +230,14 @@ def _leave_checkpoint(run: _Run, step: int, training_loss: float) -> Checkpoint:
 
     def write() -> Checkpoint:
         return write_checkpoint(
-            run.folder, step, training_loss, run.specification, run.model, run.tokenizer, run.rule
+            run.folder, step, training_loss, run.specification, run.kept, run.tokenizer, run.rule, run.raw
         )
 
     return run.processes.on_main(write)
 
 
 def _tell_of(checkpoint: Checkpoint, run: _Run) -> None:
-    run.processes.on_main(lambda: run.at_checkpoint(checkpoint, run.model))
+    run.processes.on_main(lambda: run.at_checkpoint(checkpoint, run.kept))
 
 
 def _losing(loss: float, rule: UpdateRule) -> str:

@@ -22,6 +22,8 @@ class PretrainingSpecification:
     is what is predicted, by default one masked word a sentence, and everything random is derived from
     `seed`. `start_from` is the `Checkpoint.digest` of the weights that training starts from, None for fresh
     ones; the rule's state and the steps begin afresh. `compute` is how a step's gradient is computed.
+    With `averaging_horizon` checkpoints hold the average of the weights over about so many steps
+    (`WeightAverage`), the weights themselves beside it; None: no average is kept.
     Two runs of one specification on one machine, with as many threads and processes, have the same weights
     to the bit. Raises BadInput for numbers that make no run.
     """
@@ -36,12 +38,18 @@ class PretrainingSpecification:
     objective: PretrainingObjective = field(default_factory=MaskedObjective)
     start_from: str | None = None
     compute: Compute = field(default=Compute(), metadata=ONLY_WHEN_CHANGED)
+    averaging_horizon: int | None = field(default=None, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.batch_size < 1:
             raise BadInput(
                 f"a run needs at least one step and one sentence a batch, not {self.steps} and "
                 f"{self.batch_size}"
+            )
+        if self.averaging_horizon is not None and self.averaging_horizon < 1:
+            raise BadInput(
+                f"weights are averaged over at least one step, not {self.averaging_horizon}; choose a "
+                "horizon in steps, or none"
             )
         rising = sorted(set(self.checkpoint_steps)) == list(self.checkpoint_steps)
         if not rising or self.checkpoint_steps[:1] < (1,) or self.checkpoint_steps[-1:] != (self.steps,):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from transformers import PreTrainedModel
 
@@ -14,6 +15,7 @@ from isoloss.measurements.fine_tuning import fine_tune
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.record import Record
 from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.pretraining.checkpoint import RAW_FOLDER
 from isoloss.progress import Progress
 
 FOLDER = "fine-tuned"
@@ -66,12 +68,11 @@ class FineTuningSet:
 
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`: fine-tuned from the checkpoint's folder, on the model's device."""
-        run, measured_on = subject.folder.parent.parent, str(subject.settings["measured_on"])
         found = fine_tune(
             subject.folder,
             self.splits,
             self.classes,
-            run / FOLDER / subject.folder.name / measured_on,
+            kept_models(subject),
             self.settings,
             device=str(model.device),
             progress=progress,
@@ -79,3 +80,13 @@ class FineTuningSet:
         for accuracy in (found.best, found.last):
             subject.sentence_values.update(accuracy.sentence_values())
         return found.records(subject.checkpoint, {**subject.settings, "task": self.task})
+
+
+def kept_models(subject: Subject) -> Path:
+    """Where the models fine-tuned from a checkpoint are kept: in its run's folder, raw weights' apart."""
+    measured_on = str(subject.settings["measured_on"])
+    if subject.folder.name == RAW_FOLDER:
+        checkpoint, measured_on = subject.folder.parent, f"{measured_on}-{RAW_FOLDER}"
+    else:
+        checkpoint = subject.folder
+    return checkpoint.parent.parent / FOLDER / checkpoint.name / measured_on

@@ -1,0 +1,226 @@
+import hashlib
+import multiprocessing
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from runs import LANGUAGE, small
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, get_swa_multi_avg_fn
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from isoloss.errors import BadInput, IsolossError
+from isoloss.models.loading import load_masked_language_model
+from isoloss.models.shapes import Shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.pretraining.checkpoint import Checkpoint, checkpoint_folders, read_checkpoint
+from isoloss.pretraining.compute import Compute
+from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.pretraining.weight_averaging import WeightAverage
+
+FORK = multiprocessing.get_context("fork")
+HORIZON = 6
+AVERAGED = small(averaging_horizon=HORIZON)
+
+
+def tiny() -> torch.nn.Module:
+    return PreLayerNormTransformer(Shape(8, 2, 1, 16)).build(2, 6, seed=0)
+
+
+def moved(model: torch.nn.Module, steps: int) -> list[torch.Tensor]:
+    """The model's parameters after each of so many random steps, which it takes as they are asked for."""
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(steps):
+        for parameter in model.parameters():
+            parameter.data += torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype)
+        yield [parameter.detach().clone() for parameter in model.parameters()]
+
+
+@pytest.mark.parametrize("steps", [1, 3, HORIZON, 20])
+def test_the_average_is_the_weighted_sum_written_out(steps: int) -> None:
+    model = tiny().double()
+    average = WeightAverage(model, HORIZON)
+    after = []
+    for step, weights in enumerate(moved(model, steps), start=1):
+        after.append(weights)
+        average.update(step)
+    equal = min(steps, HORIZON)
+    decayed = [(1 - 1 / HORIZON) ** (steps - max(step, equal)) for step in range(1, steps + 1)]
+    shares = [decay / equal for decay in decayed]
+    assert sum(shares) == pytest.approx(1)
+    expected = [
+        sum(share * each for share, each in zip(shares, of_steps, strict=True))
+        for of_steps in zip(*after, strict=True)
+    ]
+    for given, wanted in zip(average.model.parameters(), expected, strict=True):
+        torch.testing.assert_close(given, torch.nn.Parameter(wanted), rtol=1e-12, atol=1e-12)
+
+
+def test_it_is_the_average_of_torch_a_mean_first_and_then_an_exponential_one() -> None:
+    model = tiny()
+    average = WeightAverage(model, HORIZON)
+    peer = AveragedModel(model, multi_avg_fn=get_swa_multi_avg_fn())
+    for step, _ in enumerate(moved(model, 15), start=1):
+        if step > HORIZON:
+            peer.multi_avg_fn = get_ema_multi_avg_fn(1 - 1 / HORIZON)
+        peer.update_parameters(model)
+        average.update(step)
+    for given, wanted in zip(average.model.parameters(), peer.module.parameters(), strict=True):
+        assert given.dtype == torch.float32
+        torch.testing.assert_close(given, wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_tied_parameters_stay_tied_and_buffers_are_the_models() -> None:
+    model = tiny()
+    model.register_buffer("seen", torch.zeros(3))
+    average = WeightAverage(model, HORIZON)
+    model.seen.fill_(7.0)
+    average.update(1)
+    kept = average.model
+    assert kept.get_input_embeddings().weight is kept.get_output_embeddings().weight
+    assert kept.get_input_embeddings().weight is not model.get_input_embeddings().weight
+    assert kept.seen.tolist() == [7.0] * 3
+
+
+def weights(folder: Path) -> dict[str, str]:
+    """Digests of every file of every checkpoint that is the same for one specification."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for checkpoint in checkpoint_folders(folder)
+        for path in sorted(checkpoint.rglob("*"))
+        if path.is_file() and "training_state" not in path.name
+    }
+
+
+def optimiser_state(folder: Path) -> list[torch.Tensor]:
+    state = torch.load(checkpoint_folders(folder)[-1] / "training_state.pt", weights_only=True)
+
+    def tensors(nested: object) -> list[torch.Tensor]:
+        if isinstance(nested, torch.Tensor):
+            return [nested]
+        inner = nested.values() if isinstance(nested, dict) else nested if isinstance(nested, list) else ()
+        return [tensor for each in inner for tensor in tensors(each)]
+
+    return tensors(state)
+
+
+@pytest.fixture(scope="module")
+def averaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("averaged")
+    pretrain(AVERAGED, LANGUAGE, folder)
+    return folder
+
+
+def test_a_checkpoint_holds_the_average_and_beside_it_the_weights_of_the_plain_run(
+    averaged: Path, tmp_path: Path
+) -> None:
+    pretrain(small(), LANGUAGE, tmp_path)
+    for folder, plain in zip(checkpoint_folders(averaged), checkpoint_folders(tmp_path), strict=True):
+        ours, theirs = read_checkpoint(folder), read_checkpoint(plain)
+        assert ours.raw_digest == theirs.digest != ours.digest
+        assert theirs.raw_digest is None
+        assert ours.training_loss == theirs.training_loss
+    assert all(map(torch.equal, optimiser_state(averaged), optimiser_state(tmp_path)))
+
+
+def test_the_loops_average_is_that_of_the_weights_after_every_step(tmp_path: Path) -> None:
+    every_step = small(steps=12, checkpoint_steps=tuple(range(1, 13)), averaging_horizon=HORIZON)
+    pretrain(every_step, LANGUAGE, tmp_path)
+    raw = [load_masked_language_model(folder / "raw") for folder in checkpoint_folders(tmp_path)]
+    average = WeightAverage(raw[0], HORIZON)
+    for step, (folder, model) in enumerate(zip(checkpoint_folders(tmp_path), raw, strict=True), start=1):
+        raw[0].load_state_dict(model.state_dict())
+        average.update(step)
+        kept = load_masked_language_model(folder)
+        assert all(map(torch.equal, kept.parameters(), average.model.parameters())), step
+
+
+def test_transformers_loads_both(averaged: Path) -> None:
+    folder = checkpoint_folders(averaged)[-1]
+    for place in (folder, folder / "raw"):
+        model, found = AutoModelForMaskedLM.from_pretrained(place, output_loading_info=True)
+        assert not any(found[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+        assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
+        assert len(AutoTokenizer.from_pretrained(place)) > 2
+
+
+def test_who_is_told_of_a_checkpoint_is_handed_the_model_in_it(averaged: Path, tmp_path: Path) -> None:
+    def compare(checkpoint: Checkpoint, model: torch.nn.Module) -> None:
+        kept = load_masked_language_model(checkpoint.folder)
+        assert all(map(torch.equal, kept.parameters(), model.parameters()))
+        assert model.training
+
+    pretrain(AVERAGED, LANGUAGE, tmp_path, at_checkpoint=compare)
+    assert weights(tmp_path) == weights(averaged)
+
+
+@pytest.mark.parametrize("name", ["raw/model.safetensors", "raw/config.json"])
+def test_a_damaged_raw_file_is_named(name: str, averaged: Path, tmp_path: Path) -> None:
+    pretrain(AVERAGED, LANGUAGE, tmp_path)
+    newest = checkpoint_folders(tmp_path)[-1]
+    (newest / name).write_bytes(b"harmed")
+    with pytest.raises(IsolossError, match=rf"{newest.name} is damaged: {name} is not what"):
+        read_checkpoint(newest)
+    assert pretrain(AVERAGED, LANGUAGE, tmp_path).resumed_from == 28
+    assert weights(tmp_path) == weights(averaged)
+
+
+LONG = small(steps=200, averaging_horizon=30)
+
+
+def _train_long(folder: Path) -> None:
+    torch.set_num_threads(1)
+    pretrain(LONG, LANGUAGE, folder)
+
+
+def test_killed_at_random_moments_it_ends_with_the_undisturbed_bits(tmp_path: Path) -> None:
+    _train_long(tmp_path / "undisturbed")
+    generator = torch.Generator().manual_seed(3)
+    folder = tmp_path / "killed"
+    for kill in (True, True, True, False):
+        before = len(checkpoint_folders(folder))
+        process = FORK.Process(target=_train_long, args=(folder,))
+        process.start()
+        while kill and len(checkpoint_folders(folder)) == before and process.is_alive():
+            time.sleep(0.001)
+        process.join(timeout=0.1 * float(torch.rand((), generator=generator)) if kill else None)
+        process.kill()
+        process.join()
+        assert process.exitcode == (-signal.SIGKILL if kill else 0)
+    assert weights(folder) == weights(tmp_path / "undisturbed")
+    assert all(map(torch.equal, optimiser_state(folder), optimiser_state(tmp_path / "undisturbed")))
+
+
+@pytest.mark.parametrize("compute", [Compute(micro_batch=5), Compute("bfloat16")], ids=repr)
+def test_how_the_gradient_is_computed_is_none_of_its_business(compute: Compute, tmp_path: Path) -> None:
+    plain = small(steps=10, compute=compute)
+    pretrain(plain, LANGUAGE, tmp_path / "plain")
+    pretrain(replace(plain, averaging_horizon=4), LANGUAGE, tmp_path / "averaged")
+    digests = [read_checkpoint(folder).digest for folder in checkpoint_folders(tmp_path / "plain")]
+    folders = checkpoint_folders(tmp_path / "averaged")
+    assert [read_checkpoint(folder).raw_digest for folder in folders] == digests
+    kept = safetensors.torch.load_file(folders[-1] / "model.safetensors")
+    assert all(tensor.dtype == torch.float32 for tensor in kept.values())
+
+
+def test_a_run_that_continues_starts_from_what_the_folder_holds(averaged: Path, tmp_path: Path) -> None:
+    start = read_checkpoint(checkpoint_folders(averaged)[-1])
+    after = small(steps=10, seed=1, start_from=start.digest, averaging_horizon=3)
+    still = replace(after, update_rule=replace(after.update_rule, learning_rate=1e-30, weight_decay=0.0))
+    pretrain(still, LANGUAGE, tmp_path, start_from=start.folder)
+    folder = checkpoint_folders(tmp_path)[-1]
+    for place in (folder, folder / "raw"):
+        model, origin = load_masked_language_model(place), load_masked_language_model(start.folder)
+        assert all(map(torch.equal, model.parameters(), origin.parameters()))
+
+
+def test_a_horizon_names_the_run_and_none_leaves_its_name_as_it_was() -> None:
+    assert small().digest == "b9f2bee5438cc14ea7c0b75f1ee7adf7476f5c83701c9828eee840a499c54b16"
+    digests = {small(averaging_horizon=horizon).digest for horizon in (None, 1, 200)}
+    assert len(digests) == 3
+    with pytest.raises(BadInput, match="at least one step, not 0"):
+        PretrainingSpecification(**{**vars(small()), "averaging_horizon": 0})
