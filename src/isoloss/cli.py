@@ -1,32 +1,13 @@
-"""The `isoloss` command: one subcommand a file of `command_line`, one line for a user's mistake."""
+"""The `isoloss` command: reads what is asked, then imports what does it; one line for a user's mistake."""
 
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
-
-COMMANDS = (
-    "reproduce",
-    "flatness",
-    "compare-checkpoints",
-    "law",
-    "entropy",
-    "sample",
-    "describe",
-    "language",
-    "corpus",
-    "enlarge",
-    "theory",
-    "runs",
-    "show",
-    "compare",
-    "task",
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -58,42 +39,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _command(name: str) -> Callable[..., object]:
-    """The function of a command: that of its name, as Python writes it, in the file of its name."""
-    name = name.replace("-", "_")
-    command: Callable[..., object] = getattr(import_module(f"isoloss.command_line.{name}"), name)
-    return command
-
-
 def _interrupt(_signal: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    # Imported here so that Ctrl-C while torch loads is answered as calmly as later.
-    import tyro
-
+    # Imported here so that Ctrl-C at the very start is answered as calmly as later.
+    from isoloss.command_line.dispatch import dispatch
     from isoloss.errors import IsolossError
 
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
     try:
-        if given and given[0] in COMMANDS:
-            # Most commands take seconds to import: only the one that is asked for is.
-            asked = _command(given[0])
-            result = tyro.cli(asked, args=given[1:], prog=f"isoloss {given[0]}", config=config)
-        else:
-            result = tyro.extras.subcommand_cli_from_dict(
-                {name: _command(name) for name in COMMANDS},
-                args=given,
-                prog="isoloss",
-                description="Why language models with the same pre-training loss differ downstream.",
-                config=config,
-            )
+        return dispatch(sys.argv[1:] if arguments is None else arguments)
     except IsolossError as error:
         print(f"isoloss: {error}", file=sys.stderr)
         return EXIT_MISTAKE
-    return result if isinstance(result, int) else 0
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def run(arguments: list[str]) -> int:
 
 
 def test_law_adds_the_posteriors(weather: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["law", weather, "--sentence", "sun sun rain", "--json"]) == 0
+    assert run(["probabilities", weather, "--sentence", "sun sun rain", "--json"]) == 0
     laws = json.loads(capsys.readouterr().out)
     assert list(laws) == ["log_probability", "masked", "next", "end", "posteriors"]
     assert exp(laws["log_probability"]) == pytest.approx(0.5 * 0.75 * 0.25)
@@ -39,11 +39,15 @@ def test_law_adds_the_posteriors(weather: str, capsys: pytest.CaptureFixture[str
     assert laws["masked"][1] == {
         "position": 2,
         "word": "sun",
-        "law": pytest.approx({"sun": 0.5, "rain": 0.5}),
+        "probabilities": pytest.approx({"sun": 0.5, "rain": 0.5}),
     }
-    assert laws["next"][1] == {"position": 2, "law": pytest.approx({"sun": 0.75, "rain": 0.25}), "end": 0}
+    assert laws["next"][1] == {
+        "position": 2,
+        "probabilities": pytest.approx({"sun": 0.75, "rain": 0.25}),
+        "end": 0,
+    }
     assert laws["end"] == 1
-    assert run(["law", weather, "--sentence", "sun sun rain"]) == 0
+    assert run(["probabilities", weather, "--sentence", "sun sun rain"]) == 0
     assert "sun 0.750, rain 0.250" in " ".join(capsys.readouterr().out.split())
 
 
@@ -61,9 +65,15 @@ def test_sample_and_entropy(weather: str, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["law", "--sentence", "sun sun"], "the sentence has 2 words, all of the language's 3; give as many"),
-        (["law", "--sentence", "sun sun snow"], "word 3, 'snow', is not in the vocabulary"),
-        (["law", "--sentence", "sun sun sun", "--maximum-length", "3"], "leave the maximum length out"),
+        (
+            ["probabilities", "--sentence", "sun sun"],
+            "2 words, all of the language's 3; give as many",
+        ),
+        (["probabilities", "--sentence", "sun sun snow"], "word 3, 'snow', is not in the vocabulary"),
+        (
+            ["probabilities", "--sentence", "sun sun sun", "--maximum-length", "3"],
+            "leave the maximum length",
+        ),
         (["sample", "--trees"], "sentences of this HMM have no derivation trees; leave --trees out"),
     ],
 )
@@ -80,14 +90,14 @@ def test_mistakes_are_one_sentence(
 def test_an_impossible_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "stuck.json"
     path.write_text(json.dumps(HMM | {"transition": [[1, 0], [0, 1]]}))
-    assert run(["law", str(path), "--sentence", "sun sun rain"]) == 2
+    assert run(["probabilities", str(path), "--sentence", "sun sun rain"]) == 2
     assert "no path of states emits the sentence" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["law", "sample", "entropy"])
+@pytest.mark.parametrize("command", ["probabilities", "sample", "entropy"])
 def test_a_damaged_file_is_named(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "damaged.json"
     path.write_text(json.dumps(HMM)[:-20])
-    sentence = ["--sentence", "sun"] if command == "law" else []
+    sentence = ["--sentence", "sun"] if command == "probabilities" else []
     assert run([command, str(path), *sentence]) == 2
     assert f"{path}: this is not JSON" in capsys.readouterr().err

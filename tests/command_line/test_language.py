@@ -123,11 +123,11 @@ def test_a_models_language_serves_every_command(
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert run(["sample", "../my.json", "--sentences", "2"]) == 0
     sentence, _ = capsys.readouterr().out.splitlines()
-    assert run(["law", "../my.json", "--sentence", sentence, "--json"]) == 0
+    assert run(["probabilities", "../my.json", "--sentence", sentence, "--json"]) == 0
     shown = capsys.readouterr()
     laws = json.loads(shown.out)
     assert list(laws) == ["log_probability", "masked", "next", "end"]
-    assert [sum(row["law"].values()) for row in laws["masked"]] == pytest.approx([1] * 4)
+    assert [sum(row["probabilities"].values()) for row in laws["masked"]] == pytest.approx([1] * 4)
     # 6 words, of which each of 3 substitutes leaves 3, 2 and 1 tokens to read.
     assert shown.err.startswith("masked laws: 36 tokens of suffixes")
     assert run(["entropy", "../my.json", "--sentences", "20", "--json"]) == 0
@@ -143,8 +143,11 @@ def test_a_models_language_serves_every_command(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["law", "--sentence", "Ġ2 Ġ3"], "the sentence has 2 words, all of the language's 4; give as many"),
-        (["law", "--sentence", "Ġ2 Ġ3 x"], "word 3, 'x', is not in the vocabulary"),
+        (
+            ["probabilities", "--sentence", "Ġ2 Ġ3"],
+            "2 words, all of the language's 4; give as many",
+        ),
+        (["probabilities", "--sentence", "Ġ2 Ġ3 x"], "word 3, 'x', is not in the vocabulary"),
         (["sample", "--trees"], "sentences of this causal language have no derivation trees"),
         (["entropy", "--maximum-length", "3"], "is no grammar, and its sentences have one length"),
     ],
@@ -193,12 +196,12 @@ def test_the_laws_of_balanced_strings(tmp_path: Path, capsys: pytest.CaptureFixt
     path = str(tmp_path / "dyck.json")
     assert run(["language", "dyck", "--out", path, "--length", "4"]) == 0
     capsys.readouterr()
-    assert run(["law", path, "--sentence", "< > > <", "--json"]) == 0
+    assert run(["probabilities", path, "--sentence", "< > > <", "--json"]) == 0
     laws = json.loads(capsys.readouterr().out)
-    assert [row["law"] for row in laws["masked"]] == [
+    assert [row["probabilities"] for row in laws["masked"]] == [
         {"<": 1, ">": 0}, {"<": 0, ">": 1}, {"<": 0, ">": 1}, {"<": 1, ">": 0},
     ]  # fmt: skip
-    assert laws["next"][1]["law"] == pytest.approx({"<": 1 / 3, ">": 2 / 3})
+    assert laws["next"][1]["probabilities"] == pytest.approx({"<": 1 / 3, ">": 2 / 3})
     for sentence, says in (("< >", "has 2 words, all of"), ("< < < >", "not as many < as >")):
-        assert run(["law", path, "--sentence", sentence]) == 2
+        assert run(["probabilities", path, "--sentence", sentence]) == 2
         assert says in capsys.readouterr().err

@@ -14,8 +14,9 @@ import pytest
 
 from isoloss.cli import main
 from isoloss.command_line import cost_table
+from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import reproduce_experiments
-from isoloss.command_line.reproduction_request import Request, choice
+from isoloss.command_line.reproduction_request import choice
 from isoloss.errors import BadInput
 from isoloss.experiments.cost import this_machine
 from isoloss.progress import silent
@@ -245,16 +246,19 @@ def test_a_dry_run_can_time_the_models_themselves(
     monkeypatch.setattr(cost_table, "SECONDS_A_FAMILY", 0.02)
     # A grammar, and a causal model that has yet to be trained: neither is made for this.
     names = ("figure-1", "figure-2")
-    assert reproduce_experiments(Request(names, "smoke", None, dry_run=True, measure=True, json=True)) == 0
+    assert (
+        reproduce_experiments(ReproduceOptions(names, "smoke", None, dry_run=True, measure=True, json=True))
+        == 0
+    )
     families = json.loads(capsys.readouterr().out)["families"]
     for family in families:
         assert family["not_measured"] is None
         assert family["hours_measured"] > 0 < family["share_measured"]
-    assert reproduce_experiments(Request(names, "smoke", None, dry_run=True, measure=True)) == 0
+    assert reproduce_experiments(ReproduceOptions(names, "smoke", None, dry_run=True, measure=True)) == 0
     assert "hours measured here" in " ".join(capsys.readouterr().out.split())
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(BadInput, match=r"--measure goes with --dry-run"):
-        choice(Request(names, "smoke", None, measure=True))
+        choice(ReproduceOptions(names, "smoke", None, measure=True))
 
 
 def test_a_model_too_large_to_time_is_told_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +266,7 @@ def test_a_model_too_large_to_time_is_told_with_the_reason(monkeypatch: pytest.M
         raise BadInput("a step needs about 400 GB")
 
     monkeypatch.setattr(cost_table, "run_throughput", refuse)
-    chosen = choice(Request(("figure-1",), "smoke", None, dry_run=True, measure=True))
+    chosen = choice(ReproduceOptions(("figure-1",), "smoke", None, dry_run=True, measure=True))
     rows = cost_table.cost_rows(chosen.experiments, chosen.runs, this_machine(), "cpu", silent)
     assert {row["not_measured"] for row in rows} == {"a step needs about 400 GB"}
     assert {row["hours_measured"] for row in rows} == {None}

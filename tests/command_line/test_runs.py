@@ -95,13 +95,13 @@ def test_show_tells_everything(results: Path, capsys: pytest.CaptureFixture[str]
 def test_compare_shows_settings_and_paired_differences(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["compare", "aaaa", "aabb", "--results", str(results)]) == 0
+    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results)]) == 0
     shown = capsys.readouterr().out
     assert "architecture.shape.width" in shown
     rows = [line for line in shown.splitlines() if "masked_loss" in line]
     assert len(rows) == 2
     assert all("paired" in row and "not paired" not in row for row in rows)
-    assert run(["compare", "aaaa", "aabb", "--results", str(results), "--json"]) == 0
+    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["setting"] for each in found["settings"]] == ["architecture.shape.width", "seed"]
     assert [each["difference"]["value"] for each in found["differences"]] == pytest.approx([0.1, -0.5])
@@ -111,24 +111,24 @@ def test_compare_shows_settings_and_paired_differences(
 
 
 def test_compare_at_one_loss(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["compare", "aaaa", "aabb", "--results", str(results), "--at-loss", "1.5", "--json"]) == 0
+    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--at-loss", "1.5", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["loss"] == 1.5
-    assert run(["compare", "aaaa", "aabb", "--results", str(results), "--same-loss"]) == 0
+    assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--same-loss"]) == 0
     assert "nothing is measured of both" in capsys.readouterr().out  # but the loss itself
 
 
 def test_runs_of_different_languages_are_compared_in_their_settings(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["compare", "aaaa", "cccc", "--results", str(results)]) == 0
+    assert run(["compare-runs", "aaaa", "cccc", "--results", str(results)]) == 0
     assert "the runs are of different languages" in capsys.readouterr().out
 
 
 def test_compare_says_when_no_value_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("first", "second"):
         write_run(tmp_path, name, loss=LOSS, kept=False)
-    assert run(["compare", "first", "second", "--results", str(tmp_path)]) == 0
+    assert run(["compare-runs", "first", "second", "--results", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert "no setting differs" in shown
     assert "the two errors are taken as independent" in shown
@@ -139,10 +139,10 @@ def test_compare_says_when_no_value_is_kept(tmp_path: Path, capsys: pytest.Captu
     [
         (["show", "zz"], "no run below"),
         (["show", "aa"], "means 2 runs"),
-        (["compare", "aaaa", "aaaa1"], "are one run"),
-        (["compare", "aaaa", "cccc", "--same-loss"], "the runs are of different languages"),
-        (["compare", "aaaa", "aabb", "--at-loss", "9"], "not every run falls to a loss of 9"),
-        (["compare", "aaaa", "zz"], "no run below"),
+        (["compare-runs", "aaaa", "aaaa1"], "are one run"),
+        (["compare-runs", "aaaa", "cccc", "--same-loss"], "the runs are of different languages"),
+        (["compare-runs", "aaaa", "aabb", "--at-loss", "9"], "not every run falls to a loss of 9"),
+        (["compare-runs", "aaaa", "zz"], "no run below"),
     ],
 )
 def test_mistakes_are_one_sentence(
@@ -158,7 +158,7 @@ def test_a_damaged_run_is_listed_and_named(results: Path, capsys: pytest.Capture
     (results / "runs" / "aaaa1111" / "specification.json").write_text("{")
     assert run(["runs", str(results)]) == 0
     assert "damaged" in capsys.readouterr().out
-    for arguments in (["show", "aaaa"], ["compare", "aaaa", "aabb"]):
+    for arguments in (["show", "aaaa"], ["compare-runs", "aaaa", "aabb"]):
         assert run([*arguments, "--results", str(results)]) == 2
         told = capsys.readouterr().err
         assert "specification.json cannot be read" in told
@@ -166,7 +166,8 @@ def test_a_damaged_run_is_listed_and_named(results: Path, capsys: pytest.Capture
 
 
 def test_listing_waits_for_no_torch(results: Path) -> None:
-    asked = f"import sys; from isoloss.cli import _run; _run(['runs', {str(results)!r}])"
+    asked = "import sys; from isoloss.command_line.dispatch import dispatch; "
+    asked += f"dispatch(['runs', {str(results)!r}])"
     asked += "; assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -203,7 +204,7 @@ def test_real_runs_are_read_as_they_were_written(tmp_path: Path, capsys: pytest.
     assert listed[both[0].digest[:16]]["names"] == {"pair": "seed-900"}
 
     first, second = ["pair seed-900", "pair seed-901"]
-    assert run(["compare", first, second, "--results", str(tmp_path), "--json"]) == 0
+    assert run(["compare-runs", first, second, "--results", str(tmp_path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [each["setting"] for each in found["settings"]] == ["seed"]
     means = [each for each in found["differences"] if "deviation" not in each["quantity"]]

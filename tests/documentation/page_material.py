@@ -12,7 +12,8 @@ import pytest
 import isoloss.command_line.comparison_plan as comparison_plan
 import isoloss.experiments.teacher_plan  # noqa: F401  (before `Teacher` is replaced: it is a type there)
 from isoloss.command_line.executor import executor
-from isoloss.command_line.reproduction_request import Request, choice
+from isoloss.command_line.options.reproduce import ReproduceOptions
+from isoloss.command_line.reproduction_request import choice
 from isoloss.experiments.teacher import Teacher
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.models.causal import GPT2Transformer
@@ -36,7 +37,7 @@ V -> 'sees' [0.6] | 'hears' [0.4]
 BOOK = " ".join(["The cats purr. The dogs bark. He said so."] * 40)
 
 
-def understood(request: Request) -> int:
+def understood(request: ReproduceOptions) -> int:
     """What `isoloss reproduce` checks before it begins: where runs are done, and which they are."""
     executor(request)
     print(*(run.name for run in choice(request).runs))

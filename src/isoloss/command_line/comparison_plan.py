@@ -1,4 +1,4 @@
-"""What `isoloss compare-checkpoints` measures: its text, its task, and the stages of the work."""
+"""What `isoloss compare` measures: its text, its task, and the stages of the work."""
 
 import hashlib
 import json

@@ -1,16 +1,15 @@
-"""`isoloss compare-checkpoints`: checks what was asked for, measures what is missing, writes the report."""
+"""`isoloss compare`: checks what was asked for, measures what is missing, writes the report."""
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
-from pathlib import Path
-from typing import Literal
 
 import torch
 
 from isoloss.command_line.comparison_plan import PlanSettings, Sources, planned_stages, read_sources
 from isoloss.command_line.comparison_summary import comparison_as_json, print_comparison
+from isoloss.command_line.options.compare import CompareOptions
 from isoloss.command_line.output_file import refuse_unwritable
 from isoloss.command_line.progress_display import progress_display
 from isoloss.command_line.seed import usable_seed
@@ -26,7 +25,6 @@ from isoloss.measurements.compared_checkpoints import (
 )
 from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.measurements.records_file import write_records
-from isoloss.models.any_language_model import Prediction
 from isoloss.pretraining.loop import usable_device
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.report.comparison_page import Told, comparison_page
@@ -38,67 +36,35 @@ LOSS_SENTENCES = 10_000
 differences between models, which share what is hard about a sentence, much more closely."""
 
 
-@dataclass(frozen=True)
-class ComparisonRequest:
-    """The options of `isoloss compare-checkpoints`; see its help."""
-
-    models: tuple[str, ...]
-    text: Path | None = None
-    dataset: str | None = None
-    task: Path | None = None
-    task_test: Path | None = None
-    task_columns: tuple[str, ...] = ()
-    task_examples: int | None = None
-    task_length: int = 128
-    fine_tune: bool = False
-    same_loss: float = 0.01
-    relative_error: float | None = None
-    sentences: int | None = None
-    seconds: float | None = None
-    mask_rate: float = 0.15
-    objective: Prediction | None = None
-    seed: int = 0
-    device: str = "cpu"
-    dtype: Literal["float64", "float32", "bfloat16"] = "float32"
-    output: Path = Path("comparison.html")
-    json: bool = False
-
-    @property
-    def loss_stopping(self) -> Stopping:
-        """When a model's loss is known well enough."""
-        return Stopping(None, self.sentences or LOSS_SENTENCES, self.seconds)
-
-    @property
-    def trace_stopping(self) -> Stopping:
-        """When a model's trace is: at a relative error of 2 % where nothing is said."""
-        free = self.relative_error is None and self.sentences is None and self.seconds is None
-        return Stopping(RELATIVE_ERROR if free else self.relative_error, self.sentences, self.seconds)
-
-    @property
-    def plan_settings(self) -> PlanSettings:
-        """How everything is measured."""
-        stopping = (self.loss_stopping, self.trace_stopping)
-        return PlanSettings(self.seed, self.mask_rate, *stopping, self.task_length, self.fine_tune)
-
-    @property
-    def given(self) -> dict[str, str]:
-        """The options that are not as they are by default, as one would write them."""
-        found = {}
-        for field in fields(self)[1:]:
-            value = getattr(self, field.name)
-            if value != field.default and field.name != "json":
-                said = [] if value is True else value if isinstance(value, tuple) else [value]
-                found["--" + field.name.replace("_", "-")] = shlex.join(map(str, said))
-        return found
-
-    @property
-    def command(self) -> str:
-        """The command that asks for the same."""
-        options = [f"{name} {value}".strip() for name, value in self.given.items()]
-        return " ".join(["isoloss compare-checkpoints", shlex.join(self.models), *options])
+def _loss_stopping(request: CompareOptions) -> Stopping:
+    """When a model's loss is known well enough."""
+    return Stopping(None, request.sentences or LOSS_SENTENCES, request.seconds)
 
 
-def measure_comparison(request: ComparisonRequest) -> int:
+def _trace_stopping(request: CompareOptions) -> Stopping:
+    """When a model's trace is: at a relative error of 2 % where nothing is said."""
+    free = request.relative_error is None and request.sentences is None and request.seconds is None
+    return Stopping(RELATIVE_ERROR if free else request.relative_error, request.sentences, request.seconds)
+
+
+def _plan_settings(request: CompareOptions) -> PlanSettings:
+    """How everything is measured."""
+    stopping = (_loss_stopping(request), _trace_stopping(request))
+    return PlanSettings(request.seed, request.mask_rate, *stopping, request.task_length, request.fine_tune)
+
+
+def _command(request: CompareOptions) -> str:
+    """The command that asks for the same: the options that are not as they are by default."""
+    words = ["isoloss compare", shlex.join(request.models)]
+    for field in fields(request)[1:]:
+        value = getattr(request, field.name)
+        if value != field.default and field.name != "json":
+            said = [] if value is True else value if isinstance(value, tuple) else [value]
+            words += ["--" + field.name.replace("_", "-"), *map(shlex.quote, map(str, said))]
+    return " ".join(words)
+
+
+def measure_comparison(request: CompareOptions) -> int:
     """Carry out the request; 0 when everything was measured.
 
     Raises BadInput for what cannot be measured or compared, mostly before any long work.
@@ -117,7 +83,7 @@ def measure_comparison(request: ComparisonRequest) -> int:
     with only_process_in(kept.folder), progress_display() as progress:
         kept.forget_unfinished()
         checkpoints = read_checkpoints(request.models, models, sources.sample, progress)
-        stages = planned_stages(request.plan_settings, checkpoints, sources, models)
+        stages = planned_stages(_plan_settings(request), checkpoints, sources, models)
         report = partial(_write, request, checkpoints, sources, stages)
         measured = carry_out(stages, models, kept, report, progress)
     comparison = Comparison(checkpoints, measured, sources.task)
@@ -130,7 +96,7 @@ def measure_comparison(request: ComparisonRequest) -> int:
 
 
 def _write(
-    request: ComparisonRequest,
+    request: CompareOptions,
     checkpoints: tuple[Checkpoint, ...],
     sources: Sources,
     stages: Sequence[Stage],
@@ -141,7 +107,7 @@ def _write(
     told = Told(
         settings=_settings(request, sources),
         notices=sources.notes,
-        command=request.command,
+        command=_command(request),
         same_loss=request.same_loss,
         complete=len(measured) == sum(map(len, stages)),
     )
@@ -150,14 +116,14 @@ def _write(
     write_records(request.output.with_suffix(".jsonl"), comparison.records)
 
 
-def _settings(request: ComparisonRequest, sources: Sources) -> tuple[tuple[str, str], ...]:
+def _settings(request: CompareOptions, sources: Sources) -> tuple[tuple[str, str], ...]:
     rows = [("seed", str(request.seed)), ("precision", request.dtype), *sources.told]
     if sources.corpus is not None:
-        rows.append(("loss", f"on {request.loss_stopping.sentences:,} sentences at most"))
+        rows.append(("loss", f"on {_loss_stopping(request).sentences:,} sentences at most"))
     return tuple(rows)
 
 
-def _check(request: ComparisonRequest) -> None:
+def _check(request: CompareOptions) -> None:
     """Refuse what needs no model to be refused."""
     if len(request.models) < 2:
         raise BadInput("name two checkpoints or more, folders or names on a hub, to compare them")
@@ -165,7 +131,10 @@ def _check(request: ComparisonRequest) -> None:
     if request.text is not None and request.dataset is not None:
         raise BadInput("give --text or --dataset for loss and flatness, not both")
     if request.text is None and request.dataset is None and request.task is None:
-        raise BadInput("say what to compare on: --text FILE for loss and flatness, --task FILE for accuracy")
+        raise BadInput(
+            "say what to compare on: --text FILE for loss and flatness, --task FILE for accuracy; "
+            "two runs of a results folder are compared by `isoloss compare-runs`"
+        )
     if request.task is None and (request.task_test or request.task_columns or request.fine_tune):
         raise BadInput("there is no task: give --task FILE, or leave the options of a task out")
     usable_seed(request.seed)
@@ -177,5 +146,5 @@ def _check(request: ComparisonRequest) -> None:
         raise BadInput(f"--task-length must leave at least 8 tokens of an example, not {request.task_length}")
     if request.output.suffix != ".html":
         raise BadInput(f"--output names an HTML file, such as comparison.html, not {request.output}")
-    _ = request.loss_stopping, request.trace_stopping, usable_device(request.device)
+    _ = _loss_stopping(request), _trace_stopping(request), usable_device(request.device)
     refuse_unwritable(request.output)

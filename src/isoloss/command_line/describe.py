@@ -1,14 +1,13 @@
 """`isoloss describe`: a page about a language."""
 
-import json as json_format
+import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import tyro
+from typing import TYPE_CHECKING, Any
 
 from isoloss.command_line.language_argument import language_argument
 from isoloss.command_line.law_cost import tell_cost_of_one_position_each
+from isoloss.command_line.options.describe import DescribeOptions
 from isoloss.command_line.output_file import refuse_unwritable
 from isoloss.command_line.progress_display import progress_display
 from isoloss.command_line.seed import usable_seed
@@ -20,38 +19,18 @@ if TYPE_CHECKING:
     from isoloss.experiments.language_portrait import LanguagePortrait
 
 
-def describe(
-    language: tyro.conf.Positional[Path],
-    /,
-    out: Path | None = None,
-    sentences: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
-    seed: int = 0,
-    json: bool = False,
-    maximum_length: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
-) -> None:
-    """Write a page about a language: sentences, laws as bars, entropy, tasks with their ceilings.
-
-    Example: isoloss describe my.pcfg --out my.html
-
-    Args:
-        language: A language's file: a grammar in NLTK's notation, or JSON; see `isoloss language`.
-        out: The page, ending in .html; named for the language's file, in this folder, when not given.
-            The bars' CSV, PNG and SVG are written beside it.
-        sentences: Sentences behind each average; when not given 1000, or 100 of a causal language.
-        seed: Seed of the draws; the same seed gives the same figures, but for times.
-        json: Print all numbers as JSON.
-        maximum_length: Cut a grammar at sentences of N words.
-    """
-    page = out or Path(f"{language.stem}.html")
+def describe(options: DescribeOptions) -> None:
+    """Write a page about a language: sentences, laws as bars, entropy, tasks with their ceilings."""
+    page = options.out or Path(f"{options.language.stem}.html")
     if page.suffix != ".html":
         raise BadInput(f"--out {page} is no page; give a name that ends in .html")
-    if sentences is not None and sentences < 2:
-        raise BadInput(f"--sentences {sentences} has no error bar; draw at least 2")
-    seed = usable_seed(seed)
+    if options.sentences is not None and options.sentences < 2:
+        raise BadInput(f"--sentences {options.sentences} has no error bar; draw at least 2")
+    seed = usable_seed(options.seed)
     refuse_unwritable(page)
-    described = language_argument(language, maximum_length)
+    described = language_argument(options.language, options.maximum_length)
     _ = described.maximum_length  # refuses a grammar that has no longest sentence
-    n = usual_sentences(described) if sentences is None else sentences
+    n = usual_sentences(described) if options.sentences is None else options.sentences
     if isinstance(described, CausalLM):
         tell_cost_of_one_position_each(described, n)
     # Charts take seconds to import, which a mistake need not wait for.
@@ -59,11 +38,11 @@ def describe(
     from isoloss.report.language_page import write_language_page
 
     with progress_display() as progress:
-        portrait = language_portrait(described, language.name, n, seed, progress)
+        portrait = language_portrait(described, options.language.name, n, seed, progress)
         progress("writing the page", 0, 1)
         written = write_language_page(portrait, page.parent, page.stem)
         progress("writing the page", 1, 1)
-    print(json_format.dumps(_as_json(portrait, written), ensure_ascii=False) if json else f"page: {written}")
+    print(json.dumps(_as_json(portrait, written), ensure_ascii=False) if options.json else f"page: {written}")
 
 
 def _as_json(portrait: "LanguagePortrait", page: Path) -> dict[str, Any]:

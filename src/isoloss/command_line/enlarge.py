@@ -1,53 +1,36 @@
 """`isoloss enlarge`: a checkpoint tiled into a larger one that computes the same scores."""
 
-import json as json_format
+import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 
+from isoloss.command_line.options.enlarge import EnlargeOptions
 from isoloss.command_line.progress_display import progress_display
 
 if TYPE_CHECKING:
     from isoloss.models.enlarging.checkpoint import EnlargedCheckpoint
 
 
-def enlarge(
-    checkpoint: tyro.conf.Positional[Path],
-    out: tyro.conf.Positional[Path],
-    /,
-    width: int = 1,
-    layers: int = 0,
-    paper: bool = False,
-    json: bool = False,
-) -> None:
-    """Write a wider and deeper checkpoint that computes the same scores (paper B.4).
-
-    Example: isoloss enlarge runs/bert --width 4 --layers 2 runs/bert-large
-
-    Args:
-        checkpoint: The folder of a BertForMaskedLM or RobertaPreLayerNormForMaskedLM.
-        out: The folder to write; it must not exist.
-        width: Multiply width, heads and feed-forward units by this integer; heads keep their size.
-        layers: Add this many layers.
-        paper: Follow B.4 to the letter, which changes the scores: see docs/enlarging.md.
-        json: Print JSON.
-    """
+def enlarge(options: EnlargeOptions) -> None:
+    """Write a wider and deeper checkpoint that computes the same scores (paper B.4)."""
     # Models take seconds to import, which the other commands need not wait for.
     from isoloss.models.enlarging.checkpoint import enlarge_checkpoint
     from isoloss.models.enlarging.enlargement import Enlargement
     from isoloss.models.enlarging.forms import exact_form, paper_form
 
-    by = Enlargement(width, layers)
+    by = Enlargement(options.width, options.layers)
     with progress_display() as progress:
-        enlarged = enlarge_checkpoint(checkpoint, out, by, paper_form if paper else exact_form, progress)
-    if json:
-        print(json_format.dumps({"out": str(out), **asdict(enlarged)}, allow_nan=False))
+        enlarged = enlarge_checkpoint(
+            options.checkpoint, options.out, by, paper_form if options.paper else exact_form, progress
+        )
+    if options.json:
+        print(json.dumps({"out": str(options.out), **asdict(enlarged)}, allow_nan=False))
     else:
-        _show(enlarged, out)
+        _show(enlarged, options.out)
 
 
 def _show(enlarged: "EnlargedCheckpoint", out: Path) -> None:

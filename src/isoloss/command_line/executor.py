@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from isoloss.command_line.reproduction_request import Request
+from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment_result import Executor
 from isoloss.experiments.job import Job, Outcome
@@ -15,7 +15,7 @@ from isoloss.pretraining.loop import usable_device
 from isoloss.progress import Progress
 
 
-def executor(request: Request) -> Executor:
+def executor(request: ReproduceOptions) -> Executor:
     """What does the request's jobs. Raises BadInput for a device or options that do not go with the place."""
     _refuse_options_of_others(request)
     gpus = 0 if request.device == "cpu" else 1
@@ -36,7 +36,7 @@ def executor(request: Request) -> Executor:
             return on_slurm
 
 
-def _refuse_options_of_others(request: Request) -> None:
+def _refuse_options_of_others(request: ReproduceOptions) -> None:
     if request.processes is not None and request.processes < 1:
         raise BadInput(f"--processes must be at least 1, not {request.processes}")
     belongs = {

@@ -2,21 +2,19 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
 import torch
 from transformers import PreTrainedModel
 
 from isoloss.command_line.flatness_table import Shown, print_flatness, print_json
+from isoloss.command_line.options.flatness import FlatnessOptions
 from isoloss.command_line.progress_display import progress_display
 from isoloss.corpora.data_sets import read_data_set
 from isoloss.corpora.token_sentences import Corpus, read_text_corpus, read_token_corpus
 from isoloss.curvature.finite_scores import NonFiniteScores
 from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
-from isoloss.measurements.compared_flatness import INTERRUPTED, ComparedFlatness, Quantity, compare_flatness
+from isoloss.measurements.compared_flatness import INTERRUPTED, ComparedFlatness, compare_flatness
 from isoloss.measurements.sampled_batches import NextToken, OneMask, Predicting, SampledBatches, ShareMasked
 from isoloss.models.any_language_model import Prediction, load_any_language_model, longest_sentence
 from isoloss.models.loading import load_tokenizer
@@ -27,36 +25,7 @@ RELATIVE_ERROR = 0.02
 MASK_RATE = 0.15
 
 
-@dataclass(frozen=True)
-class Request:
-    """The options of `isoloss flatness`; see its help."""
-
-    models: tuple[str, ...]
-    text: Path | None
-    token_ids: Path | None
-    dataset: str | None
-    quantity: tuple[Quantity, ...]
-    relative_error: float | None
-    sentences: int | None
-    seconds: float | None
-    one_mask: bool
-    mask_token_id: int | None
-    mask_rate: float | None
-    objective: Prediction | None
-    parameters: str | None
-    seed: int
-    device: str
-    dtype: Literal["float64", "float32", "bfloat16", "float16"]
-    json: bool
-
-    @property
-    def stopping(self) -> Stopping:
-        """When to stop: at a relative error of 2 % where nothing is said."""
-        free = self.relative_error is None and self.sentences is None and self.seconds is None
-        return Stopping(RELATIVE_ERROR if free else self.relative_error, self.sentences, self.seconds)
-
-
-def measure_flatness(request: Request) -> int:
+def measure_flatness(request: FlatnessOptions) -> int:
     """Carry out the request; 0 when all is well, 130 when it was interrupted."""
     _check(request)
     models, prediction = _load(request)
@@ -72,7 +41,7 @@ def measure_flatness(request: Request) -> int:
         for quantity in dict.fromkeys(request.quantity):
             try:
                 measured.append(
-                    compare_flatness(quantity, models, batches, request.stopping, settings, progress)
+                    compare_flatness(quantity, models, batches, _stopping(request), settings, progress)
                 )
             except NonFiniteScores as error:
                 line = batches.lines[error.sentence - 1]
@@ -92,7 +61,13 @@ def measure_flatness(request: Request) -> int:
     return 0 if finished else EXIT_INTERRUPTED
 
 
-def _check(request: Request) -> None:
+def _stopping(request: FlatnessOptions) -> Stopping:
+    """When to stop: at a relative error of 2 % where nothing is said."""
+    free = request.relative_error is None and request.sentences is None and request.seconds is None
+    return Stopping(RELATIVE_ERROR if free else request.relative_error, request.sentences, request.seconds)
+
+
+def _check(request: FlatnessOptions) -> None:
     """Refuse what needs no model to be refused."""
     if not request.models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
@@ -109,7 +84,7 @@ def _check(request: Request) -> None:
         raise BadInput(f"the mask rate must be above 0 and at most 1, not {request.mask_rate}")
     if not request.quantity:
         raise BadInput("--quantity names nothing to measure; name one, such as fisher_trace")
-    _ = request.stopping, usable_device(request.device)
+    _ = _stopping(request), usable_device(request.device)
     if request.parameters is not None:
         try:
             re.compile(request.parameters)
@@ -120,7 +95,7 @@ def _check(request: Request) -> None:
             raise BadInput(f"there is no file {path}; name a file that holds what to measure on")
 
 
-def _load(request: Request) -> tuple[dict[str, PreTrainedModel], Prediction]:
+def _load(request: FlatnessOptions) -> tuple[dict[str, PreTrainedModel], Prediction]:
     """The models on their device, frozen but for what is measured, and what all of them predict."""
     models: dict[str, PreTrainedModel] = {}
     predictions: dict[str, Prediction] = {}
@@ -153,7 +128,7 @@ def _freeze_all_but(model: PreTrainedModel, pattern: str, name: str) -> None:
         parameter.requires_grad_(id(parameter) in kept)
 
 
-def _corpus(request: Request, models: Mapping[str, PreTrainedModel]) -> Corpus:
+def _corpus(request: FlatnessOptions, models: Mapping[str, PreTrainedModel]) -> Corpus:
     known = [longest for model in models.values() if (longest := longest_sentence(model)) is not None]
     longest = min(known, default=None)
     first = next(iter(models))
@@ -175,7 +150,7 @@ def _corpus(request: Request, models: Mapping[str, PreTrainedModel]) -> Corpus:
 
 
 def _predicting(
-    request: Request, prediction: Prediction, models: Mapping[str, PreTrainedModel]
+    request: FlatnessOptions, prediction: Prediction, models: Mapping[str, PreTrainedModel]
 ) -> Predicting:
     if prediction == "causal":
         if request.one_mask or request.mask_rate is not None or request.mask_token_id is not None:
@@ -190,7 +165,7 @@ def _predicting(
     return ShareMasked(mask, MASK_RATE if request.mask_rate is None else request.mask_rate)
 
 
-def _mask_token(request: Request, name: str) -> int:
+def _mask_token(request: FlatnessOptions, name: str) -> int:
     if request.mask_token_id is not None:
         return request.mask_token_id
     try:

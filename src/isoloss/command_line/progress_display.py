@@ -1,9 +1,11 @@
 """Progress on stderr: live bars on a terminal, a plain line now and then elsewhere."""
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -12,6 +14,7 @@ from rich.progress import Progress as RichProgress
 from isoloss.progress import Progress
 
 PLAIN_INTERVAL_SECONDS = 10.0
+PATIENCE_SECONDS = 0.3
 
 
 @contextmanager
@@ -22,6 +25,18 @@ def progress_display() -> Iterator[Progress]:
             yield progress
     else:
         yield PlainLines()
+
+
+@contextmanager
+def announced_when_slow(line: str) -> Iterator[None]:
+    """Print a line to stderr if the block, such as an import of torch, is not over in a moment."""
+    timer = threading.Timer(PATIENCE_SECONDS, partial(print, line, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @contextmanager

@@ -5,8 +5,9 @@ from dataclasses import asdict
 
 from isoloss.command_line.cost_table import cost_rows, print_cost
 from isoloss.command_line.executor import executor
+from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.command_line.progress_display import progress_display
-from isoloss.command_line.reproduction_request import Request, choice
+from isoloss.command_line.reproduction_request import choice
 from isoloss.command_line.verdict_table import print_verdicts
 from isoloss.command_line.whole_site import write_whole_site
 from isoloss.experiments.cost import this_machine
@@ -15,7 +16,7 @@ from isoloss.pretraining.run_folder import only_process_in
 from isoloss.report.experiment_json import result_as_json
 
 
-def reproduce_experiments(request: Request) -> int:
+def reproduce_experiments(request: ReproduceOptions) -> int:
     """Carry out the request; 0 when all is well, 1 when some run failed and the rest was done."""
     execute = executor(request)
     chosen = choice(request)

@@ -3,19 +3,18 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from isoloss.command_line.reproduce import Place
+from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment, only_named
 from isoloss.experiments.figure_1 import figure_1
 from isoloss.experiments.grammar_runs import task_name
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
-from isoloss.experiments.scale import Scale, ScaleName
+from isoloss.experiments.scale import Scale
 from isoloss.experiments.scales import scale_named
 from isoloss.experiments.suite import every_experiment
 from isoloss.languages.pcfg import read_pcfg
-from isoloss.pretraining.compute import Compute, Precision
+from isoloss.pretraining.compute import Compute
 from isoloss.progress import silent
 
 ALL = "all"
@@ -23,56 +22,21 @@ WITH_OPTIONS = "figure-1"
 """The experiment that takes a language and a task of the user's."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """The options of `isoloss reproduce`; see its help."""
-
-    names: tuple[str, ...]
-    scale: ScaleName
-    output: Path | None
-    language: Path | None = None
-    maximum_length: int | None = None
-    task: str | None = None
-    runs: tuple[str, ...] = ()
-    processes: int | None = None
-    device: str = "cpu"
-    precision: Precision = "float32"
-    compiled: bool = False
-    on: Place = "local"
-    address: str | None = None
-    partition: str | None = None
-    account: str | None = None
-    hours: float = 24.0
-    dry_run: bool = False
-    measure: bool = False
-    json: bool = False
-
-    @property
-    def compute(self) -> Compute:
-        """How runs are carried out."""
-        return Compute(self.precision, self.compiled)
-
-    @property
-    def folder(self) -> Path:
-        """Where runs and site go."""
-        own = f"-{self.language.stem}" if self.language else ""
-        return self.output or Path("results") / f"{self.scale}{own}"
-
-    def again(self, experiment: Experiment, run: PlannedRun) -> str:
-        """The command that computes one run anew, in a folder of its own."""
-        words = ["isoloss", "reproduce", experiment.name, "--scale", self.scale]
-        words += ["--runs", run.name, "--output", "one-run"]
-        options = {
-            "--language": self.language,
-            "--maximum-length": self.maximum_length,
-            "--task": self.task if experiment.name == WITH_OPTIONS else None,
-            "--device": None if self.device == "cpu" else self.device,
-            "--precision": None if self.precision == "float32" else self.precision,
-        }
-        for name, value in options.items():
-            words += [name, str(value)] if value is not None else []
-        words += ["--compiled"] if self.compiled else []
-        return shlex.join(words)
+def command_again(request: ReproduceOptions, experiment: Experiment, run: PlannedRun) -> str:
+    """The command that computes one run anew, in a folder of its own."""
+    words = ["isoloss", "reproduce", experiment.name, "--scale", request.scale]
+    words += ["--runs", run.name, "--output", "one-run"]
+    options = {
+        "--language": request.language,
+        "--maximum-length": request.maximum_length,
+        "--task": request.task if experiment.name == WITH_OPTIONS else None,
+        "--device": None if request.device == "cpu" else request.device,
+        "--precision": None if request.precision == "float32" else request.precision,
+    }
+    for name, value in options.items():
+        words += [name, str(value)] if value is not None else []
+    words += ["--compiled"] if request.compiled else []
+    return shlex.join(words)
 
 
 @dataclass(frozen=True)
@@ -84,7 +48,7 @@ class Choice:
     suite: tuple[Experiment, ...]
 
 
-def choice(request: Request) -> Choice:
+def choice(request: ReproduceOptions) -> Choice:
     """What the request means. Raises BadInput for what cannot be, the known names listed."""
     scale = scale_named(request.scale)
     suite = every_experiment(scale)
@@ -101,7 +65,9 @@ def choice(request: Request) -> Choice:
         own = _figure_1(request, scale)
         others = () if request.language else tuple(e for e in suite if e.name != own.name)
         suite = (own, *others)
-    suite = tuple(_carried_out_by(request.compute, experiment) for experiment in suite)
+    suite = tuple(
+        _carried_out_by(Compute(request.precision, request.compiled), experiment) for experiment in suite
+    )
     experiments = tuple(experiment for experiment in suite if experiment.name in chosen)
     if request.runs and len(experiments) != 1:
         raise BadInput("--runs names runs of one experiment; name that experiment alone")
@@ -122,7 +88,7 @@ def _refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
             raise BadInput(f"there is no experiment {name!r}; {choices}")
 
 
-def _figure_1(request: Request, scale: Scale) -> Experiment:
+def _figure_1(request: ReproduceOptions, scale: Scale) -> Experiment:
     plan = scale.grammar.language
     if request.language is not None:
         plan = ReadyLanguage(read_pcfg(request.language, request.maximum_length))

@@ -1,13 +1,11 @@
 """`isoloss runs`: what has been run, with its numbers."""
 
-import json as json_format
-from pathlib import Path
-from typing import Annotated
+import json
 
-import tyro
 from rich.table import Table
 
 from isoloss.command_line.console import table_console
+from isoloss.command_line.options.runs import RunsOptions
 from isoloss.command_line.stored_run_json import run_as_json
 from isoloss.command_line.value_with_error import value_with_error
 from isoloss.experiments.run_filter import (
@@ -28,33 +26,14 @@ _OFTEN_ALIKE = ("architecture", "rule", "objective")
 _NUMBERS = ("seed", "steps", "loss", "trace")
 
 
-def runs(
-    folder: tyro.conf.Positional[Path] = Path("results"),
-    /,
-    where: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="CONDITION")] = (),
-    sort: Annotated[str | None, tyro.conf.arg(metavar="KEY")] = None,
-    descending: bool = False,
-    json: bool = False,
-) -> None:
-    """List the runs in a folder of results: what they are, how far they are, their last numbers.
-
-    Example: isoloss runs results/laptop --where 'width>=48' --where rule=AdamW --sort loss
-
-    Args:
-        folder: Folder of results; runs are looked for in it and below it.
-        where: Only runs of which this holds: a key, one of = != < <= > >=, and a value. Keys are settings
-            (width, seed, learning_rate, ...), state, experiment, name, step, loss, kl, trace, accuracy, and
-            the names of other quantities. Given several times, all must hold.
-        sort: Key to sort by.
-        descending: Sort from large to small.
-        json: Print JSON: {"runs": [...]}.
-    """
-    every = stored_runs(folder)
-    chosen = runs_where(every, [condition(text) for text in where])
-    if sort is not None and chosen:
-        chosen = sorted_runs(chosen, sort, descending)
-    if json:
-        print(json_format.dumps({"runs": [run_as_json(run) for run in chosen]}, ensure_ascii=False))
+def runs(options: RunsOptions) -> None:
+    """List the runs in a folder of results: what they are, how far they are, their last numbers."""
+    every = stored_runs(options.folder)
+    chosen = runs_where(every, [condition(text) for text in options.where])
+    if options.sort is not None and chosen:
+        chosen = sorted_runs(chosen, options.sort, options.descending)
+    if options.json:
+        print(json.dumps({"runs": [run_as_json(run) for run in chosen]}, ensure_ascii=False))
         return
     rows = [_row(run) for run in chosen]
     alike = [name for name in _OFTEN_ALIKE if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]

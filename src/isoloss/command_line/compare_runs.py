@@ -1,14 +1,13 @@
-"""`isoloss compare`: what differs between two runs, sentence by sentence where it can be."""
+"""`isoloss compare-runs`: what differs between two runs, sentence by sentence where it can be."""
 
-import json as json_format
+import json
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import tyro
 from rich.table import Table
 
 from isoloss.command_line.console import table_console
+from isoloss.command_line.options.compare_runs import CompareRunsOptions
 from isoloss.command_line.show import quantity_in_words
 from isoloss.command_line.value_with_error import value_with_error
 from isoloss.errors import BadInput
@@ -20,37 +19,14 @@ if TYPE_CHECKING:
 LANGUAGE = "language_digest"
 
 
-def compare(
-    first: tyro.conf.Positional[str],
-    second: tyro.conf.Positional[str],
-    /,
-    same_loss: bool = False,
-    at_loss: Annotated[float | None, tyro.conf.arg(metavar="NATS")] = None,
-    results: Path = Path("results"),
-    json: bool = False,
-) -> None:
-    """Compare two runs: the settings in which they differ, and the second's numbers less the first's.
-
-    Example: isoloss compare 23e17441 f3c2ca48 --same-loss
-
-    Numbers are compared at the steps that both runs have, or where both have one loss. Those measured on the
-    same sentences are compared sentence by sentence, so that the error is that of the difference.
-
-    Args:
-        first: A run: its folder, the beginning of its folder's name, or an experiment's name for it.
-        second: Another run, as the first.
-        same_loss: Compare where both runs first have the lowest loss that both reach, which may be
-            between two steps.
-        at_loss: The same at a loss of your own.
-        results: Folder of results that the runs are looked for in.
-        json: Print JSON, parts of the model included.
-    """
-    runs = find_run(first, results), find_run(second, results)
+def compare_runs(options: CompareRunsOptions) -> None:
+    """Compare two runs: the settings in which they differ, and the second's numbers less the first's."""
+    runs = find_run(options.first, options.results), find_run(options.second, options.results)
     for run in runs:
         if not run.specification:
             raise BadInput(f"{run.damage[0]}; delete {run.folder} and run again")
     if runs[0].folder.resolve() == runs[1].folder.resolve():
-        raise BadInput(f"{first!r} and {second!r} are one run, {runs[0].folder}; name two")
+        raise BadInput(f"{options.first!r} and {options.second!r} are one run, {runs[0].folder}; name two")
     # Only now, since torch takes seconds to import.
     from isoloss.experiments.run_comparison import (
         differences_at_loss,
@@ -60,16 +36,16 @@ def compare(
 
     changed = different_settings(*runs)
     one_language = runs[0].specification.get(LANGUAGE) == runs[1].specification.get(LANGUAGE)
-    if (same_loss or at_loss is not None) and not one_language:
+    if (options.same_loss or options.at_loss is not None) and not one_language:
         raise BadInput(f"{_OTHER_LANGUAGES}, and no loss of theirs is the same; leave the loss out")
     loss: float | None = None
-    if same_loss or at_loss is not None:
-        matched, found = differences_at_loss(*runs, at_loss)
+    if options.same_loss or options.at_loss is not None:
+        matched, found = differences_at_loss(*runs, options.at_loss)
         loss = matched.points[0].loss.value
     else:
         found = differences_at_steps(*runs)
-    if json:
-        print(json_format.dumps(_as_json(runs, changed, found, loss), ensure_ascii=False))
+    if options.json:
+        print(json.dumps(_as_json(runs, changed, found, loss), ensure_ascii=False))
         return
     _print(runs, changed, found, loss)
     if not one_language:

@@ -25,25 +25,25 @@ def run(arguments: Sequence[str]) -> int:
 def test_json_has_every_law_and_obeys_the_chain_rule(
     grammar: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["law", grammar, "--sentence", "yes and no", "--json"]) == 0
+    assert run(["probabilities", grammar, "--sentence", "yes and no", "--json"]) == 0
     laws = json.loads(capsys.readouterr().out)
     assert list(laws) == ["log_probability", "masked", "next", "end"]
     from math import exp
 
     assert exp(laws["log_probability"]) == pytest.approx(0.2 * 0.5 * 0.3)
-    assert [list(row) for row in laws["masked"]] == [["position", "word", "law"]] * 3
+    assert [list(row) for row in laws["masked"]] == [["position", "word", "probabilities"]] * 3
     assert [(row["position"], row["word"]) for row in laws["masked"]] == [(1, "yes"), (2, "and"), (3, "no")]
-    assert laws["masked"][0]["law"] == pytest.approx({"and": 0, "yes": 0.625, "no": 0.375})
-    assert [list(row) for row in laws["next"]] == [["position", "law", "end"]] * 3
+    assert laws["masked"][0]["probabilities"] == pytest.approx({"and": 0, "yes": 0.625, "no": 0.375})
+    assert [list(row) for row in laws["next"]] == [["position", "probabilities", "end"]] * 3
     product = laws["end"]
     for row, word in zip(laws["next"], ["yes", "and", "no"], strict=True):
-        assert sum(row["law"].values()) + row["end"] == pytest.approx(1)
-        product *= row["law"][word]
+        assert sum(row["probabilities"].values()) + row["end"] == pytest.approx(1)
+        product *= row["probabilities"][word]
     assert product == pytest.approx(exp(laws["log_probability"]))
 
 
 def test_the_table_shows_the_likeliest_first(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["law", grammar, "--sentence", "yes and no", "--maximum-length", "3"]) == 0
+    assert run(["probabilities", grammar, "--sentence", "yes and no", "--maximum-length", "3"]) == 0
     shown = capsys.readouterr().out
     assert "yes 0.625, no 0.375" in " ".join(shown.split())
     assert "nats" in shown
@@ -65,7 +65,7 @@ def test_the_table_shows_the_likeliest_first(grammar: str, capsys: pytest.Captur
 def test_mistakes_are_one_sentence(
     grammar: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["law", grammar, *arguments]) == 2
+    assert run(["probabilities", grammar, *arguments]) == 2
     shown = capsys.readouterr()
     assert message in shown.err
     assert shown.err.count("\n") == 1
@@ -73,11 +73,11 @@ def test_mistakes_are_one_sentence(
 
 
 def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["law", str(tmp_path / "none"), "--sentence", "a"]) == 2
+    assert run(["probabilities", str(tmp_path / "none"), "--sentence", "a"]) == 2
     assert "there is no file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["law", "entropy", "sample"])
+@pytest.mark.parametrize("command", ["probabilities", "entropy", "sample"])
 def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, "--help"]) == 0
     shown = capsys.readouterr().out

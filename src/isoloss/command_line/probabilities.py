@@ -1,17 +1,16 @@
-"""`isoloss law`: the exact laws of a sentence's words."""
+"""`isoloss probabilities`: the exact probabilities of a sentence's words."""
 
-import json as json_format
+import json
 import math
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
 from isoloss.command_line.language_argument import LanguageOfFile, language_argument
 from isoloss.command_line.law_cost import tell_cost_of_all_positions
+from isoloss.command_line.options.probabilities import ProbabilitiesOptions
 from isoloss.command_line.progress_display import progress_display
 from isoloss.errors import BadInput
 from isoloss.languages.causal_lm import CausalLM
@@ -24,38 +23,25 @@ from isoloss.languages.sentences import Sentences
 WORDS_SHOWN = 5
 
 
-def law(
-    language: tyro.conf.Positional[Path],
-    /,
-    sentence: str,
-    json: bool = False,
-    maximum_length: Annotated[int | None, tyro.conf.arg(metavar="N")] = None,
-) -> None:
-    """Show the exact law of every word of a sentence: masked, and next.
-
-    Example: isoloss law my.pcfg --sentence "the cat sleeps" --json
-
-    Args:
-        language: A language's file: a grammar in NLTK's notation, or JSON; see `isoloss language`.
-        sentence: The sentence, words separated by blanks.
-        json: Print JSON with the probability of every word of the vocabulary.
-        maximum_length: Cut a grammar at sentences of N words.
-    """
-    laws = sentence_laws(language_argument(language, maximum_length), sentence)
-    if json:
-        print(json_format.dumps(laws, ensure_ascii=False, allow_nan=False))
+def probabilities(options: ProbabilitiesOptions) -> None:
+    """Show the exact probabilities of every word of a sentence: masked, and next."""
+    found = sentence_probabilities(
+        language_argument(options.language, options.maximum_length), options.sentence
+    )
+    if options.json:
+        print(json.dumps(found, ensure_ascii=False, allow_nan=False))
     else:
-        _show(laws)
+        _show(found)
 
 
-def sentence_laws(language: LanguageOfFile, text: str) -> dict[str, Any]:
-    """The laws of one sentence: `log_probability` (nats), `masked`, `next` and `end`; of an HMM `posteriors`.
+def sentence_probabilities(language: LanguageOfFile, text: str) -> dict[str, Any]:
+    """The probabilities of one sentence's words, and of the sentence.
 
-    `masked` and `next` have a row a position (from 1) with the probability of every word; a row of
-    `next` has the probability that the sentence had ended before that position as its `end`, and the
-    outer `end` is the probability that it ends after its last word. `posteriors` has a row a position with
-    the probability of every state. Raises BadInput for a sentence that is empty, has an unknown word, is
-    too long or is outside the language.
+    `log_probability` is in nats. `masked` and `next` have a row a position (from 1) with the probability of
+    every word; a row of `next` has the probability that the sentence had ended before that position as its
+    `end`, and the outer `end` is the probability that it ends after its last word. `posteriors`, of an HMM,
+    has a row a position with the probability of every state. Raises BadInput for a sentence that is empty,
+    has an unknown word, is too long or is outside the language.
     """
     sentence = encode_sentence(text, language.vocabulary)
     words = text.split()
@@ -64,21 +50,21 @@ def sentence_laws(language: LanguageOfFile, text: str) -> dict[str, Any]:
         raise BadInput(_why_outside(language, len(words)))
     masked = _masked_log_law(language, sentence)[0].exp()
     following = language.next_log_law(sentence)[0].exp()
-    laws = {
+    found = {
         "log_probability": log_probability,
         "masked": [
-            {"position": place, "word": word, "law": _by_word(language, row)}
+            {"position": place, "word": word, "probabilities": _by_word(language, row)}
             for place, (word, row) in enumerate(zip(words, masked.tolist(), strict=True), start=1)
         ],
         "next": [
-            {"position": place, "law": _by_word(language, row[:-1]), "end": row[-1]}
+            {"position": place, "probabilities": _by_word(language, row[:-1]), "end": row[-1]}
             for place, row in enumerate(following.tolist()[:-1], start=1)
         ],
         "end": float(following[-1, -1]),
     }
     if isinstance(language, HMM):
-        laws["posteriors"] = language.state_posteriors(sentence)[0].tolist()
-    return laws
+        found["posteriors"] = language.state_posteriors(sentence)[0].tolist()
+    return found
 
 
 def _masked_log_law(language: LanguageOfFile, sentence: Sentences) -> Tensor:
@@ -109,16 +95,16 @@ def _by_word(language: LanguageOfFile, row: list[float]) -> dict[str, float]:
     return dict(zip(language.vocabulary, row, strict=True))
 
 
-def _show(laws: dict[str, Any]) -> None:
-    table = Table(caption=f"log probability {laws['log_probability']:.6g} nats")
+def _show(found: dict[str, Any]) -> None:
+    table = Table(caption=f"log probability {found['log_probability']:.6g} nats")
     table.add_column("position", justify="right")
     table.add_column("word")
-    table.add_column("masked law: given all other words")
-    table.add_column("next-word law: given the words before")
-    for masked, following in zip(laws["masked"], laws["next"], strict=True):
-        likely = _likely({**following["law"], "(end)": following["end"]})
-        table.add_row(str(masked["position"]), masked["word"], _likely(masked["law"]), likely)
-    table.add_row(str(len(laws["masked"]) + 1), "(end)", "", f"(end) {laws['end']:.3f}")
+    table.add_column("masked: given all other words")
+    table.add_column("next: given the words before")
+    for masked, following in zip(found["masked"], found["next"], strict=True):
+        likely = _likely({**following["probabilities"], "(end)": following["end"]})
+        table.add_row(str(masked["position"]), masked["word"], _likely(masked["probabilities"]), likely)
+    table.add_row(str(len(found["masked"]) + 1), "(end)", "", f"(end) {found['end']:.3f}")
     Console().print(table, markup=False)
 
 

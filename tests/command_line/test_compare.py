@@ -67,7 +67,7 @@ def run(models, monkeypatch, capsys, tmp_path):
     def command(*arguments, output=tmp_path / "report.html"):
         capsys.readouterr()  # bars of what was saved before
         with pytest.raises(SystemExit) as leaving:
-            main(["compare-checkpoints", *arguments, "--output", str(output)])
+            main(["compare", *arguments, "--output", str(output)])
         written = capsys.readouterr()
         return int(leaving.value.code or 0), written.out, written.err
 
@@ -121,7 +121,7 @@ def test_everything_is_measured_side_by_side_in_one_file(run, capsys, tmp_path, 
     html = re.sub(r"<script>.*?</script>", "", (tmp_path / "report.html").read_text(), flags=re.DOTALL)
     outside = {place[:5] for place in re.findall(r"(?:src|href)=\"([^\"]*)\"", html)}
     assert outside == {"data:"}
-    assert "isoloss compare-checkpoints a b --text text.txt --task task.jsonl --fine-tune" in html
+    assert "isoloss compare a b --text text.txt --task task.jsonl --fine-tune" in html
     assert "Not everything" not in html
 
 

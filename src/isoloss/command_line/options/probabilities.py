@@ -1,0 +1,20 @@
+"""What `isoloss probabilities` takes."""
+
+from dataclasses import dataclass
+
+from isoloss.command_line.options.language_file import LanguageFile, MaximumLength
+
+
+@dataclass(frozen=True)
+class ProbabilitiesOptions:
+    """Show the exact probabilities of every word of a sentence: masked, and next.
+
+    Example: isoloss probabilities my.pcfg --sentence "the cat sleeps" --json
+    """
+
+    language: LanguageFile
+    sentence: str
+    """The sentence, words separated by blanks."""
+    json: bool = False
+    """Print JSON with the probability of every word of the vocabulary."""
+    maximum_length: MaximumLength = None

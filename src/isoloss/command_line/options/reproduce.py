@@ -1,0 +1,65 @@
+"""What `isoloss reproduce` takes."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import Positional
+
+ScaleName = Literal["smoke", "laptop", "paper"]
+Place = Literal["local", "ray", "slurm"]
+
+
+@dataclass(frozen=True)
+class ReproduceOptions:
+    """Compute figures and tables of the paper and write their pages; go on where a call stopped.
+
+    Example: isoloss reproduce figure-1 --scale laptop
+    """
+
+    names: Positional[tuple[str, ...]]
+    """Which experiments, such as figure-1 table-1; or all. Those that share runs compute them once."""
+    scale: ScaleName = "laptop"
+    """How large: smoke (seconds), laptop (minutes), paper (the paper's own settings)."""
+    output: Path | None = None
+    """Folder for runs and site; results/SCALE when not given, and all experiments share it."""
+    language: Path | None = None
+    """A grammar of your own, in NLTK's notation, instead of the scale's; figure-1 alone."""
+    maximum_length: int | None = None
+    """Longest sentence kept of --language; needed when it has no longest sentence."""
+    task: str | None = None
+    """Downstream task, such as prefix-4; the prefix of half the longest sentence when not given;
+    figure-1 alone."""
+    runs: tuple[str, ...] = ()
+    """Only these runs of one experiment, such as width-32-seed-1; all when not given."""
+    processes: int | None = None
+    """Runs side by side, one core each; when not given, one for each core, or 1 on cuda."""
+    device: str = "cpu"
+    """Where models are trained and measured: cpu or cuda."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """Of the matrix products in training; measurements are always in float32. Another precision
+    is another run."""
+    compiled: bool = False
+    """Train with the forward pass compiled; another run, too."""
+    on: Place = "local"
+    """Where runs are done: local (this machine), ray or slurm (a cluster whose nodes share the output)."""
+    address: str | None = None
+    """HOST:PORT of the Ray cluster's head; the cluster that this machine belongs to when not given."""
+    partition: str | None = None
+    """SLURM's partition; the cluster's default when not given."""
+    account: str | None = None
+    """SLURM's account; the cluster's default when not given."""
+    hours: float = 24.0
+    """After how long a SLURM job that is not done is queued again, to go on where it was."""
+    dry_run: bool = False
+    """Print the cost in operations, hours and gigabytes, and stop."""
+    measure: bool = False
+    """With --dry-run, train each model for some seconds on --device and tell the hours from that."""
+    json: bool = False
+    """Print the claims and all numbers as JSON on stdout."""
+
+    @property
+    def folder(self) -> Path:
+        """Where runs and site go."""
+        own = f"-{self.language.stem}" if self.language else ""
+        return self.output or Path("results") / f"{self.scale}{own}"

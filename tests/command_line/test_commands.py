@@ -1,0 +1,66 @@
+import inspect
+import typing
+
+import pytest
+
+from isoloss.cli import main
+from isoloss.command_line.commands import COMMANDS, FORMER_NAMES, Command
+from isoloss.command_line.options import corpus, flatness, reproduce
+from isoloss.corpora.documents import TextUnit
+from isoloss.experiments.scale import ScaleName
+from isoloss.measurements.compared_flatness import Quantity
+from isoloss.pretraining.compute import Precision
+
+
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: command.name)
+def test_the_work_takes_the_options_and_the_help_has_an_example(command: Command) -> None:
+    work = command.load()
+    (parameter,) = inspect.signature(work).parameters.values()
+    assert typing.get_type_hints(work)[parameter.name] is command.options
+    assert f"Example: isoloss {command.name} " in inspect.getdoc(command.options)
+    assert command.summary.endswith((".", "?"))
+
+
+@pytest.mark.parametrize(
+    ("stated", "known"),
+    [
+        (reproduce.ScaleName, ScaleName),
+        (reproduce.ReproduceOptions.__annotations__["precision"], Precision),
+        (corpus.TextUnit, TextUnit),
+        (flatness.FlatnessOptions.__annotations__["quantity"].__args__[0], Quantity),
+    ],
+)
+def test_the_choices_that_options_state_are_those_of_the_library(stated: object, known: object) -> None:
+    assert set(typing.get_args(stated)) == set(typing.get_args(known))
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("flatnes", "flatness"), ("compare-run", "compare-runs"), ("hmm", "--help")]
+)
+def test_a_mistyped_command_is_told_the_nearest(
+    typed: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main([typed, "x"])
+    assert leaving.value.code == 2
+    told = capsys.readouterr()
+    assert told.err.count("\n") == 1
+    assert not told.out
+    assert f"there is no command {typed!r}" in told.err
+    assert meant in told.err
+
+
+@pytest.mark.parametrize(("former", "name"), FORMER_NAMES.items())
+def test_former_names_go_on_working(former: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main([former, "--help"])
+    assert not leaving.value.code
+    assert f"usage: isoloss {name} " in capsys.readouterr().out
+
+
+def test_a_shell_is_given_completions_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        main(["--tyro-print-completion", "bash"])
+    assert not leaving.value.code
+    script = capsys.readouterr().out
+    assert all(f"'{name}': " in script for name in COMMANDS)

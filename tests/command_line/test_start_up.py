@@ -1,0 +1,47 @@
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from isoloss.command_line.commands import COMMANDS, GROUPS
+
+HEAVY = ("torch", "transformers", "polars", "altair", "scipy", "datasets", "numpy", "tokenizers")
+EVERY_HELP = f"""
+import sys
+from isoloss.cli import main
+for asked in {[["--help"], *([name, "--help"] for name in COMMANDS)]}:
+    try:
+        main(asked)
+    except SystemExit as leaving:
+        assert not leaving.code, asked
+print(*[name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
+"""
+
+
+def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_help_imports_nothing_that_takes_long() -> None:
+    done = _python("-c", EVERY_HELP)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.split() == []
+    assert all(f"\n{title}\n" in done.stdout for title in GROUPS)
+
+
+@pytest.mark.parametrize("asked", [[], ["reproduce"]])
+def test_help_takes_half_a_second_at_most(asked: list[str]) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert _python("-m", "isoloss.cli", *asked, "--help").returncode == 0
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime < 0.5
+
+
+def test_a_command_that_imports_for_long_says_so_on_stderr_alone(tmp_path: Path) -> None:
+    grammar = tmp_path / "my.pcfg"
+    grammar.write_text("S -> 'a' [1.0]\n")
+    done = _python("-m", "isoloss.cli", "sample", str(grammar), "--json")
+    assert done.stderr == "isoloss sample: starting\n"
+    assert done.stdout == '{"sentences": ' + str(["a"] * 10).replace("'", '"') + "}\n"
