@@ -62,4 +62,4 @@ def test_a_reader_that_has_enough_is_no_error(grammar: str) -> None:
         assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
-        assert process.stderr.read() == b""
+        assert process.stderr.read() in (b"", b"isoloss sample: starting\n")
