@@ -11,11 +11,10 @@ from model_state import state
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.label_draws import fisher_directions, sign_bits, signs_of
 from isoloss.curvature.per_sentence_norms import norms_along
-from isoloss.curvature.sentence_batches import sentences_of
 from isoloss.errors import BadInput
 from isoloss.estimate import mean_over_sentences, paired_difference
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.batch_parts import sentences_between, sentences_of
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 

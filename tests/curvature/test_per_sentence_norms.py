@@ -20,8 +20,8 @@ from unusual_models import (
 )
 
 from isoloss.curvature.per_sentence_norms import per_sentence_squared_norms
-from isoloss.curvature.sentence_batches import sentences_of
 from isoloss.errors import BadInput
+from isoloss.objectives.batch_parts import sentences_of
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 

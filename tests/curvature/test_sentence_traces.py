@@ -9,10 +9,10 @@ import isoloss.curvature.sentence_traces as traces_module
 from isoloss.curvature.forward_memory import bytes_kept_for_backward
 from isoloss.curvature.label_draws import fisher_directions
 from isoloss.curvature.per_sentence_norms import norms_along, per_sentence_squared_norms
-from isoloss.curvature.sentence_batches import sentences_of
 from isoloss.curvature.sentence_traces import sentence_fisher_traces
 from isoloss.errors import BadInput, IsolossError
 from isoloss.objectives.batch import Batch
+from isoloss.objectives.batch_parts import sentences_of
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from isoloss.command_line.flatness_table import Shown, print_flatness, print_json
@@ -178,9 +179,12 @@ def _mask_token(request: FlatnessOptions, name: str) -> int:
 
 
 def _tokens(model: PreTrainedModel) -> int:
-    return int(model.get_input_embeddings().weight.shape[0])
+    embeddings = model.get_input_embeddings()
+    if isinstance(embeddings, nn.Embedding):
+        return embeddings.num_embeddings
+    return int(model.config.get_text_config().vocab_size)
 
 
 def _pad_token(model: PreTrainedModel) -> int:
-    pad = getattr(model.config, "pad_token_id", None)
+    pad = getattr(model.config.get_text_config(), "pad_token_id", None)
     return pad if pad is not None and pad >= 0 else 0

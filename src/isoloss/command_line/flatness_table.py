@@ -30,6 +30,7 @@ def print_json(shown: Shown) -> None:
         "estimand": shown.batches.predicting.describe(),
         "stopped": {each.quantity: each.stopped for each in shown.measured},
         "ways": {each.quantity: each.ways for each in shown.measured if each.ways},
+        "apart": {each.quantity: each.apart for each in shown.measured if each.apart},
         "models": [
             {
                 "model": name,
@@ -95,6 +96,8 @@ def _notes(measured: ComparedFlatness, shown: Shown) -> list[str]:
         frozen = sum(not parameter.requires_grad for parameter in model.parameters())
         if frozen:
             notes.append(f"{name}: {frozen} tensors are frozen and left out")
+    for name, way in measured.apart.items():
+        notes.append(f"{name}: its scores change with padding, so that it was handed {way}")
     if shown.batches.cut:
         notes.append(f"{len(shown.batches.cut):,} sentences were cut to the model's longest")
     if shown.batches.short:

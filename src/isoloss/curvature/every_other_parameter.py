@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from isoloss.curvature.sentence_batches import sentences_of
 from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.batch_parts import sentences_of
 
 
 class _Scores(nn.Module):

@@ -14,6 +14,7 @@ from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.estimate import Estimate, mean_over_sentences, mean_over_tokens, paired_difference
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of
+from isoloss.objectives.sentences_apart import SentencesApart
 from isoloss.progress import Progress, silent
 
 
@@ -67,7 +68,8 @@ class RunningFisherTrace:
     ) -> None:
         self.parameters = MeasuredParameters.of(model)
         self.sentences = 0
-        self._model, self._objective = model, objective
+        self.apart = SentencesApart(model, objective)
+        self._model = model
         self._seed, self._memory_bytes = seed, memory_bytes
         self._groups: dict[str, list[Tensor]] = {}
         self._predictions: list[Tensor] = []
@@ -75,10 +77,11 @@ class RunningFisherTrace:
 
     def add(self, batch: Batch) -> None:
         """Take in the batch's sentences, which are numbered on from those before."""
+        batch = batch.to(device_of(self._model))
         traces = sentence_fisher_traces(
             self._model,
-            self._objective,
-            batch.to(device_of(self._model)),
+            self.apart.objective(batch),
+            batch,
             seed=self._seed,
             first_sentence=self.sentences,
             memory_bytes=self._memory_bytes,
@@ -124,7 +127,8 @@ def fisher_trace(
 
     Batches are read until the standard error is `relative_error` of the value (not before `FEWEST`
     sentences), until so many `sentences` or `seconds`, or to their end. Sentence i's signs come from `seed`
-    and i: how sentences are batched changes nothing. `memory_bytes` bounds what is held at once beside the
+    and i: how sentences are batched changes nothing, also where padding or a neighbour would change a model's
+    scores (`SentencesApart`). `memory_bytes` bounds what is held at once beside the
     model; a number a sentence is kept for each group.
 
     Raises BadInput when there are fewer than two sentences, when a number asked makes no sense, when no

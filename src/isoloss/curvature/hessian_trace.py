@@ -20,6 +20,7 @@ from isoloss.estimate import Estimate, mean_over_members
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.batch_parts import split_sentences
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
+from isoloss.objectives.sentences_apart import SentencesApart
 from isoloss.progress import Progress, silent
 
 SENTENCES_A_PROBE = 8
@@ -88,7 +89,7 @@ class RunningHessianTrace:
     ) -> None:
         self.sentences = 0
         self._fisher = RunningFisherTrace(model, objective, seed, memory_bytes)
-        self._model, self._objective, self._seed, self._law = model, objective, seed, law
+        self._model, self._seed, self._law = model, seed, law
         self._residual: dict[str, list[float]] = {}
         self._sizes: list[int] = []
 
@@ -98,21 +99,29 @@ class RunningHessianTrace:
         batch = batch.to(device_of(self._model))
         # At least two clusters, so that a single batch already has an error bar.
         clusters = max(min(2, len(batch)), -(-len(batch) // SENTENCES_A_PROBE))
+        objective = self.apart.objective(batch)
         parts = split_sentences(batch, clusters)
         firsts = itertools.accumulate((len(part) for part in parts), initial=self.sentences)
-        residuals = [self._residual_of(part, first) for part, first in zip(parts, firsts, strict=False)]
+        residuals = [
+            self._residual_of(part, first, objective) for part, first in zip(parts, firsts, strict=False)
+        ]
         for residual in residuals:
             for name, value in residual.items():
                 self._residual.setdefault(name, []).append(value)
         self._sizes += [len(part) for part in parts]
         self.sentences += len(batch)
 
-    def _residual_of(self, part: Batch, first_sentence: int) -> dict[str, float]:
+    @property
+    def apart(self) -> SentencesApart:
+        """How the sentences are kept apart, as those of the Fisher trace are."""
+        return self._fisher.apart
+
+    def _residual_of(self, part: Batch, first_sentence: int, objective: Objective) -> dict[str, float]:
         parameters = trainable_parameters(self._model)
         probe = sign_probe(parameters, f"{self._seed} probe {first_sentence}")
         with evaluation_mode(self._model):
             product = hessian_vector_product(
-                lambda: label_surprise(self._model, self._objective, part, first_sentence, self._law),
+                lambda: label_surprise(self._model, objective, part, first_sentence, self._law),
                 parameters,
                 probe,
             )

@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from isoloss.curvature.directions import Directions
-from isoloss.curvature.finite_scores import refuse_non_finite
+from isoloss.curvature.finite_scores import NonFiniteScores, refuse_non_finite
 from isoloss.curvature.forward_memory import bytes_kept_for_backward, is_out_of_memory
 from isoloss.curvature.label_draws import drawn_directions, sign_bits
 from isoloss.curvature.parameter_groups import parameter_group
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES, PerSentenceNorms, norms_along
-from isoloss.curvature.sentence_batches import sentences_of
 from isoloss.errors import BadInput, IsolossError
 from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.batch_parts import sentences_of
+from isoloss.objectives.sentences_apart import EqualLengths
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ def sentence_fisher_traces(
     the draw adds noise to the rest only, which can take a value below zero. Sentence i's signs come from
     `seed` and `first_sentence` + i alone, so that how sentences are batched changes nothing beyond rounding.
     As many sentences at once as `memory_bytes` holds, at least one; where memory runs out
-    nevertheless, half as many. `part_of` says, from a parameter's name, which part of the model it counts to.
+    nevertheless, half as many. With `EqualLengths` sentences are measured a length at a time.
+    `part_of` says, from a parameter's name, which part of the model it counts to.
     The model is evaluated without dropout and left as found.
 
     Raises BadInput for an empty batch, where a logit is not finite, naming the sentence, and as
@@ -58,34 +60,40 @@ def sentence_fisher_traces(
     n = len(batch)
     if n == 0:
         raise BadInput("there are no sentences to measure the trace on; give at least 2")
-    at_once = _sentences_at_once(model, objective, batch, memory_bytes)
-    groups: dict[str, Tensor] = defaultdict(
+    reads, groups = objective, [torch.arange(n, device=batch.rows.device)]
+    if isinstance(objective, EqualLengths):
+        reads, groups = objective.objective, objective.groups(batch)
+    at_once = _sentences_at_once(model, reads, batch, memory_bytes)
+    values: dict[str, Tensor] = defaultdict(
         lambda: torch.zeros(n, dtype=torch.float64, device=batch.rows.device)
     )
     ways: dict[str, str] = {}
-    along = partial(norms_along, model, objective, part_of=part_of, memory_bytes=memory_bytes)
-    start = 0
-    while start < n:
-        sentences = torch.arange(start, min(n, start + at_once), device=batch.rows.device)
+    along = partial(norms_along, model, reads, part_of=part_of, memory_bytes=memory_bytes)
+    waiting = groups[::-1]
+    while waiting:
+        group = waiting.pop()
+        sentences = group[:at_once]
+        if len(sentences) < len(group):
+            waiting.append(group[at_once:])
         try:
             piece = sentences_of(batch, sentences)
-            norms = _drawn_norms(along, piece, seed, first_sentence + start)
+            norms = _drawn_norms(along, piece, seed, first_sentence + sentences)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
             if len(sentences) == 1:
                 raise IsolossError(
-                    f"memory does not hold the gradients of sentence {first_sentence + start + 1}; give "
-                    "shorter sentences, or a machine with more memory"
+                    f"memory does not hold the gradients of sentence {first_sentence + int(sentences) + 1}; "
+                    "give shorter sentences, or a machine with more memory"
                 ) from error
             at_once = len(sentences) // 2
+            waiting.append(sentences)
             continue
         predictions = torch.bincount(piece.rows)
-        for name, values in norms.groups.items():
-            groups[name][sentences] = values / predictions
+        for name, of_each in norms.groups.items():
+            values[name][sentences] = of_each / predictions
         ways |= norms.ways
-        start += len(sentences)
-    return SentenceTraces(dict(groups), ways)
+    return SentenceTraces(dict(values), ways)
 
 
 def _sentences_at_once(model: nn.Module, objective: Objective, batch: Batch, memory_bytes: int) -> int:
@@ -101,25 +109,33 @@ def _drawn_norms(
     along: Callable[[Batch, Callable[[Tensor], Directions]], PerSentenceNorms],
     piece: Batch,
     seed: int,
-    first_sentence: int,
+    numbers: Int[Tensor, " k"],
 ) -> PerSentenceNorms:
     """||∇ Σ_j δ_j · logits_j||² of each sentence, δ drawn from `seed` and the sentence's number."""
     of_first: list[Directions] = []
 
     def draw(logits: Float[Tensor, "m v"]) -> Directions:
-        refuse_non_finite(logits, piece, first_sentence)
-        numbers = first_sentence + torch.arange(len(piece))
-        bits = sign_bits(numbers, torch.bincount(piece.rows).cpu(), logits.shape[1], seed)
+        _refuse_non_finite(logits, piece, numbers)
+        bits = sign_bits(numbers.cpu(), torch.bincount(piece.rows).cpu(), logits.shape[1], seed)
         drawn = drawn_directions(logits, bits)
         of_first.append(drawn.at(piece.rows == 0))
         return drawn
 
     norms = along(piece, draw)
-    if first_sentence == 0 and len(piece) > 1:
+    if numbers[0] == 0 and len(piece) > 1:
         first = sentences_of(piece, torch.zeros(1, dtype=torch.int64, device=piece.rows.device))
         alone = along(first, lambda _: of_first[0])
         _refuse_other_sentences(alone, norms, torch.finfo(of_first[0].cotangents.dtype).eps)
     return norms
+
+
+def _refuse_non_finite(logits: Float[Tensor, "m v"], piece: Batch, numbers: Int[Tensor, " k"]) -> None:
+    """As `refuse_non_finite`, of sentences whose numbers need not follow one another."""
+    try:
+        refuse_non_finite(logits, piece, 0)
+    except NonFiniteScores as error:
+        sentence = int(numbers[error.sentence - 1]) + 1
+        raise NonFiniteScores(sentence, f"sentence {sentence}") from None
 
 
 def _refuse_other_sentences(alone: PerSentenceNorms, together: PerSentenceNorms, precision: float) -> None:

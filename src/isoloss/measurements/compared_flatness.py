@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 
 from torch import nn
 
+from isoloss.curvature.first_gradient import refuse_without_gradient
 from isoloss.curvature.fisher_trace import FisherTrace, RunningFisherTrace
 from isoloss.curvature.gradient_norm import gradient_norm
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
@@ -21,9 +22,12 @@ from isoloss.measurements.flatness_records import (
     top_eigenvalue_records,
 )
 from isoloss.measurements.record import Record, Setting
-from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH, SampledBatches
-from isoloss.objectives.batch import Batch
+from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH, NextToken, SampledBatches
+from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.evaluation_mode import device_of
+from isoloss.objectives.reading_ahead import refuse_reading_ahead
+from isoloss.objectives.sentences_apart import SentencesApart
 from isoloss.progress import Progress, silent
 
 Quantity = Literal["fisher_trace", "hessian_trace", "gradient_norm", "hessian_top_eigenvalue"]
@@ -39,7 +43,8 @@ FIXED_SENTENCES = 256
 class ComparedFlatness:
     """One quantity of all models: its records, why it stopped, how many parameters' parts were had how.
 
-    `fisher_traces` are what the records of that quantity were made of, by model.
+    `fisher_traces` are what the records of that quantity were made of, by model. `apart` says of models that
+    cannot be handed sentences of any length together how theirs were handed over.
     """
 
     quantity: Quantity
@@ -47,6 +52,7 @@ class ComparedFlatness:
     stopped: str
     ways: dict[str, int] = field(default_factory=dict)
     fisher_traces: Mapping[str, FisherTrace] = field(default_factory=dict)
+    apart: Mapping[str, str] = field(default_factory=dict)
 
 
 def compare_flatness(
@@ -65,29 +71,50 @@ def compare_flatness(
     or `FIXED_SENTENCES` sentences.
     """
     objective, seed = batches.objective, batches.seed
+    _refuse_unusable(models, batches)
     if quantity == "fisher_trace":
         fisher = {name: RunningFisherTrace(model, objective, seed) for name, model in models.items()}
         stopped, common = _run(quantity, fisher, batches, stopping, progress)
         found = {name: running.result(stopped, common) for name, running in fisher.items()}
-        return replace(_compared(quantity, found, flatness_records, seed, settings), fisher_traces=found)
+        compared = _compared(quantity, found, flatness_records, seed, settings)
+        return replace(compared, fisher_traces=found, apart=_ways_apart(fisher))
     if quantity == "hessian_trace":
         hessian = {name: RunningHessianTrace(model, objective, seed) for name, model in models.items()}
         stopped, common = _run(quantity, hessian, batches, stopping, progress)
         traces = {name: running.result(stopped, common) for name, running in hessian.items()}
-        return _compared(quantity, traces, hessian_trace_records, seed, settings)
+        compared = _compared(quantity, traces, hessian_trace_records, seed, settings)
+        return replace(compared, apart=_ways_apart(hessian))
     fixed, records = _first(batches, stopping.sentences or FIXED_SENTENCES), []
+    apart = {name: SentencesApart(model, objective) for name, model in models.items()}
     for name, model in models.items():
+        own: Objective = objective
+        for batch in fixed:
+            own = apart[name].objective(batch.to(device_of(model)))
         if quantity == "gradient_norm":
-            norm = gradient_norm(model, fixed, objective, progress=_named(progress, name))
+            norm = gradient_norm(model, fixed, own, progress=_named(progress, name))
             records += gradient_norm_records(norm, seed, name, settings)
         else:
-            eigenvalue = hessian_top_eigenvalue(
-                model, fixed, objective, seed=seed, progress=_named(progress, name)
-            )
+            eigenvalue = hessian_top_eigenvalue(model, fixed, own, seed=seed, progress=_named(progress, name))
             records += top_eigenvalue_records(eigenvalue, seed, name, settings)
+    stopped = f"a fixed set of {sum(map(len, fixed))} sentences was measured"
     return ComparedFlatness(
-        quantity, records, f"a fixed set of {sum(map(len, fixed))} sentences was measured"
+        quantity, records, stopped, apart={name: each.way for name, each in apart.items() if each.way}
     )
+
+
+def _ways_apart(
+    running: Mapping[str, RunningFisherTrace] | Mapping[str, RunningHessianTrace],
+) -> dict[str, str]:
+    return {name: way for name, each in running.items() if (way := each.apart.way) is not None}
+
+
+def _refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) -> None:
+    for first in islice(batches, 1):
+        for model in models.values():
+            placed = first.to(device_of(model))
+            refuse_without_gradient(model, batches.objective, placed)
+            if isinstance(batches.predicting, NextToken):
+                refuse_reading_ahead(model, batches.objective, placed)
 
 
 def _run(

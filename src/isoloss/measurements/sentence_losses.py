@@ -17,6 +17,7 @@ from isoloss.objectives.evaluation_mode import (
     evaluation_mode,
     rows_at_once,
 )
+from isoloss.objectives.sentences_apart import SentencesApart
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ class RunningSentenceLosses:
         self, model: nn.Module, objective: Objective, memory_bytes: int = REAL_TEXT_MEMORY_BYTES
     ) -> None:
         self.sentences = 0
-        self._model, self._objective, self._memory_bytes = model, objective, memory_bytes
+        self._model, self._memory_bytes = model, memory_bytes
+        self._apart = SentencesApart(model, objective)
         self._values: list[Tensor] = []
         self._predictions: list[Tensor] = []
 
@@ -75,9 +77,10 @@ class RunningSentenceLosses:
     def add(self, batch: Batch) -> None:
         """Take in the batch's sentences. Raises BadInput for a loss that is no number."""
         at_once = rows_at_once(self._model, batch.input_ids.shape[1], self._memory_bytes)
+        objective = self._apart.objective(batch.to(device_of(self._model)))
         with evaluation_mode(self._model), torch.inference_mode():
             parts = [
-                self._losses(sentences_between(batch, start, min(start + at_once, len(batch))))
+                self._losses(objective, sentences_between(batch, start, min(start + at_once, len(batch))))
                 for start in range(0, len(batch), at_once)
             ]
         values = torch.cat(parts)
@@ -90,9 +93,9 @@ class RunningSentenceLosses:
         self._predictions.append(torch.bincount(batch.rows, minlength=len(batch)))
         self.sentences += len(batch)
 
-    def _losses(self, batch: Batch) -> Float[Tensor, " n"]:
+    def _losses(self, objective: Objective, batch: Batch) -> Float[Tensor, " n"]:
         placed = batch.to(device_of(self._model))
-        logits = self._objective.logits(self._model, placed).float()
+        logits = objective.logits(self._model, placed).float()
         losses = nn.functional.cross_entropy(logits, placed.targets, reduction="none").double().cpu()
         total = torch.zeros(len(batch), dtype=torch.float64).index_add_(0, batch.rows, losses)
         return total / torch.bincount(batch.rows, minlength=len(batch))

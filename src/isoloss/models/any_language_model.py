@@ -16,8 +16,8 @@ from isoloss.models.reading import quiet, refuse_unreachable_hub, refusing
 
 Prediction = Literal["masked", "causal"]
 
-_POSITIONS_AFTER_PADDING = {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "roberta-prelayernorm"}
-"""Families that count positions from the padding token's number plus one."""
+_MASKED_CLASSES = set(MODEL_FOR_MASKED_LM_MAPPING_NAMES.values())
+_CAUSAL_CLASSES = set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
 
 
 def load_any_language_model(
@@ -38,6 +38,8 @@ def load_any_language_model(
     if found["missing_keys"]:
         missing = min(found["missing_keys"])
         raise BadInput(f"{name} has no trained language head: it lacks {missing}; give a model with one")
+    if dtype == torch.float64 and model._can_set_experts_implementation():
+        model.set_experts_implementation("eager")  # the others multiply in single precision at most
     return model.eval(), predicted
 
 
@@ -49,7 +51,7 @@ def what_is_predicted(name: str, prediction: Prediction | None = None) -> Predic
     """
     config = _read_config(name)
     predicted = prediction or _prediction(config, name)
-    reads_both_ways = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not config.is_decoder
+    reads_both_ways = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not _looks_back_only(config)
     if predicted == "causal" and reads_both_ways:
         raise BadInput(f"{name} reads sentences both ways and would see the next token; measure it as masked")
     return predicted
@@ -64,11 +66,18 @@ def longest_sentence(model: PreTrainedModel) -> int | None:
     ...     max_position_embeddings=12)))
     10
     """
-    config = model.config
-    positions = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-    if positions is not None and config.model_type in _POSITIONS_AFTER_PADDING:
-        positions -= config.pad_token_id + 1
-    return positions
+    config = model.config.get_text_config()
+    positions: int | None = getattr(config, "max_position_embeddings", None)
+    positions = positions or getattr(config, "n_positions", None)
+    if positions is None or positions < 1:  # XLNet says -1 for as many as there are
+        return None
+    # Some families, RoBERTa's among them, count positions from the padding's own place on.
+    paddings = [
+        int(module.padding_idx)
+        for name, module in model.named_modules()
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None
+    ]
+    return positions - paddings[0] - 1 if paddings else positions
 
 
 def _read_config(name: str) -> Any:
@@ -87,12 +96,15 @@ def _read_config(name: str) -> Any:
 
 
 def _prediction(config: Any, name: str) -> Prediction:
-    if config.is_encoder_decoder:
+    if getattr(config, "is_encoder_decoder", False):
         raise BadInput(f"{name} is an encoder and a decoder; only masked and causal models are measured")
     for architecture in config.architectures or ():
-        if architecture.endswith("ForMaskedLM"):
+        masked, causal = architecture in _MASKED_CLASSES, architecture in _CAUSAL_CLASSES
+        if masked and causal:  # XLM's one class is either, as its configuration says
+            return "causal" if _looks_back_only(config) else "masked"
+        if masked or architecture.endswith("ForMaskedLM"):
             return "masked"
-        if architecture.endswith(("ForCausalLM", "LMHeadModel")):
+        if causal or architecture.endswith(("ForCausalLM", "LMHeadModel")):
             return "causal"
     masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
     if masked and any(each.endswith("ForPreTraining") for each in config.architectures or ()):
@@ -103,3 +115,8 @@ def _prediction(config: Any, name: str) -> Prediction:
             "say --objective masked or --objective causal"
         )
     return "masked" if masked else "causal"
+
+
+def _looks_back_only(config: Any) -> bool:
+    """Whether a model of a type that reads both ways was made to look back only."""
+    return bool(getattr(config, "is_decoder", False) or getattr(config, "causal", False))

@@ -44,12 +44,17 @@ def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> F
             hook.remove()
     if logits is not None and logits.shape[:-1] == (len(batch.rows), 1):
         return logits.flatten(0, 1)
-    if logits is not None and logits.shape[:-1] == (n, width):
+    # Perceiver answers for every position that it has, however many were asked for.
+    if logits is not None and logits.shape[:-1] in ((n, width), (n, _most_positions(model))):
         return _at_predictions(logits, batch)
     raise BadInput(
         f"{type(model).__name__} gives no scores of words, which are a language model's `logits` of every "
         "position; load it with its language head"
     )
+
+
+def _most_positions(model: nn.Module) -> int | None:
+    return getattr(getattr(model, "config", None), "max_position_embeddings", None)
 
 
 def _at_predictions(everywhere: Float[Tensor, "n S d"], batch: Batch) -> Float[Tensor, "m d"]:

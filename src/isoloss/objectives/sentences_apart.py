@@ -1,0 +1,110 @@
+"""Sentences that others, or padding, would change: handed to the model so that nothing does."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.batch_parts import sentences_of
+from isoloss.objectives.evaluation_mode import evaluation_mode
+
+
+@dataclass(frozen=True)
+class EqualLengths:
+    """Another objective's scores from passes over sentences of one length, which need no padding.
+
+    For models in which padding reaches other tokens, as through a convolution or a Fourier transform.
+    `at_once` bounds the sentences of a pass: 1 where even equally long ones change each other.
+    """
+
+    objective: Objective
+    at_once: int | None = None
+
+    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+        """See `Objective.logits`."""
+        groups = self.groups(batch)
+        if len(groups) == 1:
+            return self.objective.logits(model, sentences_of(batch, groups[0]))
+        scores = [self.objective.logits(model, sentences_of(batch, group)) for group in groups]
+        places = torch.cat([torch.isin(batch.rows, group).nonzero().flatten() for group in groups])
+        return torch.cat(scores)[places.argsort()]
+
+    def groups(self, batch: Batch) -> list[Int[Tensor, " k"]]:
+        """The numbers of the sentences that share a pass.
+
+        >>> from isoloss.objectives.pretrained import PretrainedMasked
+        >>> ids = torch.tensor([[5, 6], [7, 0], [8, 9]])
+        >>> every = torch.arange(3)
+        >>> batch = Batch(ids, ids > 0, every, 0 * every, every)
+        >>> [group.tolist() for group in EqualLengths(PretrainedMasked()).groups(batch)]
+        [[1], [0, 2]]
+        """
+        lengths = batch.attention_mask.sum(dim=1)
+        groups = [(lengths == length).nonzero().flatten() for length in sorted(set(lengths.tolist()))]
+        at_once = self.at_once or len(batch)
+        return [part for group in groups for part in torch.split(group, at_once)]
+
+
+class SentencesApart:
+    """Finds out, at the first batches, how several sentences may be handed to a model at once."""
+
+    def __init__(self, model: nn.Module, objective: Objective) -> None:
+        self._model = model
+        self._objective, self._found = objective, objective
+        self._met_a_pair = self._met_two_lengths = False
+
+    def objective(self, batch: Batch) -> Objective:
+        """The objective itself, or one that keeps the sentences of this batch and of later ones apart.
+
+        Decided where sentences first meet, and again where they first differ in length.
+        """
+        lengths = batch.attention_mask.sum(dim=1)
+        mixed = bool(lengths.min() < lengths.max())
+        if len(batch) > 1 and not (self._met_two_lengths or (self._met_a_pair and not mixed)):
+            self._found = kept_apart(self._model, self._objective, batch)
+            self._met_a_pair, self._met_two_lengths = True, mixed
+        return self._found
+
+    @property
+    def way(self) -> str | None:
+        """In words, how the sentences had to be kept apart; None where they may be handed over together."""
+        if not isinstance(self._found, EqualLengths):
+            return None
+        return "equally long sentences at a time" if self._found.at_once is None else "one sentence at a time"
+
+
+def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objective:
+    """`objective`, unless the model's scores of a sentence depend on its padding or on those beside it.
+
+    The batch's shortest sentence is scored alone and padded beside its longest. Where the scores differ by
+    more than rounding, sentences are to be handed over in `EqualLengths`; and where they differ even beside
+    the longest one's beginning, which needs no padding, one at a time. Left padding is not for this test.
+    """
+    lengths = batch.attention_mask.sum(dim=1)
+    shortest, longest = int(lengths.argmin()), int(lengths.argmax())
+    longest = longest if longest != shortest else (shortest + 1) % len(batch)
+    numbers = torch.tensor(sorted((shortest, longest)), device=batch.rows.device)
+    pair = sentences_of(batch, numbers)
+    with evaluation_mode(model), torch.no_grad():
+        alone = objective.logits(model, sentences_of(batch, numbers[numbers == shortest]))
+        own = pair.rows == int(shortest > longest)
+        if not _differ(alone, objective.logits(model, pair)[own]):
+            return objective
+        width = int(lengths[shortest])
+        beginnings = replace(
+            pair,
+            input_ids=pair.input_ids[:, :width],
+            attention_mask=torch.ones_like(pair.attention_mask[:, :width]),
+            positions=pair.positions.clamp(max=width - 1),
+        )
+        beside_equal = objective.logits(model, beginnings)[own]
+    return EqualLengths(objective, 1 if _differ(alone, beside_equal) else None)
+
+
+def _differ(scores: Float[Tensor, "m v"], others: Float[Tensor, "m v"]) -> bool:
+    """Whether by more than rounding: by the root of the precision, of which parts of models have less."""
+    precision = max(torch.finfo(scores.dtype).eps, torch.finfo(torch.float32).eps)
+    spread = (scores - scores.mean(dim=1, keepdim=True)).abs().max()
+    return bool((scores - others).abs().max() > precision**0.5 * spread)

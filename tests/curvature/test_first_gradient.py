@@ -1,0 +1,51 @@
+import pytest
+import torch
+from torch import nn
+
+from isoloss.curvature.first_gradient import refuse_without_gradient
+from isoloss.errors import BadInput
+from isoloss.objectives.masking import next_token_batch
+
+
+class Scored:
+    def logits(self, model, batch):
+        return model(batch.input_ids)[batch.rows, batch.positions]
+
+
+class Table(nn.Module):
+    def __init__(self, step):
+        super().__init__()
+        self.words, self.step = nn.Embedding(9, 9), step
+
+    def forward(self, ids):
+        return self.step(self.words(ids))
+
+
+def fails(scores):
+    raise AssertionError("train me first\nand more")
+
+
+def runs_out(scores):
+    raise torch.OutOfMemoryError("no more")
+
+
+BATCH = next_token_batch([[5, 6, 7], [7, 8]], pad=0)
+
+
+@pytest.mark.parametrize(
+    ("step", "sentence"),
+    [
+        (fails, "on a sentence of 2 tokens: train me first; this is the model's own code"),
+        (lambda scores: scores.detach(), "does not require grad"),
+        (lambda scores: (scores - scores).sqrt(), "its scores are; this is the model's own code"),
+    ],
+)
+def test_a_model_that_cannot_be_differentiated_is_refused_in_a_sentence(step, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        refuse_without_gradient(Table(step), Scored(), BATCH)
+
+
+def test_any_other_model_and_want_of_memory_pass():
+    refuse_without_gradient(Table(torch.sin), Scored(), BATCH)
+    with pytest.raises(torch.OutOfMemoryError):
+        refuse_without_gradient(Table(runs_out), Scored(), BATCH)
