@@ -18,15 +18,18 @@ PAGE = Path(__file__).parent.parent / "claims.md"
 INTRODUCTION = f"""\
 # The claims
 
-Every sentence that the runs at laptop scale may contradict: its statistic, its threshold, and the paper's
-own number. All of it was fixed before the runs that it is judged on. This page is written from the code,
-and a test fails where the two differ.
+Every sentence that the runs at laptop scale may contradict: its statistic, the numbers it is said to be one
+of, and the paper's own number. All of it was fixed before the runs that it is judged on. This page is written
+from the code, and a test fails where the two differ.
 
-A statistic's interval comes from resamples of whole seeds. A claim is *supported* where the interval lies
-wholly on the claim's side of the threshold, *not supported* where it lies wholly on the other, and
-*inconclusive* where the threshold is inside. The claims of one figure are judged together, by Holm's
-procedure: with probability {100 * CONFIDENCE:g} % at least, none of them is called supported or not
-supported wrongly.
+A statistic's interval comes from resamples of whole seeds. A claim is *supported* where the whole interval
+lies among the numbers claimed, *not supported* where none of it does, and *inconclusive* otherwise. A bound
+that is not 0 is the smallest effect of interest, and the claim says why it lies there.
+
+*Premises* are conditions under which the effects are to be seen, such as one common loss, and no
+discoveries: each is judged by itself, at {100 * CONFIDENCE:g} %. The *effects* of one figure are judged
+together, by Holm's procedure: with probability {100 * CONFIDENCE:g} % at least, none of them is called
+supported or not supported wrongly.
 """
 
 
@@ -41,12 +44,11 @@ def _section(experiment: Experiment) -> str:
 
 
 def _entry(claim: Claim) -> str:
-    side = "above" if claim.above else "below"
-    threshold = f"{claim.threshold:g} {claim.unit}".strip()
+    because = f", because {claim.reason}" if claim.reason else ""
     return (
-        f"**{claim.sentence}** (`{claim.name}`)\n\n"
+        f"**{claim.sentence}** (`{claim.name}`, {claim.kind})\n\n"
         f"- statistic: {claim.measure}\n"
-        f"- supported {side} {threshold}\n"
+        f"- claimed: {f'{claim.claimed} {claim.unit}'.strip()}{because}\n"
         f"- the paper: {claim.paper}\n"
     )
 

@@ -32,7 +32,7 @@ def test_no_claim_has_changed_unseen(tmp_path: Path, monkeypatch: pytest.MonkeyP
     claims = [claim for experiment in experiments for claim in experiment.claims]
     assert len(claims) > 50
     for claim in claims:
-        for said in (claim.sentence, claim.measure, claim.paper, f"{claim.threshold:g}"):
+        for said in (claim.sentence, claim.measure, claim.paper, f"{claim.claimed}"):
             assert said in PAGE.read_text()
 
 

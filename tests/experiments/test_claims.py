@@ -4,11 +4,13 @@ from itertools import chain, combinations
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 from isoloss.errors import BadInput
-from isoloss.experiments.claims import CONFIDENCE, Claim, Judgement, judge
-from isoloss.experiments.holm import holm_adjusted, holm_levels
-from isoloss.experiments.seed_bootstrap import SeedBootstrap
+from isoloss.experiments.claims import CONFIDENCE, Claim, Judgement, Kind, judge
+from isoloss.experiments.statistics.holm import holm_adjusted, holm_levels
+from isoloss.experiments.statistics.region import Region, above, below, within
+from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap
 from isoloss.verdict import Verdict
 
 
@@ -16,8 +18,8 @@ def mean_change(runs: Sequence[pl.DataFrame]) -> float:
     return float(np.mean([run["trace"][-1] - run["trace"][0] for run in runs]))
 
 
-def falling(*, above: bool = False, threshold: float = 0.0) -> Claim:
-    return Claim("later-flatter", "Later is flatter.", "", "mean change", "", threshold, above, mean_change)
+def falling(claimed: Region = below(0.0), *, kind: Kind = "effect") -> Claim:  # noqa: B008  (frozen)
+    return Claim("later-flatter", "Later is flatter.", "", "mean change", "", claimed, mean_change, kind)
 
 
 def run_of(seed: int | None, change: float, name: str = "run") -> pl.DataFrame:
@@ -30,17 +32,25 @@ def runs_changing_by(changes: Sequence[float]) -> list[pl.DataFrame]:
 
 
 @pytest.mark.parametrize(
-    ("changes", "above", "verdict"),
+    ("changes", "claimed", "verdict"),
     [
-        ([-2.0, -1.9, -2.1, -2.0, -1.8], False, Verdict.SUPPORTED),
-        ([2.0, 1.9, 2.1, 2.0, 1.8], False, Verdict.NOT_SUPPORTED),
-        ([-2.0, 2.0, -1.0, 1.0, 0.1], False, Verdict.INCONCLUSIVE),
-        ([2.0, 1.9, 2.1, 2.0, 1.8], True, Verdict.SUPPORTED),
-        ([-2.0, -1.9, -2.1, -2.0, -1.8], True, Verdict.NOT_SUPPORTED),
+        ([-2.0, -1.9, -2.1, -2.0, -1.8], below(0.0), Verdict.SUPPORTED),
+        ([2.0, 1.9, 2.1, 2.0, 1.8], below(0.0), Verdict.NOT_SUPPORTED),
+        ([-2.0, 2.0, -1.0, 1.0, 0.1], below(0.0), Verdict.INCONCLUSIVE),
+        ([2.0, 1.9, 2.1, 2.0, 1.8], above(0.0), Verdict.SUPPORTED),
+        ([-2.0, -1.9, -2.1, -2.0, -1.8], above(0.0), Verdict.NOT_SUPPORTED),
+        ([2.0, 1.9, 2.1, 2.0, 1.8], above(1.0), Verdict.SUPPORTED),
+        ([2.0, 1.9, 2.1, 2.0, 1.8], above(3.0), Verdict.NOT_SUPPORTED),
+        ([2.0, 1.9, 2.1, 2.0, 1.8], above(2.0), Verdict.INCONCLUSIVE),
+        ([0.1, -0.1, 0.2, 0.0, -0.1], within(1.0), Verdict.SUPPORTED),
+        ([2.0, 1.9, 2.1, 2.0, 1.8], within(1.0), Verdict.NOT_SUPPORTED),
+        ([1.0, 1.4, 0.6, 1.2, 0.9], within(1.0), Verdict.INCONCLUSIVE),
     ],
 )
-def test_the_verdict_follows_from_the_interval(changes: list[float], above: bool, verdict: Verdict) -> None:
-    (judgement,) = judge([falling(above=above)], runs_changing_by(changes))
+def test_the_verdict_follows_from_the_interval(
+    changes: list[float], claimed: Region, verdict: Verdict
+) -> None:
+    (judgement,) = judge([falling(claimed)], runs_changing_by(changes))
     assert judgement.verdict == verdict
     assert judgement.effect == pytest.approx(np.mean(changes))
     assert judgement.low <= judgement.effect <= judgement.high
@@ -92,10 +102,10 @@ def test_a_reference_is_in_every_resample() -> None:
         ours = [run["trace"][-1] for run in runs if run["seed"][0] is not None]
         return float(np.mean(ours)) - reference[0]
 
-    claim = Claim("apart", "", "", "", "", 0.0, True, distance)
+    claim = Claim("apart", "", "", "", "", above(0.0), distance)
     runs = [*runs_changing_by([3.0, 3.5, 2.5]), run_of(None, 0.0)]
     (judgement,) = judge([claim], runs)
-    (without,) = judge([falling(above=True)], runs[:3])
+    (without,) = judge([falling(above(0.0))], runs[:3])
     assert (judgement.low, judgement.high) == pytest.approx((without.low, without.high))
     assert (judgement.runs, judgement.seeds) == (3, 3)
 
@@ -127,7 +137,7 @@ def test_a_table_without_one_seed_is_refused() -> None:
 
 def test_intervals_agree_with_the_verdicts_of_holms_procedure() -> None:
     runs = runs_changing_by([-2.0, -1.9, -2.1, -2.0, -1.8])
-    claims = [falling(threshold=threshold) for threshold in (0.0, -1.5, -1.7, -1.84, -1.9, -1.96)]
+    claims = [falling(below(threshold)) for threshold in (0.0, -1.5, -1.7, -1.84, -1.9, -1.96)]
     judged = judge(claims, runs)
     verdicts = [judgement.verdict for judgement in judged]
     assert verdicts[:2] == [Verdict.SUPPORTED] * 2
@@ -162,3 +172,32 @@ def test_holm_is_the_closed_test_of_bonferroni(seed: int) -> None:
 def test_the_same_runs_have_the_same_judgements() -> None:
     runs = runs_changing_by(np.random.default_rng(0).normal(-1, 1, 9).tolist())
     assert judge([falling()], runs, seed=3) == judge([falling()], runs, seed=3)
+
+
+def test_premises_use_up_nothing_of_the_effects_confidence() -> None:
+    runs = runs_changing_by([-2.0, -1.9, -2.1, -2.0, -1.8])
+    alone = judge([falling(), falling(below(-1.9))], runs)
+    among = judge(
+        [falling(kind="premise"), falling(), falling(below(-1.5), kind="premise"), falling(below(-1.9))], runs
+    )
+    assert [among[1], among[3]] == alone
+    assert [among[0].confidence, among[2].confidence] == [CONFIDENCE, CONFIDENCE]
+
+
+def test_an_equivalence_is_decided_by_the_bound_that_is_nearest() -> None:
+    (judgement,) = judge([falling(within(1.0))], runs_changing_by([0.6, 0.4, 0.7, 0.2, 0.5]))
+    (of_nearest,) = judge([falling(below(1.0))], runs_changing_by([0.6, 0.4, 0.7, 0.2, 0.5]))
+    assert judgement.p_value == of_nearest.p_value
+    assert judgement.verdict == of_nearest.verdict == Verdict.SUPPORTED
+
+
+def test_an_open_claim_says_how_many_seeds_would_decide_it() -> None:
+    changes = [-2.0, 1.0, -1.5, 0.4, -0.6]
+    (judgement,) = judge([falling()], runs_changing_by(changes))
+    needed = judgement.seeds_needed
+    assert needed is not None
+    spread = np.std(changes, ddof=1)
+    reached = [stats.t.isf(0.025, n - 1) * spread / n**0.5 for n in (needed - 1, needed)]
+    assert reached[1] <= -np.mean(changes) < reached[0]
+    (decided,) = judge([falling()], runs_changing_by([-2.0, -1.9, -2.1, -2.0, -1.8]))
+    assert decided.seeds_needed is None

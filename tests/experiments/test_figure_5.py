@@ -7,8 +7,8 @@ from isoloss.experiments.claims import judge
 from isoloss.experiments.figure_5_claims import CLAIMS, largest_against_smallest
 from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
 from isoloss.experiments.quantity import Subject
-from isoloss.experiments.same_loss import doublings
 from isoloss.experiments.scales import laptop, laptop_language
+from isoloss.experiments.statistics.same_loss import doublings
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective

@@ -8,8 +8,8 @@ from isoloss.errors import BadInput
 from isoloss.experiments.claims import judge
 from isoloss.experiments.longer_training import longer_training
 from isoloss.experiments.longer_training_claims import ChangeSince, longer_training_claims
-from isoloss.experiments.same_loss import doublings, percent_points
 from isoloss.experiments.scales import smoke
+from isoloss.experiments.statistics.same_loss import doublings, percent_points
 from isoloss.verdict import Verdict
 
 CLAIMS = longer_training_claims(20, "noise_1")

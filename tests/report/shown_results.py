@@ -12,6 +12,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.runner import Notice, Outcome
+from isoloss.experiments.statistics.region import above
 from isoloss.languages.dyck import dyck
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
@@ -83,8 +84,8 @@ FAILED = Outcome((Notice("figure-8 width-16-seed-1", "its <process> was killed")
 
 def judgement(name: str, verdict: Verdict, effect: float, low: float, high: float) -> Judgement:
     claim = Claim(
-        name, f"The claim {name} <holds>.", "8.0 against 19.3 (Table 1)", f"mean of {name}", "doublings", 0.5,
-        True, lambda runs: 0.0,
+        name, f"The claim {name} <holds>.", "8.0 against 19.3 (Table 1)", f"mean of {name}", "doublings",
+        above(0.5), lambda runs: 0.0,
     )  # fmt: skip
     return Judgement(claim, effect, low, high, 0.95, 4, 2, 0.01, verdict)
 

@@ -14,8 +14,9 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.rule_runs import adamw_runs
-from isoloss.experiments.same_loss import percent_points
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.statistics.region import above, below
+from isoloss.experiments.statistics.same_loss import percent_points
 from isoloss.models.causal import GPT2Transformer
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.panels import Colour, Dots, Lines, Panel
@@ -59,8 +60,7 @@ CLAIMS = (
         paper=OURS,
         measure="mean over seeds of probe accuracy at the last common step, masked minus causal",
         unit="percent points",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=masked_advantage,
     ),
     Claim(
@@ -69,8 +69,7 @@ CLAIMS = (
         paper=f"{OURS}; there the trace falls along a run (Figure 4)",
         measure="mean over causal runs of log2(trace of the next-word loss at the last dot / at the first)",
         unit="doublings",
-        threshold=0.0,
-        above=False,
+        claimed=below(0.0),
         statistic=next_word_doublings,
     ),
     Claim(
@@ -79,8 +78,7 @@ CLAIMS = (
         paper=f"{OURS}; there accuracy rises along a run (Figure 2)",
         measure="mean over causal runs of probe accuracy at the last dot minus at the first",
         unit="percent points",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=next_word_gain,
     ),
 )

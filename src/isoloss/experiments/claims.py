@@ -1,27 +1,34 @@
-"""Claims about a set of runs: each a statistic, a threshold fixed beforehand, and a computed verdict."""
+"""Claims about a set of runs: each a statistic, numbers fixed beforehand, and a computed verdict."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import polars as pl
 
-from isoloss.experiments.cluster_bootstrap import ClusterEstimate
-from isoloss.experiments.holm import holm_adjusted, holm_levels
-from isoloss.experiments.rank_correlation import rank_correlation as rank_correlation
-from isoloss.experiments.seed_bootstrap import SeedBootstrap
-from isoloss.experiments.seed_bootstrap import Statistic as Statistic
+from isoloss.experiments.statistics.bounded_estimate import BoundedEstimate
+from isoloss.experiments.statistics.holm import holm_adjusted, holm_levels
+from isoloss.experiments.statistics.region import Region
+from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap, Statistic
 from isoloss.verdict import Verdict
 
 CONFIDENCE = 0.95
-"""Probability, at least, that none of one figure's claims is called supported or not supported wrongly."""
+"""Probability, at least, that none of one figure's effects is called supported or not supported wrongly; of
+each premise by itself, that it is not."""
+
+Kind = Literal["premise", "effect"]
 
 
 @dataclass(frozen=True)
 class Claim:
     """A sentence that the runs can contradict.
 
-    The claim says that `statistic` lies above `threshold` (below it, when `above` is false). Everything
-    here is fixed before any run that the claim is judged on.
+    The claim says that `statistic` lies in the region `claimed`. Everything here is fixed before any run that
+    the claim is judged on. A `premise` is a condition under which the effects are to be seen, such as one
+    common loss, and no discovery: it is judged by itself. `reason` says why a bound that is not 0 lies where
+    it does: the smallest effect of interest. `limit` is what the statistic cannot exceed: 1 for a
+    correlation, 2 for a difference of two.
     """
 
     name: str
@@ -29,9 +36,11 @@ class Claim:
     paper: str
     measure: str
     unit: str
-    threshold: float
-    above: bool
+    claimed: Region
     statistic: Statistic
+    kind: Kind = "effect"
+    reason: str = ""
+    limit: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -39,8 +48,10 @@ class Judgement:
     """A claim with its effect, its interval over seeds, and the verdict that follows from them.
 
     `confidence` is that at which Holm's procedure comes to test this claim, so that the interval leaves the
-    threshold out exactly where the verdict is not inconclusive; `p_value` is adjusted by the same procedure,
-    and compares with 1 - `CONFIDENCE`. `low` and `high` are nan where the seeds, being so few, bound nothing.
+    bounds of what is claimed out exactly where the verdict is not inconclusive; `p_value` is adjusted by the
+    same procedure, and compares with 1 - `CONFIDENCE`. `low` and `high` are nan where the seeds, being so
+    few, bound nothing. `seeds_needed` would decide an inconclusive claim at its confidence if effect and
+    spread stayed what they are; None where it is decided, or where that many seeds are beyond counting.
     """
 
     claim: Claim
@@ -52,30 +63,43 @@ class Judgement:
     seeds: int
     p_value: float
     verdict: Verdict
+    seeds_needed: int | None = None
 
 
 def judge(claims: Sequence[Claim], runs: Sequence[pl.DataFrame], seed: int = 0) -> list[Judgement]:
     """Judge all `claims` of one figure on its `runs`, a frame a run with its seed in the column `seed`.
 
     The error of a statistic is that over resamples of whole seeds (`SeedBootstrap`), its interval and p-value
-    are Student's (`ClusterEstimate`), and the claims are corrected for being several by Holm's procedure: it
-    keeps the probability of any wrong verdict, not that of any interval missing, to 1 - `CONFIDENCE`.
+    are Student's (`ClusterEstimate`, on Fisher's scale where the claim has a limit). The effects are
+    corrected for being several by Holm's procedure: it keeps the probability of any wrong verdict, not that
+    of any interval missing, to 1 - `CONFIDENCE`. Each premise is judged at `CONFIDENCE` by itself.
     Frames with no seed, references, are in every resample. A claim is inconclusive with fewer than two seeds,
     where its statistic is undefined, and where that is exactly the same on seeds too few to say so much.
 
     Raises BadInput for a frame without a column `seed`, or with several seeds in it.
 
+    >>> from isoloss.experiments.statistics.region import below
     >>> runs = [pl.DataFrame({"seed": seed, "trace": [9.0, 5.0 + seed / 9]}) for seed in (1, 2, 3)]
-    >>> claim = Claim("falls", "It falls.", "", "mean change", "", 0.0, False,
+    >>> claim = Claim("falls", "It falls.", "", "mean change", "", below(0.0),
     ...               lambda runs: sum(run["trace"][-1] - run["trace"][0] for run in runs) / len(runs))
     >>> judged = judge([claim], runs)[0]
     >>> str(judged.verdict), round(judged.low, 2), round(judged.high, 2)
     ('supported', -4.05, -3.5)
     """
     bootstrap = SeedBootstrap.of(runs, seed)
-    estimates = [bootstrap.estimate(claim.statistic) for claim in claims]
-    p_values = [estimate.p_value(claim.threshold) for claim, estimate in zip(claims, estimates, strict=True)]
-    levels, adjusted = holm_levels(p_values, 1 - CONFIDENCE), holm_adjusted(p_values)
+    estimates = [BoundedEstimate(bootstrap.estimate(claim.statistic), claim.limit) for claim in claims]
+    # An interval leaves out all bounds of a region where it leaves out the one that it is nearest to.
+    p_values = [
+        max(estimate.p_value(bound) for bound in claim.claimed.bounds)
+        for claim, estimate in zip(claims, estimates, strict=True)
+    ]
+    levels, adjusted = [1 - CONFIDENCE] * len(claims), list(p_values)
+    effects = [place for place, claim in enumerate(claims) if claim.kind == "effect"]
+    of_effects = [p_values[place] for place in effects]
+    for place, level, p_value in zip(
+        effects, holm_levels(of_effects, 1 - CONFIDENCE), holm_adjusted(of_effects), strict=True
+    ):
+        levels[place], adjusted[place] = level, p_value
     return [
         _judgement(claim, estimate, 1 - level, p_value, bootstrap)
         for claim, estimate, level, p_value in zip(claims, estimates, levels, adjusted, strict=True)
@@ -83,9 +107,11 @@ def judge(claims: Sequence[Claim], runs: Sequence[pl.DataFrame], seed: int = 0) 
 
 
 def _judgement(
-    claim: Claim, estimate: ClusterEstimate, confidence: float, p_value: float, bootstrap: SeedBootstrap
+    claim: Claim, estimate: BoundedEstimate, confidence: float, p_value: float, bootstrap: SeedBootstrap
 ) -> Judgement:
     low, high = estimate.interval(confidence)
+    verdict = claim.claimed.verdict(low, high)
+    open_still = verdict == Verdict.INCONCLUSIVE
     return Judgement(
         claim=claim,
         effect=estimate.value,
@@ -95,14 +121,6 @@ def _judgement(
         runs=bootstrap.seeded,
         seeds=bootstrap.seeds,
         p_value=p_value,
-        verdict=_verdict(claim, low, high),
+        verdict=verdict,
+        seeds_needed=estimate.clusters_to_decide(claim.claimed.bounds, confidence) if open_still else None,
     )
-
-
-def _verdict(claim: Claim, low: float, high: float) -> Verdict:
-    """An interval of nan is on neither side."""
-    if low > claim.threshold:
-        return Verdict.SUPPORTED if claim.above else Verdict.NOT_SUPPORTED
-    if high < claim.threshold:
-        return Verdict.NOT_SUPPORTED if claim.above else Verdict.SUPPORTED
-    return Verdict.INCONCLUSIVE

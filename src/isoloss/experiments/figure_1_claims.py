@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.claims import Claim, rank_correlation
-
-LOSS_WINDOW = 0.01
-"""Widest spread of losses, as a share of the mean loss, that still counts as one loss. The paper's own
-window, 3.204 to 3.208 nats, is 0.0012 wide in these terms."""
+from isoloss.experiments.claims import Claim
+from isoloss.experiments.statistics.rank_correlation import rank_correlation
+from isoloss.experiments.statistics.region import above, below
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 
 
 def relative_spread_of_losses(runs: Sequence[pl.DataFrame]) -> float:
@@ -43,8 +42,7 @@ CLAIMS = (
         paper="losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)",
         measure="largest minus smallest exact loss of all dots, over their mean",
         unit="",
-        threshold=LOSS_WINDOW,
-        above=False,
+        claimed=below(LOSS_WINDOW),
         statistic=relative_spread_of_losses,
     ),
     Claim(
@@ -53,8 +51,7 @@ CLAIMS = (
         paper="the trace “correlates much better” (Figure 1; no number given)",
         measure="Spearman(−trace, accuracy) minus Spearman(−loss, accuracy) over all dots",
         unit="",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=advantage_of_trace,
     ),
     Claim(
@@ -63,8 +60,7 @@ CLAIMS = (
         paper="the trace falls along a run (Figure 4; no number given)",
         measure="mean over runs of log2(trace at the last dot / at the first)",
         unit="doublings",
-        threshold=0.0,
-        above=False,
+        claimed=below(0.0),
         statistic=doublings_of_trace,
     ),
     Claim(
@@ -73,8 +69,7 @@ CLAIMS = (
         paper="accuracy rises along a run (Figure 2; no number given)",
         measure="mean over runs of probe accuracy at the last dot minus at the first",
         unit="percent points",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=gain_in_accuracy,
     ),
 )

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Statistic
-from isoloss.experiments.rank_correlation import Ranking
-from isoloss.experiments.same_loss import Comparison, doublings, percent_points
+from isoloss.experiments.claims import Claim
+from isoloss.experiments.statistics.rank_correlation import Ranking
+from isoloss.experiments.statistics.region import above, below
+from isoloss.experiments.statistics.same_loss import Comparison, doublings, percent_points
+from isoloss.experiments.statistics.seed_bootstrap import Statistic
 
 FORMS = ("exact", "paper")
 
@@ -38,8 +40,7 @@ def _larger_is_flatter(form: str) -> Claim:
         paper="the trace falls from 19.8 to 12.6, 0.65 doublings (Section 4, Figure 5)",
         measure="log2(mean trace of the widest / of the narrowest) at the last checkpoints",
         unit="doublings",
-        threshold=0.0,
-        above=False,
+        claimed=below(0.0),
         statistic=largest_against_smallest(f"trace_{form}", doublings),
     )
 
@@ -51,8 +52,7 @@ def _flatter_is_better(form: str) -> Claim:
         paper="the trace “correlates with downstream performance” (Figure 5; no number given)",
         measure="Spearman(−enlarged trace, accuracy) over the runs' last checkpoints",
         unit="",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=last_checkpoints(Ranking(f"trace_{form}")),
     )
 
@@ -65,8 +65,7 @@ CLAIMS = (
         paper="accuracy rises from 40.4 to 50.5 % (Section 4, Figure 5)",
         measure="mean accuracy of the widest minus that of the narrowest at the last checkpoints",
         unit="percent points",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=largest_against_smallest("accuracy", percent_points),
     ),
     *(_flatter_is_better(form) for form in FORMS),

@@ -1,7 +1,8 @@
 """Claims on which measure of flatness ranks accuracy best; beyond the paper, fixed beforehand."""
 
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.rank_correlation import Advantage, PartialRanking, Ranking
+from isoloss.experiments.statistics.rank_correlation import Advantage, PartialRanking, Ranking
+from isoloss.experiments.statistics.region import above
 
 OURS = "beyond the paper, which shows the trace alone"
 GIVEN = ("loss", "parameters")
@@ -14,8 +15,7 @@ def _trace_beats(measure: str, words: str) -> Claim:
         paper=OURS,
         measure=f"Spearman(−trace, accuracy) minus Spearman(−{words}, accuracy) over all checkpoints",
         unit="",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=Advantage(Ranking("trace"), Ranking(measure)),
     )
 
@@ -27,8 +27,7 @@ CLAIMS = (
         paper="the trace “strongly correlates with the downstream performance” (Section 1; no number given)",
         measure="Spearman(−trace, accuracy) over all checkpoints",
         unit="",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=Ranking("trace"),
     ),
     Claim(
@@ -37,8 +36,7 @@ CLAIMS = (
         paper=OURS,
         measure="partial Spearman of −trace with accuracy given loss and number of parameters",
         unit="",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=PartialRanking("trace", given=GIVEN),
     ),
     _trace_beats("normalised_trace", "the trace normalised by the weights' size"),

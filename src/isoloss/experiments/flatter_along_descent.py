@@ -5,10 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.claims import Claim, rank_correlation
+from isoloss.experiments.claims import Claim
 from isoloss.experiments.figure_1_claims import doublings_of_trace, gain_in_accuracy
 from isoloss.experiments.later_is_better import one_loss_over_steps
 from isoloss.experiments.shown_task import ShownTask
+from isoloss.experiments.statistics.rank_correlation import rank_correlation
+from isoloss.experiments.statistics.region import above, below
 
 
 def rank_correlation_within_runs(runs: Sequence[pl.DataFrame]) -> float:
@@ -30,8 +32,7 @@ def flatter_and_better(task: ShownTask, paper_gain: str) -> tuple[Claim, ...]:
             paper="“a clear decreasing trend”, as Theorem 3.3 predicts (Section 4; no number given)",
             measure="mean over runs of log2(trace at the last checkpoint / at the first after warm-up)",
             unit="doublings",
-            threshold=0.0,
-            above=False,
+            claimed=below(0.0),
             statistic=task.statistic(doublings_of_trace),
         ),
         Claim(
@@ -40,8 +41,7 @@ def flatter_and_better(task: ShownTask, paper_gain: str) -> tuple[Claim, ...]:
             paper=paper_gain,
             measure="mean over runs of accuracy at the last checkpoint minus at the first after warm-up",
             unit="percent points",
-            threshold=0.0,
-            above=True,
+            claimed=above(0.0),
             statistic=task.statistic(gain_in_accuracy),
         ),
     )
@@ -55,7 +55,6 @@ def flatter_is_better(task: ShownTask) -> Claim:
         paper="the trace “correlates with downstream performance” (Figure 10; no number given)",
         measure="mean over runs of Spearman(−trace, accuracy) over the checkpoints after the warm-up",
         unit="",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=task.statistic(rank_correlation_within_runs),
     )

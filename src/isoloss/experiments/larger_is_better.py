@@ -6,8 +6,9 @@ import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.figure_1_claims import LOSS_WINDOW
 from isoloss.experiments.shown_task import ShownTask
+from isoloss.experiments.statistics.region import above, below
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 
 
 def mean_by_width(runs: Sequence[pl.DataFrame], column: str) -> dict[int, float]:
@@ -37,8 +38,7 @@ def larger_is_better(task: ShownTask, paper: str) -> Claim:
         paper=paper,
         measure="mean probe accuracy of the largest width minus that of the smallest, at the last checkpoint",
         unit="percent points",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=task.statistic(gain_from_size),
     )
 
@@ -51,7 +51,6 @@ def sizes_have_one_loss(task: ShownTask) -> Claim:
         paper="“even with almost the same pre-training loss” (Figure 3; no number given)",
         measure="largest minus smallest of the widths' mean losses at the last checkpoint, over their mean",
         unit="",
-        threshold=LOSS_WINDOW,
-        above=False,
+        claimed=below(LOSS_WINDOW),
         statistic=task.statistic(gap_in_loss),
     )

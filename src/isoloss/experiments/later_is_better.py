@@ -6,8 +6,10 @@ import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.figure_1_claims import LOSS_WINDOW, gain_in_accuracy
+from isoloss.experiments.figure_1_claims import gain_in_accuracy
 from isoloss.experiments.shown_task import ShownTask
+from isoloss.experiments.statistics.region import above, below
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 
 
 def change_of_loss(runs: Sequence[pl.DataFrame]) -> float:
@@ -24,8 +26,7 @@ def one_loss_over_steps(task: ShownTask, paper: str) -> Claim:
         paper=paper,
         measure="change of the mean loss from the first to the last saturated checkpoint, over the last",
         unit="",
-        threshold=LOSS_WINDOW,
-        above=False,
+        claimed=below(LOSS_WINDOW),
         statistic=task.statistic(change_of_loss),
     )
 
@@ -38,7 +39,6 @@ def later_is_better(task: ShownTask) -> Claim:
         paper="“the downstream accuracy continues increasing” (Section 2.3; no number given)",
         measure="mean over runs of probe accuracy at the last saturated checkpoint minus at the first",
         unit="percent points",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=task.statistic(gain_in_accuracy),
     )

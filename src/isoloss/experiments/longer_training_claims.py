@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.same_loss import Comparison, doublings, percent_points
+from isoloss.experiments.statistics.region import above, below
+from isoloss.experiments.statistics.same_loss import Comparison, doublings, percent_points
 
 OVER_TRAINED = "beyond the paper: Springer et al. 2025 report that over-trained models"
 
@@ -40,8 +41,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
             paper="accuracy “continues increasing” after the loss has converged (Section 2.3, Figure 2)",
             measure=f"mean over runs of the probe's accuracy at {last}",
             unit="percent points",
-            threshold=0.0,
-            above=True,
+            claimed=above(0.0),
             statistic=ChangeSince("accuracy", usual_end, percent_points),
         ),
         Claim(
@@ -50,8 +50,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
             paper="the trace falls with SGD's noise as long as training goes on (Theorem 3.3, Figure 4)",
             measure=f"mean over runs of log2 of the ratio of traces at {last}",
             unit="doublings",
-            threshold=0.0,
-            above=False,
+            claimed=below(0.0),
             statistic=ChangeSince("trace", usual_end, doublings),
         ),
         Claim(
@@ -60,8 +59,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
             paper=f"{OVER_TRAINED} are worse after fine-tuning",
             measure=f"mean over runs of the accuracy after fine-tuning of {last}",
             unit="percent points",
-            threshold=0.0,
-            above=False,
+            claimed=below(0.0),
             statistic=ChangeSince("fine_tuned", usual_end, percent_points),
         ),
         Claim(
@@ -70,8 +68,7 @@ def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
             paper=f"{OVER_TRAINED} are more sensitive to Gaussian noise",
             measure=f"mean over runs of log2 of the ratio of the loss's rises under noise at {last}",
             unit="doublings",
-            threshold=0.0,
-            above=True,
+            claimed=above(0.0),
             statistic=ChangeSince(rise, usual_end, doublings),
         ),
     )

@@ -1,15 +1,18 @@
 """Which measure ranks the outcome best: every measure by every coefficient, with its interval over seeds."""
 
-import math
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import CONFIDENCE
-from isoloss.experiments.cluster_bootstrap import ClusterEstimate
-from isoloss.experiments.rank_correlation import PartialRanking, Ranking, complete_rows, kendall_tau
-from isoloss.experiments.seed_bootstrap import Frames, SeedBootstrap, Statistic
+from isoloss.experiments.statistics.bounded_estimate import BoundedEstimate
+from isoloss.experiments.statistics.rank_correlation import (
+    PartialRanking,
+    Ranking,
+    complete_rows,
+    kendall_tau,
+)
+from isoloss.experiments.statistics.seed_bootstrap import Frames, SeedBootstrap, Statistic
 
 
 def rank_correlation_table(
@@ -26,7 +29,7 @@ def rank_correlation_table(
     All are of the same checkpoints, those that have every measure, the outcome and all of `given`: so many
     `checkpoints`, from so many `seeds`. Signs are those of `Ranking`: 1 where the least of the measure is the
     best. A measure that is itself among `given` is partialled on the others. `low` and `high` bound each
-    number by itself with `confidence` (`correlation_interval`); to say that one measure ranks better than
+    number by itself with `confidence` (`BoundedEstimate`); to say that one measure ranks better than
     another, judge their `Advantage`.
 
     >>> runs = [
@@ -53,7 +56,7 @@ def rank_correlation_table(
             statistics[f"Spearman given {' and '.join(others)}"] = PartialRanking(measure, outcome, others)
         for name, statistic in statistics.items():
             found = bootstrap.estimate(statistic)
-            low, high = correlation_interval(found, confidence)
+            low, high = BoundedEstimate(found, limit=1.0).interval(confidence)
             rows.append(
                 {
                     "measure": measure,
@@ -68,24 +71,6 @@ def rank_correlation_table(
                 }
             )
     return pl.DataFrame(rows)
-
-
-def correlation_interval(estimate: ClusterEstimate, confidence: float) -> tuple[float, float]:
-    """The estimate's interval on Fisher's scale z = artanh r, dz = dr / (1 - r²), put back: within -1 and 1.
-
-    A coefficient's own distribution is skewed. In simulations of correlations of -0.5 to -0.3, intervals on
-    its own scale cover 92 to 96 % where 95 are meant, and these 94 to 99.7 %.
-
-    >>> low, high = correlation_interval(ClusterEstimate(0.9, 0.05, 5), 0.95)
-    >>> round(low, 3), round(high, 3)
-    (0.63, 0.976)
-    """
-    if estimate.standard_error == 0:
-        return estimate.interval(confidence)
-    value = np.float64(estimate.value)
-    error = float(estimate.standard_error / (1 - value**2))
-    low, high = ClusterEstimate(float(np.arctanh(value)), error, estimate.clusters).interval(confidence)
-    return math.tanh(low), math.tanh(high)
 
 
 def _complete(run: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:

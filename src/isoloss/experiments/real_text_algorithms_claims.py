@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.figure_1_claims import LOSS_WINDOW
 from isoloss.experiments.real_text_runs import ADAMW, BARE, SAM_RULE, ComparedTask
-from isoloss.experiments.same_loss import doublings, mean_at_same_loss, percent_points
+from isoloss.experiments.statistics.region import above, below
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, doublings, mean_at_same_loss, percent_points
 
 LOWER = {
     "SST-2": "89.5 against 90.8 % (Table 1)",
@@ -40,8 +40,7 @@ def claims_of(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
             paper="1.85 and 1.85 nats (Tables 1 and 2)",
             measure="difference of the mean losses at the last checkpoints, over AdamW's",
             unit="",
-            threshold=LOSS_WINDOW,
-            above=False,
+            claimed=below(LOSS_WINDOW),
             statistic=difference_of_losses,
         ),
         Claim(
@@ -50,8 +49,7 @@ def claims_of(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
             paper="34.91 against 24.55, 0.51 doublings (Table 2)",
             measure="mean over seeds of log2(trace without / with regularisation) at the pair's common loss",
             unit="doublings",
-            threshold=0.0,
-            above=True,
+            claimed=above(0.0),
             statistic=mean_at_same_loss(BARE, ADAMW, "trace", doublings),
         ),
         Claim(
@@ -60,8 +58,7 @@ def claims_of(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
             paper="22.15 against 34.91, -0.66 doublings (Table 2)",
             measure="mean over seeds of log2(SAM's trace / that without SAM) at the pair's common loss",
             unit="doublings",
-            threshold=0.0,
-            above=False,
+            claimed=below(0.0),
             statistic=mean_at_same_loss(SAM_RULE, BARE, "trace", doublings),
         ),
         *(claim for task in tasks for claim in _of_task(task)),
@@ -77,8 +74,7 @@ def _of_task(task: ComparedTask) -> tuple[Claim, Claim]:
             paper=LOWER[task.papers],
             measure="mean over seeds of accuracy at the pair's common loss, without minus with",
             unit="percent points",
-            threshold=0.0,
-            above=False,
+            claimed=below(0.0),
             statistic=mean_at_same_loss(BARE, ADAMW, task.column, percent_points),
         ),
         Claim(
@@ -87,8 +83,7 @@ def _of_task(task: ComparedTask) -> tuple[Claim, Claim]:
             paper=RECOVERED[task.papers],
             measure="mean over seeds of accuracy at the pair's common loss, SAM minus without SAM",
             unit="percent points",
-            threshold=0.0,
-            above=True,
+            claimed=above(0.0),
             statistic=mean_at_same_loss(SAM_RULE, BARE, task.column, percent_points),
         ),
     )

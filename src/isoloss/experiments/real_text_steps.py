@@ -5,12 +5,14 @@ import polars as pl
 from isoloss.experiments.axes import BY_SEED, STEP, TRACE
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figure_1_claims import LOSS_WINDOW, doublings_of_trace, gain_in_accuracy
+from isoloss.experiments.figure_1_claims import doublings_of_trace, gain_in_accuracy
 from isoloss.experiments.later_is_better import change_of_loss
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.real_text_facts import corpus_facts, measurement_facts, task_facts
 from isoloss.experiments.real_text_runs import followed_runs, majority
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.statistics.region import above, below
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Axis, Dots, Lines, Panel
 
 ACCURACY = "accuracy"
@@ -24,8 +26,7 @@ CLAIMS = (
         paper="“even after the pre-training loss converges” (Figure 2; no number given)",
         measure="change of the mean loss from the first to the last checkpoint measured, over the last",
         unit="",
-        threshold=LOSS_WINDOW,
-        above=False,
+        claimed=below(LOSS_WINDOW),
         statistic=change_of_loss,
     ),
     Claim(
@@ -34,8 +35,7 @@ CLAIMS = (
         paper="+1.25 percent points from step 400,000 to 1,400,000 (Section 4)",
         measure="mean over runs of probe accuracy at the last checkpoint minus at the first one measured",
         unit="percent points",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=gain_in_accuracy,
     ),
     Claim(
@@ -44,8 +44,7 @@ CLAIMS = (
         paper="the trace falls by 0.67 from step 400,000 to 1,400,000 (Section 4)",
         measure="mean over runs of log2(trace at the last checkpoint / at the first one measured)",
         unit="doublings",
-        threshold=0.0,
-        above=False,
+        claimed=below(0.0),
         statistic=doublings_of_trace,
     ),
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from isoloss.experiments.same_loss import SameLoss, pairs_at_same_loss
+from isoloss.experiments.statistics.same_loss import SameLoss, pairs_at_same_loss
 
 ROWS = {
     "rule": pl.String,

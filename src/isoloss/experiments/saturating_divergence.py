@@ -8,6 +8,7 @@ import polars as pl
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.larger_is_better import mean_by_width
 from isoloss.experiments.shown_task import ShownTask
+from isoloss.experiments.statistics.region import above
 
 PAPER = "“Even with the log of the KL divergence [...] the models are saturating” (A.7; no number given)"
 
@@ -48,8 +49,7 @@ def divergence_saturates(task: ShownTask) -> tuple[Claim, ...]:
             paper=PAPER,
             measure=f"slope of log2 KL per doubling of {what}, second half minus first{whose}",
             unit="doublings per doubling",
-            threshold=0.0,
-            above=True,
+            claimed=above(0.0),
             statistic=task.statistic(statistic),
         )
         for what, how, whose, statistic in (

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from isoloss.experiments.claims import Statistic
 from isoloss.experiments.descent_runs import DescentRuns, descents
 from isoloss.experiments.language_runs import AnyRuns, runs_of_sizes
 from isoloss.experiments.planned_run import Labels, PlannedRun
@@ -14,6 +13,7 @@ from isoloss.experiments.quantities.probe import ProbeQuantity, TaskReference
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scale import MeasurementSizes, Scale
+from isoloss.experiments.statistics.seed_bootstrap import Statistic
 
 PANEL = "panel"
 """The column that says which panel a row belongs to."""

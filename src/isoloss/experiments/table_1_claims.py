@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.claims import Claim, Statistic
-from isoloss.experiments.figure_1_claims import LOSS_WINDOW
+from isoloss.experiments.claims import Claim
 from isoloss.experiments.rule_runs import ADAMW
-from isoloss.experiments.same_loss import mean_at_same_loss, percent_points
+from isoloss.experiments.statistics.region import above, below
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, mean_at_same_loss, percent_points
+from isoloss.experiments.statistics.seed_bootstrap import Statistic
 
 ADVERSARIAL = "adversarial"
 LOOKUP_TABLE = "lookup table"
@@ -42,8 +43,7 @@ def _adversary_is_worse(task: str, column: str, paper: str) -> Claim:
         paper=paper,
         measure="mean over seeds of accuracy at the pair's common loss, adversarial minus AdamW",
         unit="percent points",
-        threshold=0.0,
-        above=False,
+        claimed=below(0.0),
         statistic=mean_at_same_loss(ADVERSARIAL, ADAMW, column, percent_points),
     )
 
@@ -55,8 +55,7 @@ def _lookup_table_is_worse(task: str, column: str, paper: str) -> Claim:
         paper=paper,
         measure="lowest accuracy of a run at its last checkpoint minus the lookup table's",
         unit="percent points",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=least_advantage_over_lookup_table(column),
     )
 
@@ -68,8 +67,7 @@ CLAIMS = (
         paper="3.206 against 3.204 nats, 0.06 % more (Table 1)",
         measure="mean exact loss of the adversary's last checkpoints over that of AdamW's, less 1",
         unit="",
-        threshold=LOSS_WINDOW,
-        above=False,
+        claimed=below(LOSS_WINDOW),
         statistic=surplus_loss,
     ),
     _adversary_is_worse("A", TASK_A, "83.1 against 89.9 % (Table 1)"),

@@ -4,8 +4,9 @@ from isoloss.experiments.algorithm_table import REAL_TEXT, TEXT, adversary_in_wo
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.rule_runs import ADAMW, adamw_runs, rule_runs
-from isoloss.experiments.same_loss import doublings, mean_at_same_loss, percent_points
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.statistics.region import above, below
+from isoloss.experiments.statistics.same_loss import doublings, mean_at_same_loss, percent_points
 from isoloss.experiments.table_1_claims import ADVERSARIAL
 from isoloss.panels import Axis
 
@@ -21,8 +22,7 @@ CLAIMS = (
         paper="19.34 against 8.01, 1.27 doublings (Table 2)",
         measure="mean over seeds of log2(adversarial trace / AdamW's) at the pair's common loss",
         unit="doublings",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=mean_at_same_loss(ADVERSARIAL, ADAMW, "trace", doublings),
     ),
     Claim(
@@ -31,8 +31,7 @@ CLAIMS = (
         paper="50.2 against 55.7 % (Table 2)",
         measure="mean over seeds of accuracy at the pair's common loss, adversarial minus AdamW",
         unit="percent points",
-        threshold=0.0,
-        above=False,
+        claimed=below(0.0),
         statistic=mean_at_same_loss(ADVERSARIAL, ADAMW, TASK_C, percent_points),
     ),
 )

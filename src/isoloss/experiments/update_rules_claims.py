@@ -6,9 +6,15 @@ import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.rank_correlation import rank_correlation
 from isoloss.experiments.rule_runs import ADAMW
-from isoloss.experiments.same_loss import doublings, mean_at_same_loss, pairs_at_same_loss, percent_points
+from isoloss.experiments.statistics.rank_correlation import rank_correlation
+from isoloss.experiments.statistics.region import above, below
+from isoloss.experiments.statistics.same_loss import (
+    doublings,
+    mean_at_same_loss,
+    pairs_at_same_loss,
+    percent_points,
+)
 
 ACCURACY = "accuracy"
 REGULARISED = "flatness-regularised"
@@ -33,8 +39,7 @@ def _is_flatter(rule: str, why: str) -> Claim:
         paper=why,
         measure="mean over seeds of log2(trace / AdamW's trace) at the pair's common loss",
         unit="doublings",
-        threshold=0.0,
-        above=False,
+        claimed=below(0.0),
         statistic=mean_at_same_loss(rule, ADAMW, "trace", doublings),
     )
 
@@ -47,8 +52,7 @@ CLAIMS = (
         paper=f"{OURS}: Section D asks for an explicit regulariser",
         measure="mean over seeds of accuracy at the pair's common loss, minus AdamW's",
         unit="percent points",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=mean_at_same_loss(REGULARISED, ADAMW, ACCURACY, percent_points),
     ),
     *(_is_flatter(rule, OURS) for rule in PEERS),
@@ -58,8 +62,7 @@ CLAIMS = (
         paper=f"{OURS}: the paper's main claim (Section 4), across rules",
         measure="Spearman's correlation over pairs of −log2(trace / AdamW's) with accuracy minus AdamW's",
         unit="",
-        threshold=0.0,
-        above=True,
+        claimed=above(0.0),
         statistic=flatter_is_better,
     ),
 )

@@ -32,6 +32,7 @@ def _judgement(judged: Judgement) -> dict[str, Any]:
     said = {field.name: getattr(claim, field.name) for field in dataclasses.fields(claim)}
     found = {field.name: getattr(judged, field.name) for field in dataclasses.fields(judged)}
     del said["statistic"], found["claim"]
+    said["claimed"] = {"above": _plain(claim.claimed.low), "below": _plain(claim.claimed.high)}
     return {name: _plain(value) for name, value in (said | found).items()}
 
 

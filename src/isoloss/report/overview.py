@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from isoloss.experiments.claims import Judgement
+from isoloss.experiments.claims import Judgement, Kind
 from isoloss.report.frame import Link
 from isoloss.theory.finding import Finding
 from isoloss.verdict import Verdict
@@ -38,14 +38,28 @@ class Overview:
     name: str = OVERVIEW
 
     @property
-    def claim_counts(self) -> dict[Verdict, int]:
-        """How many claims got each of the three verdicts."""
-        return counts([judged.verdict for card in self.experiments for judged in card.judgements])
+    def effect_counts(self) -> dict[Verdict, int]:
+        """How many effects got each of the three verdicts."""
+        return counts(verdicts_on("effect", self._judgements))
+
+    @property
+    def premise_counts(self) -> dict[Verdict, int]:
+        """How many premises got each of the three verdicts."""
+        return counts(verdicts_on("premise", self._judgements))
 
     @property
     def finding_counts(self) -> dict[Verdict, int]:
         """How many of theory's findings got each of the three verdicts."""
         return counts([finding.verdict for card in self.statements for finding in card.findings])
+
+    @property
+    def _judgements(self) -> list[Judgement]:
+        return [judged for card in self.experiments for judged in card.judgements]
+
+
+def verdicts_on(kind: Kind, judgements: Sequence[Judgement]) -> list[Verdict]:
+    """The verdicts on the claims of that kind."""
+    return [judged.verdict for judged in judgements if judged.claim.kind == kind]
 
 
 def counts(verdicts: Sequence[Verdict]) -> dict[Verdict, int]:

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.cluster_bootstrap import ClusterEstimate, Resamples, cluster_estimate
+from isoloss.experiments.statistics.cluster_bootstrap import ClusterEstimate, Resamples, cluster_estimate
 
 Frames = Sequence[pl.DataFrame]
 """The runs' tables of checkpoints, one frame a run."""

@@ -3,8 +3,10 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from isoloss.experiments.cluster_bootstrap import ClusterEstimate, Resamples, cluster_estimate
-from isoloss.experiments.rank_correlation import (
+from isoloss.experiments.rank_correlation_table import rank_correlation_table
+from isoloss.experiments.statistics.bounded_estimate import BoundedEstimate
+from isoloss.experiments.statistics.cluster_bootstrap import Resamples, cluster_estimate
+from isoloss.experiments.statistics.rank_correlation import (
     Advantage,
     PartialRanking,
     Ranking,
@@ -12,7 +14,6 @@ from isoloss.experiments.rank_correlation import (
     partial_rank_correlation,
     rank_correlation,
 )
-from isoloss.experiments.rank_correlation_table import correlation_interval, rank_correlation_table
 
 
 def tied(generator: np.random.Generator, n: int) -> np.ndarray:
@@ -81,7 +82,7 @@ def test_intervals_of_a_rank_correlation_cover_about_as_often(clusters: int) -> 
     inside = 0
     for sample, value in zip(samples, coefficients(samples), strict=True):
         estimate = cluster_estimate(float(value), coefficients(sample[members]), resamples)
-        low, high = correlation_interval(estimate, 0.95)
+        low, high = BoundedEstimate(estimate, 1.0).interval(0.95)
         inside += low <= truth <= high
     # Simulated at length: 99.7, 97 and 94 % of 3, 5 and 10 seeds.
     assert inside / 250 > 0.9
@@ -137,13 +138,7 @@ def test_the_tables_numbers_are_the_statistics_with_their_error_over_seeds() -> 
     )
     expected = cluster_estimate(tau(by_seed), draws, resamples)
     assert (row["value"], row["standard_error"]) == pytest.approx((expected.value, expected.standard_error))
-    assert (row["low"], row["high"]) == pytest.approx(correlation_interval(expected, 0.95))
-
-
-def test_intervals_at_the_ends_of_the_scale() -> None:
-    assert correlation_interval(ClusterEstimate(1.0, 0.0, 6), 0.95) == (1, 1)
-    assert np.isnan(correlation_interval(ClusterEstimate(1.0, 0.0, 3), 0.95)).all()
-    assert np.isnan(correlation_interval(ClusterEstimate(np.nan, np.nan, 3), 0.95)).all()
+    assert (row["low"], row["high"]) == pytest.approx(BoundedEstimate(expected, 1.0).interval(0.95))
 
 
 def test_all_measures_are_compared_on_the_checkpoints_that_have_all() -> None:

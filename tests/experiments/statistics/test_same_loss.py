@@ -3,8 +3,13 @@ import math
 import polars as pl
 import pytest
 
-from isoloss.experiments.same_loss import at_same_loss, doublings, mean_at_same_loss, percent_points
 from isoloss.experiments.same_loss_table import mean_over_runs, rows_at_same_loss
+from isoloss.experiments.statistics.same_loss import (
+    at_same_loss,
+    doublings,
+    mean_at_same_loss,
+    percent_points,
+)
 
 
 def run_of(

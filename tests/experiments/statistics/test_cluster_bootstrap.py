@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isoloss.experiments.cluster_bootstrap import DRAWS, ClusterEstimate, Resamples, cluster_estimate
+from isoloss.experiments.statistics.cluster_bootstrap import (
+    DRAWS,
+    ClusterEstimate,
+    Resamples,
+    cluster_estimate,
+)
 
 
 @pytest.mark.parametrize("clusters", [1, 2, 3, 4])

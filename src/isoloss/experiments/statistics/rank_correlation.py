@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
-from isoloss.experiments.seed_bootstrap import Frames, Statistic
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
 
 DIGITS = 12
 """Decimals that coefficients are rounded to, so that rounding alone never makes two of them differ."""
