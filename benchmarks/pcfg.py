@@ -22,7 +22,7 @@ from torch import Tensor
 from isoloss.inference.binary_grammar import BinaryGrammar
 from isoloss.inference.conditional_laws import log_weights
 from isoloss.languages.pcfg import PCFG, pcfg, read_pcfg
-from isoloss.languages.random_grammar import paper_grammar
+from isoloss.languages.random_grammar import random_layered_grammar
 from isoloss.languages.sentences import Sentences
 
 RELEASED = Path(__file__).parents[1] / "tests" / "data" / "liu2023-released.pcfg"
@@ -236,7 +236,17 @@ def agree(language: PCFG, sentence: Sentences, batch: Tensor) -> None:
 
 def costs(released: PCFG, pairs: int) -> dict[str, float]:
     """Microseconds a sentence of what has no peer."""
-    paper = pcfg(paper_grammar(0))
+    paper = pcfg(
+        random_layered_grammar(
+            words=200,
+            symbols_per_level=8,
+            levels=5,
+            rules_per_symbol=10,
+            roots=10,
+            words_per_preterminal=80,
+            seed=0,
+        )
+    )
     mixed, long = (language.sample(512, torch.Generator().manual_seed(2)) for language in (released, paper))
     work = {
         "masked laws, released grammar, mixed lengths": lambda: len(released.masked_log_law(mixed)),

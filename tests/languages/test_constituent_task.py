@@ -7,7 +7,14 @@ from small_grammars import CASES
 from test_pcfg import encoded
 
 from isoloss.errors import BadInput
-from isoloss.languages.constituent_task import ConstituentTask, likelihood_task, prefix_task, root_task
+from isoloss.languages.constituent_task import (
+    ConstituentTask,
+    constituent_task,
+    likelihood_task,
+    prefix_task,
+    root_task,
+)
+from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.task import Task
@@ -92,6 +99,18 @@ def test_the_likelihood_task_leaves_the_prior_out() -> None:
     expected = weighted / weighted.sum(1, keepdim=True)
     assert torch.allclose(with_prior.label(sentences).posterior, expected, rtol=1e-12)
     assert without.name == "prefix-4-likelihood"
+
+
+def test_a_task_is_found_by_name_however_rare() -> None:
+    rare = pcfg(parse_grammar("S -> A 'z' [0.1] | 'z' [0.9]\nA -> B 'x' [0.5] | 'x' B [0.5]\nB -> 'y' [1]"))
+    assert "prefix-2" not in [task.name for task in rare.tasks()]
+    assert constituent_task(rare, "prefix-2").classes == ("A",)
+    laptop = pcfg(laptop_grammar(0))
+    for name in ("prefix-8", "prefix-4", "prefix-4-likelihood"):
+        assert constituent_task(laptop, name).name == name
+    for name in ("prefix-3", "prefix-999999", "prefix-04", "state-1", "prefix-4-posterior"):
+        with pytest.raises(BadInput, match=f"no task '{name}'; choose prefix-8, prefix-4, prefix-2"):
+            constituent_task(laptop, name)
 
 
 def test_ties_go_to_the_first_class() -> None:

@@ -16,7 +16,7 @@ from scipy.stats import chi2
 from isoloss.errors import BadInput
 from isoloss.languages.hmm import HMM, hmm
 from isoloss.languages.hmm_file import from_hmmlearn, parse_hmm, read_hmm, write_hmm
-from isoloss.languages.random_hmm import laptop_hmm, paper_hmm, random_hmm
+from isoloss.languages.random_hmm import laptop_hmm, random_hmm
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.state_task import StateTask
 
@@ -168,15 +168,15 @@ def assert_frequencies(cells: torch.Tensor, law: torch.Tensor) -> None:
     assert statistic < chi2.ppf(0.9999, len(law) - 1)
 
 
-def test_at_the_papers_scale_blocks_never_mix() -> None:
-    language = paper_hmm(0)
-    assert (len(language.vocabulary), len(language.initial), language.maximum_length) == (200, 100, 16)
+def test_blocks_never_mix() -> None:
+    settings = {"words": 200, "states": 100, "blocks": 10, "length": 16}
+    language = random_hmm(**settings, seed=0)
     sentences, states = language.sample_with_states(2000, torch.Generator().manual_seed(0))
     assert (states // 10 == states[:, :1] // 10).all()
     assert (sentences.ids // 20 == states // 10).all()
     assert len((states[:, 0] // 10).unique()) == 10
     assert language.log_probability(sentences).isfinite().all()
-    assert paper_hmm(0).digest == language.digest != paper_hmm(1).digest
+    assert random_hmm(**settings, seed=0).digest == language.digest != random_hmm(**settings, seed=1).digest
 
 
 def test_posterior_states_are_right_as_often_as_they_say() -> None:

@@ -1,11 +1,9 @@
 import pytest
-import torch
 
 from isoloss.errors import BadInput
 from isoloss.languages.grammar import Grammar, Symbol
 from isoloss.languages.notation import parse_grammar, write_grammar
-from isoloss.languages.pcfg import pcfg
-from isoloss.languages.random_grammar import laptop_grammar, paper_grammar, random_layered_grammar
+from isoloss.languages.random_grammar import laptop_grammar, random_layered_grammar
 
 
 def layered(**changes: int) -> Grammar:
@@ -24,18 +22,6 @@ def test_every_symbol_and_every_word_is_used_and_right_sides_are_distinct(seed: 
     assert used - set(grammar.words) == set(grammar.symbols) - {Symbol("S")}
     assert len({(rule.left, rule.right) for rule in grammar.rules}) == len(grammar.rules)
     assert parse_grammar(write_grammar(grammar)) == grammar
-
-
-def test_the_paper_scale_is_one_call() -> None:
-    grammar = paper_grammar(0)
-    assert len(grammar.words) == 200
-    assert len(grammar.symbols) == 51  # the start and the paper's 50
-    language = pcfg(grammar)
-    assert language.maximum_length == 32
-    sentences = language.sample(20, torch.Generator().manual_seed(0))
-    assert sentences.lengths.tolist() == [32] * 20
-    assert torch.allclose(language.masked_log_law(sentences).exp().sum(2), torch.tensor(1.0).double())
-    assert [task.name for task in language.tasks()] == [f"prefix-{n}" for n in (32, 16, 8, 4, 2)]
 
 
 def test_seeds_make_grammars() -> None:

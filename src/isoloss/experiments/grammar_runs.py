@@ -3,6 +3,7 @@
 from isoloss.errors import BadInput
 from isoloss.experiments.language_runs import runs_of_sizes
 from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.quantities.probe import named_task
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scale import Scale
 from isoloss.languages.language import Language
@@ -28,6 +29,4 @@ def task_name(language: Language, name: str | None) -> str:
     if name is None:
         half = f"prefix-{language.maximum_length // 2}"
         return half if half in names else names[-1]
-    if name not in names:
-        raise BadInput(f"the language has no task {name!r}; choose {', '.join(names)}")
-    return name
+    return named_task(language, name).name

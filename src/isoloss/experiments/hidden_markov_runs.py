@@ -1,8 +1,9 @@
 """How LSTMs are pre-trained on a hidden Markov model, at each scale."""
 
 from isoloss.experiments.language_runs import LanguageRuns
+from isoloss.experiments.paper_languages import paper_hmm
 from isoloss.experiments.planned_run import ReadyLanguage
-from isoloss.languages.random_hmm import laptop_hmm, paper_hmm
+from isoloss.languages.random_hmm import laptop_hmm
 from isoloss.models.lstm import LSTM, LSTM_LAYERS, LSTM_WIDTHS
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.schedule import log_spaced_steps
@@ -39,7 +40,7 @@ from about there on the losses of pilot runs of widths 32 and 64 lay within 0.32
 what the claim of one loss allows."""
 
 PAPER = HiddenMarkovRuns(
-    language=ReadyLanguage(paper_hmm(LANGUAGE_SEED)),
+    language=ReadyLanguage(paper_hmm()),
     tasks=("state-6", "state-10"),
     architectures=tuple(LSTM(*size) for size in zip(LSTM_WIDTHS, LSTM_LAYERS, strict=True)),
     update_rule=AdamW(warm_up_steps=1000),

@@ -1,6 +1,7 @@
 """Prefix constituent tasks: which symbol spans the first L words of a sentence (spec 2; Section A.1)."""
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -129,6 +130,25 @@ def constituent_tasks(language: "PCFG") -> Sequence[ConstituentTask]:
         if share >= SMALLEST_SHARE:
             tasks.append(prefix_task(language, length))
     return [task for task in tasks if len(task.classes) > 1]
+
+
+def constituent_task(language: "PCFG", name: str) -> ConstituentTask:
+    """One of `constituent_tasks` by its name, or `prefix-L` for an L too rare to be among them.
+
+    `prefix-L-likelihood` is labelled by the likelihood alone. Raises BadInput where the language has no
+    such task.
+    """
+    usual = {task.name: task for task in constituent_tasks(language)}
+    if name in usual:
+        return usual[name]
+    written = re.fullmatch(r"prefix-([1-9]\d{0,5})(-likelihood)?", name)
+    length = int(written[1]) if written else 0
+    if written and length <= language.maximum_length and _prefix_prior(language, length).any():
+        return (likelihood_task if written[2] else prefix_task)(language, length)
+    raise BadInput(
+        f"the language has no task {name!r}; choose {', '.join(usual)}, or prefix-L or prefix-L-likelihood "
+        "for a number of words L that a symbol spans"
+    )
 
 
 def _prefix_prior(language: "PCFG", length: int) -> Float[Tensor, " S"]:

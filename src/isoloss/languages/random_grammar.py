@@ -1,4 +1,4 @@
-"""Random layered grammars, the paper's pre-training language and a small sister of it (Section A.1)."""
+"""Random layered grammars, of the kind that the paper's pre-training language is (Section A.1)."""
 
 import numpy as np
 
@@ -60,19 +60,6 @@ def laptop_grammar(seed: int) -> Grammar:
         rules_per_symbol=2,
         roots=2,
         words_per_preterminal=6,
-        seed=seed,
-    )
-
-
-def paper_grammar(seed: int) -> Grammar:
-    """The paper's scale (A.1): 200 words, 50 symbols, of which 10 roots, sentences of 32 words."""
-    return random_layered_grammar(
-        words=200,
-        symbols_per_level=8,
-        levels=5,
-        rules_per_symbol=10,
-        roots=10,
-        words_per_preterminal=80,
         seed=seed,
     )
 

@@ -56,14 +56,6 @@ def laptop_hmm(seed: int) -> HMM:
     return random_hmm(words=12, states=8, blocks=2, length=8, seed=seed)
 
 
-def paper_hmm(seed: int) -> HMM:
-    """The paper's scale (A.1): 200 words, 100 states, sentences of 16 words.
-
-    The paper's matrices are block-diagonal; it does not say of how many blocks. Here they are 10.
-    """
-    return random_hmm(words=200, states=100, blocks=10, length=16, seed=seed)
-
-
 def _block_diagonal(
     rows: int, columns: int, blocks: int, concentration: float, generator: np.random.Generator
 ) -> torch.Tensor:

@@ -1,0 +1,70 @@
+"""The paper's languages against the numbers that it reports: within 1 %."""
+
+from functools import cache
+
+import pytest
+import torch
+
+from isoloss.experiments import paper_languages
+from isoloss.experiments.compared_runs import PAPER
+from isoloss.experiments.paper_languages import paper_hmm, paper_pcfg
+from isoloss.experiments.quantities.probe import named_task
+from isoloss.languages.paper_grammar import mean_length
+from isoloss.languages.pcfg import PCFG
+from isoloss.measurements.entropy import masked_entropy
+
+FRESH_SEED = 77
+
+
+@cache
+def language() -> PCFG:
+    return paper_pcfg()
+
+
+def test_the_grammar_has_the_papers_sizes_and_mean_length() -> None:
+    assert len(language().vocabulary) == 200
+    assert len(language().grammar.symbols) == 51  # the start and the paper's 50
+    assert language().maximum_length == 32
+    assert mean_length(language().grammar) == pytest.approx(17, rel=0.01)
+    lengths = language().sample(2000, torch.Generator().manual_seed(0)).lengths
+    assert len(lengths.unique()) > 20
+
+
+def test_the_grammar_has_the_papers_entropy() -> None:
+    """Four standard errors of this sample and 1 %; the slow test below leaves the 1 % alone."""
+    entropy = masked_entropy(language(), 200, FRESH_SEED)
+    assert abs(entropy.value - 3.196) < 0.01 * 3.196 + 4 * entropy.standard_error
+
+
+def test_the_hidden_markov_model_has_the_papers_sizes_and_entropy() -> None:
+    model = paper_hmm()
+    assert (len(model.vocabulary), len(model.initial), model.maximum_length) == (200, 100, 16)
+    blocks = {tuple(row.nonzero()[:, 0].tolist()) for row in model.transition}
+    assert len(blocks) == 4
+    assert masked_entropy(model, 1000, FRESH_SEED).value == pytest.approx(3.758, rel=0.01)
+
+
+def test_the_tasks_of_the_paper_are_there() -> None:
+    """A of the whole sentence, B and C of its first 16 and 8 words where those are one symbol's."""
+    classes = {}
+    for name in ("root", "prefix-16", "prefix-8", "prefix-16-likelihood"):
+        task = named_task(language(), name)
+        drawn = task.sample(20, torch.Generator().manual_seed(0))
+        classes[name] = len(task.classes)
+        assert (drawn.sentences.lengths >= (0 if name == "root" else int(name.split("-")[1]))).all()
+    assert classes == {"root": 10, "prefix-16": 18, "prefix-8": 26, "prefix-16-likelihood": 18}
+
+
+def test_the_adversary_aims_just_above_the_entropy() -> None:
+    assert PAPER.adversary.loss_window == pytest.approx((3.216, 3.246))
+
+
+@pytest.mark.slow
+def test_the_searches_find_the_dials_and_the_entropy_is_met_within_a_hundredth() -> None:
+    assert paper_languages.found_word_share() == pytest.approx(paper_languages.WORD_SHARE, abs=5e-4)
+    assert paper_languages.found_sharpness() == pytest.approx(paper_languages.SHARPNESS, abs=5e-3)
+    found = paper_languages.found_emission_concentration()
+    assert found == pytest.approx(paper_languages.EMISSION_CONCENTRATION, abs=5e-4)
+    entropy = masked_entropy(language(), 10_000, FRESH_SEED)
+    assert entropy.standard_error < 0.008
+    assert entropy.value == pytest.approx(3.196, rel=0.01)
