@@ -45,6 +45,10 @@ def test_every_number_is_the_languages_own(kind: str) -> None:
     for task in portrait.tasks:
         assert 1 / task.classes <= task.blind.value <= task.ceiling.value <= 1
         assert 1 / task.classes <= task.majority.value <= 1
+        assert 0 <= task.room.value < 1
+        assert (task.room.settings["examples"], task.room.n) == (90, 120)
+        assert (task.price is None) == (kind == "causal language model")
+        assert all(record in portrait.records for record in task.records)
     assert portrait.speed.value > 0
     assert (portrait.derivation is not None) == (kind == "probabilistic grammar")
 

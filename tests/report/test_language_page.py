@@ -9,6 +9,7 @@ import torch
 from isoloss.experiments.language_portrait import language_portrait
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
+from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.report.language_page import labels, reader, write_language_page
 from isoloss.report.law_chart import OTHER, REST, TRUE, law_bars, law_table
@@ -58,6 +59,9 @@ def test_the_page_says_all_and_loads_nothing(tmp_path: Path) -> None:
         assert " ".join(words) in html
     for text in ("state-5", "4 classes", language.digest, "nats (n = 40)", "sentences a second"):
         assert text in html
+    assert re.search(
+        r"room 0\.\d{3} ± 0\.\d{3}; price [\d.e-]+ nats ± .*, given the two neighbouring words", html
+    )
     without_script = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
     assert not re.search(r"(src|href)=[\"']https?:", without_script)
     # One copy of the charts' JavaScript.
@@ -69,6 +73,20 @@ def test_the_page_says_all_and_loads_nothing(tmp_path: Path) -> None:
     assert masked.filter(pl.col("kind") == TRUE)["word"].to_list() == [portrait.sentences[0][2]]
     following = pl.read_csv(tmp_path / "mine-next.csv")
     assert following["probability"].sum() == pytest.approx(1)
+
+
+def test_prices_are_exact_or_none(tmp_path: Path) -> None:
+    halves = pcfg(laptop_grammar(5))
+    html = write_language_page(language_portrait(halves, "g", 20), tmp_path, "g").read_text()
+    assert "given the aligned window of 4 words" in html
+    small = pcfg(
+        parse_grammar("S -> X [0.5] | Y [0.5]\nX -> A A [1]\nY -> B B [1]\nA -> 'a' [1]\nB -> 'b' [1]")
+    )
+    html = write_language_page(language_portrait(small, "s", 20), tmp_path, "s").read_text()
+    assert "room 0.000 ± 0.000; price 0.693 nats exactly, given the aligned window of 1 word" in html
+    cut = pcfg(parse_grammar("S -> A S [0.5] | A [0.5]\nA -> 'a' [0.5] | 'b' [0.5]"), 4)
+    html = write_language_page(language_portrait(cut, "c", 20), tmp_path, "c").read_text()
+    assert "no price defined" in html
 
 
 def test_a_grammars_page_has_the_derivation(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""`isoloss language`: the files of languages, made."""
+"""`isoloss language`: the files of languages, made, and searches among random ones."""
 
 from json import dumps
 from pathlib import Path
 
 from isoloss.command_line.language_argument import LanguageOfFile, kind_of
+from isoloss.command_line.language_search import search_grammars, search_hmms
 from isoloss.command_line.options.language import (
     CausalLMOptions,
     DyckOptions,
@@ -12,6 +13,7 @@ from isoloss.command_line.options.language import (
     LanguageOptions,
     TeacherOptions,
 )
+from isoloss.command_line.options.language_search import GrammarSearchOptions, HMMSearchOptions
 from isoloss.command_line.output_file import refuse_existing
 from isoloss.command_line.progress_display import progress_display
 from isoloss.command_line.seed import usable_seed
@@ -25,7 +27,7 @@ from isoloss.languages.random_hmm import random_hmm
 
 
 def language(options: LanguageOptions) -> None:
-    """Write the file of a language of the kind that is asked for."""
+    """Write the file of a language of the kind that is asked for, or rank some."""
     match options.kind:
         case GrammarOptions():
             _grammar(options.kind)
@@ -37,6 +39,10 @@ def language(options: LanguageOptions) -> None:
             _causal_lm(options.kind)
         case TeacherOptions():
             _teacher(options.kind)
+        case GrammarSearchOptions():
+            search_grammars(options.kind)
+        case HMMSearchOptions():
+            search_hmms(options.kind)
 
 
 def _grammar(options: GrammarOptions) -> None:
@@ -64,6 +70,8 @@ def _hmm(options: HMMOptions) -> None:
         blocks=options.blocks,
         length=options.length,
         seed=usable_seed(options.seed),
+        transition_concentration=options.transition_concentration,
+        emission_concentration=options.emission_concentration,
     )
     write_atomically(options.out, write_hmm(made))
     _tell(made, options.out, options.json)

@@ -18,6 +18,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import Task
 from isoloss.measurements.entropy import language_entropy, usual_sentences
 from isoloss.measurements.record import Record
+from isoloss.measurements.room_and_price import RoomSettings, measure_room, price
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
 
@@ -44,7 +45,8 @@ class TaskPortrait:
 
     `ceiling` is the mean of the posterior's largest probability: how often, at best, a reader of the
     sentence names the latent variable. `blind` is how often always giving the one best answer does.
-    `majority` is the share of the most common label, labels being the posterior's first choices.
+    `majority` is the share of the most common label, labels being the posterior's first choices. `room` and
+    `price` are those of `measurements.room_and_price`; no price where none is defined.
     """
 
     name: str
@@ -52,6 +54,14 @@ class TaskPortrait:
     ceiling: Record
     blind: Record
     majority: Record
+    room: Record
+    price: Record | None
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """Every number of the task."""
+        measured = (self.ceiling, self.blind, self.majority, self.room)
+        return measured if self.price is None else (*measured, self.price)
 
 
 @dataclass(frozen=True)
@@ -73,7 +83,7 @@ class LanguagePortrait:
     @property
     def records(self) -> tuple[Record, ...]:
         """Every number of the page."""
-        of_tasks = (record for task in self.tasks for record in (task.ceiling, task.blind, task.majority))
+        of_tasks = (record for task in self.tasks for record in task.records)
         return (*self.entropy, *of_tasks, self.speed)
 
 
@@ -86,8 +96,9 @@ def language_portrait(
 ) -> LanguagePortrait:
     """Draw `sentences` for each average (`usual_sentences` when None) and compute what the page tells.
 
-    All but the speed is a function of the arguments. The laws shown are those of the middle word of the
-    first sentence that `sample` draws with `seed`. Raises BadInput for fewer than two sentences.
+    A task's room is learnt from three times as many sentences, and tested on four times as many. All but the
+    speed is a function of the arguments. The laws shown are those of the middle word of the first sentence
+    that `sample` draws with `seed`. Raises BadInput for fewer than two sentences.
 
     >>> from isoloss.languages.dyck import dyck
     >>> portrait = language_portrait(dyck(4), "by hand", sentences=10)
@@ -114,7 +125,7 @@ def language_portrait(
         word=_word_laws(language, first, words[0], progress),
         derivation=_derivation(language, seed),
         entropy=tuple(language_entropy(language, n, seed, progress)),
-        tasks=tuple(_task(task, n, seed, progress) for task in language.tasks()),
+        tasks=tuple(_task(language, task, n, seed, progress) for task in language.tasks()),
         speed=_speed(language, seed),
     )
 
@@ -139,19 +150,22 @@ def _derivation(language: Language, seed: int) -> Derivation | None:
     return language.sample_derivations(1, torch.Generator().manual_seed(seed))[0]
 
 
-def _task(task: Task, sentences: int, seed: int, progress: Progress) -> TaskPortrait:
+def _task(language: Language, task: Task, sentences: int, seed: int, progress: Progress) -> TaskPortrait:
     progress(f"task {task.name}", 0, 1)
-    seed = derived_seed(seed, task.name)
-    drawn = task.sample(sentences, torch.Generator().manual_seed(seed))
+    own_seed = derived_seed(seed, task.name)
+    drawn = task.sample(sentences, torch.Generator().manual_seed(own_seed))
     best = int(drawn.posterior.sum(0).argmax())
     most_common = drawn.labels == drawn.labels.mode().values
-    progress(f"task {task.name}", 1, 1)
 
     def record(quantity: str, values: Tensor) -> Record:
         e = mean_over_sentences(values.double())
         return Record(
-            quantity, e.value, "fraction", e.standard_error, e.n, seed, settings={"task": task.name}
+            quantity, e.value, "fraction", e.standard_error, e.n, own_seed, settings={"task": task.name}
         )
+
+    room = measure_room(language, task, RoomSettings(3 * sentences, 4 * sentences, seed=seed))
+    priced = price(language, task, 2 * sentences, seed)
+    progress(f"task {task.name}", 1, 1)
 
     return TaskPortrait(
         task.name,
@@ -159,6 +173,8 @@ def _task(task: Task, sentences: int, seed: int, progress: Progress) -> TaskPort
         ceiling=record("latent_agreement", drawn.posterior.amax(1)),
         blind=record("latent_agreement_of_one_answer", drawn.posterior[:, best]),
         majority=record("chance_accuracy", most_common),
+        room=room.record,
+        price=priced,
     )
 
 

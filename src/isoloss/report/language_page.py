@@ -93,7 +93,10 @@ def _sections(portrait: LanguagePortrait) -> list[Section]:
                 text="What can be asked about a sentence's latent variables. The ceiling is how often, at "
                 "best, a reader of the sentence names the true one; the exact posterior does. Blind is "
                 "how often always giving the same answer does. Labels are the posterior's first choices; "
-                "the most common one's share is what a classifier learns without reading.",
+                "the most common one's share is what a classifier learns without reading. Room is what it "
+                "cannot learn from the words alone: 1 - the accuracy of a linear probe on one-hot words. "
+                "Price is what a model's loss gives up by predicting each word from a narrow context, which "
+                "leaves out what the label lives on.",
                 rows=tuple((task.name, _task(task)) for task in portrait.tasks),
             )
         )
@@ -136,7 +139,14 @@ def labels(words: Sequence[str]) -> list[str]:
 def _task(task: TaskPortrait) -> str:
     shares = {"ceiling": task.ceiling, "blind": task.blind, "most common label": task.majority}
     shown = (f"{name} {r.value:.3f} ± {r.standard_error or 0:.3f}" for name, r in shares.items())
-    return f"{', '.join(shown)}; {task.classes} classes (n = {task.ceiling.n:,})"
+    room = f"room {task.room.value:.3f} ± {task.room.standard_error or 0:.3f}"
+    price = "no price defined" if task.price is None else _price(task.price)
+    return f"{', '.join(shown)}; {task.classes} classes (n = {task.ceiling.n:,}); {room}; {price}"
+
+
+def _price(price: Record) -> str:
+    error = "exactly" if price.standard_error is None else f"± {price.standard_error:.2g}"
+    return f"price {price.value:.3g} nats {error}, given {price.settings['given']}"
 
 
 def _speed(record: Record) -> str:

@@ -11,7 +11,7 @@ from isoloss.command_line.options.language_file import LanguageFile, MaximumLeng
 
 @dataclass(frozen=True)
 class DescribeOptions:
-    """Write a page about a language: sentences, probabilities as bars, entropy, tasks with their ceilings.
+    """Write a page about a language: sentences, probabilities as bars, entropy, tasks with room and price.
 
     Example: isoloss describe my.pcfg --out my.html
     """
@@ -21,7 +21,8 @@ class DescribeOptions:
     """The page, ending in .html; named for the language's file, in this folder, when not given.
     The bars' CSV, PNG and SVG are written beside it."""
     sentences: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Sentences behind each average; when not given 1000, or 100 of a causal language."""
+    """Sentences behind each average; when not given 1000, or 100 of a causal language.
+    Room is learnt from three times as many."""
     seed: int = 0
     """Seed of the draws; the same seed gives the same figures, but for times."""
     json: bool = False

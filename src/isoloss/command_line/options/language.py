@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from tyro.conf import subcommand
 
+from isoloss.command_line.options.language_search import GrammarSearchOptions, HMMSearchOptions
+
 
 @dataclass(frozen=True)
 class GrammarOptions:
@@ -51,6 +53,10 @@ class HMMOptions:
     """Equal blocks of states and words that never mix; 1 is dense."""
     length: int = 16
     """Words of every sentence."""
+    transition_concentration: float = 1.0
+    """Dirichlet parameter of the transitions; less than 1 makes few likely."""
+    emission_concentration: float = 1.0
+    """Dirichlet parameter of the words of a state."""
     seed: int = 0
     """Seed of the draw."""
     json: bool = False
@@ -126,7 +132,7 @@ class TeacherOptions:
 
 @dataclass(frozen=True)
 class LanguageOptions:
-    """Write a language's file, which every other command takes.
+    """Write a language's file, which every other command takes, or search for one whose tasks have room.
 
     Example: isoloss language hmm --out my.json
     """
@@ -137,4 +143,6 @@ class LanguageOptions:
         | Annotated[DyckOptions, subcommand("dyck")]
         | Annotated[CausalLMOptions, subcommand("causal-lm")]
         | Annotated[TeacherOptions, subcommand("teacher")]
+        | Annotated[GrammarSearchOptions, subcommand("grammar-search")]
+        | Annotated[HMMSearchOptions, subcommand("hmm-search")]
     )
