@@ -1,7 +1,84 @@
 """Why language models with the same pre-training loss differ downstream.
 
 Languages whose exact law is known, fresh sentences, models pre-trained to the same loss, measurements
-with error bars, claims with verdicts: the packages of this library, in that order.
+with error bars, claims with verdicts: the packages of this library, in that order. The names that most
+programs begin with are here too, and each is imported when it is first asked for:
+
+>>> import isoloss
+>>> isoloss.pcfg.__module__
+'isoloss.languages.pcfg'
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from isoloss.curvature.fisher_trace import fisher_trace
+    from isoloss.curvature.hessian_trace import hessian_trace
+    from isoloss.experiments.stored_run import find_run, stored_runs
+    from isoloss.languages.pcfg import pcfg, read_pcfg
+    from isoloss.languages.random_grammar import random_layered_grammar
+    from isoloss.languages.random_hmm import random_hmm
+    from isoloss.measurements.record import Record
+    from isoloss.models.loading import load_masked_language_model
+    from isoloss.models.shapes import Shape
+    from isoloss.models.transformers import PreLayerNormTransformer
+    from isoloss.objectives.masked import MaskedObjective
+    from isoloss.objectives.next_word import NextWordObjective
+    from isoloss.pretraining.adamw import AdamW
+    from isoloss.pretraining.loop import pretrain
+    from isoloss.pretraining.specification import PretrainingSpecification
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "AdamW",
+    "MaskedObjective",
+    "NextWordObjective",
+    "PreLayerNormTransformer",
+    "PretrainingSpecification",
+    "Record",
+    "Shape",
+    "find_run",
+    "fisher_trace",
+    "hessian_trace",
+    "load_masked_language_model",
+    "pcfg",
+    "pretrain",
+    "random_hmm",
+    "random_layered_grammar",
+    "read_pcfg",
+    "stored_runs",
+]
+
+_MODULES = {
+    "AdamW": "pretraining.adamw",
+    "MaskedObjective": "objectives.masked",
+    "NextWordObjective": "objectives.next_word",
+    "PreLayerNormTransformer": "models.transformers",
+    "PretrainingSpecification": "pretraining.specification",
+    "Record": "measurements.record",
+    "Shape": "models.shapes",
+    "find_run": "experiments.stored_run",
+    "fisher_trace": "curvature.fisher_trace",
+    "hessian_trace": "curvature.hessian_trace",
+    "load_masked_language_model": "models.loading",
+    "pcfg": "languages.pcfg",
+    "pretrain": "pretraining.loop",
+    "random_hmm": "languages.random_hmm",
+    "random_layered_grammar": "languages.random_grammar",
+    "read_pcfg": "languages.pcfg",
+    "stored_runs": "experiments.stored_run",
+}
+
+
+def __getattr__(name: str) -> object:
+    """A name of `__all__`, from the module that has it."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -59,6 +59,23 @@ def test_runs_are_a_table_a_row_each(results: Path, capsys: pytest.CaptureFixtur
     assert "5.50 ± 0.50" in rows[1]
 
 
+def test_runs_are_listed_by_experiment_and_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in ("aaaa1111", "bbbb2222", "cccc3333"):
+        write_run(tmp_path, folder)
+    write_names(tmp_path, "figure-1", {"aaaa1111": "width-10", "bbbb2222": "width-9"})
+    assert run(["runs", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("┃")] == ["name"]
+    rows = [line for line in lines if line.startswith("│")]
+    named = ["figure-1 width-9", "figure-1 width-10", "cccc3333"]
+    assert [name in row for name, row in zip(named, rows, strict=True)] == [True] * 3
+
+
+def test_a_mistyped_run_is_told_the_nearest(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["show", "figure-1 widht-32", "--results", str(results)]) == 2
+    assert "did you mean 'figure-1 width-32'?" in capsys.readouterr().err
+
+
 def test_runs_as_json(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["runs", str(results), "--json", "--where", "state=unfinished"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["runs"]

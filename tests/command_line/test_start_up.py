@@ -33,10 +33,16 @@ def test_help_imports_nothing_that_takes_long() -> None:
 
 @pytest.mark.parametrize("asked", [[], ["reproduce"]])
 def test_help_takes_half_a_second_at_most(asked: list[str]) -> None:
+    # The best of three, since a busy machine counts time that is another's.
+    assert min(_seconds_of_help(asked) for _ in range(3)) < 0.5
+
+
+def _seconds_of_help(asked: list[str]) -> float:
+    """Seconds of a core."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert _python("-m", "isoloss.cli", *asked, "--help").returncode == 0
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime < 0.5
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 def test_a_command_that_imports_for_long_says_so_on_stderr_alone(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("theorem-9",), "no statement is called 'theorem-9'; choose among"),
+        (("theorem-9",), "no statement is called 'theorem-9'; did you mean 'theorem-"),
         (("theorem-5.1", "--length", "7"), "give an even length"),
         (("theorem-5.1", "--samples", "0"), "give at least 1"),
         (("theorem-5.1", "--length", "400"), "give a length of at most 200"),

@@ -73,7 +73,7 @@ def test_runs_are_named_and_chosen_by_name() -> None:
     assert len({run.digest for run in runs}) == len(runs)
     assert only_named(experiment, (runs[2].name,)) == [runs[2]]
     assert only_named(experiment, ()) == list(runs)
-    with pytest.raises(BadInput, match="no run is called 'x'"):
+    with pytest.raises(BadInput, match="no run of figure-1 is called 'x'"):
         only_named(experiment, ("x",))
     assert run_operations(runs[-1]) > 2 * run_operations(runs[0])
 

@@ -14,6 +14,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.scales import scale_named
 from isoloss.experiments.suite import every_experiment
 from isoloss.languages.pcfg import read_pcfg
+from isoloss.nearest import did_you_mean
 from isoloss.pretraining.compute import Compute
 from isoloss.progress import silent
 
@@ -85,7 +86,8 @@ def _refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
         raise BadInput(f"name what to reproduce: {choices}")
     for name in names:
         if name != ALL and name not in known:
-            raise BadInput(f"there is no experiment {name!r}; {choices}")
+            near = did_you_mean(name, (ALL, *known)) or f"; {choices}"
+            raise BadInput(f"there is no experiment {name!r}{near}")
 
 
 def _figure_1(request: ReproduceOptions, scale: Scale) -> Experiment:

@@ -1,6 +1,8 @@
 """`isoloss runs`: what has been run, with its numbers."""
 
 import json
+import re
+from typing import Any
 
 from rich.table import Table
 
@@ -32,6 +34,8 @@ def runs(options: RunsOptions) -> None:
     chosen = runs_where(every, [condition(text) for text in options.where])
     if options.sort is not None and chosen:
         chosen = sorted_runs(chosen, options.sort, options.descending)
+    elif options.sort is None:
+        chosen = sorted(chosen, key=_numbers_as_numbers, reverse=options.descending)
     if options.json:
         print(json.dumps({"runs": [run_as_json(run) for run in chosen]}, ensure_ascii=False))
         return
@@ -61,8 +65,8 @@ def _row(run: StoredRun) -> dict[str, str]:
     shape = [(name, values_of(facts, name)) for name in ("width", "hidden", "layers")]
     sizes = [f"{name} {found[0]}" for name, found in shape if found]
     row = {
+        "name": _name(run),
         "run": run.name[:SHORTEST_NAME],
-        "name": "\n".join(full_names(run)) or str(run.plan.get("name", "")),
         "architecture": ", ".join([_one(facts, "architecture"), *sizes]),
         "rule": _one(facts, "update_rule"),
         "objective": _one(facts, "objective"),
@@ -76,6 +80,18 @@ def _row(run: StoredRun) -> dict[str, str]:
                 column = f"{short} {record.settings['task']}" if "task" in record.settings else short
                 row[column] = value_with_error(record.value, record.standard_error)
     return {name: cell for name, cell in row.items() if cell}
+
+
+def _name(run: StoredRun) -> str:
+    """The run's experiments with their names for it, a line each; its plan's name where it has none."""
+    return "\n".join(full_names(run)) or str(run.plan.get("name", ""))
+
+
+def _numbers_as_numbers(run: StoredRun) -> tuple[bool, list[Any]]:
+    """A key that puts runs without a name last, and width-9 before width-10."""
+    parts = re.split(r"(\d+)", _name(run))
+    # Every other part is a number, so that strings are compared with strings alone.
+    return not _name(run), [int(part) if place % 2 else part for place, part in enumerate(parts)]
 
 
 def _one(facts: dict[str, list[Setting]], key: str) -> str:

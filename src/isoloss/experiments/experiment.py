@@ -9,6 +9,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.reference import PlannedReference
+from isoloss.nearest import did_you_mean
 from isoloss.panels import Panel
 
 Facts = tuple[tuple[str, str], ...]
@@ -49,5 +50,6 @@ def only_named(experiment: Experiment, names: Sequence[str]) -> list[PlannedRun]
     known = {run.name: run for run in experiment.runs}
     for name in names:
         if name not in known:
-            raise BadInput(f"no run is called {name!r}; choose among {', '.join(known) or 'none'}")
+            near = did_you_mean(name, known) or f"; choose among {', '.join(known) or 'none'}"
+            raise BadInput(f"no run of {experiment.name} is called {name!r}{near}")
     return [known[name] for name in names] if names else list(experiment.runs)

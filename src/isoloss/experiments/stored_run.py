@@ -10,6 +10,7 @@ from typing import Any, Literal
 from isoloss.errors import BadInput
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import read_records
+from isoloss.nearest import did_you_mean
 
 # As in `pretraining.run_folder`, `pretraining.checkpoint`, `kept_plan` and `kept_names`, which need torch.
 SPECIFICATION_FILE, PLAN_FILE, NAMES_FOLDER = "specification.json", "plan.json", "experiments"
@@ -149,7 +150,9 @@ def find_run(wanted: str, results: Path) -> StoredRun:
     runs = stored_runs(results)
     meant = [run for run in runs if run.name.startswith(wanted) or wanted in full_names(run)]
     if not meant:
-        raise BadInput(f"no run below {results} is called {wanted!r}; `isoloss runs {results}` lists them")
+        near = did_you_mean(wanted, [name for run in runs for name in (run.name, *full_names(run))])
+        advice = near or f"; `isoloss runs {results}` lists them"
+        raise BadInput(f"no run below {results} is called {wanted!r}{advice}")
     if len(meant) > 1:
         some = ", ".join(str(run.folder) for run in meant[:3])
         raise BadInput(f"{wanted!r} means {len(meant)} runs: {some}; give more of the name, or a folder")

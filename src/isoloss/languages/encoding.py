@@ -1,10 +1,10 @@
 """Sentences that a user types, as word numbers of a language's vocabulary."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
+from isoloss.nearest import did_you_mean
 
 
 def encode_sentence(text: str, vocabulary: Sequence[str]) -> Sentences:
@@ -25,9 +25,8 @@ def encode_sentence(text: str, vocabulary: Sequence[str]) -> Sentences:
     numbers = {word: number for number, word in enumerate(vocabulary)}
     for place, word in enumerate(words, start=1):
         if word not in numbers:
-            near = get_close_matches(word, vocabulary, n=1)
-            advice = f"did you mean {near[0]!r}?" if near else f"known words are {_some(vocabulary)}"
-            raise BadInput(f"word {place}, {word!r}, is not in the vocabulary; {advice}")
+            advice = did_you_mean(word, vocabulary) or f"; known words are {_some(vocabulary)}"
+            raise BadInput(f"word {place}, {word!r}, is not in the vocabulary{advice}")
     return Sentences.from_lists([[numbers[word] for word in words]])
 
 

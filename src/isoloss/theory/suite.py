@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isoloss.errors import BadInput
+from isoloss.nearest import did_you_mean
 from isoloss.progress import Progress
 from isoloss.theory import (
     appendix_b_4,
@@ -92,5 +93,7 @@ def named(name: str) -> tuple[Entry, ...]:
     """
     found = tuple(entry for entry in SUITE if entry.name == name or entry.name.startswith(f"{name}-"))
     if not found:
-        raise BadInput(f"no statement is called {name!r}; choose among {', '.join(e.name for e in SUITE)}")
+        known = [entry.name for entry in SUITE]
+        near = did_you_mean(name, known) or f"; choose among {', '.join(known)}"
+        raise BadInput(f"no statement is called {name!r}{near}")
     return found

@@ -21,7 +21,7 @@ class RunsOptions:
     (width, seed, learning_rate, ...), state, experiment, name, step, loss, kl, trace, accuracy, and
     the names of other quantities. Given several times, all must hold."""
     sort: Annotated[str | None, tyro.conf.arg(metavar="KEY")] = None
-    """Key to sort by."""
+    """Key to sort by; by experiment and name when not given."""
     descending: bool = False
     """Sort from large to small."""
     json: bool = False

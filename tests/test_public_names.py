@@ -1,0 +1,42 @@
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import isoloss
+
+
+def _typed_imports() -> dict[str, str]:
+    """The module of each name that type checkers are told of."""
+    tree = ast.parse(Path(isoloss.__file__).read_text())
+    (told,) = (node for node in tree.body if isinstance(node, ast.If))
+    return {
+        alias.name: str(node.module)
+        for node in told.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def test_the_typed_names_are_the_public_ones() -> None:
+    assert sorted(_typed_imports()) == sorted(isoloss.__all__) == sorted(isoloss._MODULES)
+    assert set(isoloss.__all__) <= set(dir(isoloss))
+
+
+@pytest.mark.parametrize("name", isoloss.__all__)
+def test_each_is_what_its_module_has(name: str) -> None:
+    module = _typed_imports()[name]
+    assert f"isoloss.{isoloss._MODULES[name]}" == module
+    assert getattr(isoloss, name) is getattr(sys.modules[module], name)
+
+
+def test_what_is_not_there_is_said_as_python_says_it() -> None:
+    with pytest.raises(AttributeError, match="module 'isoloss' has no attribute 'nothing'"):
+        _ = isoloss.nothing
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    asked = "import sys, isoloss; assert 'torch' not in sys.modules; from isoloss import Record"
+    subprocess.run([sys.executable, "-c", asked], check=True)
