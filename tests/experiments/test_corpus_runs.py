@@ -9,7 +9,7 @@ from isoloss.experiments.kept_portraits import planned_languages
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantities.trace import TraceQuantity
-from isoloss.experiments.quantity import MeasuredAt, drawn, quantity_digest
+from isoloss.experiments.quantity import MeasuredAt, drawn
 from isoloss.experiments.real_text_settings import LAPTOP, PAPER, SMOKE
 from isoloss.experiments.real_text_steps import real_text_steps
 from isoloss.experiments.scales import smoke
@@ -38,11 +38,6 @@ def test_the_trace_is_measured_of_both() -> None:
     trace = (MeasuredAt(TraceQuantity(8, 0), (10,)),)
     assert replace(RUN, measured=trace).digest == RUN.digest
     replace(RUN, language=ReadyLanguage(dyck(4)), measured=trace)
-
-
-def test_digests_are_those_of_before_there_were_corpora() -> None:
-    """Results that were computed then are found again."""
-    assert quantity_digest(TraceQuantity(64, 7), "0" * 64, MaskedObjective()) == "b657d4df7fd20776"
 
 
 def test_a_corpus_has_no_portrait() -> None:

@@ -1,15 +1,19 @@
 """Experiments of runs that take a fraction of a second, whose quantity leaves a trace of each measurement."""
 
 import json
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import polars as pl
 import pytest
+import torch
 from jobs_in_turn import in_turn
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import Tensors
 from isoloss.errors import BadInput
 from isoloss.experiments.carry_out import measured_records
 from isoloss.experiments.claims import Claim
@@ -39,11 +43,18 @@ LANGUAGE = ReadyLanguage(dyck(4))
 class WeightNorm:
     """The norm of all weights, times a factor; says in a file that it was measured."""
 
+    revision: ClassVar[int] = 1
+
     factor: float
     log: str
 
     def draw(
         self, language: Language, objective: PretrainingObjective, progress: Progress
+    ) -> "WeightNormSet":
+        return WeightNormSet(self)
+
+    def restore(
+        self, tensors: Tensors, language: Language, objective: PretrainingObjective
     ) -> "WeightNormSet":
         return WeightNormSet(self)
 
@@ -55,6 +66,9 @@ class WeightNorm:
 class WeightNormSet:
     of: WeightNorm
 
+    def tensors(self) -> Tensors:
+        return {"factor": torch.tensor(self.of.factor)}
+
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         with Path(self.of.log).open("a") as log:
             log.write(f"{self.of.factor:g} at {subject.settings['step']}\n")
@@ -64,6 +78,8 @@ class WeightNormSet:
 
 @dataclass(frozen=True)
 class Words:
+    revision: ClassVar[int] = 1
+
     def measure(self, language: Language, progress: Progress) -> list[Record]:
         return [Record("words", float(len(language.vocabulary)), "", None, 1)]
 
@@ -232,12 +248,36 @@ def test_what_cannot_be_an_experiment_is_refused(tmp_path: Path) -> None:
         planned(1, log, 1.0, steps=(3,))
 
 
-def test_a_damaged_measuring_set_is_named(tmp_path: Path) -> None:
+def test_a_measuring_set_that_is_damaged_or_of_another_format_is_drawn_again(tmp_path: Path) -> None:
     run = planned(1, tmp_path / "log", 1.0)
     quantity = run.measured[0].quantity
     arguments = (quantity, LANGUAGE.ready, LANGUAGE.digest, run.objective, tmp_path)
     assert drawn(*arguments) == drawn(*arguments) == WeightNormSet(quantity)
     digest = quantity_digest(quantity, LANGUAGE.digest, run.objective)
-    (tmp_path / "measured-on" / f"{digest}.pt").write_bytes(b"")
-    with pytest.raises(BadInput, match=rf"{digest}\.pt is damaged"):
-        drawn(*arguments, progress=silent)
+    path = tmp_path / "measured-on" / f"{digest}.safetensors"
+    whole = path.read_bytes()
+    for content in (b"", whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1]), pickle.dumps(Exit())):
+        path.write_bytes(content)
+        assert drawn(*arguments, progress=silent) == WeightNormSet(quantity)
+        assert path.read_bytes() == whole
+
+
+class Exit:
+    def __reduce__(self) -> tuple[object, ...]:
+        return SystemExit, ("code from a results folder was run",)
+
+
+def test_a_mended_quantity_is_measured_anew_and_never_mixed_with_what_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, output = tmp_path / "log", tmp_path / "out"
+    one = experiment(planned(1, log, 1.0))
+    (before,) = carry_out_experiments([one], output, in_turn).experiments
+    monkeypatch.setattr(WeightNorm, "revision", 2)
+    (halfway,) = gathered([one], output)
+    assert halfway.table["run"].to_list() == ["words"]
+    (after,) = carry_out_experiments([one], output, in_turn).experiments
+    assert log.read_text().splitlines() == ["1 at 2", "1 at 4"] * 2
+    assert after.table.drop_nulls("norm")["norm"].equals(before.table.drop_nulls("norm")["norm"])
+    plan = json.loads((one.runs[0].folder(output) / "plan.json").read_text())
+    assert [each["quantity"]["revision"] for each in plan["measured"]] == [2]

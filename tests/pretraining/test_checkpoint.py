@@ -1,3 +1,4 @@
+import hashlib
 import json
 import multiprocessing
 import re
@@ -155,6 +156,21 @@ def test_a_training_state_whose_digest_is_lost_is_not_trusted(content: bytes | N
         (folder / "training_state.sha256").write_bytes(content)
     with pytest.raises(IsolossError, match=r"training_state\.pt is not what was written"):
         read_checkpoint(folder)
+
+
+class Foreign:
+    def __reduce__(self) -> tuple[object, ...]:
+        return SystemExit, ("code from a checkpoint was run",)
+
+
+@pytest.mark.parametrize("state", [Foreign(), {"another": 1}, [1], "text"], ids=repr)
+def test_a_foreign_training_state_is_refused_in_a_sentence_and_not_run(state: object, tmp_path: Path) -> None:
+    checkpoint = write(tmp_path, 5)
+    path = checkpoint.folder / TRAINING_STATE
+    torch.save(state, path)
+    (checkpoint.folder / "training_state.sha256").write_text(hashlib.sha256(path.read_bytes()).hexdigest())
+    with pytest.raises(IsolossError, match=r"training_state\.pt is damaged or foreign: it holds no training"):
+        restore(read_checkpoint(checkpoint.folder), *trained(1))
 
 
 def test_a_run_without_checkpoints_has_no_latest(tmp_path: Path) -> None:

@@ -108,10 +108,22 @@ def _measured(run: PlannedRun, path: Path) -> list[dict[str, Any]]:
         weights = weights_setting(measured.weights)
         entry = (digest, weights.get("weights"))
         known = entries.get(entry, {"steps": []})["steps"]
+        settings = settings_as_json(measured.quantity)
+        # What an older revision of the quantity has measured is wanted no longer.
+        entries = {key: each for key, each in entries.items() if not _older(each["quantity"], settings)}
         entries[entry] = {
             "measured_on": digest,
             **weights,
-            "quantity": settings_as_json(measured.quantity),
+            "quantity": settings,
             "steps": sorted({*known, *measured.steps}),
         }
     return list(entries.values())
+
+
+def _older(there: Any, here: dict[str, Any]) -> bool:
+    """Whether one is the other's settings in an older revision."""
+    return (
+        isinstance(there, dict)
+        and there.get("revision", 0) < here["revision"]
+        and {**there, "revision": 0} == {**here, "revision": 0}
+    )

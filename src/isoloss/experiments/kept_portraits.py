@@ -1,19 +1,16 @@
 """What pages tell of the experiments' languages, computed once a language."""
 
-import io
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-
-import torch
 
 from isoloss.errors import BadInput
 from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.language_portrait import LanguagePortrait, language_portrait
 from isoloss.experiments.planned_run import LanguagePlan
+from isoloss.experiments.portrait_file import read_portrait, write_portrait
 from isoloss.experiments.runner import Job
-from isoloss.files import write_atomically
 from isoloss.progress import Progress
 
 
@@ -28,35 +25,31 @@ def planned_languages(experiments: Iterable[Experiment]) -> list[LanguagePlan]:
 
 
 def portrait_jobs(plans: Iterable[LanguagePlan], output: Path) -> list[Job]:
-    """A job for each language whose portrait is not in `output`."""
+    """A job for each language whose portrait is not in `output`, or damaged there."""
     return [
         Job(f"page of language {plan.digest[:8]}", partial(_portray, plan, output), cost=1.0)
         for plan in plans
-        if not portrait_file(plan, output).exists()
+        if kept_portrait(plan, output) is None
     ]
 
 
 def kept_portrait(plan: LanguagePlan, output: Path) -> LanguagePortrait | None:
-    """The portrait in `output`; None while there is none. Raises BadInput when its file is damaged."""
-    path = portrait_file(plan, output)
-    if not path.exists():
-        return None
+    """The portrait in `output`; None while there is none that can be read, which costs seconds to make."""
     try:
-        found: LanguagePortrait = torch.load(path, weights_only=False)
-    except Exception as error:
-        raise BadInput(f"{path} is damaged ({type(error).__name__}); delete it and run again") from error
-    return found
+        return read_portrait(portrait_file(plan, output), plan.digest)
+    except BadInput:
+        return None
 
 
 def portrait_file(plan: LanguagePlan, output: Path) -> Path:
     """Where a language's portrait lives."""
-    return output / "portraits" / f"{plan.digest[:16]}.pt"
+    return output / "portraits" / f"{plan.digest[:16]}.json"
 
 
 def _portray(plan: LanguagePlan, output: Path, progress: Progress) -> Sequence[str]:
     language = plan.language(output, progress)
     size = f"{plan.words:,} words, sentences of at most {plan.maximum_length}"
-    content = io.BytesIO()
-    torch.save(language_portrait(language, size, progress=progress), content)
-    write_atomically(portrait_file(plan, output), content.getvalue())
+    write_portrait(
+        portrait_file(plan, output), language_portrait(language, size, progress=progress), plan.digest
+    )
     return ()

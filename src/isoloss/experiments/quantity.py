@@ -1,20 +1,19 @@
 """What crosses from an experiment to its measurements: a quantity, and what it is measured on."""
 
 import hashlib
-import io
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
-import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import Tensors, read_tensors, write_tensors
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
-from isoloss.files import write_atomically
 from isoloss.languages.language import Language
 from isoloss.measurements.record import Record, Setting
 from isoloss.objectives.pretraining_objective import PretrainingObjective
@@ -43,7 +42,11 @@ class Subject:
 
 @runtime_checkable
 class MeasuringSet(Protocol):
-    """Everything drawn for one quantity and one language: picklable, shared by all that is compared."""
+    """Everything drawn for one quantity and one language, shared by all that is compared."""
+
+    def tensors(self) -> Tensors:
+        """What was drawn, by names: all that the quantity, the language and the objective do not say."""
+        ...
 
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """The quantity of one model, which is left as it was found, as records."""
@@ -52,10 +55,20 @@ class MeasuringSet(Protocol):
 
 @runtime_checkable
 class Quantity(Protocol):
-    """A frozen dataclass: all that a number depends on besides the language, objective and checkpoint."""
+    """A frozen dataclass: all that a number depends on besides the language, objective and checkpoint.
+
+    `revision`, 1 at first, is raised when the same settings come to give other numbers: it is a part of the
+    measurement's name, so that numbers of two revisions never meet in one table.
+    """
+
+    revision: ClassVar[int]
 
     def draw(self, language: Language, objective: PretrainingObjective, progress: Progress) -> MeasuringSet:
         """What it is measured on; a pure function of its arguments."""
+        ...
+
+    def restore(self, tensors: Tensors, language: Language, objective: PretrainingObjective) -> MeasuringSet:
+        """The measuring set whose `tensors` these are, drawn for that language and objective."""
         ...
 
     def columns(self, records: Sequence[Record]) -> Columns:
@@ -67,10 +80,18 @@ class Quantity(Protocol):
 class CorpusQuantity(Protocol):
     """A `Quantity` of models of real text, whose law nobody knows; a class may be both."""
 
+    revision: ClassVar[int]
+
     def draw_from(
         self, corpus: PackedCorpus, objective: PretrainingObjective, progress: Progress
     ) -> MeasuringSet:
         """What it is measured on; a pure function of its arguments."""
+        ...
+
+    def restore(
+        self, tensors: Tensors, language: PackedCorpus, objective: PretrainingObjective
+    ) -> MeasuringSet:
+        """See `Quantity`; `language` is the corpus."""
         ...
 
     def columns(self, records: Sequence[Record]) -> Columns:
@@ -123,25 +144,20 @@ def drawn(
 ) -> MeasuringSet:
     """The quantity's measuring set, drawn once and kept in `output`.
 
-    Raises BadInput when the file there is damaged and where the quantity is none of such a language's,
-    IsolossError when it cannot be written.
+    One whose file there is damaged or of another format is drawn again: nothing is lost. Raises BadInput
+    where the quantity is none of such a language's, IsolossError when it cannot be written.
     """
     digest = quantity_digest(quantity, language_digest, objective)
-    path = output / "measured-on" / f"{digest}.pt"
+    path = output / "measured-on" / f"{digest}.safetensors"
     if path.exists():
-        try:
-            found: MeasuringSet = torch.load(path, weights_only=False)
-        except Exception as error:
-            raise BadInput(f"{path} is damaged ({type(error).__name__}); delete it and run again") from error
-        return found
-    measuring_set = _draw(quantity, language, objective, progress)
-    content = io.BytesIO()
-    torch.save(measuring_set, content)
-    write_atomically(path, content.getvalue())
+        with suppress(BadInput):
+            return _restored(quantity, read_tensors(path, digest), language, objective)
+    measuring_set = _drawn(quantity, language, objective, progress)
+    write_tensors(path, measuring_set.tensors(), digest)
     return measuring_set
 
 
-def _draw(
+def _drawn(
     quantity: AnyQuantity,
     language: Language | PackedCorpus,
     objective: PretrainingObjective,
@@ -152,6 +168,24 @@ def _draw(
             return quantity.draw_from(language, objective, progress)
     elif isinstance(quantity, Quantity):
         return quantity.draw(language, objective, progress)
-    raise BadInput(
+    raise _refused(quantity, language)
+
+
+def _restored(
+    quantity: AnyQuantity,
+    tensors: Tensors,
+    language: Language | PackedCorpus,
+    objective: PretrainingObjective,
+) -> MeasuringSet:
+    if isinstance(language, PackedCorpus):
+        if isinstance(quantity, CorpusQuantity):
+            return quantity.restore(tensors, language, objective)
+    elif isinstance(quantity, Quantity):
+        return quantity.restore(tensors, language, objective)
+    raise _refused(quantity, language)
+
+
+def _refused(quantity: AnyQuantity, language: Language | PackedCorpus) -> BadInput:
+    return BadInput(
         f"{type(quantity).__name__} cannot be measured on a {type(language).__name__}; choose another"
     )

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
@@ -21,7 +21,9 @@ from isoloss.progress import Progress
 
 @runtime_checkable
 class ReferenceQuantity(Protocol):
-    """A frozen dataclass: all that the numbers depend on besides the language."""
+    """A frozen dataclass: all that the numbers depend on besides the language; `revision`: see `Quantity`."""
+
+    revision: ClassVar[int]
 
     def measure(self, language: Language, progress: Progress) -> list[Record]:
         """The reference's numbers."""
@@ -35,6 +37,8 @@ class ReferenceQuantity(Protocol):
 @runtime_checkable
 class CorpusReference(Protocol):
     """A `ReferenceQuantity` of real text."""
+
+    revision: ClassVar[int]
 
     def measure_on(self, corpus: PackedCorpus, progress: Progress) -> list[Record]:
         """The reference's numbers."""

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import pickle
 import platform
 import shutil
 import uuid
@@ -172,12 +173,21 @@ def restore(
     update_rule: UpdateRule,
     raw: PreTrainedModel | None = None,
 ) -> None:
-    """Put what `write_checkpoint` wrote of `model`, `update_rule` and `raw` back into them, in place."""
+    """Put what `write_checkpoint` wrote of `model`, `update_rule` and `raw` back into them, in place.
+
+    Raises IsolossError where the training state is none that isoloss wrote for such a rule; it runs no code.
+    """
     safetensors.torch.load_model(model, checkpoint.folder / WEIGHTS_FILE)
     if raw is not None:
         safetensors.torch.load_model(raw, checkpoint.folder / _RAW_WEIGHTS)
-    state = torch.load(checkpoint.folder / TRAINING_STATE_FILE, map_location="cpu", weights_only=True)
-    update_rule.load_state_dict(state)
+    path = checkpoint.folder / TRAINING_STATE_FILE
+    try:
+        update_rule.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    except (pickle.UnpicklingError, RuntimeError, ValueError, KeyError, TypeError, EOFError) as error:
+        raise IsolossError(
+            f"{path} is damaged or foreign: it holds no training state of this run; delete the folder "
+            f"{checkpoint.folder} and run again to go on from the checkpoint before"
+        ) from error
 
 
 def remove_leftovers(run: Path) -> None:

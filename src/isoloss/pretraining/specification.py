@@ -68,7 +68,8 @@ class PretrainingSpecification:
 def settings_as_json(value: Any) -> Any:
     """Settings as plain JSON; a dataclass becomes an object whose "is" names its class.
 
-    Fields that comparison leaves out are left out: equal settings have equal JSON.
+    Fields that comparison leaves out are left out: equal settings have equal JSON. A class that has a number
+    `revision`, which says that equal settings have come to mean something else, is named with it.
 
     >>> from isoloss.models.shapes import Shape
     >>> settings_as_json((Shape(64, 1, 1, 256), 0.1))
@@ -76,7 +77,10 @@ def settings_as_json(value: Any) -> Any:
     """
     if dataclasses.is_dataclass(value):
         kept = {field.name: getattr(value, field.name) for field in _said_of(value)}
-        return {"is": type(value).__name__, **{name: settings_as_json(kept[name]) for name in kept}}
+        named: dict[str, Any] = {"is": type(value).__name__}
+        if isinstance(revision := getattr(type(value), "revision", None), int):
+            named |= {"revision": revision}
+        return {**named, **{name: settings_as_json(kept[name]) for name in kept}}
     if isinstance(value, tuple):
         return [settings_as_json(item) for item in value]
     if isinstance(value, float) and value.is_integer():

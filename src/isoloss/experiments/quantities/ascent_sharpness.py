@@ -2,15 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import Tensors
 from isoloss.curvature.ascent_sharpness import RADII, ascent_sharpness
+from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
 from isoloss.experiments.quantities.exact_law_set import ExactLawSet
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness_records import ascent_sharpness_records
 from isoloss.measurements.record import Record
+from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
 
@@ -18,6 +22,8 @@ from isoloss.progress import Progress
 @dataclass(frozen=True)
 class AscentSharpnessQuantity:
     """The rise at each of `radii` of the loss on `sentences` sentences; see `ascent_sharpness`."""
+
+    revision: ClassVar[int] = 1
 
     sentences: int
     seed: int
@@ -31,6 +37,16 @@ class AscentSharpnessQuantity:
     ) -> "AscentSharpnessSet":
         """See `Quantity`."""
         drawn = ExactLawSet.draw(language, objective, self.sentences, self.seed)
+        return AscentSharpnessSet(drawn, self.radii)
+
+    def restore(
+        self,
+        tensors: Tensors,
+        language: Language,
+        objective: PretrainingObjective,
+    ) -> "AscentSharpnessSet":
+        """See `Quantity`."""
+        drawn = ExactLawSet.of(drawn_of(Batch, tensors), language, objective, self.seed)
         return AscentSharpnessSet(drawn, self.radii)
 
     def columns(self, records: Sequence[Record]) -> Columns:
@@ -48,6 +64,10 @@ class AscentSharpnessSet:
 
     drawn: ExactLawSet
     radii: tuple[float, ...]
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return tensors_of(self.drawn.batch)
 
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`."""

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import Tensors
 from isoloss.corpora.packed_corpus import PackedCorpus
+from isoloss.experiments.drawn_tensors import below, drawn_of, within
 from isoloss.experiments.quantities.validation_sample import validation_sample
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.sentences import Sentences
@@ -21,6 +24,8 @@ from isoloss.progress import Progress
 @dataclass(frozen=True)
 class CorpusLossQuantity:
     """The loss on `sequences` validation sequences; `seed` settles which, and what is predicted of them."""
+
+    revision: ClassVar[int] = 1
 
     sequences: int
     seed: int
@@ -36,6 +41,16 @@ class CorpusLossQuantity:
         sequences, documents = validation_sample(corpus, self.sequences, generator)
         return CorpusLossSet(sequences, documents, self.seed)
 
+    def restore(
+        self,
+        tensors: Tensors,
+        language: PackedCorpus,  # noqa: ARG002
+        objective: PretrainingObjective,  # noqa: ARG002
+    ) -> "CorpusLossSet":
+        """See `CorpusQuantity`."""
+        sequences = drawn_of(Sentences, within("sequences", tensors))
+        return CorpusLossSet(sequences, tensors["documents"], self.seed)
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `loss` in nats, its error over documents, and how many documents."""
         loss = next(record for record in records if record.quantity == "validation_loss")
@@ -49,6 +64,10 @@ class CorpusLossSet:
     sequences: Sentences
     documents: Int[Tensor, " n"]
     seed: int
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return {"documents": self.documents, **below("sequences", self.sequences)}
 
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`: of the words that the model's own objective predicts, the same for all."""

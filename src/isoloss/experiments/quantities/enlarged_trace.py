@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import Tensors
+from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness import FlatnessSet, flatness
@@ -15,6 +17,7 @@ from isoloss.models.enlarging.enlargement import enlargement_between
 from isoloss.models.enlarging.forms import exact_form, paper_form
 from isoloss.models.enlarging.transformer import enlarged
 from isoloss.models.shapes import Shape
+from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
 
@@ -30,6 +33,8 @@ class EnlargedTraceQuantity:
     weigh the embeddings' part of the trace by k and by 1/k, k the factor of the width (docs/enlarging.md).
     """
 
+    revision: ClassVar[int] = 1
+
     common: Shape
     form: FormName
     sentences: int
@@ -43,6 +48,16 @@ class EnlargedTraceQuantity:
     ) -> "EnlargedTraceSet":
         """See `Quantity`."""
         drawn = FlatnessSet.draw(language, objective, self.sentences, self.seed)
+        return EnlargedTraceSet(self.common, self.form, drawn)
+
+    def restore(
+        self,
+        tensors: Tensors,
+        language: Language,  # noqa: ARG002
+        objective: PretrainingObjective,  # noqa: ARG002
+    ) -> "EnlargedTraceSet":
+        """See `Quantity`."""
+        drawn = FlatnessSet(drawn_of(Batch, tensors), self.seed)
         return EnlargedTraceSet(self.common, self.form, drawn)
 
     def columns(self, records: Sequence[Record]) -> Columns:
@@ -62,6 +77,10 @@ class EnlargedTraceSet:
     common: Shape
     form: FormName
     drawn: FlatnessSet
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return tensors_of(self.drawn.batch)
 
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`; beside the model stands the enlarged one."""

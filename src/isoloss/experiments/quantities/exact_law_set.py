@@ -23,11 +23,16 @@ class ExactLawSet:
     @staticmethod
     def draw(language: Language, objective: PretrainingObjective, sentences: int, seed: int) -> "ExactLawSet":
         """Draw as `FlatnessSet` does. Raises BadInput for an objective whose law is not known."""
+        drawn = FlatnessSet.draw(language, objective, sentences, seed)
+        return ExactLawSet.of(drawn.batch, language, objective, seed)
+
+    @staticmethod
+    def of(batch: Batch, language: Language, objective: PretrainingObjective, seed: int) -> "ExactLawSet":
+        """A batch of the language's sentences, drawn before; raises BadInput as `draw` does."""
         if not isinstance(objective, ExactObjective):
             raise BadInput(
                 f"the exact law of {objective} is not known, which this measure of flatness needs; "
                 "measure it on masked words or next words"
             )
-        drawn = FlatnessSet.draw(language, objective, sentences, seed)
         tokens = len(language.vocabulary) + FIRST_WORD
-        return ExactLawSet(drawn.batch, ExactLabelLaw(language, objective, tokens), seed)
+        return ExactLawSet(batch, ExactLabelLaw(language, objective, tokens), seed)

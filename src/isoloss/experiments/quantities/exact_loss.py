@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import Tensors
+from isoloss.experiments.drawn_tensors import below, drawn_of, within
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.language import Language
+from isoloss.languages.sentences import Sentences
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.record import Record
 from isoloss.objectives.exact_objective import ExactObjective
@@ -18,6 +22,8 @@ from isoloss.progress import Progress
 @dataclass(frozen=True)
 class ExactLossQuantity:
     """Loss and KL on `sentences` sentences; `objective` says which of their predictions are looked at."""
+
+    revision: ClassVar[int] = 1
 
     sentences: int
     seed: int
@@ -31,6 +37,17 @@ class ExactLossQuantity:
     ) -> "ExactLossSet":
         """See `Quantity`."""
         return ExactLossSet(EvaluationSet.draw(language, self.sentences, self.seed, progress, self.objective))
+
+    def restore(
+        self,
+        tensors: Tensors,
+        language: Language,  # noqa: ARG002
+        objective: PretrainingObjective,  # noqa: ARG002
+    ) -> "ExactLossSet":
+        """See `Quantity`."""
+        sentences = drawn_of(Sentences, within("sentences", tensors))
+        laws, entropy = tensors["log_law"], tensors["entropy"]
+        return ExactLossSet(EvaluationSet(sentences, laws, entropy, self.seed, self.objective))
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `loss`, `kl` and their errors, in nats."""
@@ -52,6 +69,15 @@ class ExactLossSet:
     """See `MeasuringSet`."""
 
     evaluation: EvaluationSet
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        drawn = self.evaluation
+        return {
+            "log_law": drawn.log_law,
+            "entropy": drawn.entropy,
+            **below("sentences", drawn.sentences),
+        }
 
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`."""

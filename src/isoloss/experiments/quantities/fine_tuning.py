@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import Tensors
+from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
 from isoloss.experiments.quantities.probe import named_task
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.language import Language
@@ -26,6 +29,8 @@ FOLDER = "fine-tuned"
 class FineTuningQuantity:
     """A task of the language by its name, the sizes of its splits, and how a checkpoint is fine-tuned."""
 
+    revision: ClassVar[int] = 1
+
     task: str
     train: int
     validation: int
@@ -44,6 +49,16 @@ class FineTuningQuantity:
         task = named_task(language, self.task)
         splits = task_splits(task, self.train, self.validation, self.test, self.seed)
         return FineTuningSet(self.task, tuple(task.classes), splits, self.settings)
+
+    def restore(
+        self,
+        tensors: Tensors,
+        language: Language,
+        objective: PretrainingObjective,  # noqa: ARG002
+    ) -> "FineTuningSet":
+        """See `Quantity`."""
+        classes = tuple(named_task(language, self.task).classes)
+        return FineTuningSet(self.task, classes, drawn_of(TaskSplits, tensors), self.settings)
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: the test accuracy of the epoch best in validation, its errors as a probe's."""
@@ -65,6 +80,10 @@ class FineTuningSet:
     classes: tuple[str, ...]
     splits: TaskSplits
     settings: FineTuningSettings
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return tensors_of(self.splits)
 
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`: fine-tuned from the checkpoint's folder, on the model's device."""

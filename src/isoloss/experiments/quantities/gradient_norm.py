@@ -2,15 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import Tensors
 from isoloss.curvature.gradient_norm import gradient_norm
+from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
 from isoloss.experiments.quantities.exact_law_set import ExactLawSet
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness_records import gradient_norm_records
 from isoloss.measurements.record import Record
+from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
 
@@ -18,6 +22,8 @@ from isoloss.progress import Progress
 @dataclass(frozen=True)
 class GradientNormQuantity:
     """The norm of the gradient of the loss on `sentences` sentences; see `gradient_norm`."""
+
+    revision: ClassVar[int] = 1
 
     sentences: int
     seed: int
@@ -31,6 +37,16 @@ class GradientNormQuantity:
         """See `Quantity`."""
         return GradientNormSet(ExactLawSet.draw(language, objective, self.sentences, self.seed))
 
+    def restore(
+        self,
+        tensors: Tensors,
+        language: Language,
+        objective: PretrainingObjective,
+    ) -> "GradientNormSet":
+        """See `Quantity`."""
+        drawn = ExactLawSet.of(drawn_of(Batch, tensors), language, objective, self.seed)
+        return GradientNormSet(drawn)
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `gradient_norm` and its error."""
         found = next(record for record in records if record.quantity == "gradient_norm")
@@ -42,6 +58,10 @@ class GradientNormSet:
     """See `MeasuringSet`."""
 
     drawn: ExactLawSet
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return tensors_of(self.drawn.batch)
 
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity
@@ -22,6 +23,8 @@ class LookupTableReference:
 
     Both are measured on the sentences that the models are measured on. It has no parameters, so no trace.
     """
+
+    revision: ClassVar[int] = 1
 
     loss: ExactLossQuantity
     probes: tuple[ProbeQuantity, ...]

@@ -3,16 +3,20 @@
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import ClassVar
 
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import Tensors
 from isoloss.curvature.noise_sensitivity import noise_sensitivity
+from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
 from isoloss.experiments.quantities.exact_law_set import ExactLawSet
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness_records import noise_sensitivity_records
 from isoloss.measurements.record import Record
 from isoloss.models.transformers import initialised
+from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
 
@@ -26,6 +30,8 @@ class NoiseSensitivityQuantity:
     checkpoints of a run, however much its weights grow.
     """
 
+    revision: ClassVar[int] = 1
+
     noises: tuple[float, ...]
     sentences: int
     seed: int
@@ -38,6 +44,16 @@ class NoiseSensitivityQuantity:
     ) -> "NoiseSensitivitySet":
         """See `Quantity`."""
         drawn = ExactLawSet.draw(language, objective, self.sentences, self.seed)
+        return NoiseSensitivitySet(drawn, self.noises)
+
+    def restore(
+        self,
+        tensors: Tensors,
+        language: Language,
+        objective: PretrainingObjective,
+    ) -> "NoiseSensitivitySet":
+        """See `Quantity`."""
+        drawn = ExactLawSet.of(drawn_of(Batch, tensors), language, objective, self.seed)
         return NoiseSensitivitySet(drawn, self.noises)
 
     def columns(self, records: Sequence[Record]) -> Columns:
@@ -55,6 +71,10 @@ class NoiseSensitivitySet:
 
     drawn: ExactLawSet
     noises: tuple[float, ...]
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return tensors_of(self.drawn.batch)
 
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`."""

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from torch import nn
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import Tensors
 from isoloss.errors import BadInput
+from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.constituent_task import constituent_task
 from isoloss.languages.language import Language
@@ -28,6 +31,8 @@ class ProbeQuantity:
     `column` is what the accuracy is called in a table: an experiment over several tasks gives each its own.
     It is no part of what is measured: experiments that call one accuracy by two names share it.
     """
+
+    revision: ClassVar[int] = 1
 
     task: str
     train: int
@@ -53,6 +58,16 @@ class ProbeQuantity:
         classes = len(named_task(language, self.task).classes)
         return ProbeSet(self.task, classes, self.splits(language), self.probe)
 
+    def restore(
+        self,
+        tensors: Tensors,
+        language: Language,
+        objective: PretrainingObjective,  # noqa: ARG002
+    ) -> "ProbeSet":
+        """See `Quantity`."""
+        classes = len(named_task(language, self.task).classes)
+        return ProbeSet(self.task, classes, drawn_of(TaskSplits, tensors), self.probe)
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: the mean over seeds, its error over sentences, and the deviation over seeds."""
         accuracy, deviation = records
@@ -72,6 +87,10 @@ class ProbeSet:
     classes: int
     splits: TaskSplits
     probe: ProbeSettings
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return tensors_of(self.splits)
 
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`."""
@@ -96,6 +115,8 @@ class ProbeSet:
 @dataclass(frozen=True)
 class TaskReference:
     """Chance and ceiling of a probe's task, on its own test sentences; see `reference_records`."""
+
+    revision: ClassVar[int] = 1
 
     of: ProbeQuantity
 

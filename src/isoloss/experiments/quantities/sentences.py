@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 
@@ -14,6 +15,8 @@ from isoloss.progress import Progress
 @dataclass(frozen=True)
 class DrawnSentences:
     """`sentences` sentences drawn with `seed`, a column each; each one's number is how many words it has."""
+
+    revision: ClassVar[int] = 1
 
     sentences: int
     seed: int

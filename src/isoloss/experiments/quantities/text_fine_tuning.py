@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import Tensors
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.corpora.task_source import TaskSource
 from isoloss.corpora.task_splits import TaskSizes
-from isoloss.experiments.quantities.drawn_task import DrawnTask, drawn_task
+from isoloss.experiments.quantities.drawn_task import DrawnTask, drawn_task, restored_task
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.record import Record
@@ -25,6 +27,8 @@ class TextFineTuningQuantity:
     `column` is what the accuracy is called in a table; see `ProbeQuantity`.
     """
 
+    revision: ClassVar[int] = 1
+
     task: TaskSource
     sizes: TaskSizes
     settings: FineTuningSettings
@@ -39,6 +43,15 @@ class TextFineTuningQuantity:
         """See `CorpusQuantity`."""
         drawn = drawn_task(self.task, self.sizes, corpus, progress)
         return TextFineTuningSet(drawn, self.settings, corpus.maximum_length + 1)
+
+    def restore(
+        self,
+        tensors: Tensors,
+        language: PackedCorpus,
+        objective: PretrainingObjective,  # noqa: ARG002
+    ) -> "TextFineTuningSet":
+        """See `CorpusQuantity`."""
+        return TextFineTuningSet(restored_task(tensors), self.settings, language.maximum_length + 1)
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: the test accuracy of the epoch best in validation, its errors as a probe's."""
@@ -59,6 +72,10 @@ class TextFineTuningSet:
     drawn: DrawnTask
     settings: FineTuningSettings
     longest: int
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return self.drawn.tensors()
 
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`."""

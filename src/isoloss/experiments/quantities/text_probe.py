@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import Tensors
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.corpora.task_source import TaskSource
 from isoloss.corpora.task_splits import TaskSizes
-from isoloss.experiments.quantities.drawn_task import DrawnTask, drawn_task
+from isoloss.experiments.quantities.drawn_task import DrawnTask, drawn_task, restored_task
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.record import Record
@@ -21,6 +23,8 @@ from isoloss.progress import Progress
 @dataclass(frozen=True)
 class TextProbeQuantity:
     """A task on real text, how many of its texts, and the probe's settings; see `ProbeQuantity`."""
+
+    revision: ClassVar[int] = 1
 
     task: TaskSource
     sizes: TaskSizes
@@ -36,6 +40,15 @@ class TextProbeQuantity:
         """See `CorpusQuantity`."""
         drawn = drawn_task(self.task, self.sizes, corpus, progress)
         return TextProbeSet(drawn, self.probe, corpus.maximum_length + 1)
+
+    def restore(
+        self,
+        tensors: Tensors,
+        language: PackedCorpus,
+        objective: PretrainingObjective,  # noqa: ARG002
+    ) -> "TextProbeSet":
+        """See `CorpusQuantity`."""
+        return TextProbeSet(restored_task(tensors), self.probe, language.maximum_length + 1)
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: the mean over seeds, its error over texts, and the deviation over seeds."""
@@ -56,6 +69,10 @@ class TextProbeSet:
     probe: ProbeSettings
     longest: int
 
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return self.drawn.tensors()
+
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`."""
         task = self.drawn.task
@@ -70,6 +87,8 @@ class TextProbeSet:
 @dataclass(frozen=True)
 class MajorityReference:
     """The accuracy of always saying the class that is the most common in training, on the same test texts."""
+
+    revision: ClassVar[int] = 1
 
     task: TaskSource
     sizes: TaskSizes

@@ -2,15 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import Tensors
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
+from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
 from isoloss.experiments.quantities.exact_law_set import ExactLawSet
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness_records import top_eigenvalue_records
 from isoloss.measurements.record import Record
+from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
 
@@ -21,6 +25,8 @@ class TopEigenvalueQuantity:
 
     `tolerance` is how exact it is made, relative; checkpoints differ by far more.
     """
+
+    revision: ClassVar[int] = 1
 
     sentences: int
     seed: int
@@ -37,6 +43,16 @@ class TopEigenvalueQuantity:
             ExactLawSet.draw(language, objective, self.sentences, self.seed), self.tolerance
         )
 
+    def restore(
+        self,
+        tensors: Tensors,
+        language: Language,
+        objective: PretrainingObjective,
+    ) -> "TopEigenvalueSet":
+        """See `Quantity`."""
+        drawn = ExactLawSet.of(drawn_of(Batch, tensors), language, objective, self.seed)
+        return TopEigenvalueSet(drawn, self.tolerance)
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `top_eigenvalue` and its error."""
         found = next(record for record in records if record.quantity == "hessian_top_eigenvalue")
@@ -49,6 +65,10 @@ class TopEigenvalueSet:
 
     drawn: ExactLawSet
     tolerance: float
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return tensors_of(self.drawn.batch)
 
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`."""

@@ -2,17 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import Tensors
 from isoloss.corpora.packed_corpus import PackedCorpus
+from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
 from isoloss.experiments.quantities.validation_sample import validation_sample
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness import FlatnessSet, flatness
 from isoloss.measurements.flatness_records import flatness_records, trace_sentence_values
 from isoloss.measurements.record import Record
+from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
 
@@ -20,6 +24,8 @@ from isoloss.progress import Progress
 @dataclass(frozen=True)
 class TraceQuantity:
     """The trace on `sentences` sentences, whose masks and signs `seed` settles too."""
+
+    revision: ClassVar[int] = 1
 
     sentences: int
     seed: int
@@ -47,6 +53,16 @@ class TraceQuantity:
         sequences, _ = validation_sample(corpus, self.sentences, generator)
         return TraceSet(FlatnessSet(objective.draw(sequences, generator), self.seed))
 
+    def restore(
+        self,
+        tensors: Tensors,
+        language: Language | PackedCorpus,  # noqa: ARG002
+        objective: PretrainingObjective,  # noqa: ARG002
+    ) -> "TraceSet":
+        """See `Quantity` and `CorpusQuantity`."""
+        drawn = FlatnessSet(drawn_of(Batch, tensors), self.seed)
+        return TraceSet(drawn)
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `trace` and its error, and how many parameters it is over."""
         trace = next(record for record in records if record.quantity == "fisher_trace")
@@ -63,6 +79,10 @@ class TraceSet:
     """See `MeasuringSet`."""
 
     drawn: FlatnessSet
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return tensors_of(self.drawn.batch)
 
     def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
         """See `MeasuringSet`."""

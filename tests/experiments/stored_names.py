@@ -1,0 +1,112 @@
+"""Names under which runs and measurements are stored; run as a script, writes tests/data/stored-names.txt.
+
+Whoever changes one of them on purpose makes all stored results of it be computed again.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
+from isoloss.experiments.quantities.ascent_sharpness import AscentSharpnessQuantity
+from isoloss.experiments.quantities.corpus_loss import CorpusLossQuantity
+from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
+from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
+from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity
+from isoloss.experiments.quantities.gradient_norm import GradientNormQuantity
+from isoloss.experiments.quantities.lookup_table import LookupTableReference
+from isoloss.experiments.quantities.noise_sensitivity import NoiseSensitivityQuantity
+from isoloss.experiments.quantities.normalised_trace import NormalisedTraceQuantity
+from isoloss.experiments.quantities.probe import ProbeQuantity, TaskReference
+from isoloss.experiments.quantities.top_eigenvalue import TopEigenvalueQuantity
+from isoloss.experiments.quantities.trace import TraceQuantity
+from isoloss.experiments.quantity import quantity_digest
+from isoloss.experiments.reference import PlannedReference
+from isoloss.languages.dyck import dyck
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.languages.random_hmm import random_hmm
+from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.models.causal import GPT2Transformer
+from isoloss.models.lstm import LSTM
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.next_word import NextWordObjective
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.compute import Compute
+from isoloss.pretraining.muon import Muon
+from isoloss.pretraining.peer_optimisers import SOAP
+from isoloss.pretraining.sam import SAM
+from isoloss.pretraining.sgd import SGD
+from isoloss.pretraining.sophia import Sophia
+
+FILE = Path(__file__).parents[1] / "data" / "stored-names.txt"
+LANGUAGES = {
+    "grammar": pcfg(laptop_grammar(0)),
+    "dyck": dyck(8),
+    "hmm": random_hmm(words=6, states=4, blocks=2, length=3, seed=0),
+}
+PLAIN = PlannedRun(
+    name="run",
+    language=ReadyLanguage(LANGUAGES["grammar"]),
+    architecture=PreLayerNormTransformer(laptop_shape(16)),
+    update_rule=AdamW(),
+    steps=1000,
+    batch_size=32,
+    seed=900,
+    checkpoint_steps=(500, 1000),
+    saturated_from=500,
+    measured=(),
+)
+RUNS = {
+    "plain": PLAIN,
+    "post layer norm": replace(PLAIN, architecture=PostLayerNormTransformer(laptop_shape(16))),
+    "lstm": replace(PLAIN, architecture=LSTM(16, 2)),
+    "next word": replace(
+        PLAIN, architecture=GPT2Transformer(laptop_shape(16)), objective=NextWordObjective()
+    ),
+    "another seed": replace(PLAIN, seed=901),
+    "sgd": replace(PLAIN, update_rule=SGD()),
+    "sam": replace(PLAIN, update_rule=SAM(optimiser=AdamW())),
+    "muon": replace(PLAIN, update_rule=Muon(rest=AdamW())),
+    "sophia": replace(PLAIN, update_rule=Sophia()),
+    "soap": replace(PLAIN, update_rule=SOAP()),
+    "bfloat16": replace(PLAIN, compute=Compute("bfloat16")),
+    "micro-batches": replace(PLAIN, compute=Compute(micro_batch=8)),
+    "continued": replace(PLAIN, seed=901, continues=Continued(PLAIN, 1000)),
+    "averaged": replace(PLAIN, averaging_horizon=200),
+}
+PROBE = ProbeQuantity("prefix-4", 100, 50, 50, ProbeSettings(), 1)
+QUANTITIES = (
+    AscentSharpnessQuantity(64, 1),
+    CorpusLossQuantity(64, 1),
+    EnlargedTraceQuantity(laptop_shape(32), "exact", 64, 1),
+    ExactLossQuantity(64, 1),
+    FineTuningQuantity("prefix-4", 100, 50, 50, FineTuningSettings(), 1),
+    GradientNormQuantity(64, 1),
+    NoiseSensitivityQuantity((0.1,), 64, 1),
+    NormalisedTraceQuantity(64, 1),
+    PROBE,
+    TopEigenvalueQuantity(64, 1),
+    TraceQuantity(64, 1),
+)
+REFERENCES = (TaskReference(PROBE), LookupTableReference(ExactLossQuantity(64, 1), (PROBE,)))
+
+
+def stored_names() -> str:
+    """A line each: the first digits of the digest, and what it names."""
+    language = LANGUAGES["grammar"]
+    lines = [f"{each.digest[:16]} language {name}" for name, each in LANGUAGES.items()]
+    lines += [f"{run.folder(Path()).name} run {name}" for name, run in RUNS.items()]
+    for quantity in QUANTITIES:
+        digest = quantity_digest(quantity, language.digest, MaskedObjective())
+        lines.append(f"{digest} measurement {type(quantity).__name__}")
+    for reference in REFERENCES:
+        planned = PlannedReference("reference", ReadyLanguage(language), reference)
+        lines.append(f"{planned.file(Path()).stem} reference {type(reference).__name__}")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(stored_names())

@@ -1,0 +1,110 @@
+"""Every quantity's measuring set, kept and restored, is the one that was drawn."""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from isoloss.checked_files import read_json, read_tensors, write_json, write_tensors
+from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
+from isoloss.experiments.kept_portraits import kept_portrait, portrait_file, portrait_jobs
+from isoloss.experiments.language_portrait import LanguagePortrait
+from isoloss.experiments.planned_run import ReadyLanguage
+from isoloss.experiments.quantities.ascent_sharpness import AscentSharpnessQuantity
+from isoloss.experiments.quantities.drawn_task import DrawnTask, restored_task
+from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
+from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
+from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity
+from isoloss.experiments.quantities.gradient_norm import GradientNormQuantity
+from isoloss.experiments.quantities.noise_sensitivity import NoiseSensitivityQuantity
+from isoloss.experiments.quantities.normalised_trace import NormalisedTraceQuantity
+from isoloss.experiments.quantities.probe import ProbeQuantity
+from isoloss.experiments.quantities.top_eigenvalue import TopEigenvalueQuantity
+from isoloss.experiments.quantities.trace import TraceQuantity
+from isoloss.experiments.quantity import Quantity
+from isoloss.languages.dyck import dyck
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.models.shapes import laptop_shape
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.next_word import NextWordObjective
+from isoloss.progress import silent
+
+LANGUAGE, MASKED = pcfg(laptop_grammar(0)), MaskedObjective()
+QUANTITIES = [
+    AscentSharpnessQuantity(6, 1),
+    EnlargedTraceQuantity(laptop_shape(32), "exact", 6, 1),
+    ExactLossQuantity(6, 1),
+    ExactLossQuantity(6, 1, NextWordObjective()),
+    FineTuningQuantity("prefix-4", 10, 6, 6, FineTuningSettings(), 1),
+    GradientNormQuantity(6, 1),
+    NoiseSensitivityQuantity((0.1,), 6, 1),
+    NormalisedTraceQuantity(6, 1),
+    ProbeQuantity("prefix-4", 10, 6, 6, ProbeSettings(), 1),
+    TopEigenvalueQuantity(6, 1),
+    TraceQuantity(6, 1),
+]
+
+
+def parts(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """All that a nested dataclass is made of, by path."""
+    if is_dataclass(value) and not isinstance(value, type(LANGUAGE)):
+        for field in fields(value):
+            yield from parts(getattr(value, field.name), f"{path}.{field.name}")
+    else:
+        yield path, value
+
+
+@pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda quantity: type(quantity).__name__)
+def test_a_restored_set_is_the_drawn_one(quantity: Quantity, tmp_path: Path) -> None:
+    drawn = quantity.draw(LANGUAGE, MASKED, silent)
+    path = tmp_path / "set.safetensors"
+    write_tensors(path, drawn.tensors(), "set")
+    restored = quantity.restore(read_tensors(path, "set"), LANGUAGE, MASKED)
+    assert type(restored) is type(drawn)
+    for (place, own), (same_place, other) in zip(parts(drawn), parts(restored), strict=True):
+        assert place == same_place
+        if isinstance(own, torch.Tensor):
+            assert own.dtype == other.dtype
+            assert torch.equal(own, other), place
+        else:
+            assert own == other, place
+
+
+def test_a_task_of_texts_comes_back_as_it_was() -> None:
+    single = LabelledTexts(("one", "zwölf"), None, (0, 1))
+    pairs = LabelledTexts(("who?",), ("she",), (1,))
+    drawn = DrawnTask(TextTask("told", ("no", "yes"), single, single, pairs), 3)
+    assert restored_task(drawn.tensors()) == drawn
+
+
+@pytest.mark.parametrize("language", [dyck(4), LANGUAGE], ids=["dyck", "grammar"])
+def test_a_kept_portrait_is_the_one_that_was_drawn_or_none(language: object, tmp_path: Path) -> None:
+    plan = ReadyLanguage(language)
+    assert kept_portrait(plan, tmp_path) is None
+    (job,) = portrait_jobs([plan], tmp_path)
+    job.work(silent)
+    kept = kept_portrait(plan, tmp_path)
+    assert isinstance(kept, LanguagePortrait)
+    assert portrait_jobs([plan], tmp_path) == []
+    path = portrait_file(plan, tmp_path)
+    content = read_json(path, plan.digest)
+    older = {key: value for key, value in content.items() if key != "entropy"}
+    for harm in (
+        lambda: path.write_bytes(path.read_bytes().replace(b"0", b"1", 1)),
+        lambda: write_json(path, older, plan.digest),
+        lambda: write_json(path, content | {"tasks": [{"name": "a", "classes": 2}]}, plan.digest),
+    ):
+        harm()
+        assert kept_portrait(plan, tmp_path) is None
+    (again,) = portrait_jobs([plan], tmp_path)
+    again.work(silent)
+    found = kept_portrait(plan, tmp_path)
+    assert torch.equal(found.word.masked, kept.word.masked)
+    assert torch.equal(found.word.following, kept.word.following)
+    for part in ("sentences", "facts", "entropy", "tasks", "derivation", "vocabulary", "source"):
+        assert getattr(found, part) == getattr(kept, part)
