@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce reproduce-all test coverage test-slow lint benchmark docs claims clean
+.PHONY: help install reproduce reproduce-all test coverage test-slow lint benchmark docs claims architectures clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,9 @@ $(DOCS_STAMP): $(STAMP)
 
 claims: $(STAMP) ## docs/claims.md anew, where claims were changed on purpose
 	$(BIN)/python docs/extensions/claims_page.py
+
+architectures: $(STAMP) ## docs/architectures.md anew: every type of transformers measured, in minutes
+	$(BIN)/python docs/extensions/architectures_page.py
 
 clean: ## remove the environment and caches, never results
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

@@ -1,6 +1,8 @@
 import contextlib
 import json
 import random
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -212,6 +214,52 @@ def test_lines_too_long_are_cut_and_said(run, models):
     assert json.loads(written)["lines_cut"] == [1]
 
 
+def test_what_a_text_does_not_tell_is_said(run, models):
+    """The tokenizer of the tests refuses words that it has no token for; this one replaces them."""
+    (models / "unsure").mkdir(exist_ok=True)
+    for path in (models / "bert").iterdir():
+        (models / "unsure" / path.name).write_bytes(path.read_bytes())
+    path = models / "unsure" / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["model"]["unk_token"] = "h"
+    path.write_text(json.dumps(content))
+    path = models / "unsure" / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"unk_token": "h"}))
+    (models / "foreign.txt").write_text("a b c\n" * 9 + "a x y\n" * 9 + "z\n")
+    code, written, _ = run("unsure", "--text", "foreign.txt", "--sentences", "19")
+    assert code == 0
+    assert "warning: 1 sentences have nothing to predict and were left out (5.3 %)" in written
+    assert "warning: 19 of 74 tokens are unknown to the tokenizer (26 %)" in written
+    (models / "foreign.txt").write_text("x y z\n" * 9)
+    code, _, error = run("unsure", "--text", "foreign.txt")
+    assert code == 2
+    assert "nothing can be predicted: 27 of 36 tokens are unknown to the tokenizer" in error
+
+
+def test_token_numbers_nested_without_end_are_refused(run, models):
+    (models / "deep.jsonl").write_text("[3, 4]\n" + "[" * 100_000 + "\n")
+    code, _, error = run("bert", "--token-ids", "deep.jsonl")
+    assert code == 2
+    assert "deep.jsonl, line 2: this is not a list of whole numbers" in error
+
+
+def test_a_reader_that_has_enough_is_no_failure(models):
+    command = [
+        sys.executable,
+        "-m",
+        "isoloss.cli",
+        "flatness",
+        "bert",
+        "--text",
+        "text.txt",
+        "--sentences",
+        "9",
+    ]
+    with subprocess.Popen(command, cwd=models, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        process.stdout.close()
+        assert process.wait(timeout=300) == 141
+
+
 def test_interrupted_it_shows_what_is_known(run, monkeypatch):
     @contextlib.contextmanager
     def display():
@@ -262,7 +310,9 @@ def test_scores_that_are_not_finite_are_named_by_line(run, models):
         (["small", "--token-ids", "ids.jsonl"], "line 1: there is no token"),
         (["small", "--token-ids", "few.jsonl"], "names a mask token; say its number with --mask-token-id"),
         (["bert", "--text", "nothing.txt"], "there is no file nothing.txt"),
+        (["small", "--text", "text.txt"], "or give token numbers with --token-ids"),
         (["bert", "--text", "text.txt", "--relative-error", "0"], "must be above 0"),
+        (["bert", "--text", "text.txt", "--relative-error", "2"], "must be above 0 and below 1, not 2.0"),
         (["bert", "--text", "text.txt", "--mask-rate", "0"], "mask rate must be above 0 and at most 1"),
         (["bert", "--text", "text.txt", "--mask-rate", "1.1"], "mask rate must be above 0 and at most 1"),
         (["bert", "--text", "text.txt", "--one-mask", "--mask-rate", "0.1"], "give one of the two"),

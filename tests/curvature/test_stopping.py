@@ -80,7 +80,8 @@ def test_error_bars_cover_also_where_the_error_itself_stopped():
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"relative_error": 0.0}, "the relative error asked must be above 0, not 0.0"),
+        ({"relative_error": 0.0}, "the relative error asked must be above 0 and below 1, not 0.0"),
+        ({"relative_error": 2.0}, "must be above 0 and below 1, not 2.0; 0.02 is 2 %"),
         ({"relative_error": float("nan")}, "must be above 0"),
         ({"sentences": 1}, "1 sentences have no standard error"),
         ({"seconds": -1.0}, "must be above 0, not -1.0"),

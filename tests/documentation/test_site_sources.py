@@ -36,6 +36,26 @@ def test_no_claim_has_changed_unseen(tmp_path: Path, monkeypatch: pytest.MonkeyP
             assert said in PAGE.read_text()
 
 
+def test_the_page_of_architectures_is_as_its_script_writes_it() -> None:
+    import transformers
+    from architectures_page import PAGE, architectures_page, table_of
+    from transformers.models.auto import modeling_auto
+
+    page = PAGE.read_text()
+    version = re.search(r"`transformers` ([\d.]+)", page)
+    assert version is not None
+    table = table_of(page)
+    assert page == architectures_page(version[1], table)
+    assert {row.answer for rows in table.values() for row in rows.values()} <= {
+        "measured",
+        "refused",
+        "skipped",
+    }
+    if version[1] == transformers.__version__:
+        assert list(table["masked"]) == list(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+        assert list(table["causal"]) == list(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+
+
 @pytest.mark.parametrize(
     ("docstring", "marked_up"),
     [

@@ -5,9 +5,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 
+from isoloss.command_line.console import table_console
 from isoloss.command_line.options.enlarge import EnlargeOptions
 from isoloss.command_line.progress_display import progress_display
 
@@ -47,6 +47,6 @@ def _show(enlarged: "EnlargedCheckpoint", out: Path) -> None:
     for name, (shape, parameters) in rows.items():
         numbers = (shape.width, shape.heads, shape.layers, shape.inner_width, parameters)
         table.add_row(name, *(f"{number:,}" for number in numbers))
-    console = Console()
+    console = table_console()
     console.print(table)
     console.print(f"written to {out}", markup=False)

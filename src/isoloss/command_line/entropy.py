@@ -3,9 +3,9 @@
 import json
 from dataclasses import asdict
 
-from rich.console import Console
 from rich.table import Table
 
+from isoloss.command_line.console import table_console
 from isoloss.command_line.language_argument import language_argument
 from isoloss.command_line.law_cost import tell_cost_of_one_position_each
 from isoloss.command_line.options.entropy import EntropyOptions
@@ -35,4 +35,4 @@ def entropy(options: EntropyOptions) -> None:
         table.add_column(heading)
     for record in records:
         table.add_row(record.quantity, f"{record.value:.5f}", f"{record.standard_error:.5f}", record.unit)
-    Console().print(table)
+    table_console().print(table)

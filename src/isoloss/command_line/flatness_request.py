@@ -19,6 +19,7 @@ from isoloss.measurements.compared_flatness import INTERRUPTED, ComparedFlatness
 from isoloss.measurements.sampled_batches import NextToken, OneMask, Predicting, SampledBatches, ShareMasked
 from isoloss.models.any_language_model import Prediction, load_any_language_model, longest_sentence
 from isoloss.models.loading import load_tokenizer
+from isoloss.models.reading import quiet
 from isoloss.pretraining.loop import usable_device
 
 EXIT_INTERRUPTED = 130
@@ -38,7 +39,7 @@ def measure_flatness(request: FlatnessOptions) -> int:
     )
     settings = {"estimand": batches.predicting.describe(), "dtype": request.dtype}
     measured: list[ComparedFlatness] = []
-    with progress_display() as progress:
+    with progress_display() as progress, quiet():
         for quantity in dict.fromkeys(request.quantity):
             try:
                 measured.append(
@@ -135,7 +136,12 @@ def _corpus(request: FlatnessOptions, models: Mapping[str, PreTrainedModel]) -> 
     first = next(iter(models))
     if request.token_ids is not None:
         return read_token_corpus(request.token_ids, _tokens(models[first]), longest)
-    tokenizer = load_tokenizer(first)
+    try:
+        tokenizer = load_tokenizer(first)
+    except BadInput as error:
+        raise BadInput(
+            f"{error}; or put its tokenizer's files into the folder, or give token numbers with --token-ids"
+        ) from error
     for other in list(models)[1:]:
         if load_tokenizer(other).get_vocab() != tokenizer.get_vocab():
             raise BadInput(f"{first} and {other} have different vocabularies; compare models that share one")

@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from rich.console import Console
 from rich.table import Table
 from torch import nn
 
+from isoloss.command_line.console import table_console
 from isoloss.command_line.value_with_error import value_with_error
 from isoloss.measurements.compared_flatness import ComparedFlatness
 from isoloss.measurements.record import Record
@@ -43,13 +43,15 @@ def print_json(shown: Shown) -> None:
         ],
         "lines_cut": sorted(shown.batches.cut),
         "lines_too_short": sorted(shown.batches.short),
+        "tokens": shown.batches.tokens,
+        "tokens_unknown": shown.batches.unknown,
     }
     print(json.dumps(content, ensure_ascii=False, allow_nan=False))
 
 
 def print_flatness(shown: Shown) -> None:
     """A table a quantity on stdout, and below it what was measured and why it stopped."""
-    console = Console()
+    console = table_console()
     for each in shown.measured:
         console.print(_table(each, list(shown.models)))
         for line in _notes(each, shown):
@@ -100,10 +102,28 @@ def _notes(measured: ComparedFlatness, shown: Shown) -> list[str]:
         notes.append(f"{name}: its scores change with padding, so that it was handed {way}")
     if shown.batches.cut:
         notes.append(f"{len(shown.batches.cut):,} sentences were cut to the model's longest")
-    if shown.batches.short:
-        notes.append(f"{len(shown.batches.short):,} sentences have nothing to predict and were left out")
     if whole.settings.get("converged") is False:
         notes.append(
             f"the eigenvalue is not as exact as it should be: residual {whole.settings['residual']:.2g}"
         )
-    return notes
+    return [*notes, *_about_the_text(shown.batches)]
+
+
+WARNED_ABOVE = 0.05
+"""Share of a text's lines, or of its tokens, that a measurement can do without unnoticed."""
+
+
+def _about_the_text(batches: SampledBatches) -> list[str]:
+    """How much of it says nothing of the model: lines without a prediction, and tokens unknown."""
+    read = len(batches.lines) + len(batches.short)
+    shares = {
+        f"{len(batches.short):,} sentences have nothing to predict and were left out": len(batches.short)
+        / max(1, read),
+        f"{batches.unknown:,} of {batches.tokens:,} tokens are unknown to the tokenizer": batches.unknown
+        / max(1, batches.tokens),
+    }
+    return [
+        f"{'warning: ' * (share > WARNED_ABOVE)}{said} ({100 * share:.2g} %)"
+        for said, share in shares.items()
+        if share
+    ]

@@ -4,10 +4,10 @@ import json
 import math
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from isoloss.command_line.console import table_console
 from isoloss.command_line.language_argument import LanguageOfFile, language_argument
 from isoloss.command_line.law_cost import tell_cost_of_all_positions
 from isoloss.command_line.options.probabilities import ProbabilitiesOptions
@@ -105,7 +105,7 @@ def _show(found: dict[str, Any]) -> None:
         likely = _likely({**following["probabilities"], "(end)": following["end"]})
         table.add_row(str(masked["position"]), masked["word"], _likely(masked["probabilities"]), likely)
     table.add_row(str(len(found["masked"]) + 1), "(end)", "", f"(end) {found['end']:.3f}")
-    Console().print(table, markup=False)
+    table_console().print(table, markup=False)
 
 
 def _likely(law: dict[str, float]) -> str:

@@ -14,13 +14,15 @@ from isoloss.files import read_text
 class TokenSentence:
     """`maskable` are the places in `ids` that may be masked; `cut` says that the sentence was longer.
 
-    `line` is where it stands in what was read, counted from 1.
+    `line` is where it stands in what was read, counted from 1; `unknown` counts the tokens that stand for
+    what the tokenizer has no token for.
     """
 
     ids: list[int]
     maskable: list[int]
     line: int
     cut: bool = False
+    unknown: int = 0
 
 
 @runtime_checkable
@@ -62,13 +64,18 @@ class TextCorpus:
         if self.longest is not None and any(len(ids) > self.longest for ids in whole):
             # The tokenizer cuts before it adds what ends a sentence.
             kept = self.tokenizer(wanted, truncation=True, max_length=self.longest)["input_ids"]
-        special = set(self.tokenizer.all_special_ids)
+        special, unknown = set(self.tokenizer.all_special_ids), self.tokenizer.unk_token_id
+        ends = {self.tokenizer.bos_token_id, self.tokenizer.eos_token_id}
+        unknown = (
+            None if unknown in ends else unknown
+        )  # GPT-2 has one token for all three, and knows all bytes
         return [
             TokenSentence(
                 ids,
                 [place for place, token in enumerate(ids) if token not in special],
                 self.lines[number],
                 cut=len(ids) < len(all_ids),
+                unknown=0 if unknown is None else ids.count(unknown),
             )
             for number, ids, all_ids in zip(numbers, kept, whole, strict=True)
         ]
@@ -133,7 +140,7 @@ def read_token_corpus(path: Path, vocabulary: int, longest: int | None) -> Token
     for line, text in numbered:
         try:
             ids = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             ids = None
         # JSON's true and false are whole numbers to Python.
         if not isinstance(ids, list) or not all(type(token) is int for token in ids):

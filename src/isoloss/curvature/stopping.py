@@ -25,9 +25,10 @@ class Stopping:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        if self.relative_error is not None and not 0 < self.relative_error < float("inf"):
+        if self.relative_error is not None and not 0 < self.relative_error < 1:
             raise BadInput(
-                f"the relative error asked must be above 0, not {self.relative_error}; 0.02 is 2 %"
+                f"the relative error asked must be above 0 and below 1, not {self.relative_error}; 0.02 is "
+                "2 %"
             )
         if self.sentences is not None and self.sentences < 2:
             raise BadInput(f"{self.sentences} sentences have no standard error; measure on at least 2")

@@ -64,7 +64,8 @@ class SampledBatches:
     A random order makes the first n sentences a random sample of the corpus. A sentence's masks depend on
     `seed` and its number in the corpus alone. Sentences in which nothing can be predicted are left out:
     `short` holds their lines, `cut` those of sentences that were cut to the model's positions, `lines` the
-    line of each sentence handed out, all of the latest reading.
+    line of each sentence handed out, `tokens` and `unknown` count all tokens read and the unknown among them,
+    all of the latest reading. Reading raises BadInput where no sentence has anything to predict.
     """
 
     corpus: Corpus
@@ -74,6 +75,8 @@ class SampledBatches:
     lines: list[int] = field(default_factory=list)
     short: list[int] = field(default_factory=list)
     cut: list[int] = field(default_factory=list)
+    tokens: int = 0
+    unknown: int = 0
 
     @property
     def objective(self) -> PretrainedMasked | PretrainedCausal:
@@ -82,6 +85,7 @@ class SampledBatches:
 
     def __iter__(self) -> Iterator[Batch]:
         self.lines, self.short, self.cut = [], [], []
+        self.tokens = self.unknown = 0
         order = torch.randperm(
             len(self.corpus), generator=torch.Generator().manual_seed(derived_seed(self.seed, "order"))
         )
@@ -89,11 +93,25 @@ class SampledBatches:
             batch = self._batch(numbers.tolist())
             if batch is not None:
                 yield batch
+        if self.short and not self.lines:
+            raise BadInput(self._nothing_to_predict())
+
+    def _nothing_to_predict(self) -> str:
+        if self.unknown:
+            return (
+                f"nothing can be predicted: {self.unknown:,} of {self.tokens:,} tokens are unknown to the "
+                "tokenizer; give a text in its language and spelling (does do_lower_case of its "
+                "tokenizer_config.json fit its vocabulary?), or token numbers with --token-ids"
+            )
+        needed = "two tokens" if isinstance(self.predicting, NextToken) else "a token that may be masked"
+        return f"none of the {len(self.short):,} lines has {needed}; give longer sentences"
 
     def _batch(self, numbers: list[int]) -> Batch | None:
         needed = 2 if isinstance(self.predicting, NextToken) else 1
         kept: list[tuple[int, TokenSentence]] = []
         for number, sentence in zip(numbers, self.corpus.sentences(numbers), strict=True):
+            self.tokens += len(sentence.ids)
+            self.unknown += sentence.unknown
             predictable = sentence.ids if needed == 2 else sentence.maskable
             if len(predictable) < needed:
                 self.short.append(sentence.line)

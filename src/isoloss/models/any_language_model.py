@@ -12,6 +12,7 @@ from transformers.models.auto.modeling_auto import (
 
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
+from isoloss.models.folder_configuration import configuration_in
 from isoloss.models.reading import quiet, refuse_unreachable_hub, refusing
 
 Prediction = Literal["masked", "causal"]
@@ -33,21 +34,44 @@ def load_any_language_model(
     kind = AutoModelForMaskedLM if predicted == "masked" else AutoModelForCausalLM
     with refusing(f"{predicted} language model", name), quiet():
         model, found = kind.from_pretrained(
-            name, local_files_only=Path(name).is_dir(), dtype=dtype, output_loading_info=True
+            name,
+            config=_read_config(name),
+            local_files_only=Path(name).is_dir(),
+            dtype=dtype,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # refused below, where it is said which
         )
-    if found["missing_keys"]:
-        missing = min(found["missing_keys"])
-        raise BadInput(f"{name} has no trained language head: it lacks {missing}; give a model with one")
+    _refuse_other_weights(name, found)
     if dtype == torch.float64 and model._can_set_experts_implementation():
         model.set_experts_implementation("eager")  # the others multiply in single precision at most
     return model.eval(), predicted
+
+
+def _refuse_other_weights(name: str, found: dict[str, Any]) -> None:
+    """Raise BadInput where weights are missing, or of another shape than the configuration says."""
+    if found["mismatched_keys"]:
+        weight, held, expected = min(found["mismatched_keys"])
+        raise BadInput(
+            f"the weights and the configuration of {name} do not fit: {weight} is {_shape(held)}, where the "
+            f"configuration has {_shape(expected)}; mend config.json, or take the weights that belong to it"
+        )
+    if found["missing_keys"]:
+        missing, unread = min(found["missing_keys"]), sorted(found["unexpected_keys"])
+        hint = f"; if that is its {unread[0]}, which nothing takes, rename it" if unread else ""
+        raise BadInput(
+            f"{name} has no trained language head: it lacks {missing}; give a model with one{hint}"
+        )
+
+
+def _shape(size: tuple[int, ...]) -> str:
+    return " by ".join(map(str, size))
 
 
 def what_is_predicted(name: str, prediction: Prediction | None = None) -> Prediction:
     """What the model of that name predicts, by its configuration, without reading its weights.
 
     `prediction` overrides the configuration. Raises BadInput where there is no model of that name, where it
-    reads both ways though it should be causal, or where its configuration does not say.
+    reads both ways though it should be causal, or where its type is of neither kind.
     """
     config = _read_config(name)
     predicted = prediction or _prediction(config, name)
@@ -92,7 +116,9 @@ def _read_config(name: str) -> Any:
     else:
         refuse_unreachable_hub(name)
     with refusing("language model", name), quiet():
-        return AutoConfig.from_pretrained(name, local_files_only=folder.is_dir(), trust_remote_code=False)
+        if folder.is_dir():
+            return configuration_in(folder)
+        return AutoConfig.from_pretrained(name, trust_remote_code=False)
 
 
 def _prediction(config: Any, name: str) -> Prediction:
@@ -107,14 +133,13 @@ def _prediction(config: Any, name: str) -> Prediction:
         if causal or architecture.endswith(("ForCausalLM", "LMHeadModel")):
             return "causal"
     masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
-    if masked and any(each.endswith("ForPreTraining") for each in config.architectures or ()):
-        return "masked"
-    if masked == (config.model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES):
+    if not masked and config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise BadInput(
-            f"the configuration of {name} does not say whether it is a masked or a causal language model; "
-            "say --objective masked or --objective causal"
+            f"{name} is of the type {config.model_type}, of which transformers has no masked and no causal "
+            "language model; convert it to one, or take another checkpoint"
         )
-    return "masked" if masked else "causal"
+    # A type that is either is read both ways, unless its configuration says otherwise.
+    return "masked" if masked and not _looks_back_only(config) else "causal"
 
 
 def _looks_back_only(config: Any) -> bool:

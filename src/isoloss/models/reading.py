@@ -1,5 +1,6 @@
 """Reading what `transformers` wrote or a hub holds: quietly, with a sentence for each way it can fail."""
 
+import pickle
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,17 @@ from safetensors import SafetensorError
 from transformers import AutoConfig
 from transformers.utils import logging
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, IsolossError
+
+_FAILURES = (
+    OSError,
+    ValueError,
+    RuntimeError,
+    KeyError,
+    ImportError,
+    SafetensorError,
+    pickle.UnpicklingError,
+)
 
 
 @contextmanager
@@ -19,17 +30,25 @@ def refusing(what: str, name: str) -> Iterator[None]:
     """Turn the many ways in which reading `what` from `name` fails into BadInput, a sentence."""
     try:
         yield
-    except (OSError, ValueError, RuntimeError, KeyError, ImportError, SafetensorError) as error:
+    except IsolossError:
+        raise
+    except _FAILURES as error:
         if "trust_remote_code" in str(error):
             raise BadInput(
                 f"{name} comes with code of its own, which isoloss does not run; convert it to a model that "
                 "transformers knows"
             ) from error
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        raise BadInput(
-            f"no {what} can be read from {name}: {reason}; give a folder that holds one, or a hub's name "
-            "where the hub can be reached"
-        ) from error
+        if isinstance(error, pickle.UnpicklingError):
+            reason = "its .bin file is damaged, or holds more than weights, which torch does not unpickle"
+            mended = "save it again with save_pretrained, which writes safetensors"
+        elif isinstance(error, SafetensorError):
+            reason, mended = f"a file of weights is damaged ({reason})", "fetch or copy the folder again"
+        elif isinstance(error, FileNotFoundError):
+            mended = "fetch or copy that file too"
+        else:
+            mended = "give a folder that holds one, or a hub's name where the hub can be reached"
+        raise BadInput(f"no {what} can be read from {name}: {reason}; {mended}") from error
 
 
 def refuse_unreachable_hub(name: str) -> None:

@@ -1,0 +1,156 @@
+"""Folders as they are published: without a type, with other weights, with damaged files."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForPreTraining,
+    BertModel,
+    DistilBertConfig,
+    DistilBertForMaskedLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+
+from isoloss.errors import BadInput
+from isoloss.models.any_language_model import load_any_language_model, longest_sentence, what_is_predicted
+
+SIZE = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+BERT = BertConfig(vocab_size=20, **SIZE)
+MODELS = {
+    "bert": lambda: BertForMaskedLM(BERT),
+    "pretrained": lambda: BertForPreTraining(BERT),
+    "encoder": lambda: BertModel(BERT),
+    "gpt2": lambda: GPT2LMHeadModel(GPT2Config(vocab_size=20, n_embd=8, n_layer=1, n_head=2)),
+    "distilbert": lambda: DistilBertForMaskedLM(
+        DistilBertConfig(vocab_size=20, dim=8, n_layers=1, n_heads=2, hidden_dim=8)
+    ),
+    "t5": lambda: T5ForConditionalGeneration(
+        T5Config(vocab_size=20, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2)
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("published")
+    for name, build in MODELS.items():
+        build().save_pretrained(folder / name)
+    return folder
+
+
+@pytest.fixture
+def folder(published, tmp_path, request):
+    return Path(shutil.copytree(published / request.param, tmp_path / "model"))
+
+
+def configure(folder, **changes):
+    path = folder / "config.json"
+    content = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({name: value for name, value in content.items() if value is not None}))
+
+
+def rename(folder, **changes):
+    path = folder / "model.safetensors"
+    weights = {changes.get(name.replace(".", "_"), name): each for name, each in load_file(path).items()}
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [
+        ("bert", "masked"),
+        ("pretrained", "masked"),
+        ("distilbert", "masked"),
+        ("gpt2", "causal"),
+    ],
+    indirect=["folder"],
+)
+@pytest.mark.parametrize("left_out", ["architectures", "model_type", "both"])
+def test_what_a_configuration_leaves_out_is_found_elsewhere(folder, kind, left_out):
+    names = ("architectures", "model_type") if left_out == "both" else (left_out,)
+    configure(folder, **dict.fromkeys(names))
+    model, predicted = load_any_language_model(str(folder))
+    assert predicted == kind
+    assert longest_sentence(model) in (512, 1024)
+
+
+@pytest.mark.parametrize("folder", ["bert"], indirect=True)
+def test_weights_as_torch_saves_them_are_read(folder):
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    assert what_is_predicted(str(folder)) == "masked"
+    assert load_any_language_model(str(folder))[0].num_parameters() > 0
+
+
+def other_size(folder):
+    configure(folder, hidden_size=12)
+
+
+def half(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:2000])
+
+
+def other_names(folder):
+    rename(folder, cls_predictions_bias="head.bias")
+
+
+def no_torch_file(folder):
+    (folder / "model.safetensors").unlink()
+    torch.save({"what": Path("else")}, folder / "pytorch_model.bin")
+
+
+def missing_shard(folder):
+    (folder / "model.safetensors").unlink()
+    index = {"metadata": {}, "weight_map": {"bert.embeddings.word_embeddings.weight": "model-2.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def no_configuration(folder):
+    (folder / "config.json").write_text("[" * 100_000)
+
+
+def no_type(folder):
+    configure(folder, model_type=None, architectures=None)
+    weights = load_file(folder / "model.safetensors")
+    renamed = {name.replace("bert.", "body."): each for name, each in weights.items()}
+    save_file(renamed, folder / "model.safetensors")
+
+
+def nothing(folder):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("folder", "damage", "sentence"),
+    [
+        (
+            "bert",
+            other_size,
+            r"do not fit: .* is .*8.*, where the configuration has .*12",
+        ),
+        ("bert", half, "a file of weights is damaged .*; fetch or copy the folder again"),
+        ("bert", other_names, "lacks cls.predictions.bias.*; if that is its head.bias, .* rename it"),
+        ("bert", no_torch_file, "its .bin file is damaged, or holds more than weights.*; save it again"),
+        ("bert", missing_shard, "model-2.safetensors; fetch or copy that file too"),
+        ("bert", no_configuration, "config.json is not a JSON object"),
+        ("bert", no_type, 'does not say of what type the model is; add it, for example "model_type": "bert"'),
+        ("encoder", nothing, "has no trained language head: it lacks cls."),
+        ("t5", nothing, "is an encoder and a decoder"),
+    ],
+    indirect=["folder"],
+)
+def test_what_cannot_be_read_is_said_in_a_sentence(folder, damage, sentence):
+    damage(folder)
+    with pytest.raises(BadInput, match=sentence) as refused:
+        load_any_language_model(str(folder))
+    assert "\n" not in str(refused.value)
