@@ -91,7 +91,7 @@ def test_sgd_begins_where_adamw_ended(results: dict[str, ExperimentResult]) -> N
     descent = results["figure-4"].table.filter(pl.col("panel") == "hmm-10", pl.col("step").is_not_null())
     adamw = results["figure-9"].table.filter(pl.col("run") == "hmm-10-width-8-seed-1", pl.col("step") == 40)
     assert descent["seed"].to_list() == [1, 1, 1]
-    assert descent["loss"][0] == pytest.approx(adamw["loss"][0], abs=1e-3)
+    assert descent["loss"][0] == pytest.approx(adamw["loss"][0], abs=1e-2)
     assert descent["loss"][0] != adamw["loss"][0]
     assert descent.filter("saturated")["step"].to_list() == [10, 20]
 

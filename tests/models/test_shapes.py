@@ -8,7 +8,7 @@ def test_the_papers_shapes_have_heads_of_64_and_rise() -> None:
     for table in (TABLE_3, TABLE_4):
         assert {shape.head_size for shape in table} == {64}
         assert [shape.width for shape in table] == sorted({shape.width for shape in table})
-    assert {shape.inner_width // shape.width for shape in TABLE_3} == {4}
+        assert {shape.inner_width / shape.width for shape in table} == {4}
     # B.3: the largest width is a common multiple of the smaller ones.
     assert all(TABLE_4[-1].width % shape.width == 0 for shape in TABLE_4)
 

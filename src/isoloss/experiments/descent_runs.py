@@ -97,5 +97,5 @@ PAPER = Descents(
     grammar=DescentRuns(1024, SGD(), batch_size=4096, steps=120_000, checkpoint_steps=_PAPER_STEPS),
     hidden_markov=DescentRuns(768, SGD(), batch_size=4096, steps=120_000, checkpoint_steps=_PAPER_STEPS),
 )
-"""B.2: 235M parameters on the grammar, the seventh size of Table 3. The 67M on the hidden Markov model are
-none of the listed LSTMs as built here; the next to the largest is taken. The paper gives no steps."""
+"""B.2: 235M parameters on the grammar, the seventh size of Table 3; 67M on the hidden Markov model, the
+fourth of the listed LSTMs. The paper gives no steps."""

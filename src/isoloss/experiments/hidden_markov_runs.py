@@ -49,5 +49,5 @@ PAPER = HiddenMarkovRuns(
     checkpoint_steps=log_spaced_steps(7_500, 120_000, per_doubling=2),
     saturated_from=30_000,
 )
-"""A.1, A.4 and A.5. The paper lists widths and depths without saying which go together (here: in order), and
-gives no steps: here those of the grammar."""
+"""A.1, A.4 and A.5. The paper lists widths and depths without saying which go together: in order, as its
+counts of parameters say (see `LSTM`). It gives no steps: here those of the grammar."""

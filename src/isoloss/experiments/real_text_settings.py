@@ -19,7 +19,7 @@ from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.real_text_runs import CorpusRuns, RealTextRuns, TextSizes
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.models.shapes import TABLE_3, Shape, laptop_shape
+from isoloss.models.shapes import TABLE_4, Shape, laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.objectives.replacement import BertReplacement
@@ -150,7 +150,7 @@ PAPER = RealTextRuns(
             _BERT_WORDS,
         ),
         corpus_name="OpenWebText (Gokaslan and Cohen 2019)",
-        architecture=PreLayerNormTransformer(TABLE_3[4]),
+        architecture=PreLayerNormTransformer(TABLE_4[3]),
         objective=ManyMasksObjective(replacement=BertReplacement(_BERT_WORDS)),
         update_rule=AdamW(warm_up_steps=5000),
         batch_size=4096,
@@ -187,6 +187,6 @@ PAPER = RealTextRuns(
 )
 """A.2, A.4 and A.5: sequences of 128 tokens of bert-large-uncased, 15 % masked, batches of 4,096, warm-up of
 5,000 steps; on OpenWebText steps 400,000 to 1,400,000 (Section 4). Not given are the shapes: of 25M
-parameters that of Table 3 with as many beside its embeddings, of 330M BERT's large one. Nor are the steps on
+parameters that of Table 4 with 24.7M, of 330M BERT's large one. Nor are the steps on
 BookCorpus: here those of the grammar. What stands in a masked word's place is BERT's, as in Izsak et al.
 2021."""

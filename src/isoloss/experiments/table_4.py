@@ -6,7 +6,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shape_table import COLUMNS, PAPER_LENGTH, PAPER_WORDS, shape_panel, shape_rows
 from isoloss.models.enlarging.enlargement import enlargement_between
-from isoloss.models.shapes import TABLE_4, Shape
+from isoloss.models.shapes import TABLE_4, TABLE_4_PRINTED_INNER, Shape
 from isoloss.panels import Axis, Panel, Table
 
 ENLARGED = (
@@ -16,8 +16,10 @@ ENLARGED = (
     Axis("enlarged_inner_width", "inner width, enlarged"),
 )
 CAPTION = (
-    f"On the paper's grammar: {PAPER_WORDS} words, sentences of {PAPER_LENGTH} at most. Inner widths as "
-    "printed: from width 320 on they are not four times the width."
+    f"On the paper's grammar: {PAPER_WORDS} words, sentences of {PAPER_LENGTH} at most. Inner widths are "
+    f"four times the width, as B.4 says. Table 4 prints {', '.join(map(str, TABLE_4_PRINTED_INNER))}: with "
+    "these neither would the parameters be as many as the paper says, nor would the enlarged models be of "
+    "one shape."
 )
 
 

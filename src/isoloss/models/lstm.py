@@ -22,7 +22,7 @@ from isoloss.models.transformers import check_dropout
 from isoloss.objectives.tokens import FIRST_WORD, PAD
 
 LSTM_WIDTHS, LSTM_LAYERS = (128, 256, 512, 768, 1024), (4, 6, 8, 12, 16)
-"""The widths and depths of the paper's LSTMs (A.4)."""
+"""The widths and depths of the paper's LSTMs (A.4), which go together in this order."""
 
 
 @dataclass(frozen=True)
@@ -30,21 +30,24 @@ class LSTM:
     """A bidirectional LSTM over the sentence with its [MASK]; the word is read off the vector at the mask.
 
     The paper says "the implementation of PyTorch" and widths 128 to 1024 with 4 to 16 layers, not how a
-    masked word sees both sides. Here every layer has `width` / 2 units in each direction, so that vectors are
-    `width` wide, as a transformer's are. (The paper's 67M and 135M parameters are 8 and 16 layers of 1024
-    units in one direction; with both, a layer of the same width has three quarters of them.) Embeddings and
-    output matrix are one tensor; they start as N(0, 1 / width), the LSTM as torch has it, the bias as 0.
+    masked word sees both sides. Its counts of parameters tell: with BERT's 30,522 tokens, layers of
+    `width` / 2 units in each direction have 4, 10, 66 and 132 million at 128 x 4, 256 x 6, 768 x 12 and
+    1024 x 16, where the paper has 4, 10, 67 and 135 (the rest is BERT's positions and pooler), so widths and
+    depths go together in the order listed. Each layer is a residual with a norm before it, and a last norm
+    follows; see `BidirectionalLSTM`. Embeddings and output matrix are one tensor; they start as
+    N(0, 1 / width), the LSTM as torch has it, the bias as 0.
 
     Raises BadInput for an odd width, fewer than one layer, or dropout that is no probability below 1.
 
     >>> model = LSTM(width=16, layers=2).build(words=12, maximum_length=8, seed=0)
     >>> type(model).__name__, model.num_parameters()
-    ('LSTMForMaskedLM', 3583)
+    ('LSTMForMaskedLM', 3679)
     """
 
     width: int
     layers: int
     dropout: float = 0.1
+    layer_norm_epsilon: float = 1e-12
 
     def __post_init__(self) -> None:
         check_dropout(self.dropout)
@@ -61,6 +64,7 @@ class LSTM:
             hidden_size=self.width,
             num_hidden_layers=self.layers,
             hidden_dropout_prob=self.dropout,
+            layer_norm_eps=self.layer_norm_epsilon,
             architectures=[LSTMForMaskedLM.__name__],
         )
         with torch.random.fork_rng(devices=[]):
@@ -79,6 +83,7 @@ class LSTMConfig(PretrainedConfig):
         hidden_size: int = 128,
         num_hidden_layers: int = 4,
         hidden_dropout_prob: float = 0.1,
+        layer_norm_eps: float = 1e-12,
         pad_token_id: int | None = PAD,
         tie_word_embeddings: bool = True,
         **settings: Any,
@@ -87,6 +92,7 @@ class LSTMConfig(PretrainedConfig):
         self.hidden_size = hidden_size
         self.num_hidden_layers = num_hidden_layers
         self.hidden_dropout_prob = hidden_dropout_prob
+        self.layer_norm_eps = layer_norm_eps
         self.initializer_range = hidden_size**-0.5
         super().__init__(pad_token_id=pad_token_id, tie_word_embeddings=tie_word_embeddings, **settings)
 
@@ -110,7 +116,10 @@ class LSTMModel(LSTMPreTrainedModel):
         )
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         self.layers = BidirectionalLSTM(
-            config.hidden_size, config.num_hidden_layers, config.hidden_dropout_prob
+            config.hidden_size,
+            config.num_hidden_layers,
+            config.hidden_dropout_prob,
+            config.layer_norm_eps,
         )
         self.post_init()
 

@@ -52,11 +52,11 @@ class Enlargement:
 
 
 def enlargement_between(small: Shape, large: Shape) -> Enlargement:
-    """What makes `small` as wide and as deep as `large`; inner widths need not agree (see `TABLE_4`).
+    """What makes `small` as wide and as deep as `large`; inner widths need not agree.
 
     Raises BadInput where no integer factor does, where layers would have to go, or where head sizes differ.
 
-    >>> enlargement_between(Shape(128, 2, 4, 512), Shape(1920, 30, 20, 5120))
+    >>> enlargement_between(Shape(128, 2, 4, 512), Shape(1920, 30, 20, 7680))
     Enlargement(width=15, layers=16)
     """
     if large.width % small.width or large.layers < small.layers or large.head_size != small.head_size:
