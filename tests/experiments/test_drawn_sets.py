@@ -12,6 +12,7 @@ from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.experiments.kept_portraits import kept_portrait, portrait_file, portrait_jobs
 from isoloss.experiments.language_portrait import LanguagePortrait
 from isoloss.experiments.planned_run import ReadyLanguage
+from isoloss.experiments.quantities.adapted_probe import standardised
 from isoloss.experiments.quantities.ascent_sharpness import AscentSharpnessQuantity
 from isoloss.experiments.quantities.drawn_task import DrawnTask, restored_task
 from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
@@ -21,6 +22,7 @@ from isoloss.experiments.quantities.gradient_norm import GradientNormQuantity
 from isoloss.experiments.quantities.noise_sensitivity import NoiseSensitivityQuantity
 from isoloss.experiments.quantities.normalised_trace import NormalisedTraceQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity
+from isoloss.experiments.quantities.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.experiments.quantities.top_eigenvalue import TopEigenvalueQuantity
 from isoloss.experiments.quantities.trace import TraceQuantity
 from isoloss.experiments.quantity import Quantity
@@ -45,6 +47,8 @@ QUANTITIES = [
     NoiseSensitivityQuantity((0.1,), 6, 1),
     NormalisedTraceQuantity(6, 1),
     ProbeQuantity("prefix-4", 10, 6, 6, ProbeSettings(), 1),
+    SampleEfficiencyQuantity("prefix-4", 6, ProbeSettings(), 1, examples=(3, 5), draws=2),
+    standardised(ProbeQuantity("prefix-4", 10, 6, 6, ProbeSettings(), 1)),
     TopEigenvalueQuantity(6, 1),
     TraceQuantity(6, 1),
 ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.quantities.probe import ProbeQuantity
+from isoloss.experiments.quantities.probe import ReadsFeatures
 from isoloss.experiments.step_cost import StepCost, step_cost
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import parameter_count
@@ -58,8 +58,8 @@ def run_cost(run: PlannedRun) -> RunCost:
         longest,
         run.compute.micro_batch,
     )
-    probes = [m.quantity for m in run.measured if isinstance(m.quantity, ProbeQuantity)]
-    examples = max((probe.train + probe.test for probe in probes), default=0)
+    read = [m.quantity for m in run.measured if isinstance(m.quantity, ReadsFeatures)]
+    examples = max((quantity.feature_sentences for quantity in read), default=0)
     copies = 1 if run.averaging_horizon is None else 2
     weights = copies * len(run.checkpoint_steps) * 4 * step.parameters
     return RunCost(

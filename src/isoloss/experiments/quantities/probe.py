@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -24,6 +24,16 @@ from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
 
 
+@runtime_checkable
+class ReadsFeatures(Protocol):
+    """A quantity for which models' features of whole sentences are held in memory."""
+
+    @property
+    def feature_sentences(self) -> int:
+        """Of how many sentences at once."""
+        ...
+
+
 @dataclass(frozen=True)
 class ProbeQuantity:
     """A task of the language by its name, the sizes of its splits, and the probe's settings.
@@ -41,6 +51,11 @@ class ProbeQuantity:
     probe: ProbeSettings
     seed: int
     column: str = field(default="accuracy", compare=False)
+
+    @property
+    def feature_sentences(self) -> int:
+        """See `ReadsFeatures`."""
+        return self.train + self.test
 
     def splits(self, language: Language) -> TaskSplits:
         """The task's examples; a pure function of the settings and the language."""

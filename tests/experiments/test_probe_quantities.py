@@ -1,0 +1,148 @@
+"""The probes beside the paper's, each against its parts put together by hand."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.experiments.chosen_languages import headline_grammar
+from isoloss.experiments.planned_run import ReadyLanguage
+from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity, standardised
+from isoloss.experiments.quantities.control_probes import (
+    UntrainedReference,
+    WordsReference,
+    control_references,
+)
+from isoloss.experiments.quantities.probe import ProbeQuantity, ReadsFeatures
+from isoloss.experiments.quantities.sample_efficiency import SampleEfficiencyQuantity
+from isoloss.experiments.quantity import Quantity, Subject, quantity_digest
+from isoloss.experiments.reference import ReferenceQuantity
+from isoloss.languages.splits import task_splits
+from isoloss.measurements.feature_adaptation import Projected, Standardised
+from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
+from isoloss.measurements.room_and_price import RoomSettings, measure_room
+from isoloss.measurements.sentence_features import gaussian_projection, sentence_features
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.progress import silent
+
+LANGUAGE = headline_grammar()
+TASK = LANGUAGE.tasks()[0]
+PROBE = ProbeSettings(seeds=(0, 1), epochs=4, batch_size=64)
+PLAIN = ProbeQuantity("prefix-8", 150, 20, 200, PROBE, seed=5)
+ARCHITECTURE = PreLayerNormTransformer(laptop_shape(16), dropout=0.0)
+MODEL = ARCHITECTURE.build(len(LANGUAGE.vocabulary), 8, seed=1)
+EFFICIENCY = SampleEfficiencyQuantity("prefix-8", 200, PROBE, seed=6, examples=(20, 60), draws=3)
+
+
+def measured(quantity: Quantity) -> tuple[dict[str, object], Subject]:
+    subject = Subject(Path(), "a checkpoint", MaskedObjective(), {"step": 3}, seed=0)
+    records = quantity.draw(LANGUAGE, MaskedObjective(), silent).measure(MODEL, subject, silent)
+    assert all(record.checkpoint == "a checkpoint" for record in records)
+    assert all(record.settings["step"] == 3 for record in records)
+    return quantity.columns(records), subject
+
+
+@pytest.mark.parametrize("features", [Standardised(), Projected(dimension=40, seed=2)])
+def test_adapted_probes_are_probes_of_adapted_features(features: Standardised | Projected) -> None:
+    columns, subject = measured(AdaptedProbeQuantity(PLAIN, features, "adapted"))
+    splits = PLAIN.splits(LANGUAGE)
+    train, test = (sentence_features(MODEL, part.sentences) for part in (splits.train, splits.test))
+    if isinstance(features, Projected):
+        train, test = (gaussian_projection(part, 2, 40) for part in (train, test))
+    else:
+        mean, deviation = train.mean(0), train.std(0, correction=0)
+        train, test = (train - mean) / deviation, (test - mean) / deviation
+    expected = linear_probe(train, splits.train.labels, test, splits.test.labels, 3, PROBE)
+    assert columns["adapted"] == pytest.approx(expected.estimate.value, abs=0.011)
+    assert set(columns) == {"adapted", "adapted_error", "adapted_deviation", "adapted_sentences"}
+    (values,) = subject.sentence_values.values()
+    assert values.mean().item() == pytest.approx(columns["adapted"])
+
+
+def test_standardised_is_its_own_column_and_its_own_number() -> None:
+    columns, subject = measured(standardised(PLAIN))
+    plain, _ = measured(PLAIN)
+    assert columns["standardised_accuracy"] != plain["accuracy"]
+    assert list(subject.sentence_values) == ["linear_probe_standardised_accuracy"]
+    digests = {
+        quantity_digest(quantity, LANGUAGE.digest, MaskedObjective())
+        for quantity in (PLAIN, standardised(PLAIN), AdaptedProbeQuantity(PLAIN, Projected(), "p"))
+    }
+    assert len(digests) == 3
+
+
+def test_sample_efficiency_is_a_probe_a_number_and_a_draw() -> None:
+    columns, subject = measured(EFFICIENCY)
+    splits = task_splits(TASK, 3 * 60, 0, 200, 6)
+    train, test = (sentence_features(MODEL, part.sentences) for part in (splits.train, splits.test))
+    for number in (20, 60):
+        by_draw = torch.stack(
+            [
+                linear_probe(
+                    train[first : first + number],
+                    splits.train.labels[first : first + number],
+                    test,
+                    splits.test.labels,
+                    3,
+                    PROBE,
+                ).correct
+                for first in (0, 60, 120)
+            ]
+        )
+        assert columns[f"accuracy_{number}"] == pytest.approx(by_draw.mean().item())
+        error = by_draw.mean(0).std().item() / 200**0.5
+        assert columns[f"accuracy_{number}_error"] == pytest.approx(error)
+        assert columns[f"accuracy_{number}_deviation"] == pytest.approx(by_draw.mean(1).std().item())
+        values = subject.sentence_values[f"accuracy_of_{number}_examples"]
+        assert torch.equal(values, by_draw.mean(0))
+    assert len(columns) == 6
+
+
+def test_sample_efficiency_can_be_that_of_standardised_features() -> None:
+    columns, _ = measured(replace(EFFICIENCY, features=Standardised(), column="standardised_accuracy"))
+    plain, _ = measured(EFFICIENCY)
+    assert next(iter(columns)) == "standardised_accuracy_20"
+    assert list(columns.values()) != list(plain.values())
+    with pytest.raises(BadInput, match="give at least 2 draws"):
+        replace(EFFICIENCY, draws=1)
+
+
+def test_what_is_held_in_memory_is_known_beforehand() -> None:
+    assert isinstance(EFFICIENCY, ReadsFeatures)
+    assert EFFICIENCY.feature_sentences == 3 * 60 + 200
+    assert PLAIN.feature_sentences == standardised(PLAIN).feature_sentences == 350
+
+
+def test_words_alone_are_as_good_as_the_tasks_room_says() -> None:
+    reference = WordsReference(replace(PLAIN, train=2000, test=3000))
+    assert isinstance(reference, ReferenceQuantity)
+    columns = reference.columns(reference.measure(LANGUAGE, silent))
+    room = measure_room(LANGUAGE, TASK, RoomSettings(train=2000, test=3000)).room
+    assert abs(1 - columns["words_accuracy"] - room.value) < 5 * room.standard_error
+    assert columns["words_accuracy_sentences"] == 3000
+
+
+def test_an_untrained_model_is_probed_as_a_trained_one() -> None:
+    reference = UntrainedReference(PLAIN, ARCHITECTURE, seed=1)
+    columns = reference.columns(reference.measure(LANGUAGE, silent))
+    plain, _ = measured(PLAIN)
+    assert columns["untrained_accuracy"] == plain["accuracy"]
+    assert columns["untrained_accuracy_error"] == plain["accuracy_error"]
+
+
+def test_controls_are_rows_of_their_own(tmp_path: Path) -> None:
+    wide = replace(ARCHITECTURE, shape=laptop_shape(32))
+    rows = control_references(
+        ReadyLanguage(LANGUAGE), PLAIN, (("width 16", ARCHITECTURE), ("width 32", wide)), (("panel", "b"),)
+    )
+    assert [row.name for row in rows] == [
+        "words alone of b", "untrained model width 16 of b", "untrained model width 32 of b",
+    ]  # fmt: skip
+    assert len({row.file(tmp_path) for row in rows}) == 3
+    assert all(row.labels == (("panel", "b"),) and not row.judged for row in rows)
+    rows[0].carry_out(tmp_path, silent)
+    assert 0.3 < rows[0].quantity.columns(rows[0].records(tmp_path))["words_accuracy"] < 0.8
