@@ -8,6 +8,7 @@ NAMES = (
     "hmm",
     "causal_lm",
     "pretraining",
+    "last_block",
     "update_rules",
     "measurements",
     "flatness",

@@ -4,7 +4,7 @@
 
 Two plain loops, both handed batches made beforehand and leaving nothing on disk:
 - ordinary: `model(input_ids, attention_mask, labels).loss`, torch's AdamW as it comes;
-- bare: the loop's own work and no more: prediction head at the masked words, fused AdamW.
+- bare: the loop's own work and no more: last block and head at the masked words, fused AdamW.
 The loops take turns in one process, on one thread; figures are medians over turns, ratios medians of one
 turn's ratios. The loop's time is all of it, sampling inline, seeding and noting losses included, but for the
 checkpoint at the end, which has its own column. A worker's waiting share counts from its first batch on,
@@ -56,9 +56,7 @@ def bare_step(model: PreTrainedModel) -> Callable[[Batch], None]:
     optimiser = torch.optim.AdamW(groups, 1e-3, (0.9, 0.98), eps=1e-6, fused=True)
 
     def step(batch: Batch) -> None:
-        hidden = model.base_model(input_ids=batch.input_ids).last_hidden_state
-        logits = model.lm_head(hidden[batch.rows, batch.positions])
-        loss = torch.nn.functional.cross_entropy(logits, batch.targets)
+        loss = torch.nn.functional.cross_entropy(MaskedObjective().logits(model, batch), batch.targets)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

@@ -1,5 +1,7 @@
 """Every architecture against dense gradients of the whole model, whose logits are made everywhere."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from dense_norms import dense_squared_norms, noise_of_the_output_layer
@@ -44,6 +46,7 @@ def batch_of(lengths, predicted, width=5, left=False):
 BATCHES = {
     "unpadded": batch_of([5, 5, 5], [1, 1, 1]),
     "padded": batch_of([5, 2, 4], [3, 1, 2]),
+    "padded, one prediction each": replace(batch_of([5, 2, 4], [1, 1, 1]), positions=torch.tensor([4, 0, 2])),
     "as many sentences as positions": batch_of([5, 3, 5, 5, 1], [1, 2, 1, 1, 1]),
 }
 

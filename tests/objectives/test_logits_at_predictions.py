@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from transformers import BertConfig, BertModel
@@ -22,7 +24,14 @@ def batch_of(lengths, width=5, left=False):
     return Batch(ids.masked_fill(~present, PAD), present, rows, positions, torch.zeros_like(rows))
 
 
-@pytest.mark.parametrize("batch", [batch_of([5, 5]), batch_of([5, 1, 3]), batch_of([2, 5], left=True)])
+def last_of_each(batch):
+    return replace(batch, rows=batch.rows[1::2], positions=batch.positions[1::2], targets=batch.targets[1::2])
+
+
+TWO_EACH = [batch_of([5, 5]), batch_of([5, 1, 3]), batch_of([2, 5], left=True), batch_of([1, 1], width=1)]
+
+
+@pytest.mark.parametrize("batch", TWO_EACH + [last_of_each(batch) for batch in TWO_EACH])
 @pytest.mark.parametrize("name", LOGITS)
 def test_scores_are_the_whole_models_and_the_head_runs_at_predictions_alone(name, batch):
     model = tiny_language_model(name)
@@ -36,6 +45,24 @@ def test_scores_are_the_whole_models_and_the_head_runs_at_predictions_alone(name
     torch.testing.assert_close(scores, whole[batch.rows, batch.positions], rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("name", "last_gain"),
+    [
+        ("bert", "bert.encoder.layer.1.output.LayerNorm"),
+        ("roberta-pre-layer-norm", "roberta_prelayernorm.encoder.layer.1.intermediate.LayerNorm"),
+        ("gpt2", "transformer.h.1.ln_2"),
+    ],
+)
+def test_where_each_sentence_has_one_prediction_the_last_block_runs_there_alone(name, last_gain):
+    model = tiny_language_model(name)
+    read = []
+    model.get_submodule(last_gain).register_forward_hook(lambda _, args, __: read.append(args[0].shape[:2]))
+    two_each = batch_of([5, 3])
+    LOGITS[name](model, two_each)
+    LOGITS[name](model, last_of_each(two_each))
+    assert read == [(2, 5), (2, 1)]
+
+
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
 def test_no_hook_stays(name):
     model = tiny_language_model(name)
@@ -46,7 +73,10 @@ def test_no_hook_stays(name):
     LOGITS[name](model, batch)
     with pytest.raises(IndexError):
         LOGITS[name](model, outside)
+    with pytest.raises(IndexError):
+        LOGITS[name](model, last_of_each(outside))
     assert not any(module._forward_hooks for module in model.modules())
+    assert "forward" not in vars(model.base_model)
 
 
 def test_a_model_without_a_language_head_is_refused():

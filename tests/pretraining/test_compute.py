@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 from runs import LANGUAGE, outcome, small
@@ -91,6 +92,7 @@ def compiles(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, compute = model_without_dropout(), Compute(compiled=True)
     expected = [gradient_of(Compute(), model, number) for number in (0, 1)]
     plain = torch.compile
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # a checker of types cannot be traced
     monkeypatch.setattr(torch, "compile", lambda function: plain(function, backend=backend))
     objective = compute.of(MASKED, model)
     for number in (0, 1, 0):  # also those of a second batch: nothing of the first is compiled in

@@ -57,9 +57,7 @@ def test_the_loop_is_the_plain_loop(undisturbed: Path) -> None:
             for group in optimiser.param_groups:
                 group["lr"] = 0.01 * min(1.0, step / 10)
             seed_dropout(0, step, torch.device("cpu"))
-            hidden = model.base_model(batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
-            logits = model.lm_head(hidden[batch.rows, batch.positions])
-            loss = torch.nn.functional.cross_entropy(logits, batch.targets)
+            loss = torch.nn.functional.cross_entropy(MaskedObjective().logits(model, batch), batch.targets)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()

@@ -1,5 +1,6 @@
 """A language model's scores at the predicted positions, without those everywhere else."""
 
+from contextlib import nullcontext
 from typing import Any
 
 from jaxtyping import Float
@@ -7,6 +8,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
+from isoloss.models.chosen_positions.forward import last_block_at, states_at
 from isoloss.objectives.batch import Batch
 
 
@@ -15,7 +17,8 @@ def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> F
 
     A model of `transformers` has a `base_model`, which gives states [n, S, d] to a head: they are replaced by
     those of the predictions alone, [m, 1, d], there or at the latest where the output embeddings read them.
-    Heads treat every position alike, and with a large vocabulary cost more than all else. Any other model
+    Heads treat every position alike, and with a large vocabulary cost more than all else. Where each sentence
+    has one prediction, the last block of a known layout too runs there alone (`states_at`). Any other model
     that returns `logits` [n, S, v] runs whole, and the predictions are picked out: the numbers are the same.
 
     Raises BadInput for a model that returns no `logits`, or those of something other than positions.
@@ -32,13 +35,17 @@ def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> F
     def before_scores(_module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         return keep_predictions(inputs[0]), *inputs[1:]
 
+    # A row has at least one prediction: with as many predictions as rows, each has one.
+    states = states_at(model) if len(batch.rows) == n else None
+    partly = nullcontext() if states is None else last_block_at(model, batch.positions, states)
     hooks = []
     if isinstance(model, PreTrainedModel) and model.base_model is not model:
         hooks.append(model.base_model.register_forward_hook(after_backbone))
         if model.get_output_embeddings() is not None:
             hooks.append(model.get_output_embeddings().register_forward_pre_hook(before_scores))
     try:
-        logits: Tensor | None = getattr(model(input_ids=batch.input_ids, **arguments), "logits", None)
+        with partly:
+            logits: Tensor | None = getattr(model(input_ids=batch.input_ids, **arguments), "logits", None)
     finally:
         for hook in hooks:
             hook.remove()

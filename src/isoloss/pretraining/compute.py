@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
+from isoloss.models.chosen_positions.forward import last_block_at, states_at
 from isoloss.objectives.batch import Batch, Objective
 
 ONLY_WHEN_CHANGED = {"only when changed": True}
@@ -71,9 +72,14 @@ class CompiledForward:
         # Not the module's call: compiled with it, the hooks by which an objective picks its predictions would
         # be those of the first batch for ever.
         self.forward = torch.compile(self.backbone.forward)
+        states = states_at(model)
+        self.states = None if states is None else torch.compile(states)
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
         """See `Objective.logits`."""
+        if self.states is not None and len(batch.rows) == len(batch):
+            with last_block_at(model, batch.positions, self.states):
+                return self.objective.logits(model, batch)
         self.backbone.forward = self.forward
         try:
             return self.objective.logits(model, batch)

@@ -1,0 +1,1 @@
+"""Forward passes whose last block is computed at one position of each sentence."""
