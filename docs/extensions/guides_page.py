@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-WITH_A_PLACE = ("index", "tutorial", "what-is-measured", "flatness", "architectures", "claims")
+WITH_A_PLACE = ("index", "tutorial", "what-is-measured", "flatness", "architectures", "drift", "claims")
 
 
 def guides_page(folder: Path) -> str:

@@ -1,11 +1,13 @@
 """What `isoloss reproduce` is asked for: which experiments, at which scale, on which language."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.errors import BadInput
+from isoloss.experiments.drift.clock import paces
+from isoloss.experiments.drift.experiment import drift
 from isoloss.experiments.experiment import Experiment, only_named
 from isoloss.experiments.figure_1 import figure_1
 from isoloss.experiments.grammar_runs import task_name
@@ -19,8 +21,8 @@ from isoloss.pretraining.compute import Compute
 from isoloss.progress import silent
 
 ALL = "all"
-WITH_OPTIONS = "figure-1"
-"""The experiment that takes a language and a task of the user's."""
+OF_YOUR_OWN: dict[str, Callable[[Scale, str], Experiment]] = {"figure-1": figure_1, "drift": drift}
+"""The experiments that take a language and a task of the user's."""
 
 
 def command_again(request: ReproduceOptions, experiment: Experiment, run: PlannedRun) -> str:
@@ -30,7 +32,8 @@ def command_again(request: ReproduceOptions, experiment: Experiment, run: Planne
     options = {
         "--language": request.language,
         "--maximum-length": request.maximum_length,
-        "--task": request.task if experiment.name == WITH_OPTIONS else None,
+        "--task": request.task if experiment.name in OF_YOUR_OWN else None,
+        "--settings": request.settings if experiment.name == "drift" else None,
         "--device": None if request.device == "cpu" else request.device,
         "--precision": None if request.precision == "float32" else request.precision,
     }
@@ -60,12 +63,17 @@ def choice(request: ReproduceOptions) -> Choice:
         raise BadInput("--measure goes with --dry-run and --on local: it times the models here, then stops")
     if request.maximum_length is not None and request.language is None:
         raise BadInput("--maximum-length needs --language; the scale's own language has a fixed length")
+    if request.settings is not None:
+        if "drift" not in chosen:
+            raise BadInput("--settings are the learning rates and batches of drift; name that experiment")
+        scale = replace(scale, drift=replace(scale.drift, paces=paces(request.settings)))
+        suite = every_experiment(scale)
     if request.language is not None or request.task is not None:
-        if set(request.names) != {WITH_OPTIONS}:
-            raise BadInput(f"--language and --task go with {WITH_OPTIONS} alone; name only that")
-        own = _figure_1(request, scale)
-        others = () if request.language else tuple(e for e in suite if e.name != own.name)
-        suite = (own, *others)
+        if not set(request.names) <= set(OF_YOUR_OWN):
+            raise BadInput(f"--language and --task go with {' and '.join(OF_YOUR_OWN)}; name no others")
+        own = _on_your_own(request, scale)
+        others = () if request.language else tuple(e for e in suite if e.name not in request.names)
+        suite = (*own, *others)
     suite = tuple(
         _carried_out_by(Compute(request.precision, request.compiled), experiment) for experiment in suite
     )
@@ -90,9 +98,11 @@ def _refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
             raise BadInput(f"there is no experiment {name!r}{near}")
 
 
-def _figure_1(request: ReproduceOptions, scale: Scale) -> Experiment:
+def _on_your_own(request: ReproduceOptions, scale: Scale) -> tuple[Experiment, ...]:
     plan = scale.grammar.language
     if request.language is not None:
         plan = ReadyLanguage(read_pcfg(request.language, request.maximum_length))
+        scale = replace(scale, drift=replace(scale.drift, other_languages=()))
     task = task_name(plan.language(request.folder, silent), request.task)
-    return figure_1(replace(scale, grammar=replace(scale.grammar, language=plan)), task)
+    own = replace(scale, grammar=replace(scale.grammar, language=plan))
+    return tuple(make(own, task) for name, make in OF_YOUR_OWN.items() if name in request.names)

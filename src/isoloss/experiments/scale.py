@@ -6,6 +6,7 @@ from typing import Literal
 from isoloss.experiments.causal_language_runs import CausalLanguageRuns
 from isoloss.experiments.compared_runs import ComparedRuns
 from isoloss.experiments.descent_runs import Descents
+from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.flatness_settings import FlatnessSettings
 from isoloss.experiments.hidden_markov_runs import HiddenMarkovRuns
 from isoloss.experiments.language_runs import LanguageRuns
@@ -73,4 +74,5 @@ class Scale:
     hidden_markov: HiddenMarkovRuns
     causal_language: CausalLanguageRuns
     descents: Descents
+    drift: DriftRuns
     real_text: RealTextRuns

@@ -10,6 +10,7 @@ from isoloss.experiments import (
     real_text_settings,
     size_comparison,
 )
+from isoloss.experiments.drift import scales as drift_scales
 from isoloss.experiments.paper_languages import paper_pcfg
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scale import GrammarRuns, MeasurementSizes, Scale, ScaleName
@@ -67,6 +68,7 @@ def smoke() -> Scale:
         hidden_markov=hidden_markov_runs.SMOKE,
         causal_language=causal_language_runs.SMOKE,
         descents=descent_runs.SMOKE,
+        drift=drift_scales.SMOKE,
         real_text=real_text_settings.SMOKE,
     )
 
@@ -118,6 +120,7 @@ def laptop() -> Scale:
         hidden_markov=hidden_markov_runs.LAPTOP,
         causal_language=causal_language_runs.LAPTOP,
         descents=descent_runs.LAPTOP,
+        drift=drift_scales.LAPTOP,
         real_text=real_text_settings.LAPTOP,
     )
 
@@ -159,6 +162,7 @@ def paper() -> Scale:
         hidden_markov=hidden_markov_runs.PAPER,
         causal_language=causal_language_runs.PAPER,
         descents=descent_runs.PAPER,
+        drift=drift_scales.PAPER,
         real_text=real_text_settings.PAPER,
     )
 

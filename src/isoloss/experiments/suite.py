@@ -1,6 +1,7 @@
 """Every experiment of a scale, in the order in which the page shows them."""
 
 from isoloss.experiments.causal_objective import causal_objective
+from isoloss.experiments.drift.experiment import drift
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figure_1 import figure_1
 from isoloss.experiments.figure_2 import figure_2
@@ -41,6 +42,7 @@ def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
         table_2(scale),
         table_3(scale),
         table_4(scale),
+        drift(scale, scale.grammar.tasks[1]),
         real_text_steps(scale),
         real_text_algorithms(scale),
         update_rules(scale),

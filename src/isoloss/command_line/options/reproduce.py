@@ -24,12 +24,14 @@ class ReproduceOptions:
     output: Path | None = None
     """Folder for runs and site; results/SCALE when not given, and all experiments share it."""
     language: Path | None = None
-    """A grammar of your own, in NLTK's notation, instead of the scale's; figure-1 alone."""
+    """A grammar of your own, in NLTK's notation, instead of the scale's; figure-1 and drift."""
     maximum_length: int | None = None
     """Longest sentence kept of --language; needed when it has no longest sentence."""
     task: str | None = None
     """Downstream task, such as prefix-4; the prefix of half the longest sentence when not given;
-    figure-1 alone."""
+    figure-1 and drift."""
+    settings: str | None = None
+    """Learning rates and batches of SGD, such as 0.2:32,0.4:128, instead of the scale's; drift alone."""
     runs: tuple[str, ...] = ()
     """Only these runs of one experiment, such as width-32-seed-1; all when not given."""
     processes: int | None = None

@@ -1,0 +1,202 @@
+"""Claims about the drift: one clock, and what stands and what falls by it; fixed on pilot runs."""
+
+import math
+from collections.abc import Sequence
+from itertools import groupby, permutations
+
+import numpy as np
+import polars as pl
+
+from isoloss.experiments.claims import Claim
+from isoloss.experiments.drift.curves import Curve, curves, with_start
+from isoloss.experiments.drift.runs import CONTROL, DRIFT, PART
+from isoloss.experiments.statistics.region import above, below, within
+
+BATCHES_APART = 4
+"""By what factor two batches at one learning rate differ that the speeds are compared of."""
+
+NO_CLOCK = "none: the theorem is about the limit η → 0, and the paper shows one rate and batch"
+
+
+def distance_between_paces(runs: Sequence[pl.DataFrame]) -> float:
+    """Largest distance between two paces at one time, over the mean fall at the last time.
+
+    Of the models that where it is largest; nan where the trace has not fallen.
+    """
+    return max((_distance(list(own)) for own in _by_model(curves(runs, DRIFT))), default=math.nan)
+
+
+def lag_of_larger_batches(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean log2 of how many times fewer steps the smaller batch takes to the same trace, less log2 of 4.
+
+    Over all pairs of paces of one learning rate whose batches are apart by that factor, and their checkpoints
+    from the second on; where the smaller batch is beyond its own checkpoints, nothing is said.
+    """
+    ratios = [
+        ratio
+        for own in map(list, _by_model(curves(runs, DRIFT)))
+        for small, large in permutations(own, 2)
+        if small.pace.learning_rate == large.pace.learning_rate
+        and large.pace.batch_size == BATCHES_APART * small.pace.batch_size
+        for ratio in _steps_apart(small, large)
+    ]
+    return float(np.mean(ratios)) - math.log2(BATCHES_APART) if ratios else math.nan
+
+
+def change_of_loss(runs: Sequence[pl.DataFrame]) -> float:
+    """Largest change of a pace's mean loss since the start, at any checkpoint, over the loss at the start."""
+    table = with_start(runs)
+    if table.is_empty():
+        return math.nan
+    by = ["language", "width", "pace", "step"]
+    means = table.filter(pl.col(PART) == DRIFT).group_by(by).agg(pl.col("loss", "start_loss").mean())
+    changes = (means["loss"] / means["start_loss"] - 1).abs().to_list()
+    return float(max(changes, default=math.nan))
+
+
+def halvings_of_trace(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean over paces of log2(trace at the start / at the last checkpoint)."""
+    return _mean([float(curve.fallen[-1]) for curve in curves(runs, DRIFT)])
+
+
+def share_that_falls_without_noise(runs: Sequence[pl.DataFrame]) -> float:
+    """How far the control falls in as many steps at the same learning rate, over how far its twin does."""
+    shares = []
+    for own in map(list, _by_model(curves(runs, DRIFT, CONTROL))):
+        for control in (curve for curve in own if curve.part == CONTROL):
+            rate = control.pace.learning_rate
+            twins = [curve for curve in own if curve.part == DRIFT and curve.pace.learning_rate == rate]
+            twin = min(twins, key=lambda curve: curve.pace.batch_size)
+            # Their checkpoints are at the same steps, those of the control at the first of them.
+            shares.append(float(control.fallen[-1] / twin.fallen[len(control.fallen) - 1]))
+    return _mean(shares)
+
+
+def excess_loss(runs: Sequence[pl.DataFrame]) -> float:
+    """log2 of what raw weights lose more than averaged ones, over η Tr H / 4B; sums over all checkpoints."""
+    table = with_start(runs)
+    if table.is_empty():
+        return math.nan
+    rows = table.filter(pl.col(PART) == DRIFT)
+    excess = float((rows["raw_loss"] - rows["loss"]).sum())
+    predicted = float((rows["learning_rate"] * rows["trace"] / (4 * rows["batch_size"])).sum())
+    return math.log2(excess / predicted) if excess > 0 and predicted > 0 else math.nan
+
+
+def points_per_halving(runs: Sequence[pl.DataFrame]) -> float:
+    """Accuracy's gain from the start to the last checkpoint, over the halvings of the trace; sums of runs."""
+    table = with_start(runs)
+    if table.is_empty():
+        return math.nan
+    last = table.filter((pl.col(PART) == DRIFT) & (pl.col("step") == pl.col("step").max().over("run")))
+    gained = float((last["accuracy"] - last["start_accuracy"]).sum())
+    return 100 * gained / float((last["start_trace"] / last["trace"]).log(2).sum())
+
+
+def _by_model(found: Sequence[Curve]) -> list[list[Curve]]:
+    ordered = sorted(found, key=lambda curve: curve.model)
+    return [list(own) for _, own in groupby(ordered, key=lambda curve: curve.model)]
+
+
+def _distance(own: Sequence[Curve]) -> float:
+    fallen = np.stack([curve.fallen for curve in own])
+    fall = fallen[:, -1].mean()
+    return float(np.ptp(fallen, axis=0).max() / fall) if fall > 0 else math.nan
+
+
+def _steps_apart(small: Curve, large: Curve) -> list[float]:
+    """log2(steps of the large batch / of the small one to the same trace), where both have been there."""
+    # Measured falls rise but for noise, and a fall that two times have is passed at the first.
+    risen = np.maximum.accumulate(small.fallen)
+    inside = (large.fallen >= risen[0]) & (large.fallen <= risen[-1])
+    times = np.exp(np.interp(large.fallen[inside], risen, np.log(small.times)))
+    paces = large.pace.time_per_step / small.pace.time_per_step
+    ratios: list[float] = np.log2(large.times[inside] / times / paces).tolist()
+    return ratios
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else math.nan
+
+
+CLAIMS = (
+    Claim(
+        name="loss-stands",
+        sentence="Along SGD the loss stays what it is.",
+        paper="“after the validation pre-training loss converges” (Section 4)",
+        measure="largest change of a pace's mean exact loss since the start, over the loss at the start",
+        unit="",
+        claimed=below(0.005),
+        statistic=change_of_loss,
+        kind="premise",
+        reason="four times the window of the paper's losses: each pace settles at a loss of its own",
+    ),
+    Claim(
+        name="trace-falls",
+        sentence="Along SGD the trace of the Hessian falls.",
+        paper="“a clear decreasing trend” (Section 4; no number given)",
+        measure="mean over paces of log2(trace at the start / at the last checkpoint)",
+        unit="halvings",
+        claimed=above(0.25),
+        statistic=halvings_of_trace,
+        reason="a sixth of the trace, several times its error",
+    ),
+    Claim(
+        name="one-clock",
+        sentence="Runs of all learning rates and batches lie on one curve over τ = η²k / 4B.",
+        paper=NO_CLOCK,
+        measure=(
+            "largest distance between two paces' mean log2 trace at one τ, over the mean fall at the last τ; "
+            "of the models where it is largest"
+        ),
+        unit="of the fall",
+        claimed=below(0.25),
+        statistic=distance_between_paces,
+        reason="without the clock the paces would be apart by about the whole fall",
+    ),
+    Claim(
+        name="quarter-speed",
+        sentence="At one learning rate and step a batch four times as large has drifted a quarter as far.",
+        paper=NO_CLOCK,
+        measure=(
+            "mean log2 of the steps that the larger batch takes to a trace over those of the smaller, less "
+            "2; pairs of paces of one learning rate with batches of B and 4B"
+        ),
+        unit="doublings",
+        claimed=within(0.5),
+        statistic=lag_of_larger_batches,
+        reason="without noise in the law it would be -2",
+    ),
+    Claim(
+        name="no-noise-no-fall",
+        sentence="Without the noise the trace does not fall.",
+        paper="the drift is the gradient noise's (Theorem 3.3; no number given)",
+        measure="halvings of the control's trace over those of its twin: one learning rate, as many steps",
+        unit="of the twin's fall",
+        claimed=below(0.5),
+        statistic=share_that_falls_without_noise,
+        reason="descent that needs no noise would make them equal",
+    ),
+    Claim(
+        name="excess-loss",
+        sentence="What noise adds to the loss is η Tr H / 4B.",
+        paper="none: what a quadratic loss and noise of covariance H / B give",
+        measure="log2 of (loss of raw weights - of averaged ones) over η Tr H / 4B, sums over checkpoints",
+        unit="doublings",
+        claimed=within(0.5),
+        statistic=excess_loss,
+        reason="within a factor of √2",
+    ),
+    Claim(
+        name="flatter-is-better",
+        sentence="As the trace halves along SGD, accuracy rises by two points.",
+        paper="+1.6 and +4.0 percent points as the trace falls (Section 4)",
+        measure="gain of accuracy from start to last checkpoint over halvings of the trace; sums of runs",
+        unit="percent points a halving",
+        claimed=above(2.0),
+        statistic=points_per_halving,
+        reason="about what the paper's runs gain",
+    ),
+)
+"""The bounds were fixed on runs with pilot seeds. Without the clock, two paces whose η²/B differ fourfold are
+half of the fall apart and more."""

@@ -1,0 +1,88 @@
+"""Pictures of the drift: trace and accuracy over τ, and the trace over the distance of descent, ηk."""
+
+import polars as pl
+
+from isoloss.experiments.drift.clock import Pace
+from isoloss.experiments.drift.curves import MODEL
+from isoloss.experiments.drift.runs import DRIFT, PART, START
+from isoloss.panels import Axis, Colour, Lines, Panel, Table
+
+TIME = Axis("time", "time of the drift, τ = η²k / 4B", logarithmic=True)
+DISTANCE = Axis("distance", "learning rate × steps, ηk", logarithmic=True)
+TRACE = Axis("trace", "trace of the Hessian (Fisher form)", "trace_error", logarithmic=True)
+ACCURACY = Axis("accuracy", "linear probe accuracy", "accuracy_error")
+LOSS = Axis("loss", "exact pre-training loss (nats)", "loss_error")
+RAW_LOSS = Axis("raw_loss", "loss of the raw weights (nats)", "raw_loss_error")
+BY_PACE = Colour("pace", "SGD's η and B")
+SEEDS = Axis("seeds", "seeds")
+MEANS = ("trace", "accuracy", "loss", "raw_loss")
+
+
+def drift_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
+    """Of each model a panel over τ, and one of the others' axes; nothing where nothing has been measured."""
+    if table.is_empty() or PART not in table.columns:
+        return ()
+    means = mean_over_seeds(table.filter(pl.col(PART).is_not_null()))
+    return tuple(
+        panel
+        for rows in means.partition_by(MODEL, maintain_order=True)
+        for panel in _of_model(rows, *rows.select(MODEL).row(0))
+    )
+
+
+def mean_over_seeds(table: pl.DataFrame) -> pl.DataFrame:
+    """A row a model, pace and checkpoint: means over seeds with their standard errors, 0 of one seed.
+
+    Columns `time` and `distance`, both 0 at the start, beside those of `MEANS` that have been measured.
+    """
+    known = [name for name in MEANS if name in table.columns]
+    by = [*MODEL, PART, "pace", "learning_rate", "batch_size", "step"]
+    spread = [(pl.col(n).std() / pl.len().sqrt()).fill_null(0.0).alias(f"{n}_error") for n in known]
+    for name in by:
+        if name not in table.columns:  # where only starts have been measured
+            table = table.with_columns(pl.lit(None, pl.Float64).alias(name))
+    means = table.group_by(by, maintain_order=True).agg(
+        *(pl.col(name).mean() for name in known), *spread, pl.len().alias("seeds")
+    )
+    times, distances = [], []
+    for row in means.iter_rows(named=True):
+        pace = Pace(row["learning_rate"], row["batch_size"]) if row["learning_rate"] else None
+        times.append(pace.time(row["step"]) if pace else 0.0)
+        distances.append(pace.learning_rate * row["step"] if pace else 0.0)
+    return means.with_columns(pl.Series("time", times), pl.Series("distance", distances))
+
+
+def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Panel]:
+    where = f"{language}, width {width}"
+    key = f"{language.replace(' ', '-')}-{width}"
+    bars = "Dots are means over seeds, bars their standard errors."
+    columns = [axis for axis in (TRACE, ACCURACY, LOSS, RAW_LOSS) if axis.column in rows.columns]
+    charts = [Lines(TIME, axis, BY_PACE, "pace", predicted="beginning") for axis in columns[:2]]
+    over_distance = [Lines(DISTANCE, axis, BY_PACE, "pace") for axis in (TRACE, *columns[2:])]
+    moved = rows.filter(pl.col(PART) != START)
+    return (
+        Panel(
+            f"clock-{key}",
+            f"One clock: {where}",
+            "Trace and accuracy over τ = η²k̄ / 4B, k̄ the mean step of the averaged weights; the dashed line "
+            f"is the start. The control has hardly any noise, and so hardly any τ. {bars}",
+            tuple(charts),
+            _with_beginning(rows),
+        ),
+        Panel(
+            f"distance-{key}",
+            f"The same runs over the distance that they have descended: {where}",
+            "Descent without noise would go by ηk, and there would be one curve here. " + bars,
+            (*over_distance, Table((Axis("pace", "pace"), SEEDS, TIME, DISTANCE, *columns))),
+            moved,
+        ),
+    )
+
+
+def _with_beginning(rows: pl.DataFrame) -> pl.DataFrame:
+    """The start, which has no place on an axis of logarithms, as a line across the others' times."""
+    start, moved = (rows.filter(side) for side in (pl.col(PART) == START, pl.col(PART) != START))
+    drifting = moved.filter(pl.col(PART) == DRIFT)["time"]
+    ends = [start.with_columns(time=pl.lit(end)) for end in (drifting.min(), drifting.max()) if end]
+    marked = [part.with_columns(beginning=pl.lit(value=True)) for part in ends]
+    return pl.concat([*marked, moved.with_columns(beginning=pl.lit(value=False))])

@@ -1,0 +1,148 @@
+"""The claims about the drift, on traces that are a function of one clock or another."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+import pytest
+
+from isoloss.experiments.drift import claims
+from isoloss.experiments.drift.clock import Pace
+from isoloss.experiments.drift.curves import curves, with_start
+from isoloss.experiments.drift.panels import drift_panels, mean_over_seeds
+from isoloss.experiments.drift.scales import LAPTOP
+
+START_TRACE, START_LOSS, START_ACCURACY = 16.0, 1.4, 0.85
+
+
+def by_tau(pace: Pace, step: int) -> float:
+    return START_TRACE / (1 + 20 * pace.time(step)) ** 0.5
+
+
+def by_distance(pace: Pace, step: int) -> float:
+    return START_TRACE / (1 + pace.learning_rate * step / 50) ** 0.5
+
+
+def by_tau_without_the_batch(pace: Pace, step: int) -> float:
+    return by_tau(Pace(pace.learning_rate, 64), step)
+
+
+def runs(
+    trace: Callable[[Pace, int], float], *, points: float = 0.0, excess: float = 1.0
+) -> list[pl.DataFrame]:
+    """Each seed's start has another trace; accuracy gains `points` a halving."""
+    frames = []
+    for width in LAPTOP.widths:
+        for seed in (1, 2, 3):
+            factor = 1 + seed / 10
+            model = {"language": "grammar", "width": width, "seed": seed, "saturated": True}
+            start = {"trace": factor * START_TRACE, "loss": START_LOSS, "accuracy": START_ACCURACY}
+            name = f"width-{width}-seed-{seed}"
+            frames.append(
+                pl.DataFrame(
+                    [
+                        {
+                            "run": f"start-{name}",
+                            **model,
+                            **start,
+                            "step": 5657,
+                            "drift": "start",
+                            "pace": "start",
+                        }
+                    ]
+                )
+            )
+            drifting = [("drift", pace, LAPTOP.steps(pace)) for pace in LAPTOP.paces]
+            for part, pace, steps in (*drifting, ("control", LAPTOP.control, LAPTOP.control_steps)):
+                setting = {"learning_rate": pace.learning_rate, "batch_size": pace.batch_size}
+                rows = []
+                for step in steps:
+                    at = factor * trace(pace, step)
+                    gained = points / 100 * math.log2(START_TRACE / trace(pace, step))
+                    numbers = {"trace": at, "loss": START_LOSS, "accuracy": START_ACCURACY + gained}
+                    raw = START_LOSS + excess * pace.learning_rate * at / (4 * pace.batch_size)
+                    place = {
+                        "run": f"{pace.key}-{name}",
+                        **model,
+                        "step": step,
+                        "drift": part,
+                        "pace": str(pace),
+                    }
+                    rows.append({**place, **setting, **numbers, "raw_loss": raw})
+                frames.append(pl.DataFrame(rows))
+    return frames
+
+
+def test_on_one_curve_over_tau_all_claims_about_the_clock_hold() -> None:
+    found = runs(by_tau)
+    assert claims.distance_between_paces(found) == pytest.approx(0.0, abs=0.03)  # steps are whole
+    assert claims.lag_of_larger_batches(found) == pytest.approx(0.0, abs=0.03)
+    assert claims.change_of_loss(found) == pytest.approx(0.0)
+    assert claims.excess_loss(found) == pytest.approx(0.0)
+    assert claims.halvings_of_trace(found) == pytest.approx(0.5 * math.log2(5), abs=0.02)
+    assert claims.share_that_falls_without_noise(found) < 0.1
+    assert claims.points_per_halving(found) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_where_the_noise_does_nothing_the_clock_fails() -> None:
+    found = runs(by_distance)
+    assert claims.distance_between_paces(found) > 0.5
+    assert claims.lag_of_larger_batches(found) == pytest.approx(-2.0, abs=0.3)
+    assert claims.share_that_falls_without_noise(found) == pytest.approx(1.0)
+    assert claims.lag_of_larger_batches(runs(by_tau_without_the_batch)) == pytest.approx(-2.0, abs=0.3)
+
+
+def test_accuracy_and_excess_loss_are_read_off() -> None:
+    found = runs(by_tau, points=3.0, excess=2.0)
+    assert claims.points_per_halving(found) == pytest.approx(3.0)
+    assert claims.excess_loss(found) == pytest.approx(1.0)
+
+
+def test_a_change_of_loss_counts_wherever_it_is_largest() -> None:
+    found = runs(by_tau)
+    worse = [
+        run.with_columns(loss=pl.lit(1.61))
+        if run["pace"][0] == "η 0.1, B 32" and run["width"][0] == 48
+        else run
+        for run in found
+    ]
+    assert claims.change_of_loss(worse) == pytest.approx(0.15)
+
+
+def test_every_claim_can_fail_and_none_is_judged_on_nothing() -> None:
+    rising = runs(lambda pace, step: START_TRACE * (1 + pace.time(step)), points=-5.0, excess=0.1)
+    for claim in claims.CLAIMS:
+        assert math.isnan(claim.statistic([])), claim.name
+        assert math.isnan(claim.statistic([pl.DataFrame({"trace": [1.0]})])), claim.name
+    assert claims.halvings_of_trace(rising) < 0
+    assert math.isnan(claims.distance_between_paces(rising))
+    assert claims.excess_loss(rising) < -0.5
+
+
+def test_a_run_without_its_start_is_left_out() -> None:
+    found = runs(by_tau)
+    without = [run for run in found if run["drift"][0] != "start" or run["seed"][0] != 2]
+    assert set(with_start(without)["seed"].to_list()) == {1, 3}
+    times = next(iter(curves(without, "drift"))).times
+    assert np.all(np.diff(times) > 0)
+
+
+def test_the_panels_show_means_over_seeds_at_equal_times() -> None:
+    table = pl.concat(runs(by_tau), how="diagonal_relaxed")
+    means = mean_over_seeds(table)
+    paces = len(LAPTOP.paces) + 1
+    assert means["seeds"].unique().to_list() == [3]
+    assert means.filter(pl.col("drift") != "start").n_unique(["width", "pace"]) == 2 * paces
+    shown = drift_panels(table)
+    assert [panel.name for panel in shown] == [
+        "clock-grammar-32",
+        "distance-grammar-32",
+        "clock-grammar-48",
+        "distance-grammar-48",
+    ]
+    assert drift_panels(pl.DataFrame()) == ()
+    only_starts = table.filter(pl.col("drift") == "start").select(
+        "run", "language", "width", "seed", "step", "drift", "pace", "trace"
+    )
+    assert len(drift_panels(only_starts)) == 4

@@ -1,0 +1,38 @@
+"""The drift's clock: the mean step of an average against the average itself, and the inverse of the time."""
+
+import pytest
+
+from isoloss.errors import BadInput
+from isoloss.experiments.drift.clock import Pace, mean_step, paces
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 5, 200])
+def test_the_mean_step_is_the_average_of_the_steps_themselves(horizon: int) -> None:
+    average = 0.0
+    for step in range(1, 1000):
+        average += (step - average) / min(step, horizon)  # as `WeightAverage` has it
+        assert mean_step(step, horizon) == pytest.approx(average, rel=1e-9)
+
+
+@pytest.mark.parametrize("pace", [Pace(0.4, 128), Pace(0.1, 32), Pace(0.03, 8)])
+def test_the_step_of_a_time_is_the_first_that_has_reached_it(pace: Pace) -> None:
+    for time in (0.003, 0.0125, 0.2, 2.0):
+        step = pace.step_at(time)
+        assert pace.time(step - 1) < time <= pace.time(step)
+
+
+def test_four_times_the_batch_goes_a_quarter_as_far() -> None:
+    assert Pace(0.2, 32).time(700) == pytest.approx(4 * Pace(0.2, 128).time(700))
+    assert Pace(0.4, 32).time_per_step == pytest.approx(4 * Pace(0.2, 32).time_per_step)
+
+
+@pytest.mark.parametrize(("rate", "batch"), [(0.0, 8), (-0.1, 8), (float("nan"), 8), (0.1, 0)])
+def test_what_makes_no_sgd_is_refused(rate: float, batch: int) -> None:
+    with pytest.raises(BadInput, match="a learning rate above 0 and a batch of at least 1"):
+        Pace(rate, batch)
+
+
+@pytest.mark.parametrize("text", ["", "0.2", "0.2:32,", "0.2:3.5", "x:32"])
+def test_what_is_no_pace_is_named(text: str) -> None:
+    with pytest.raises(BadInput, match="is no learning rate and batch"):
+        paces(text)
