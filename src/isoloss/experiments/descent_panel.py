@@ -9,6 +9,8 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.shown_task import ShownTask
 from isoloss.panels import Dots, Lines, Panel
 
+START = {"last checkpoint": "AdamW's last weights", "fresh weights": "fresh weights"}
+
 Descending = tuple[tuple[ShownTask, DescentRuns], ...]
 """Tasks, and the SGD that is run for each."""
 
@@ -24,7 +26,7 @@ def _panel(task: ShownTask, descent: DescentRuns, table: pl.DataFrame, scale: Sc
     marked = descent.saturated_from
     caption = (
         f"{task.chance_and_ceiling(table)}A line for each of {len(scale.seeds)} seeds, width "
-        f"{descent.width}, from AdamW's last weights. Claims are judged on the checkpoints "
+        f"{descent.width}, from {START[descent.start]}. Claims are judged on the checkpoints "
         f"from the end of SGD's warm-up (dashed line, step {marked:,}) on. "
         f"{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )

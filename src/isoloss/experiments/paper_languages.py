@@ -22,9 +22,9 @@ GRAMMAR_LENGTH = 17.0
 
 LANGUAGE_SEED = 5
 WORD_SHARE = 0.1759
-SHARPNESS = 2.67
+SHARPNESS = 2.676
 EMISSION_CONCENTRATION = 0.351
-"""What the searches below found, rounded to three digits."""
+"""What the searches below found, rounded."""
 
 SEARCH_SENTENCES, SEARCH_SEED = 8000, 31
 

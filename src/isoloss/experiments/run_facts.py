@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from isoloss.experiments.descent_panel import Descending
+from isoloss.experiments.descent_panel import START, Descending
 from isoloss.experiments.experiment import Facts
 from isoloss.experiments.language_runs import AnyModel
 from isoloss.experiments.scale import MeasurementSizes
@@ -24,7 +24,9 @@ def descent_facts(shown: Descending) -> Facts:
             f"{language}: SGD",
             f"width {descent.width}, {descent.steps:,} steps of {descent.batch_size:,} fresh sentences, "
             f"learning rate {descent.update_rule.learning_rate:g}, constant after a warm-up of "
-            f"{descent.update_rule.warm_up_share:.0%} of the steps; no dropout, no weight decay, no momentum",
+            f"{descent.update_rule.warm_up_share:.0%} of the steps, from "
+            f"{START[descent.start]}; "
+            f"no dropout, no weight decay, no momentum; drift time η²k/4B {descent.drift_time:.1e}",
         )
         for language, descent in by_language.items()
     )
