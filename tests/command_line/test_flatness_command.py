@@ -182,6 +182,41 @@ def test_every_quantity(run):
     assert "a fixed set of 24 sentences was measured" in written
 
 
+def test_quantities_of_which_there_are_several_strengths(run):
+    quantities = ("normalised_trace", "ascent_sharpness", "noise_sensitivity")
+    arguments = ("bert", "other", "--text", "text.txt", "--sentences", "24", "--quantity", *quantities)
+    code, written, _ = run(*arguments, "--json")
+    assert code == 0
+    found = json.loads(written)["records"]
+    assert sum(r["quantity"] == "normalised_fisher_trace" for r in found) == 2
+    radii = [r["settings"]["radius"] for r in found if r["quantity"] == "ascent_sharpness"]
+    assert len(radii) == 2 * len(set(radii)) == 6
+    code, written, _ = run(*arguments)
+    assert code == 0
+    assert "ascent_sharpness, radius 0.05" in written
+    assert "noise_sensitivity, noise 0.01" in written
+
+
+def test_a_verdict_on_two_models_stands_below_the_table(run):
+    code, written, _ = run("bert", "other", "--text", "text.txt", "--sentences", "70")
+    assert code == 0
+    assert "other flatter than bert at the same loss? " in written
+    verdict = json.loads(run("bert", "other", "--text", "text.txt", "--sentences", "70", "--json")[1])
+    (verdict,) = verdict["verdicts"]
+    assert verdict["flatter"] in ("yes", "no", "open")
+    assert f"at the same loss? {verdict['flatter']}: trace " in written
+    for warning in verdict["warnings"]:
+        assert f"warning: {warning}" in written
+
+
+def test_the_sign_of_a_hessian_that_nothing_tells_is_called_so(run):
+    arguments = ("bert", "--text", "text.txt", "--sentences", "4", "--quantity", "hessian_trace")
+    _, written, _ = run(*arguments, "--json")
+    whole = records(written)["hessian_trace", "bert", None]
+    undetermined = abs(whole["value"]) < 1.96 * whole["standard_error"]
+    assert ("the sign of hessian_trace of bert is undetermined" in run(*arguments)[1]) == undetermined
+
+
 def test_the_table(run):
     code, written, _ = run(
         "bert", "--text", "text.txt", "--relative-error", "0.1", "--parameters", "attention|cls"

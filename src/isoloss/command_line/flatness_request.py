@@ -1,7 +1,7 @@
 """`isoloss flatness`: checks what was asked for, loads, measures, shows the result."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import nn
@@ -16,11 +16,13 @@ from isoloss.curvature.finite_scores import NonFiniteScores
 from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
 from isoloss.measurements.compared_flatness import INTERRUPTED, ComparedFlatness, compare_flatness
+from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
 from isoloss.measurements.sampled_batches import NextToken, OneMask, Predicting, SampledBatches, ShareMasked
 from isoloss.models.any_language_model import Prediction, load_any_language_model, longest_sentence
 from isoloss.models.loading import load_tokenizer
 from isoloss.models.reading import quiet
 from isoloss.pretraining.loop import usable_device
+from isoloss.progress import Progress
 
 EXIT_INTERRUPTED = 130
 RELATIVE_ERROR = 0.02
@@ -54,13 +56,30 @@ def measure_flatness(request: FlatnessOptions) -> int:
                 break
             if measured[-1].stopped == INTERRUPTED:
                 break
-    shown = Shown(measured, models, batches)
+        verdicts = _verdicts(measured, models, batches, progress)
+    shown = Shown(measured, models, batches, verdicts)
     if request.json:
         print_json(shown)
     else:
         print_flatness(shown)
     finished = len(measured) == len(set(request.quantity)) and measured[-1].stopped != INTERRUPTED
     return 0 if finished else EXIT_INTERRUPTED
+
+
+def _verdicts(
+    measured: Sequence[ComparedFlatness],
+    models: Mapping[str, PreTrainedModel],
+    batches: SampledBatches,
+    progress: Progress,
+) -> list[FlatterVerdict]:
+    """Of several models whose traces were measured to their end."""
+    for each in measured:
+        if each.quantity == "fisher_trace" and len(models) > 1 and each.stopped != INTERRUPTED:
+            try:
+                return flatter_verdicts(models, batches, each.fisher_traces, progress)
+            except KeyboardInterrupt:
+                break  # what was measured is shown without
+    return []
 
 
 def _stopping(request: FlatnessOptions) -> Stopping:

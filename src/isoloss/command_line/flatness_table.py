@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from rich.table import Table
 from torch import nn
@@ -10,6 +10,7 @@ from torch import nn
 from isoloss.command_line.console import table_console
 from isoloss.command_line.value_with_error import value_with_error
 from isoloss.measurements.compared_flatness import ComparedFlatness
+from isoloss.measurements.flatter_verdict import ERRORS, FlatterVerdict
 from isoloss.measurements.record import Record
 from isoloss.measurements.sampled_batches import SampledBatches
 
@@ -21,6 +22,7 @@ class Shown:
     measured: list[ComparedFlatness]
     models: Mapping[str, nn.Module]
     batches: SampledBatches
+    verdicts: list[FlatterVerdict] = field(default_factory=list)
 
 
 def print_json(shown: Shown) -> None:
@@ -41,6 +43,9 @@ def print_json(shown: Shown) -> None:
             }
             for name, model in shown.models.items()
         ],
+        "verdicts": [
+            {**asdict(each), "flatter": each.answer, "warnings": each.warnings} for each in shown.verdicts
+        ],
         "lines_cut": sorted(shown.batches.cut),
         "lines_too_short": sorted(shown.batches.short),
         "tokens": shown.batches.tokens,
@@ -56,6 +61,23 @@ def print_flatness(shown: Shown) -> None:
         console.print(_table(each, list(shown.models)))
         for line in _notes(each, shown):
             console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for verdict in shown.verdicts:
+        for line in _verdict_lines(verdict):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _verdict_lines(verdict: FlatterVerdict) -> list[str]:
+    """The answer with all that belongs to it in a line, and a line for each warning."""
+    trace, normalised, loss = (
+        value_with_error(each.value, each.standard_error)
+        for each in (verdict.trace, verdict.normalised, verdict.loss)
+    )
+    answer = (
+        f"{verdict.second} flatter than {verdict.first} at the same loss? {verdict.answer}: trace {trace}, "
+        f"relative to the weights {normalised} nats, loss {loss} nats (of {verdict.loss_of_first:.4g}); "
+        f"each {verdict.second} less {verdict.first}"
+    )
+    return [answer, *(f"warning: {each}" for each in verdict.warnings)]
 
 
 def _table(measured: ComparedFlatness, models: list[str]) -> Table:
@@ -69,13 +91,20 @@ def _table(measured: ComparedFlatness, models: list[str]) -> Table:
         own = [record for record in parts if record.settings["group"] == group]
         table.add_row(group, *_cells(own, models))
     table.add_section()
-    for quantity in dict.fromkeys(record.quantity for record in wholes):
-        own = [record for record in wholes if record.quantity == quantity]
-        reference = own[0].settings.get("reference")
-        title = f"less {reference}" if reference is not None else quantity
+    for title in dict.fromkeys(map(_row_title, wholes)):
+        own = [record for record in wholes if _row_title(record) == title]
         unit = "" if own[0].unit == wholes[0].unit else f" ({own[0].unit})"
         table.add_row(title + unit, *_cells(own, models), style="bold" if own[0] is wholes[0] else None)
     return table
+
+
+def _row_title(record: Record) -> str:
+    if "reference" in record.settings:
+        return f"less {record.settings['reference']}"
+    strengths = [
+        f", {name} {record.settings[name]}" for name in ("radius", "noise") if name in record.settings
+    ]
+    return record.quantity + "".join(strengths)
 
 
 def _cells(records: list[Record], models: list[str]) -> list[str]:
@@ -102,11 +131,27 @@ def _notes(measured: ComparedFlatness, shown: Shown) -> list[str]:
         notes.append(f"{name}: its scores change with padding, so that it was handed {way}")
     if shown.batches.cut:
         notes.append(f"{len(shown.batches.cut):,} sentences were cut to the model's longest")
+    notes += [_undetermined(each) for each in measured.records if _is_undetermined(each)]
     if whole.settings.get("converged") is False:
         notes.append(
             f"the eigenvalue is not as exact as it should be: residual {whole.settings['residual']:.2g}"
         )
     return [*notes, *_about_the_text(shown.batches)]
+
+
+def _is_undetermined(record: Record) -> bool:
+    """Whether a Hessian's trace may as well be above zero as below."""
+    error = record.standard_error or 0.0
+    return record.quantity == "hessian_trace" and abs(record.value) < ERRORS * error
+
+
+def _undetermined(record: Record) -> str:
+    times = (ERRORS * (record.standard_error or 0.0) / max(abs(record.value), 1e-300)) ** 2
+    sentences = int(record.settings.get("sentences") or record.n) * times
+    return (
+        f"warning: the sign of {record.quantity} of {record.checkpoint} is undetermined; about "
+        f"{sentences:,.0f} sentences would settle it, if the value is as found"
+    )
 
 
 WARNED_ABOVE = 0.05

@@ -10,27 +10,24 @@ from torch import nn
 
 from isoloss.curvature.first_gradient import refuse_without_gradient
 from isoloss.curvature.fisher_trace import FisherTrace, RunningFisherTrace
-from isoloss.curvature.gradient_norm import gradient_norm
-from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
 from isoloss.curvature.hessian_trace import HessianTrace, RunningHessianTrace
 from isoloss.curvature.stopping import RunningEstimate, Stopping, measure_until
+from isoloss.measurements.fixed_set_flatness import FixedSetQuantity, fixed_set_records
 from isoloss.measurements.flatness_records import (
     difference_record,
     flatness_records,
-    gradient_norm_records,
     hessian_trace_records,
-    top_eigenvalue_records,
 )
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH, NextToken, SampledBatches
-from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.batch import Batch
 from isoloss.objectives.batch_parts import sentences_between
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.objectives.reading_ahead import refuse_reading_ahead
-from isoloss.objectives.sentences_apart import SentencesApart
+from isoloss.objectives.sentences_apart import apart_throughout
 from isoloss.progress import Progress, silent
 
-Quantity = Literal["fisher_trace", "hessian_trace", "gradient_norm", "hessian_top_eigenvalue"]
+Quantity = Literal["fisher_trace", "hessian_trace", FixedSetQuantity]
 
 Trace = TypeVar("Trace", FisherTrace, HessianTrace)
 
@@ -67,8 +64,8 @@ def compare_flatness(
 
     Both traces take in sentences until every model's is as good as asked. Interrupted from the keyboard they
     give what they have, on the sentences that all models have seen, unless that is too little for an error
-    bar. The gradient's norm and the top eigenvalue are those of a fixed set, the first `stopping.sentences`
-    or `FIXED_SENTENCES` sentences.
+    bar. The other quantities are those of a fixed set, the first `stopping.sentences` or `FIXED_SENTENCES`
+    sentences.
     """
     objective, seed = batches.objective, batches.seed
     _refuse_unusable(models, batches)
@@ -84,22 +81,24 @@ def compare_flatness(
         traces = {name: running.result(stopped, common) for name, running in hessian.items()}
         compared = _compared(quantity, traces, hessian_trace_records, seed, settings)
         return replace(compared, apart=_ways_apart(hessian))
-    fixed, records = _first(batches, stopping.sentences or FIXED_SENTENCES), []
-    apart = {name: SentencesApart(model, objective) for name, model in models.items()}
+    fixed = first_sentences(batches, stopping.sentences or FIXED_SENTENCES)
+    records: list[Record] = []
+    apart: dict[str, str] = {}
     for name, model in models.items():
-        own: Objective = objective
-        for batch in fixed:
-            own = apart[name].objective(batch.to(device_of(model)))
-        if quantity == "gradient_norm":
-            norm = gradient_norm(model, fixed, own, progress=_named(progress, name))
-            records += gradient_norm_records(norm, seed, name, settings)
-        else:
-            eigenvalue = hessian_top_eigenvalue(model, fixed, own, seed=seed, progress=_named(progress, name))
-            records += top_eigenvalue_records(eigenvalue, seed, name, settings)
+        own, way = apart_throughout(model, objective, fixed)
+        apart |= {name: way} if way is not None else {}
+        records += fixed_set_records(
+            quantity,
+            model,
+            fixed,
+            own,
+            seed=seed,
+            name=name,
+            settings=settings,
+            progress=_named(progress, name),
+        )
     stopped = f"a fixed set of {sum(map(len, fixed))} sentences was measured"
-    return ComparedFlatness(
-        quantity, records, stopped, apart={name: each.way for name, each in apart.items() if each.way}
-    )
+    return ComparedFlatness(quantity, records, stopped, apart=apart)
 
 
 def _ways_apart(
@@ -153,7 +152,8 @@ def _compared(
     return ComparedFlatness(quantity, records, reference.stopped, dict(Counter(reference.ways.values())))
 
 
-def _first(batches: SampledBatches, sentences: int) -> list[Batch]:
+def first_sentences(batches: SampledBatches, sentences: int) -> list[Batch]:
+    """The first so many sentences of the batches' order, or as many as there are."""
     whole = list(islice(batches, -(-sentences // SENTENCES_A_BATCH)))
     surplus = sum(map(len, whole)) - sentences
     if surplus > 0:

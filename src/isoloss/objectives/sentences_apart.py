@@ -1,5 +1,6 @@
 """Sentences that others, or padding, would change: handed to the model so that nothing does."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.batch_parts import sentences_of
-from isoloss.objectives.evaluation_mode import evaluation_mode
+from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,17 @@ class SentencesApart:
         if not isinstance(self._found, EqualLengths):
             return None
         return "equally long sentences at a time" if self._found.at_once is None else "one sentence at a time"
+
+
+def apart_throughout(
+    model: nn.Module, objective: Objective, batches: Sequence[Batch]
+) -> tuple[Objective, str | None]:
+    """The objective that keeps the sentences of all the batches apart, and its way in words if it must."""
+    apart = SentencesApart(model, objective)
+    found = objective
+    for batch in batches:
+        found = apart.objective(batch.to(device_of(model)))
+    return found, apart.way
 
 
 def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objective:

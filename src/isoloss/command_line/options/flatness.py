@@ -13,7 +13,8 @@ class FlatnessOptions:
 
     Example: isoloss flatness my-bert --text sentences.txt --relative-error 0.02
 
-    Several models are measured on the same sentences, masks and draws, and compared with the first.
+    Several models are measured on the same sentences, masks and draws, and compared with the first: is each
+    flatter, and at the same loss?
     Sentences are taken in random order, each at most once, until every model's error is as asked or the
     text ends. Ctrl-C shows what is known so far.
     """
@@ -27,13 +28,22 @@ class FlatnessOptions:
     dataset: str | None = None
     """A data set of the package datasets: a name or folder, :CONFIGURATION after it if needed."""
     quantity: tuple[
-        Literal["fisher_trace", "hessian_trace", "gradient_norm", "hessian_top_eigenvalue"], ...
+        Literal[
+            "fisher_trace",
+            "hessian_trace",
+            "gradient_norm",
+            "hessian_top_eigenvalue",
+            "normalised_trace",
+            "ascent_sharpness",
+            "noise_sensitivity",
+        ],
+        ...,
     ] = ("fisher_trace",)
     """What to measure; several may be named."""
     relative_error: Annotated[float | None, tyro.conf.arg(metavar="R")] = None
     """Stop at this standard error, as a share of the value: 0.02 if nothing else stops."""
     sentences: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Stop after N sentences; the gradient and the top eigenvalue take the first N, or 256."""
+    """Stop after N sentences; all quantities but the two traces take the first N, or 256."""
     seconds: Annotated[float | None, tyro.conf.arg(metavar="S")] = None
     """Stop after S seconds."""
     one_mask: bool = False

@@ -1,0 +1,126 @@
+"""Is one model flatter than another at the same loss? The answer, and what speaks against asking."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import nn
+
+from isoloss.curvature.fisher_trace import FisherTrace
+from isoloss.curvature.normalised_trace import NormalisedTrace, normalised_trace
+from isoloss.curvature.stopping import Stopping, measure_until
+from isoloss.estimate import Estimate, paired_difference
+from isoloss.measurements.compared_flatness import FIXED_SENTENCES, first_sentences
+from isoloss.measurements.sampled_batches import SampledBatches
+from isoloss.measurements.sentence_losses import RunningSentenceLosses, SentenceLosses
+from isoloss.objectives.sentences_apart import apart_throughout
+from isoloss.progress import Progress, silent
+
+SAME_LOSS = 0.01
+"""Share of the loss by which two losses may differ and count as one."""
+ERRORS = 1.96
+"""Standard errors either way of an interval of 95 %."""
+
+
+@dataclass(frozen=True)
+class FlatterVerdict:
+    """The second model's numbers less the first's, on the same sentences, with errors of the differences."""
+
+    first: str
+    second: str
+    trace: Estimate
+    normalised: Estimate
+    loss: Estimate
+    loss_of_first: float
+    parameters: tuple[int, int]
+
+    @property
+    def answer(self) -> str:
+        """Whether the second is flatter: yes or no where the whole 95 % interval says so, or else open.
+
+        >>> errors = dict(normalised=Estimate(-1.0, 0.1, 99), loss=Estimate(0.0, 0.001, 99))
+        >>> FlatterVerdict("a", "b", trace=Estimate(-5.0, 1.0, 99), **errors, loss_of_first=2.0,
+        ...                parameters=(9, 9)).answer
+        'yes'
+        """
+        return {-1: "yes", 0: "open", 1: "no"}[_side(self.trace)]
+
+    @property
+    def warnings(self) -> list[str]:
+        """Why the answer may say nothing of flatness itself."""
+        found = []
+        margin = SAME_LOSS * abs(self.loss_of_first)
+        if abs(self.loss.value) + ERRORS * self.loss.standard_error > margin:
+            surely = abs(self.loss.value) - ERRORS * self.loss.standard_error > margin
+            differ = "differ" if surely else "may differ"
+            found.append(
+                f"the losses {differ} by more than {100 * SAME_LOSS:g} %, which alone makes a model flatter "
+                "or sharper"
+            )
+        if _side(self.trace) * _side(self.normalised) < 0:
+            found.append(
+                "relative to the size of the weights it is the other way round, so that a rescaling may be "
+                "all there is to it"
+            )
+        if self.parameters[0] != self.parameters[1]:
+            found.append(
+                f"the traces are sums over {self.parameters[0]:,} and {self.parameters[1]:,} parameters, "
+                "which are not to be compared; write the smaller model with the larger's weights (isoloss "
+                "enlarge)"
+            )
+        return found
+
+
+def flatter_verdicts(
+    models: Mapping[str, nn.Module],
+    batches: SampledBatches,
+    traces: Mapping[str, FisherTrace],
+    progress: Progress = silent,
+) -> list[FlatterVerdict]:
+    """Each model after the first against the first, whose traces were measured on `batches`.
+
+    The losses are of the same sentences and predictions as the traces, the normalised traces of the first
+    `FIXED_SENTENCES` of them.
+    """
+    losses, normalised = {}, {}
+    for name, model in models.items():
+        sentences = traces[name].estimate.n
+        losses[name] = _losses(model, batches, sentences, progress, name)
+        fixed = first_sentences(batches, min(sentences, FIXED_SENTENCES))
+        own, _ = apart_throughout(model, batches.objective, fixed)
+        normalised[name] = normalised_trace(model, fixed, own, seed=batches.seed, progress=progress)
+    first, *others = models
+    return [_verdict(first, other, traces, losses, normalised) for other in others]
+
+
+def _verdict(
+    first: str,
+    second: str,
+    traces: Mapping[str, FisherTrace],
+    losses: Mapping[str, SentenceLosses],
+    normalised: Mapping[str, NormalisedTrace],
+) -> FlatterVerdict:
+    return FlatterVerdict(
+        first,
+        second,
+        traces[second].difference(traces[first]),
+        normalised[second].difference(normalised[first]),
+        paired_difference(losses[second].values, losses[first].values),
+        losses[first].estimate.value,
+        (traces[first].parameters.count, traces[second].parameters.count),
+    )
+
+
+def _losses(
+    model: nn.Module, batches: SampledBatches, sentences: int, progress: Progress, name: str
+) -> SentenceLosses:
+    running = RunningSentenceLosses(model, batches.objective)
+    stopping = Stopping(sentences=sentences)
+    measure_until([running], batches, stopping, task=f"loss of {name}", progress=progress)
+    return running.result
+
+
+def _side(difference: Estimate) -> int:
+    """-1 where the whole interval is below zero, 1 where it is above, 0 where zero is inside."""
+    if abs(difference.value) <= ERRORS * difference.standard_error:
+        return 0
+    return 1 if difference.value > 0 else -1

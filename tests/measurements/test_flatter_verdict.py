@@ -1,0 +1,74 @@
+"""What is said of two models: flatter or not, and what makes the question void."""
+
+import copy
+
+import pytest
+import torch
+
+from isoloss.corpora.token_sentences import TokenCorpus
+from isoloss.curvature.stopping import Stopping
+from isoloss.estimate import Estimate
+from isoloss.measurements.compared_flatness import compare_flatness
+from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
+from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
+from tiny_language_models import tiny_language_model
+
+
+def verdict(trace=-5.0, normalised=-1.0, loss=0.0, error=0.001, parameters=(9, 9)):
+    return FlatterVerdict(
+        "a",
+        "b",
+        Estimate(trace, 1.0, 99),
+        Estimate(normalised, 0.1, 99),
+        Estimate(loss, error, 99),
+        2.0,
+        parameters,
+    )
+
+
+@pytest.mark.parametrize(("trace", "answer"), [(-5.0, "yes"), (5.0, "no"), (-1.9, "open")])
+def test_an_answer_is_given_where_the_whole_interval_gives_it(trace, answer):
+    assert verdict(trace, normalised=trace).answer == answer
+    assert verdict(trace, normalised=trace).warnings == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        ({"loss": 0.1}, "the losses differ by more than 1 %"),
+        ({"error": 0.02}, "the losses may differ by more than 1 %"),
+        ({"normalised": 1.0}, "relative to the size of the weights it is the other way round"),
+        ({"parameters": (9, 10)}, "sums over 9 and 10 parameters"),
+    ],
+)
+def test_what_makes_the_question_void_is_said(changes, warning):
+    (said,) = verdict(**changes).warnings
+    assert said.startswith(warning) or warning in said
+
+
+def test_numbers_are_those_of_the_same_sentences():
+    model = tiny_language_model("bert")
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter *= 0.7
+    generator = torch.Generator().manual_seed(0)
+    sentences = [torch.randint(2, 11, (n,), generator=generator).tolist() for n in (3, 5, 4, 6, 5, 3, 7, 4)]
+    batches = SampledBatches(TokenCorpus(sentences, list(range(1, 9))), ShareMasked(1), seed=0)
+    models = {"a": model, "b": other, "c": copy.deepcopy(model)}
+    found = compare_flatness("fisher_trace", models, batches, Stopping(sentences=8), {})
+    flatter, same = flatter_verdicts(models, batches, found.fisher_traces)
+    difference = next(r for r in found.records if r.quantity == "fisher_trace_difference")
+    assert (flatter.trace.value, flatter.trace.standard_error) == (
+        difference.value,
+        difference.standard_error,
+    )
+    normalised = {
+        r.checkpoint: r.value
+        for r in compare_flatness("normalised_trace", models, batches, Stopping(sentences=8), {}).records
+        if r.quantity == "normalised_fisher_trace"
+    }
+    assert flatter.normalised.value == pytest.approx(normalised["b"] - normalised["a"])
+    assert flatter.loss.n == 8
+    assert same.answer == "open"
+    assert (same.trace.value, same.loss.value, same.warnings) == (0.0, 0.0, [])
