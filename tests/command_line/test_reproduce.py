@@ -127,6 +127,19 @@ def test_the_numbers_on_the_pages_are_those_of_the_json(done: tuple[Path, dict[s
     assert json.loads((folder / "specification.json").read_text())["seed"] == 1
 
 
+def test_each_run_is_listed_once_and_shown_by_the_beginning_of_its_name(
+    done: tuple[Path, dict[str, Any]],
+) -> None:
+    output, content = done
+    listed = isoloss("runs", str(output), "--json", folder=output)
+    runs = json.loads(listed.stdout)["runs"]
+    folders = {row["folder"] for row in content["experiments"][0]["checkpoints"]}
+    assert sorted(run["run"] for run in runs) == sorted(folders)
+    named = isoloss("show", runs[0]["run"][:8], "--results", str(output), "--json", folder=output)
+    assert named.returncode == 0, named.stderr
+    assert json.loads(named.stdout)["run"] == runs[0]["run"]
+
+
 def test_one_run_interrupted_and_started_again_ends_with_the_same_bits(
     done: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

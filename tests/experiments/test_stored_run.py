@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,26 @@ def test_a_run_is_found_by_folder_by_prefix_and_by_name(results: Path) -> None:
         stored_runs(results / "laptop" / "experiments")
     with pytest.raises(BadInput, match=r"is no run: it has no specification\.json"):
         stored_run(results)
+
+
+def test_what_a_site_hands_on_is_no_run(results: Path) -> None:
+    copy = results / "laptop" / "site" / "runs" / "aaaa1111"
+    copy.mkdir(parents=True)
+    for name in ("specification.json", "records.jsonl"):
+        (copy / name).write_bytes((results / "laptop/runs/aaaa1111/specification.json").read_bytes())
+    assert names(stored_runs(results)) == ["aaaa1111", "aabb2222", "cccc3333"]
+    assert find_run("aaaa", results).folder == results / "laptop" / "runs" / "aaaa1111"
+    with pytest.raises(BadInput, match="is no run"):
+        stored_run(copy)
+
+
+@pytest.mark.parametrize("begun", [".lock", "plan.json", "steps"])
+def test_a_run_is_there_as_soon_as_it_has_begun(begun: str, results: Path) -> None:
+    folder = results / "laptop" / "runs" / "aaaa1111"
+    shutil.rmtree(folder / "steps")
+    assert len(stored_runs(results)) == 2
+    (folder / begun).write_text("{}")
+    assert find_run("aaaa", results).state_in_words == "unfinished: trained to step 0 of 40"
 
 
 @pytest.mark.parametrize(

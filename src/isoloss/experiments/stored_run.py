@@ -15,6 +15,7 @@ from isoloss.nearest import did_you_mean
 # As in `pretraining.run_folder`, `pretraining.checkpoint`, `kept_plan` and `kept_names`, which need torch.
 SPECIFICATION_FILE, PLAN_FILE, NAMES_FOLDER = "specification.json", "plan.json", "experiments"
 STEPS_FOLDER, CHECKPOINT_FILE, MEASURED_FOLDER = "steps", "checkpoint.json", "measured"
+LOCK_FILE = ".lock"
 
 THING = ("measured_on", "weights", "task", "group")
 """The settings that tell the measurements of one quantity at one step apart."""
@@ -134,8 +135,10 @@ def stored_runs(folder: Path) -> list[StoredRun]:
 
 def stored_run(folder: Path) -> StoredRun:
     """The run of one folder. Raises BadInput where the folder is none."""
-    if not (folder / SPECIFICATION_FILE).exists():
-        raise BadInput(f"{folder} is no run: it has no {SPECIFICATION_FILE}; name a run's folder")
+    if not _is_run(folder):
+        raise BadInput(
+            f"{folder} is no run: it has no {SPECIFICATION_FILE} and {STEPS_FOLDER}; name a run's folder"
+        )
     return _read(folder, {})
 
 
@@ -145,7 +148,7 @@ def find_run(wanted: str, results: Path) -> StoredRun:
     The last is the experiment's and the run's, such as "figure-1 width-32-seed-1". Raises BadInput where no
     run is meant, or several are.
     """
-    if (Path(wanted) / SPECIFICATION_FILE).exists():
+    if _is_run(Path(wanted)):
         return stored_run(Path(wanted))
     runs = stored_runs(results)
     meant = [run for run in runs if run.name.startswith(wanted) or wanted in full_names(run)]
@@ -165,11 +168,17 @@ def full_names(run: StoredRun) -> list[str]:
 
 
 def _run_folders(folder: Path) -> Iterator[Path]:
-    """Folders with a specification; nothing below one is looked at."""
-    for place, folders, files in os.walk(folder):
-        if SPECIFICATION_FILE in files:
+    """Runs' folders; nothing below one is looked at."""
+    for place, folders, _ in os.walk(folder):
+        if _is_run(Path(place)):
             yield Path(place)
             folders.clear()
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a run was begun there: a site hands on copies of specifications, which are none."""
+    begun = (STEPS_FOLDER, PLAN_FILE, LOCK_FILE)
+    return (folder / SPECIFICATION_FILE).exists() and any((folder / name).exists() for name in begun)
 
 
 def _read(folder: Path, known_names: dict[Path, dict[str, dict[str, str]]]) -> StoredRun:
