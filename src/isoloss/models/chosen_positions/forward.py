@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from jaxtyping import Bool, Int
@@ -81,18 +82,24 @@ def last_block_at(model: nn.Module, positions: Int[Tensor, " n"], states: States
     left as found, also after an exception.
     """
     backbone: Any = getattr(model, "base_model", model)
-
-    def forward(
-        input_ids: Int[Tensor, "n S"], attention_mask: Bool[Tensor, "n S"] | None = None, **_nothing: Any
-    ) -> BaseModelOutputWithPastAndCrossAttentions:
-        chosen = states(backbone, input_ids, attention_mask, positions)
-        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=chosen)
-
-    backbone.forward = forward
+    backbone.forward = partial(_forward, backbone, positions, states)
     try:
         yield
     finally:
         del backbone.forward  # the class's own is found again
+
+
+def _forward(
+    backbone: Any,
+    positions: Int[Tensor, " n"],
+    states: StatesAt,
+    input_ids: Int[Tensor, "n S"],
+    attention_mask: Bool[Tensor, "n S"] | None = None,
+    **_nothing: Any,
+) -> BaseModelOutputWithPastAndCrossAttentions:
+    """In place of a backbone's own; all else that its language model hands on is None, or wants no cache."""
+    chosen = states(backbone, input_ids, attention_mask, positions)
+    return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=chosen)
 
 
 def _passed_over(backbone: Any) -> tuple[nn.Module, ...]:
