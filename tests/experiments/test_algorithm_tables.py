@@ -13,7 +13,7 @@ from isoloss.experiments.table_1_claims import (
     LOOKUP_TABLE,
     TASK_A,
     TASK_B,
-    least_advantage_over_lookup_table,
+    advantage_over_lookup_table,
     surplus_loss,
 )
 from isoloss.experiments.table_2 import CLAIMS as CLAIMS_2
@@ -49,8 +49,12 @@ AS_THE_PAPER = [
 
 def test_the_statistics_are_what_their_claims_say() -> None:
     assert surplus_loss(AS_THE_PAPER) == pytest.approx(0.002)
-    assert least_advantage_over_lookup_table(TASK_A)(AS_THE_PAPER) == pytest.approx(10.0)
-    assert math.isnan(least_advantage_over_lookup_table(TASK_A)(AS_THE_PAPER[:2]))
+    shorter = AS_THE_PAPER[1].head(1)  # at step 10 AdamW's loss is 2.5
+    assert surplus_loss([AS_THE_PAPER[0], shorter]) == pytest.approx(2.504 / 2.5 - 1)
+    assert math.isnan(surplus_loss(AS_THE_PAPER[1:]))
+    assert advantage_over_lookup_table("AdamW", TASK_A)(AS_THE_PAPER) == pytest.approx(20.0)
+    assert advantage_over_lookup_table(ADVERSARIAL, TASK_A)(AS_THE_PAPER) == pytest.approx(10.0)
+    assert math.isnan(advantage_over_lookup_table("AdamW", TASK_A)(AS_THE_PAPER[:2]))
     by_name = {claim.name: claim.statistic(AS_THE_PAPER) for claim in (*CLAIMS, *CLAIMS_2)}
     assert by_name["adversary-worse-on-a"] == pytest.approx(-10.0)
     assert by_name["adversary-worse-on-c"] == pytest.approx(-10.0)

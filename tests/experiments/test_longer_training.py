@@ -7,9 +7,8 @@ import pytest
 from isoloss.errors import BadInput
 from isoloss.experiments.claims import judge
 from isoloss.experiments.longer_training import longer_training
-from isoloss.experiments.longer_training_claims import ChangeSince, longer_training_claims
+from isoloss.experiments.longer_training_claims import longer_training_claims
 from isoloss.experiments.scales import smoke
-from isoloss.experiments.statistics.same_loss import doublings, percent_points
 from isoloss.verdict import Verdict
 
 CLAIMS = longer_training_claims(20, "noise_1")
@@ -30,11 +29,10 @@ def frame(seed: int, factor: float, noise: float) -> pl.DataFrame:
     )
 
 
-def test_changes_are_counted_from_the_usual_end() -> None:
-    runs = [frame(1, 1.0, 0.0), frame(2, 3.0, 0.0)]
-    assert ChangeSince("trace", 20, doublings)(runs) == pytest.approx(-2.0)
-    assert ChangeSince("fine_tuned", 20, percent_points)(runs) == pytest.approx(-20.0)
-    assert np.isnan(ChangeSince("trace", 30, doublings)(runs))
+def test_slopes_are_counted_from_the_usual_end() -> None:
+    effects = {claim.name: claim.statistic([frame(1, 1.0, 0.0), frame(2, 3.0, 0.0)]) for claim in CLAIMS}
+    assert effects["longer-is-flatter"] == pytest.approx(-2.0 / 2)
+    assert effects["longer-harms-fine-tuning"] == pytest.approx(-20.0 / 2)
 
 
 @pytest.mark.parametrize(("factor", "expected"), [(1.0, Verdict.SUPPORTED), (-1.0, Verdict.NOT_SUPPORTED)])

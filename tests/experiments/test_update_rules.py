@@ -27,12 +27,17 @@ def runs_of(
 ) -> list[pl.DataFrame]:
     """Peers 1 to 4 doublings sharper (`slope` -1) or flatter (1) than AdamW, the sharper the better."""
     runs = []
-    for seed in range(1, 5):
+    for seed in range(1, 8):
         noise = generator.random() / 100
         runs += [frame("AdamW", seed, 16.0 + noise, 0.8)]
         runs += [frame(REGULARISED, seed, regularised[0] + noise, regularised[1] + noise)]
         runs += [
-            frame(rule, seed, 16.0 * 2 ** (-slope * by) + noise, 0.8 + slope * 0.02 * by + noise / 10)
+            frame(
+                rule,
+                seed,
+                16.0 * 2 ** (-slope * by) + noise,
+                0.8 + slope * 0.02 * by + generator.normal() / 60,
+            )
             for by, rule in enumerate(PEERS, start=1)
         ]
     return runs
@@ -40,12 +45,18 @@ def runs_of(
 
 def test_flatter_and_better_are_correlated_over_pairs() -> None:
     generator = np.random.default_rng(0)
-    assert flatter_is_better(runs_of(1.0, (15.0, 0.81), generator)) > 0.9
+    assert flatter_is_better(runs_of(1.0, (15.0, 0.81), generator)) > 0.8
     # Sharper peers do worse still: the same correlation.
-    assert flatter_is_better(runs_of(-1.0, (15.0, 0.81), generator)) > 0.9
+    assert flatter_is_better(runs_of(-1.0, (15.0, 0.81), generator)) > 0.8
     sharper_better = [frame("AdamW", 1, 16.0, 0.8), frame("Lion", 1, 32.0, 0.9), frame("SOAP", 1, 8.0, 0.7)]
     assert flatter_is_better(sharper_better) == -1.0
     assert math.isnan(flatter_is_better(sharper_better[:1]))
+    # Seeds are not ranked together: the second's rules are all flatter, and all worse, than the first's.
+    second = [
+        frame(rule, 2, trace / 64, accuracy / 2)
+        for rule, trace, accuracy in (("AdamW", 9999.0, 0.0), ("Lion", 32.0, 0.7), ("SOAP", 8.0, 0.9))
+    ]
+    assert flatter_is_better([*sharper_better, *second]) == 0.0
 
 
 @pytest.mark.parametrize("expected", [Verdict.SUPPORTED, Verdict.NOT_SUPPORTED])
@@ -56,8 +67,8 @@ def test_every_claim_can_hold_and_fail(expected) -> None:
     else:
         # All rules are sharper than AdamW, and the sharper the better but for the regulariser, the sharpest.
         runs = [
-            frame(rule, seed, 16.0 * 2**by + generator.random() / 100, 0.8 + gain + generator.random() / 1000)
-            for seed in range(1, 5)
+            frame(rule, seed, 16.0 * 2**by + generator.random() / 100, 0.8 + gain + generator.normal() / 60)
+            for seed in range(1, 8)
             for by, gain, rule in [(0, 0, "AdamW"), (1, -0.1, REGULARISED)]
             + [(by, 0.02 * by, rule) for by, rule in enumerate(PEERS, start=2)]
         ]

@@ -13,7 +13,7 @@ TEXT = (
     "pre-training loss as AdamW does while it works against the downstream tasks (A.5).",
     "The adversary's run and AdamW's of the same seed, hence on the same sentences, are compared where each "
     "first falls to the lowest loss that both reach, interpolated between checkpoints. Whether the two "
-    "losses are the same, to within 1 % and with their errors, is computed.",
+    "losses are the same, to within 0.5 % and with their errors, is computed.",
 )
 REAL_TEXT = "The paper's rows of BookCorpus are the experiment real-text-algorithms."
 
@@ -50,7 +50,7 @@ def algorithm_panels(table: pl.DataFrame, columns: tuple[Axis, ...]) -> tuple[Pa
             "Each seed's pair",
             "Both runs where they first have the loss that the pair shares; ± one standard error over "
             "sentences, with that of the place between checkpoints. “Same loss”: whether the two agree to "
-            "within 1 % of the loss, as far as their errors tell.",
+            "within 0.5 % of the loss, as far as their errors tell.",
             (Table(by_seed),),
             rows,
         ),

@@ -2,7 +2,11 @@
 
 from isoloss.experiments.captions import OWN_TASK
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.larger_is_better import larger_is_better, sizes_have_one_loss
+from isoloss.experiments.larger_is_better import (
+    larger_is_better,
+    sizes_have_one_loss,
+    smallest_is_near_the_law,
+)
 from isoloss.experiments.run_facts import measurement_facts, run_facts
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shown_task import first_text_task, task_10, task_b
@@ -31,7 +35,7 @@ def figure_3(scale: Scale) -> Experiment:
         ),
         runs=tuple(run for task in tasks for run in task.probed_runs(scale, (task.runs.steps,))),
         references=tuple(task.reference(scale.sizes) for task in tasks),
-        claims=(*map(sizes_have_one_loss, tasks), *better),
+        claims=(*map(sizes_have_one_loss, tasks), smallest_is_near_the_law(tasks[1]), *better),
         panels=lambda table: size_panels(tasks, table, scale),
         pilot_seeds=scale.pilot_seeds,
         settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),

@@ -1,45 +1,27 @@
 """Claims of Figures 3 and 8: at one loss, larger models do better downstream."""
 
-from collections.abc import Sequence
-
-import numpy as np
-import polars as pl
-
 from isoloss.experiments.claims import Claim
+from isoloss.experiments.figure_1_claims import WHY_WINDOW
 from isoloss.experiments.shown_task import ShownTask
+from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
 from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
-
-
-def mean_by_width(runs: Sequence[pl.DataFrame], column: str) -> dict[int, float]:
-    """The column at the runs' last checkpoints, its mean over those of each width, smallest width first."""
-    last = pl.concat([run.tail(1).select("width", column) for run in runs])
-    means = last.group_by("width").agg(pl.col(column).mean()).sort("width")
-    return dict(means.rows())
-
-
-def gain_from_size(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean accuracy of the largest width minus that of the smallest, in percent points; nan for one width."""
-    means = list(mean_by_width(runs, "accuracy").values())
-    return 100 * (means[-1] - means[0]) if len(means) > 1 else float("nan")
-
-
-def gap_in_loss(runs: Sequence[pl.DataFrame]) -> float:
-    """How far the mean losses of the widths lie apart, largest minus smallest over their mean."""
-    means = np.array(list(mean_by_width(runs, "loss").values()))
-    return float(np.ptp(means) / means.mean()) if len(means) > 1 else float("nan")
+from isoloss.experiments.statistics.sizes import GapBetweenWidths, OfNarrowest, SlopeOverWidths
 
 
 def larger_is_better(task: ShownTask, paper: str) -> Claim:
-    """That accuracy rises with size; `paper` is what the paper says of this task."""
+    """That accuracy rises with size at one loss; `paper` is what the paper says of this task."""
     return Claim(
         name=f"{task.key}-larger-is-better",
-        sentence=f"{task.title}: the largest models do better downstream than the smallest.",
+        sentence=f"{task.title}: at one loss larger models do better downstream.",
         paper=paper,
-        measure="mean probe accuracy of the largest width minus that of the smallest, at the last checkpoint",
-        unit="percent points",
+        measure=(
+            "mean over seeds of the slope of probe accuracy per doubling of width, all widths at the "
+            "lowest loss that all reach"
+        ),
+        unit="percent points per doubling",
         claimed=above(0.0),
-        statistic=task.statistic(gain_from_size),
+        statistic=task.statistic(SlopeOverWidths(in_points("accuracy"))),
     )
 
 
@@ -52,5 +34,22 @@ def sizes_have_one_loss(task: ShownTask) -> Claim:
         measure="largest minus smallest of the widths' mean losses at the last checkpoint, over their mean",
         unit="",
         claimed=below(LOSS_WINDOW),
-        statistic=task.statistic(gap_in_loss),
+        statistic=task.statistic(GapBetweenWidths("loss")),
+        kind="premise",
+        reason=WHY_WINDOW,
+    )
+
+
+def smallest_is_near_the_law(task: ShownTask) -> Claim:
+    """That the smallest size has next to nothing left to learn."""
+    return Claim(
+        name=f"{task.key}-smallest-near-the-law",
+        sentence=f"{task.title}: the smallest model is already close to the least loss.",
+        paper="“the smallest model is already close to the minimal loss” (Figure 3; no number given)",
+        measure="mean over the narrowest's runs of KL at the last checkpoint, over the law's entropy",
+        unit="",
+        claimed=below(LOSS_WINDOW),
+        statistic=task.statistic(OfNarrowest(MeanWithinRuns(divergence_over_entropy))),
+        kind="premise",
+        reason="the window of one loss",
     )

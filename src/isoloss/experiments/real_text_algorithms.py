@@ -94,7 +94,7 @@ def _panels(table: pl.DataFrame, accuracies: tuple[Axis, ...]) -> tuple[Panel, .
             "pairs",
             "Each seed's pairs, at the loss that they share",
             "Two rows a pair; ± one standard error over texts, documents or sequences, with that of the "
-            "place between checkpoints. “Same loss”: whether the two agree to within 1 % of it, as far as "
+            "place between checkpoints. “Same loss”: whether they agree to within 0.5 % of it, as far as "
             "their errors tell. These pairs are what claims are judged on.",
             (
                 Table(

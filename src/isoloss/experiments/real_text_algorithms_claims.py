@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim
+from isoloss.experiments.figure_1_claims import WHY_WINDOW
 from isoloss.experiments.real_text_runs import ADAMW, BARE, SAM_RULE, ComparedTask
 from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, doublings, mean_at_same_loss, percent_points
@@ -42,6 +43,8 @@ def claims_of(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
             unit="",
             claimed=below(LOSS_WINDOW),
             statistic=difference_of_losses,
+            kind="premise",
+            reason=WHY_WINDOW,
         ),
         Claim(
             name="sharper-without-regularisation",

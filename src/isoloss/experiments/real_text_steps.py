@@ -5,12 +5,12 @@ import polars as pl
 from isoloss.experiments.axes import BY_SEED, STEP, TRACE
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figure_1_claims import doublings_of_trace, gain_in_accuracy
-from isoloss.experiments.later_is_better import change_of_loss
+from isoloss.experiments.figure_1_claims import WHY_WINDOW
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.real_text_facts import corpus_facts, measurement_facts, task_facts
 from isoloss.experiments.real_text_runs import followed_runs, majority
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, RANGE_OF_LOSS
 from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Axis, Dots, Lines, Panel
@@ -24,28 +24,30 @@ CLAIMS = (
         name="one-loss",
         sentence="From the first checkpoint measured to the last the validation loss stays as it is.",
         paper="“even after the pre-training loss converges” (Figure 2; no number given)",
-        measure="change of the mean loss from the first to the last checkpoint measured, over the last",
+        measure="mean over runs of largest minus smallest loss of the run's checkpoints, over their mean",
         unit="",
         claimed=below(LOSS_WINDOW),
-        statistic=change_of_loss,
+        statistic=RANGE_OF_LOSS,
+        kind="premise",
+        reason=WHY_WINDOW,
     ),
     Claim(
         name="later-is-better",
         sentence="Models at a later step do better downstream.",
         paper="+1.25 percent points from step 400,000 to 1,400,000 (Section 4)",
-        measure="mean over runs of probe accuracy at the last checkpoint minus at the first one measured",
-        unit="percent points",
+        measure="mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
+        unit="percent points per doubling",
         claimed=above(0.0),
-        statistic=gain_in_accuracy,
+        statistic=IMPROVEMENT,
     ),
     Claim(
         name="later-is-flatter",
         sentence="Models at a later step are flatter.",
         paper="the trace falls by 0.67 from step 400,000 to 1,400,000 (Section 4)",
-        measure="mean over runs of log2(trace at the last checkpoint / at the first one measured)",
-        unit="doublings",
+        measure="mean over runs of the Theil-Sen slope of log2(trace) per doubling of steps",
+        unit="doublings per doubling",
         claimed=below(0.0),
-        statistic=doublings_of_trace,
+        statistic=FLATTENING,
     ),
 )
 

@@ -72,7 +72,7 @@ def _panels(table: pl.DataFrame, rules: list[str]) -> tuple[Panel, ...]:
         Panel(
             "pairs",
             "Each pair at its loss",
-            "Two rows a pair. “Same loss”: whether the two agree to within 1 %, as far as their errors tell.",
+            "Two rows a pair. “Same loss”: whether they agree to within 0.5 %, as far as their errors tell.",
             (Table(TABLE), Dots(TRACE, PROBE, RULE)),
             pairs,
         ),

@@ -6,7 +6,9 @@ import pytest
 from isoloss.experiments.same_loss_table import mean_over_runs, rows_at_same_loss
 from isoloss.experiments.statistics.same_loss import (
     at_same_loss,
+    curve,
     doublings,
+    falling,
     mean_at_same_loss,
     percent_points,
 )
@@ -50,6 +52,17 @@ def test_runs_meet_at_the_lowest_loss_that_both_reach() -> None:
     assert pair.reference.value("trace").value == pytest.approx(15)
     assert pair.reference.value("accuracy").value == pytest.approx(0.85)
     assert pair.verdict == "yes"
+
+
+def test_a_lucky_dip_is_no_crossing() -> None:
+    """The loss dips to 1.6 and comes back: on average it is there only at the end."""
+    dipping = run_of("Lion", 1, [2.0, 1.6, 1.9, 1.6], [80.0, 70.0, 60.0, 50.0], [0.6, 0.6, 0.7, 0.8])
+    pair = at_same_loss(dipping, ADAMW)
+    assert pair is not None
+    assert pair.run.value("trace").value == 50
+    levels = [estimate.value for estimate in falling(curve(dipping, "loss", "kl_error")).estimates]
+    assert levels == pytest.approx([2.0, 1.75, 1.75, 1.6])
+    assert falling(curve(ADAMW, "loss", "kl_error")) == curve(ADAMW, "loss", "kl_error")
 
 
 def test_noisy_losses_leave_open_whether_they_are_the_same() -> None:

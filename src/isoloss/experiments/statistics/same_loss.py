@@ -1,10 +1,11 @@
 """Runs compared where they have the same loss: two frames of checkpoints, brought to one loss."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from scipy.optimize import isotonic_regression
 
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate
@@ -35,7 +36,7 @@ class RunAtLoss:
 
 @dataclass(frozen=True)
 class SameLoss:
-    """A run and the reference run of its seed, where each first falls to the lowest loss that both reach."""
+    """A run and the reference run of its seed, where each falls to the lowest loss that both reach."""
 
     run: RunAtLoss
     reference: RunAtLoss
@@ -48,20 +49,43 @@ class SameLoss:
 
 
 def at_same_loss(run: pl.DataFrame, reference: pl.DataFrame) -> SameLoss | None:
-    """The two runs at one loss; None where their checkpoints have none in common.
-
-    The loss is the exact one, its error that of KL(law || model): the entropy of the law is common to both.
-    Of real text, whose law nobody knows, it is the validation loss with the error of its own.
-    Steps between checkpoints are interpolated as `interpolated_to_loss` says.
-    """
-    error = "kl_error" if "kl_error" in run.columns else "loss_error"
-    curves = [curve(frame, "loss", error) for frame in (run, reference)]
-    try:
-        losses = interpolated_to_loss(curves, LOSS_WINDOW * curves[1].estimates[-1].value)
-    except BadInput:
+    """The two runs at one loss; None where their checkpoints have none in common. See `matched_losses`."""
+    losses = matched_losses((run, reference))
+    if losses is None:
         return None
     own, other = losses.points
     return SameLoss(RunAtLoss(run, own), RunAtLoss(reference, other), losses)
+
+
+def matched_losses(runs: Sequence[pl.DataFrame]) -> MatchedLosses | None:
+    """Where each run falls to the lowest loss that all reach; None where they have none in common.
+
+    The loss is the exact one, its error that of KL(law || model): the entropy of the law is common to all.
+    Of real text, whose law nobody knows, it is the validation loss with the error of its own.
+    Each run's losses are `falling` first: a checkpoint whose loss is low by chance is no crossing.
+    Steps between checkpoints are interpolated as `interpolated_to_loss` says.
+    """
+    error = "kl_error" if "kl_error" in runs[0].columns else "loss_error"
+    curves = [falling(curve(run, "loss", error)) for run in runs]
+    try:
+        return interpolated_to_loss(curves, LOSS_WINDOW * curves[-1].estimates[-1].value)
+    except BadInput:
+        return None
+
+
+def falling(losses: StepCurve) -> StepCurve:
+    """The nearest curve that never rises, by least squares: isotonic regression (Barlow et al. 1972).
+
+    A rise is levelled with what comes before it, so that a loss that fluctuates is crossed where it has come
+    down for good on average. Errors stay those of the measurements.
+
+    >>> losses = StepCurve("a", (1, 2, 4, 8), tuple(Estimate(v, 0.1, 50) for v in (3.0, 1.0, 2.0, 1.5)))
+    >>> [estimate.value for estimate in falling(losses).estimates]
+    [3.0, 1.5, 1.5, 1.5]
+    """
+    fitted = isotonic_regression([estimate.value for estimate in losses.estimates], increasing=False).x
+    estimates = zip(losses.estimates, fitted.tolist(), strict=True)
+    return replace(losses, estimates=tuple(replace(estimate, value=value) for estimate, value in estimates))
 
 
 def pairs_at_same_loss(runs: Sequence[pl.DataFrame], rule: str, reference: str) -> Iterator[SameLoss]:

@@ -1,0 +1,155 @@
+"""Statistics along a run, and their mean over runs: each run is compared with itself alone."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from isoloss.experiments.statistics.rank_correlation import complete_rows
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
+
+
+@dataclass(frozen=True)
+class MeanWithinRuns:
+    """Mean over runs of the `statistic` of each run alone.
+
+    So runs of different sizes, whose traces are over different parameters, are never ranked together. It is
+    nan for no runs, and where it is undefined for one of them.
+    """
+
+    statistic: Statistic
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        found = [self.statistic([run]) for run in runs]
+        return float(np.mean(found)) if found else float("nan")
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A column on the scale on which its changes are counted: see `in_doublings` and the others."""
+
+    column: str
+    scale: Callable[[Float[np.ndarray, " n"]], Float[np.ndarray, " n"]]
+
+
+def in_doublings(column: str) -> Scaled:
+    """Its binary logarithm."""
+    return Scaled(column, np.log2)
+
+
+def in_halvings(column: str) -> Scaled:
+    """Minus its binary logarithm."""
+    return Scaled(column, lambda values: -np.log2(values))
+
+
+def in_points(column: str) -> Scaled:
+    """A share in percent points."""
+    return Scaled(column, lambda values: 100 * values)
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Theil-Sen's slope of one column over another, such as percent points per doubling of steps.
+
+    Every checkpoint weighs in, and one that is off does not decide it, as it would at either end.
+    """
+
+    of: Scaled
+    over: Scaled = in_doublings("step")  # noqa: RUF009  (frozen)
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class; nan for fewer than two checkpoints."""
+        over, of = complete_rows(runs, (self.over.column, self.of.column))
+        return theil_sen_slope(self.over.scale(over), self.of.scale(of))
+
+
+@dataclass(frozen=True)
+class RelativeRange:
+    """Largest minus smallest of a column, over its mean."""
+
+    column: str
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        (values,) = complete_rows(runs, (self.column,))
+        return float(np.ptp(values) / values.mean()) if len(values) else float("nan")
+
+
+def divergence_over_entropy(runs: Frames) -> float:
+    """KL(law || model) at the last checkpoint as a share of the law's entropy: how much is not learnt yet."""
+    loss, kl = complete_rows(runs, ("loss", "kl"))
+    return float(kl[-1] / (loss[-1] - kl[-1])) if len(kl) else float("nan")
+
+
+@dataclass(frozen=True)
+class Among:
+    """A statistic of those runs alone whose `column` is `value`; nan where there are none."""
+
+    column: str
+    value: str
+    statistic: Statistic
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        chosen = [run for run in runs if run[self.column][0] == self.value]
+        return self.statistic(chosen) if chosen else float("nan")
+
+
+@dataclass(frozen=True)
+class FromStep:
+    """A statistic of the runs' checkpoints from a step on."""
+
+    step: int
+    statistic: Statistic
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        return self.statistic([run.filter(pl.col("step") >= self.step) for run in runs])
+
+
+@dataclass(frozen=True)
+class LastDoubling:
+    """By how much a column still falls over the last doubling of steps, over the loss at the end.
+
+    Where the doubling begins the column is interpolated, linearly in the step's logarithm; nan for a run
+    without a checkpoint before.
+    """
+
+    column: str
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        step, values, loss = complete_rows(runs, ("step", self.column, "loss"))
+        if len(step) < 2 or step[0] > step[-1] / 2:
+            return float("nan")
+        before = np.interp(np.log2(step[-1]) - 1, np.log2(step), values)
+        return float((before - values[-1]) / loss[-1])
+
+
+def theil_sen_slope(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
+    """Median of the slopes between all pairs of points with different x (Theil 1950, Sen 1968).
+
+    nan where there is no such pair.
+
+    >>> theil_sen_slope(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.array([0.0, 1.0, 2.0, 30.0, 4.0]))
+    1.0
+    """
+    slopes = [(y[j] - y[i]) / (x[j] - x[i]) for i, j in combinations(range(len(x)), 2) if x[i] != x[j]]
+    return float(np.median(slopes)) if slopes else float("nan")
+
+
+FLATTENING = MeanWithinRuns(Slope(in_doublings("trace")))
+"""How fast the trace changes, in doublings per doubling of steps."""
+
+IMPROVEMENT = MeanWithinRuns(Slope(in_points("accuracy")))
+"""How fast accuracy changes, in percent points per doubling of steps."""
+
+IMPROVEMENT_BY_FLATTENING = MeanWithinRuns(Slope(in_points("accuracy"), over=in_halvings("trace")))
+"""How fast accuracy changes as the trace falls, in percent points per halving."""
+
+RANGE_OF_LOSS = MeanWithinRuns(RelativeRange("loss"))
+"""Within how small a share of itself the loss stays along a run."""

@@ -1,0 +1,85 @@
+"""Statistics over model sizes: how a column changes with width at one loss, and how far sizes lie apart."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from isoloss.experiments.statistics.along_runs import Scaled, theil_sen_slope
+from isoloss.experiments.statistics.same_loss import RunAtLoss, matched_losses
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
+
+
+@dataclass(frozen=True)
+class SlopeOverWidths:
+    """Mean over seeds of the slope of a column per doubling of width, all widths at one loss.
+
+    That is the lowest loss that the seed's runs of all widths reach; between checkpoints the column is
+    interpolated. Seeds whose widths have no loss in common are left out; nan where none is left.
+    """
+
+    of: Scaled
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        slopes = []
+        for by_width in _by_seed(runs):
+            matched = matched_losses(by_width) if len(by_width) > 1 else None
+            if matched is None:
+                continue
+            places = zip(by_width, matched.points, strict=True)
+            values = [RunAtLoss(run, point).value(self.of.column).value for run, point in places]
+            widths = np.log2([run["width"][0] for run in by_width])
+            slopes.append(theil_sen_slope(widths, self.of.scale(np.array(values))))
+        return float(np.mean(slopes)) if slopes else float("nan")
+
+
+def mean_by_width(runs: Sequence[pl.DataFrame], column: str) -> dict[int, float]:
+    """The column at the runs' last checkpoints, its mean over those of each width, smallest width first."""
+    last = pl.concat([run.tail(1).select("width", column) for run in runs])
+    means = last.group_by("width").agg(pl.col(column).mean()).sort("width")
+    return dict(means.rows())
+
+
+@dataclass(frozen=True)
+class GapBetweenWidths:
+    """How far the widths' mean values of a column lie apart at the last checkpoint, over their mean."""
+
+    column: str
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class; nan for one width."""
+        means = np.array(list(mean_by_width(runs, self.column).values()))
+        return float(np.ptp(means) / means.mean()) if len(means) > 1 else float("nan")
+
+
+def last_doubling_of_width(runs: Frames) -> float:
+    """By how much the mean KL at the last checkpoint still falls from the last width but one to the last.
+
+    Per doubling of width, over the mean loss of the widest; nan for one width.
+    """
+    kl, loss = (mean_by_width(runs, column) for column in ("kl", "loss"))
+    if len(kl) < 2:
+        return float("nan")
+    before, widest = list(kl)[-2:]
+    return float((kl[before] - kl[widest]) / loss[widest] / np.log2(widest / before))
+
+
+@dataclass(frozen=True)
+class OfNarrowest:
+    """A statistic of the runs of the smallest width alone."""
+
+    statistic: Statistic
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        least = min(run["width"][0] for run in runs)
+        return self.statistic([run for run in runs if run["width"][0] == least])
+
+
+def _by_seed(runs: Frames) -> Iterator[list[pl.DataFrame]]:
+    """The runs of each seed, smallest width first."""
+    seeds = dict.fromkeys(run["seed"][0] for run in runs)
+    for seed in seeds:
+        yield sorted((run for run in runs if run["seed"][0] == seed), key=lambda run: run["width"][0])

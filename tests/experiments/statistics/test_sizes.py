@@ -1,0 +1,60 @@
+import math
+
+import polars as pl
+import pytest
+
+from isoloss.experiments.statistics.along_runs import in_doublings
+from isoloss.experiments.statistics.sizes import (
+    GapBetweenWidths,
+    OfNarrowest,
+    SlopeOverWidths,
+    last_doubling_of_width,
+    mean_by_width,
+)
+
+
+def run_of(width: int, seed: int, losses: list[float], traces: list[float]) -> pl.DataFrame:
+    n = len(losses)
+    errors = {"kl_error": 0.001, "trace_error": 0.1, "loss_sentences": 50, "trace_sentences": 50}
+    columns = {"run": f"{width}-{seed}", "width": width, "seed": seed, **errors}
+    frame = pl.DataFrame({"step": [2**place for place in range(n)], "loss": losses, "trace": traces})
+    return frame.with_columns(*(pl.lit(value).alias(name) for name, value in columns.items()))
+
+
+def test_sizes_are_compared_where_each_has_the_seeds_common_loss() -> None:
+    small = run_of(32, 1, [2.4, 2.2, 2.0], [80.0, 40.0, 32.0])
+    # At a loss of 2.0 the larger one is between its first two checkpoints, at a trace of 16.
+    large = run_of(64, 1, [2.2, 1.8, 1.7], [24.0, 8.0, 1.0])
+    slope = SlopeOverWidths(in_doublings("trace"))
+    assert slope([large, small]) == pytest.approx(-1.0)
+    wider = run_of(256, 1, [2.2, 1.8, 1.7], [6.0, 2.0, 1.0])
+    assert slope([small, wider]) == pytest.approx(-1.0)
+    second = [run.with_columns(seed=pl.lit(2)) for run in (small, small.with_columns(width=pl.lit(64)))]
+    assert slope([small, large, *second]) == pytest.approx(-0.5)
+
+
+def test_without_a_common_loss_or_a_second_size_there_is_nothing_to_compare() -> None:
+    small = run_of(32, 1, [2.4, 2.2], [1.0, 1.0])
+    slope = SlopeOverWidths(in_doublings("trace"))
+    assert math.isnan(slope([small]))
+    assert math.isnan(slope([small, run_of(64, 1, [2.0, 1.8], [1.0, 1.0])]))
+
+
+def test_means_are_those_of_the_last_checkpoints() -> None:
+    runs = [run_of(32, 1, [9.0, 2.0], [1.0, 1.0]), run_of(32, 2, [9.0, 2.2], [1.0, 1.0])]
+    runs += [run_of(48, 1, [9.0, 1.9], [1.0, 1.0]), run_of(64, 1, [9.0, 2.0], [1.0, 1.0])]
+    assert mean_by_width(runs, "loss") == pytest.approx({32: 2.1, 48: 1.9, 64: 2.0})
+    assert GapBetweenWidths("loss")(runs) == pytest.approx((2.1 - 1.9) / 2.0)
+    # A resample in which a seed comes twice counts it twice.
+    assert mean_by_width([runs[0], *runs[:2]], "loss")[32] == pytest.approx((2.0 + 2.0 + 2.2) / 3)
+    assert math.isnan(GapBetweenWidths("loss")(runs[:2]))
+    assert OfNarrowest(len)(runs) == 2
+
+
+def test_the_last_widths_tell_whether_larger_ones_would_gain() -> None:
+    runs = [
+        run_of(width, 1, [2.0], [1.0]).with_columns(kl=pl.lit(kl))
+        for width, kl in ((16, 1.0), (32, 0.3), (128, 0.1))
+    ]
+    assert last_doubling_of_width(runs) == pytest.approx(0.2 / 2.0 / 2)
+    assert math.isnan(last_doubling_of_width(runs[:1]))
