@@ -11,7 +11,7 @@ from isoloss.experiments.experiment import only_named
 from isoloss.experiments.figure_1 import figure_1
 from isoloss.experiments.figure_1_claims import CLAIMS
 from isoloss.experiments.grammar_runs import task_name
-from isoloss.experiments.scales import laptop, laptop_language, paper, smoke
+from isoloss.experiments.scales import laptop, laptop_language, night, paper, smoke
 from isoloss.experiments.suite import every_experiment
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
@@ -49,12 +49,7 @@ def test_every_claim_can_fail() -> None:
     """Losses fall and differ, the trace rises, and the sharper and later are the worse."""
     losses = [2.5, 2.4, 2.3, 2.2, 2.1, 2.0]
     runs = runs_along(losses, [20.0, 25.0, 32.0, 40.0, 50.0, 64.0], [0.65, 0.8, 0.75, 0.7, 0.6, 0.5])
-    apart = [
-        run.with_columns(loss=pl.col("loss") + 1, trace=65 - pl.col("trace"), accuracy=1 - pl.col("accuracy"))
-        if run["width"][0] == 48
-        else run
-        for run in runs
-    ]
+    apart = [run.with_columns(pl.col("loss", "kl") + 1) if run["width"][0] == 48 else run for run in runs]
     found = {judged.claim.name: judged.verdict for judged in judge(CLAIMS, runs)}
     assert found.pop("sizes-have-one-loss") == Verdict.SUPPORTED
     # The flattest is not the best, but the one with the lowest loss is the worst.
@@ -74,7 +69,7 @@ def test_every_bound_that_is_not_zero_has_its_reason() -> None:
             assert claim.reason or claim.claimed.bounds == (0.0,), claim.name
 
 
-@pytest.mark.parametrize("named", [smoke, laptop, paper])
+@pytest.mark.parametrize("named", [smoke, laptop, night, paper])
 def test_reported_seeds_never_chose_the_scale(named) -> None:
     scale = named()
     assert not set(scale.seeds) & set(scale.pilot_seeds)
@@ -109,7 +104,7 @@ def test_the_task_is_half_the_sentence_unless_named() -> None:
         task_name(certain, None)
 
 
-@pytest.mark.parametrize("named", [smoke, laptop, paper])
+@pytest.mark.parametrize("named", [smoke, laptop, night, paper])
 def test_the_language_of_a_scale_has_its_tasks(named) -> None:
     grammar = named().grammar
     tasks = [task.name for task in grammar.language.ready.tasks()]

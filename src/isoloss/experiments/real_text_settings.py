@@ -110,8 +110,8 @@ _LAPTOP_COMPARED = replace(
     _LAPTOP_BOOKS,
     measured_from=500,
     chosen_late=(
-        "Checkpoints before step 2,000 are measured since a first measurement of these very runs, from that "
-        "step on, found none by SAM at a loss in common with the others: it takes longer to a loss, and "
+        "Checkpoints before step 2,000 are measured since a first measurement of runs with other seeds, from "
+        "that step on, found none by SAM at a loss in common with the others: it takes longer to a loss, and "
         "meets them where they were early on. Its traces at later steps had been seen by then."
     ),
 )

@@ -21,7 +21,7 @@ from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.exact_objective import ExactObjective
 
-ScaleName = Literal["smoke", "laptop", "paper"]
+ScaleName = Literal["smoke", "laptop", "night", "paper"]
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class MeasurementSizes:
 
 
 GrammarRuns = LanguageRuns[PreLayerNormTransformer]
-"""Transformers on the grammar. Its tasks are the paper's A, B and C: the names of the whole sentence's root,
-of half of it, and of a quarter."""
+"""Transformers on the grammar. Its tasks stand in the places of the paper's A, B and C, which are the names
+of the whole sentence's root, of half of it, and of a quarter; two places may have one task."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """All that experiments depend on: one value is seconds, minutes on a laptop, or the paper's own.
+    """All that experiments depend on: seconds, minutes on a laptop, a night on it, or the paper's own.
 
     `pilot_seeds` were used to choose it and are not among `seeds`.
     """

@@ -6,7 +6,7 @@ from typing import Literal
 
 from tyro.conf import Positional
 
-ScaleName = Literal["smoke", "laptop", "paper"]
+ScaleName = Literal["smoke", "laptop", "night", "paper"]
 Place = Literal["local", "ray", "slurm"]
 
 
@@ -20,7 +20,7 @@ class ReproduceOptions:
     names: Positional[tuple[str, ...]]
     """Which experiments, such as figure-1 table-1; or all. Those that share runs compute them once."""
     scale: ScaleName = "laptop"
-    """How large: smoke (seconds), laptop (minutes), paper (the paper's own settings)."""
+    """How large: smoke (seconds), laptop (minutes), night (a night on a laptop), paper (the paper's own)."""
     output: Path | None = None
     """Folder for runs and site; results/SCALE when not given, and all experiments share it."""
     language: Path | None = None
