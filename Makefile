@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-reproduce: $(STAMP) ## Figure 1 at laptop scale: within ten minutes on two cores, ending in an HTML report
+reproduce: $(STAMP) ## Figure 1 at laptop scale: within eight minutes on two cores, ending in an HTML report
 	$(BIN)/isoloss reproduce figure-1 --scale laptop
 
 reproduce-all: $(STAMP) ## every figure, table and statement at laptop scale, ending in a site

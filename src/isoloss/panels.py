@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -107,12 +107,19 @@ class Tree:
 Chart = Dots | Lines | Categories | Table | Landscape | Tree
 
 
+Layout = Literal["beside", "stacked"]
+
+
 @dataclass(frozen=True)
 class Panel:
-    """One panel of a figure: charts side by side over one table of numbers, and what they show."""
+    """One panel of a figure: charts over one table of numbers, and what they show.
+
+    They are side by side, or one above another: so charts over the same x axis are aligned.
+    """
 
     name: str
     title: str
     caption: str
     charts: tuple[Chart, ...]
     data: pl.DataFrame
+    layout: Layout = "beside"

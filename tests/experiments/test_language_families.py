@@ -80,10 +80,10 @@ def test_claims_are_judged_on_saturated_checkpoints(results: dict[str, Experimen
     # Whether the divergence levels off is asked of all.
     frames = judged_runs(results["figure-9"].table)
     assert [frame["step"].to_list() for frame in frames] == [[10, 20, 40]] * 4
-    effects = {judged.claim.name: judged.effect for judged in results["figure-8"].judgements}
-    rows = results["figure-8"].table.filter(pl.col("panel") == "hmm-6", pl.col("step") == 40)
-    smallest, largest = rows["accuracy"].to_list()
-    assert effects["hmm-6-larger-is-better"] == pytest.approx(100 * (largest - smallest))
+    effects = {judged.claim.name: judged.effect for judged in results["figure-9"].judgements}
+    rows = results["figure-9"].table.filter(pl.col("panel") == "hmm-10", pl.col("step") == 40)
+    smaller, larger = rows["kl"].to_list()
+    assert effects["hmm-10-saturates-over-width"] == pytest.approx((smaller - larger) / rows["loss"][-1])
 
 
 def test_sgd_begins_where_adamw_ended(results: dict[str, ExperimentResult]) -> None:

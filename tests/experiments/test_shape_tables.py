@@ -66,5 +66,5 @@ def test_enlarged_widths_and_inner_widths_meet() -> None:
     assert (paper.data["copies"] * paper.data["width"]).unique().to_list() == [1920]
     assert paper.data["enlarged_inner_width"].unique().to_list() == [7680]
     assert "All have an inner width of 7,680" in paper.caption
-    assert own.data["enlarged_inner_width"].unique().to_list() == [768]
-    assert "All have an inner width of 768" in own.caption
+    assert own.data["enlarged_inner_width"].unique().to_list() == [384]
+    assert "All have an inner width of 384" in own.caption

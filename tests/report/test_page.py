@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -104,6 +105,35 @@ def test_every_panel_has_its_numbers_and_pictures_beside_it(
     assert (alone_in / "figure-1.png").exists()
     assert (alone_in / "figure-1-all.csv").exists()
     assert not (alone_in / "figure-1-all.png").exists()
+
+
+def test_charts_over_one_axis_stand_one_above_another(checkpoints: pl.DataFrame, tmp_path: Path) -> None:
+    step = Axis("step", "step", logarithmic=True)
+    lines = tuple(Lines(step, Axis(name, name), WIDTH, "run") for name in ("loss", "trace", "accuracy"))
+    panels = (
+        drawn(Panel("stacked", "Stacked", "", lines, checkpoints, "stacked")),
+        drawn(Panel("beside", "Beside", "", lines, checkpoints)),
+    )
+    html = write_page(Page("page", "Page", (), panels=panels), tmp_path, alone()).read_text()
+    assert html.count('class="charts stacked"') == 1
+    sizes = []
+    for panel in panels:
+        svg = (tmp_path / f"page-{panel.name}.svg").read_text()
+        sizes.append([float(re.search(f'{side}="([0-9.]+)"', svg)[1]) for side in ("width", "height")])
+    assert sizes[0][0] < sizes[1][0]
+    assert sizes[0][1] > sizes[1][1]
+
+
+def test_premises_and_effects_have_a_table_each(tmp_path: Path) -> None:
+    effect, other, _ = JUDGEMENTS
+    premise = replace(other, claim=replace(other.claim, kind="premise", reason="it is so in the paper"))
+    page = Page("page", "Page", (), judgements=(premise, effect))
+    html = write_page(page, tmp_path, alone()).read_text()
+    tables = html.split('<table class="claims">')[1:]
+    assert ["Effect</th>" in tables[0], "Premise</th>" in tables[1]] == [True, True]
+    assert effect.claim.name in tables[0]
+    assert other.claim.name not in tables[0]
+    assert "it is so in the paper" in tables[1]
 
 
 def test_a_chart_may_have_many_rows(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_WIDTH, KL, LOSS, STEP, TRACE
+from isoloss.experiments.axes import ACCURACY, BY_WIDTH, LOSS, STEP, TRACE
+from isoloss.experiments.captions import loss_bars, probe_bars, trace_bars
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figure_1_claims import CLAIMS
 from isoloss.experiments.grammar_runs import grammar_runs
@@ -26,7 +27,8 @@ def figure_1(scale: Scale, task: str) -> Experiment:
             "The paper pre-trains transformers of several sizes on sentences of a grammar whose exact law is "
             "known, and compares checkpoints whose loss has converged: all at one loss, they differ in "
             "downstream accuracy, and the trace of the Hessian tells the better ones apart.",
-            "Each dot is one checkpoint after the loss has converged.",
+            "First all three along each run, over one axis of steps. Then each checkpoint after the loss has "
+            "converged as a dot.",
         ),
         runs=grammar_runs(scale, measured),
         references=(PlannedReference(REFERENCE, scale.grammar.language, TaskReference(probe)),),
@@ -52,18 +54,22 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     of_trace = (
         f"Across: one standard error over {scale.sizes.trace_sentences:,} sentences. The trace is that of "
         "the Fisher information, the Hessian's own where the model has learnt the law (Lemma 3.2). "
-        "Widths are compared as they stand; only the paper's Figure 5 enlarges them to one shape."
+        "Traces of different widths are over different parameters: claims rank a run's dots among themselves "
+        "alone, and only Figure 5 enlarges the models to one shape."
     )
     of_steps = (
-        "A line a run. The dots above are the checkpoints from the dashed line "
-        f"(step {saturated_from:,}) on. Bars as above."
+        "A line a run, over one axis of steps. The dots below are the checkpoints from the dashed line (step "
+        f"{saturated_from:,}) on, on which claims are judged. {loss_bars(scale.sizes)}"
+        f"{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
     )
-    over_steps = tuple(Lines(STEP, y, BY_WIDTH, "run", marked=saturated_from) for y in (KL, ACCURACY, TRACE))
+    over_steps = tuple(
+        Lines(STEP, y, BY_WIDTH, "run", marked=saturated_from) for y in (LOSS, TRACE, ACCURACY)
+    )
     loss, trace = (Dots(x, ACCURACY, BY_WIDTH) for x in (LOSS, TRACE))
     return (
+        Panel("steps", "Loss, trace and accuracy over steps", of_steps, over_steps, every, "stacked"),
         Panel("loss", "Exact loss against accuracy", vertical + of_loss, (loss,), dots),
         Panel("trace", "Trace against accuracy", vertical + of_trace, (trace,), dots),
-        Panel("steps", "All three over pre-training steps", of_steps, over_steps, every),
     )
 
 

@@ -30,10 +30,11 @@ def figure_3(scale: Scale) -> Experiment:
             "The paper trains models of several sizes until their loss is that of the law, or nearly: "
             "transformers on the grammar (task B) and on sentences that OPT writes (QNLI), LSTMs on the "
             "hidden Markov model (task-10). Of models with one loss the larger do better.",
-            "Here sizes are compared at the last checkpoint, all seeds. The causal model's language has a "
+            "The pictures show sizes at the last checkpoint. Claims compare a seed's sizes where each has "
+            "the lowest loss that all reach. The causal model's language has a "
             f"task of its own in the place of QNLI. {OWN_TASK}",
         ),
-        runs=tuple(run for task in tasks for run in task.probed_runs(scale, (task.runs.steps,))),
+        runs=tuple(run for task in tasks for run in task.probed_runs(scale, task.saturated_steps)),
         references=tuple(task.reference(scale.sizes) for task in tasks),
         claims=(*map(sizes_have_one_loss, tasks), smallest_is_near_the_law(tasks[1]), *better),
         panels=lambda table: size_panels(tasks, table, scale),

@@ -106,7 +106,7 @@ def laptop() -> Scale:
             probe_train=4000,
             probe_validation=500,
             probe_test=4000,
-            probe=ProbeSettings(epochs=30, batch_size=64),
+            probe=ProbeSettings(batch_size=64),
         ),
         grammar=_headline_runs(
             widths=(32, 48),

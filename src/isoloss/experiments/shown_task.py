@@ -34,6 +34,11 @@ class ShownTask:
         """Language and task."""
         return f"{self.language}, {self.label}"
 
+    @property
+    def saturated_steps(self) -> tuple[int, ...]:
+        """The steps of the checkpoints that claims are judged on."""
+        return tuple(step for step in self.runs.checkpoint_steps if step >= self.runs.saturated_from)
+
     def probe(self, sizes: MeasurementSizes) -> ProbeQuantity:
         """The linear probe for the task."""
         return sizes.probe_of(self.task)

@@ -6,10 +6,12 @@ import altair as alt
 from markupsafe import Markup
 
 CHART_WIDTH, CHART_HEIGHT = 360, 300
+STACKED_WIDTH, STACKED_HEIGHT = 560, 170
 
 THEME: dict[str, Any] = {
     "font": "system-ui, -apple-system, Segoe UI, Roboto, DejaVu Sans, sans-serif",
     "axis": {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal", "gridColor": "#e6e6e6"},
+    "axisY": {"minExtent": 44},  # charts one above another begin at one place
     "legend": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"},
     "view": {"stroke": None},
 }

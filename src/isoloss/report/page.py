@@ -13,9 +13,9 @@ from markupsafe import Markup
 
 from isoloss.experiments.claims import Judgement
 from isoloss.files import write_atomically
-from isoloss.panels import Panel
+from isoloss.panels import Layout, Panel
 from isoloss.report.charts import draw
-from isoloss.report.drawing import CHART_WIDTH, THEME, Drawing
+from isoloss.report.drawing import CHART_WIDTH, STACKED_HEIGHT, STACKED_WIDTH, THEME, Drawing
 from isoloss.report.frame import Frame, alone
 from isoloss.report.templates import as_script_data, rendered
 from isoloss.theory.finding import Finding
@@ -33,6 +33,7 @@ class DrawnPanel:
     caption: str
     drawings: tuple[Drawing, ...]
     data: pl.DataFrame
+    layout: Layout = "beside"
 
     @property
     def charts(self) -> list[alt.LayerChart]:
@@ -69,8 +70,13 @@ class Page:
 def drawn(panel: Panel) -> DrawnPanel:
     """The panel with every chart of its drawn."""
     stem = "".join(letter if letter.isalnum() else "_" for letter in panel.name)
-    drawings = (draw(chart, panel.data, f"{stem}_{number}") for number, chart in enumerate(panel.charts))
-    return DrawnPanel(panel.name, panel.title, panel.caption, tuple(drawings), panel.data)
+    drawings = [draw(chart, panel.data, f"{stem}_{number}") for number, chart in enumerate(panel.charts)]
+    if panel.layout == "stacked":
+        drawings = [
+            drawing.properties(height=STACKED_HEIGHT) if isinstance(drawing, alt.LayerChart) else drawing
+            for drawing in drawings
+        ]
+    return DrawnPanel(panel.name, panel.title, panel.caption, tuple(drawings), panel.data, panel.layout)
 
 
 def write_page(page: Page, folder: Path, frame: Frame) -> Path:
@@ -85,29 +91,34 @@ def write_page(page: Page, folder: Path, frame: Frame) -> Path:
         stem = files / f"{page.name}-{panel.name}"
         write_atomically(_ending(stem, ".csv"), panel.data.write_csv())
         if panel.charts:
-            _write_picture(panel.charts, panel.title, stem)
+            _write_picture(panel.charts, panel.title, stem, panel.layout)
         kinds = ("csv", "png", "svg") if panel.charts else ("csv",)
         offered.append({kind: f"{frame.files}/{stem.name}.{kind}".lstrip("/") for kind in kinds})
     single = [panel.charts[0] for panel in page.panels if len(panel.charts) == 1]
     if len(single) > 1:
-        _write_picture(single, page.title, files / page.name)
+        _write_picture(single, page.title, files / page.name, "beside")
     path = folder / f"{page.name}.html"
     write_atomically(path, _html(page, frame, offered))
     return path
 
 
-def _write_picture(charts: Sequence[alt.LayerChart], title: str, stem: Path) -> None:
-    svg = _picture(charts, title)
+def _write_picture(charts: Sequence[alt.LayerChart], title: str, stem: Path, layout: Layout) -> None:
+    svg = _picture(charts, title, layout)
     write_atomically(_ending(stem, ".svg"), svg)
     write_atomically(_ending(stem, ".png"), vl_convert.svg_to_png(svg, scale=2))
 
 
-def _picture(charts: Sequence[alt.LayerChart], title: str) -> str:
-    """The charts side by side under their title, as SVG."""
-    sized = [_as_wide_as(CHART_WIDTH, chart) for chart in charts]
+def _picture(charts: Sequence[alt.LayerChart], title: str, layout: Layout) -> str:
+    """The charts under their title, as SVG."""
     headed = alt.Title(title, fontSize=15, anchor="start")
-    # Legends of charts side by side are each their own.
-    picture = alt.HConcatChart(hconcat=sized, title=headed, spacing=32)
+    picture: alt.HConcatChart | alt.VConcatChart
+    if layout == "stacked":
+        sized = [_as_wide_as(STACKED_WIDTH, chart) for chart in charts]
+        picture = alt.VConcatChart(vconcat=sized, title=headed, spacing=12)
+    else:
+        sized = [_as_wide_as(CHART_WIDTH, chart) for chart in charts]
+        picture = alt.HConcatChart(hconcat=sized, title=headed, spacing=32)
+    # The legends of several charts are each their own.
     picture = picture.resolve_scale(color="independent", shape="independent")
     # On white, with room around: a picture goes on pages of any colour.
     specification = _specification(picture) | {"background": "white", "padding": 12}
@@ -115,7 +126,7 @@ def _picture(charts: Sequence[alt.LayerChart], title: str) -> str:
     return svg
 
 
-def _specification(chart: alt.LayerChart | alt.HConcatChart) -> dict[str, Any]:
+def _specification(chart: alt.LayerChart | alt.HConcatChart | alt.VConcatChart) -> dict[str, Any]:
     """As Vega-Lite reads it, in the look that all charts have."""
     # Altair refuses more than 5,000 rows unless told otherwise; a landscape has more cells.
     with alt.data_transformers.enable("default", max_rows=None):
@@ -145,7 +156,7 @@ def _files_within(panel: DrawnPanel) -> dict[str, str]:
     """What a panel offers, by kind, as data that links hold."""
     files = {"csv": _as_link("text/csv", panel.data.write_csv().encode())}
     if panel.charts:
-        svg = _picture(panel.charts, panel.title)
+        svg = _picture(panel.charts, panel.title, panel.layout)
         files["png"] = _as_link("image/png", vl_convert.svg_to_png(svg, scale=2))
         files["svg"] = _as_link("image/svg+xml", svg.encode())
     return files
@@ -164,13 +175,19 @@ def _html(page: Page, frame: Frame, files: Sequence[dict[str, str]]) -> str:
             "drawings": [_embedded(drawing) for drawing in panel.drawings],
             "wide": len(panel.drawings) > 1 or not panel.charts,
             "files": offered,
-            "columns": COLUMNS.get(len(panel.charts), "as-they-fit"),
+            "columns": _columns(panel),
             "file": f"{page.name}-{panel.name}",
         }
         for panel, offered in zip(page.panels, files, strict=True)
     ]
     scripted = any(panel.charts for panel in page.panels)
     return rendered("page.html.j2", page=page, panels=panels, frame=frame, scripted=scripted)
+
+
+def _columns(panel: DrawnPanel) -> str:
+    if panel.layout == "stacked":
+        return "stacked"
+    return COLUMNS.get(len(panel.charts), "as-they-fit")
 
 
 def _embedded(drawing: Drawing) -> dict[str, str | Markup]:

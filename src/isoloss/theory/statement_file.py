@@ -72,7 +72,9 @@ def _statement(content: dict[str, Any]) -> Statement:
         findings=tuple(map(_finding, content["findings"])),
         panels=tuple(
             Panel(
-                **{name: str(panel[name]) for name in ("name", "title", "caption")},
+                name=str(panel["name"]),
+                title=str(panel["title"]),
+                caption=str(panel["caption"]),
                 charts=tuple(map(_chart, panel["charts"])),
                 data=_frame(panel["data"]),
             )
