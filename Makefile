@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce reproduce-all test coverage test-slow lint benchmark docs claims architectures clean
+.PHONY: help install reproduce reproduce-all test coverage test-slow test-versions lint benchmark docs claims architectures clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,6 +34,15 @@ coverage: $(STAMP) ## the test suite again, two thirds slower, and the lines tha
 
 test-slow: $(STAMP) ## the checks that take minutes
 	$(BIN)/python -m pytest -m slow
+
+test-versions: ## models and flatness with the oldest torch and transformers promised, and with the newest
+	for pins in 'torch==2.6.* transformers==5.0.*' '--upgrade torch transformers'; do \
+		rm -rf .venv-versions && $(PYTHON) -m venv .venv-versions && \
+		.venv-versions/bin/python -m pip install --quiet --editable '.[dev]' && \
+		.venv-versions/bin/python -m pip install --quiet $$pins && \
+		.venv-versions/bin/python -m pytest -m 'not slow' tests/models tests/objectives tests/curvature \
+			tests/architectures tests/command_line/test_flatness_command.py || exit 1; \
+	done
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -348,6 +348,7 @@ def test_scores_that_are_not_finite_are_named_by_line(run, models):
         (["small", "--text", "text.txt"], "or give token numbers with --token-ids"),
         (["bert", "--text", "text.txt", "--relative-error", "0"], "must be above 0"),
         (["bert", "--text", "text.txt", "--relative-error", "2"], "must be above 0 and below 1, not 2.0"),
+        (["bert", "--text", "text.txt", "--memory", "0"], "--memory must be above 0 gibibytes, not 0.0"),
         (["bert", "--text", "text.txt", "--mask-rate", "0"], "mask rate must be above 0 and at most 1"),
         (["bert", "--text", "text.txt", "--mask-rate", "1.1"], "mask rate must be above 0 and at most 1"),
         (["bert", "--text", "text.txt", "--one-mask", "--mask-rate", "0.1"], "give one of the two"),

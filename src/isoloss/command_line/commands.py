@@ -13,6 +13,7 @@ from isoloss.command_line.options.describe import DescribeOptions
 from isoloss.command_line.options.enlarge import EnlargeOptions
 from isoloss.command_line.options.entropy import EntropyOptions
 from isoloss.command_line.options.flatness import FlatnessOptions
+from isoloss.command_line.options.inspect import InspectOptions
 from isoloss.command_line.options.language import LanguageOptions
 from isoloss.command_line.options.probabilities import ProbabilitiesOptions
 from isoloss.command_line.options.reproduce import ReproduceOptions
@@ -49,6 +50,7 @@ class Command:
 
 GROUPS: dict[str, tuple[Command, ...]] = {
     "measure a checkpoint": (
+        Command("inspect", InspectOptions, "inspection:inspect_models"),
         Command("flatness", FlatnessOptions, "flatness_request:measure_flatness"),
         Command("compare", CompareOptions, "comparison_request:measure_comparison"),
         Command("enlarge", EnlargeOptions, "enlarge:enlarge"),

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 import torch
-from torch import nn
 from transformers import PreTrainedModel
 
 from isoloss.command_line.flatness_table import Shown, print_flatness, print_json
@@ -18,7 +17,12 @@ from isoloss.errors import BadInput
 from isoloss.measurements.compared_flatness import INTERRUPTED, ComparedFlatness, compare_flatness
 from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
 from isoloss.measurements.sampled_batches import NextToken, OneMask, Predicting, SampledBatches, ShareMasked
-from isoloss.models.any_language_model import Prediction, load_any_language_model, longest_sentence
+from isoloss.models.any_language_model import (
+    Prediction,
+    load_any_language_model,
+    longest_sentence,
+    number_of_tokens,
+)
 from isoloss.models.loading import load_tokenizer
 from isoloss.models.reading import quiet
 from isoloss.pretraining.loop import usable_device
@@ -27,6 +31,7 @@ from isoloss.progress import Progress
 EXIT_INTERRUPTED = 130
 RELATIVE_ERROR = 0.02
 MASK_RATE = 0.15
+GIBIBYTE = 1 << 30
 
 
 def measure_flatness(request: FlatnessOptions) -> int:
@@ -45,7 +50,15 @@ def measure_flatness(request: FlatnessOptions) -> int:
         for quantity in dict.fromkeys(request.quantity):
             try:
                 measured.append(
-                    compare_flatness(quantity, models, batches, _stopping(request), settings, progress)
+                    compare_flatness(
+                        quantity,
+                        models,
+                        batches,
+                        _stopping(request),
+                        settings,
+                        progress,
+                        memory_bytes=int(request.memory * GIBIBYTE),
+                    )
                 )
             except NonFiniteScores as error:
                 line = batches.lines[error.sentence - 1]
@@ -103,6 +116,8 @@ def _check(request: FlatnessOptions) -> None:
         raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
     if request.mask_rate is not None and not 0 < request.mask_rate <= 1:
         raise BadInput(f"the mask rate must be above 0 and at most 1, not {request.mask_rate}")
+    if not 0 < request.memory < float("inf"):
+        raise BadInput(f"--memory must be above 0 gibibytes, not {request.memory}; 1 is what is usual")
     if not request.quantity:
         raise BadInput("--quantity names nothing to measure; name one, such as fisher_trace")
     _ = _stopping(request), usable_device(request.device)
@@ -130,7 +145,7 @@ def _load(request: FlatnessOptions) -> tuple[dict[str, PreTrainedModel], Predict
     if len(set(predictions.values())) > 1:
         listed = ", ".join(f"{name} is {prediction}" for name, prediction in predictions.items())
         raise BadInput(f"models that predict differently are not compared: {listed}")
-    sizes = {name: _tokens(model) for name, model in models.items()}
+    sizes = {name: number_of_tokens(model) for name, model in models.items()}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} has {size}" for name, size in sizes.items())
         raise BadInput(f"models with different numbers of tokens are not compared: {listed}")
@@ -154,7 +169,7 @@ def _corpus(request: FlatnessOptions, models: Mapping[str, PreTrainedModel]) -> 
     longest = min(known, default=None)
     first = next(iter(models))
     if request.token_ids is not None:
-        return read_token_corpus(request.token_ids, _tokens(models[first]), longest)
+        return read_token_corpus(request.token_ids, number_of_tokens(models[first]), longest)
     try:
         tokenizer = load_tokenizer(first)
     except BadInput as error:
@@ -164,7 +179,7 @@ def _corpus(request: FlatnessOptions, models: Mapping[str, PreTrainedModel]) -> 
     for other in list(models)[1:]:
         if load_tokenizer(other).get_vocab() != tokenizer.get_vocab():
             raise BadInput(f"{first} and {other} have different vocabularies; compare models that share one")
-    if len(tokenizer) > (known_tokens := _tokens(models[first])):
+    if len(tokenizer) > (known_tokens := number_of_tokens(models[first])):
         raise BadInput(
             f"the tokenizer of {first} has {len(tokenizer)} tokens, but the model only {known_tokens}; name "
             "the model's own folder, with the tokenizer it was trained with"
@@ -184,8 +199,10 @@ def _predicting(
         return NextToken()
     first = next(iter(models))
     mask = _mask_token(request, first)
-    if not 0 <= mask < _tokens(models[first]):
-        raise BadInput(f"the mask token {mask} is none of the model's {_tokens(models[first])} tokens")
+    if not 0 <= mask < number_of_tokens(models[first]):
+        raise BadInput(
+            f"the mask token {mask} is none of the model's {number_of_tokens(models[first])} tokens"
+        )
     if request.one_mask:
         return OneMask(mask)
     return ShareMasked(mask, MASK_RATE if request.mask_rate is None else request.mask_rate)
@@ -201,13 +218,6 @@ def _mask_token(request: FlatnessOptions, name: str) -> int:
     if mask is None:
         raise BadInput(f"no tokenizer of {name} names a mask token; say its number with --mask-token-id")
     return int(mask)
-
-
-def _tokens(model: PreTrainedModel) -> int:
-    embeddings = model.get_input_embeddings()
-    if isinstance(embeddings, nn.Embedding):
-        return embeddings.num_embeddings
-    return int(model.config.get_text_config().vocab_size)
 
 
 def _pad_token(model: PreTrainedModel) -> int:

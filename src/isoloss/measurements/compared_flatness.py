@@ -11,6 +11,7 @@ from torch import nn
 from isoloss.curvature.first_gradient import refuse_without_gradient
 from isoloss.curvature.fisher_trace import FisherTrace, RunningFisherTrace
 from isoloss.curvature.hessian_trace import HessianTrace, RunningHessianTrace
+from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.curvature.stopping import RunningEstimate, Stopping, measure_until
 from isoloss.measurements.fixed_set_flatness import FixedSetQuantity, fixed_set_records
 from isoloss.measurements.flatness_records import (
@@ -59,24 +60,31 @@ def compare_flatness(
     stopping: Stopping,
     settings: Mapping[str, Setting],
     progress: Progress = silent,
+    *,
+    memory_bytes: int = MEMORY_BYTES,
 ) -> ComparedFlatness:
     """Measure each model, by name; those after the first also have their paired difference from it.
 
     Both traces take in sentences until every model's is as good as asked. Interrupted from the keyboard they
     give what they have, on the sentences that all models have seen, unless that is too little for an error
     bar. The other quantities are those of a fixed set, the first `stopping.sentences` or `FIXED_SENTENCES`
-    sentences.
+    sentences. `memory_bytes` bounds what the traces hold at once beside the models.
     """
     objective, seed = batches.objective, batches.seed
     _refuse_unusable(models, batches)
     if quantity == "fisher_trace":
-        fisher = {name: RunningFisherTrace(model, objective, seed) for name, model in models.items()}
+        fisher = {
+            name: RunningFisherTrace(model, objective, seed, memory_bytes) for name, model in models.items()
+        }
         stopped, common = _run(quantity, fisher, batches, stopping, progress)
         found = {name: running.result(stopped, common) for name, running in fisher.items()}
         compared = _compared(quantity, found, flatness_records, seed, settings)
         return replace(compared, fisher_traces=found, apart=_ways_apart(fisher))
     if quantity == "hessian_trace":
-        hessian = {name: RunningHessianTrace(model, objective, seed) for name, model in models.items()}
+        hessian = {
+            name: RunningHessianTrace(model, objective, seed, memory_bytes=memory_bytes)
+            for name, model in models.items()
+        }
         stopped, common = _run(quantity, hessian, batches, stopping, progress)
         traces = {name: running.result(stopped, common) for name, running in hessian.items()}
         compared = _compared(quantity, traces, hessian_trace_records, seed, settings)

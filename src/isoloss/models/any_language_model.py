@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
@@ -42,7 +43,7 @@ def load_any_language_model(
             ignore_mismatched_sizes=True,  # refused below, where it is said which
         )
     _refuse_other_weights(name, found)
-    if dtype == torch.float64 and model._can_set_experts_implementation():
+    if dtype == torch.float64 and hasattr(model, "set_experts_implementation"):
         model.set_experts_implementation("eager")  # the others multiply in single precision at most
     return model.eval(), predicted
 
@@ -102,6 +103,14 @@ def longest_sentence(model: PreTrainedModel) -> int | None:
         if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None
     ]
     return positions - paddings[0] - 1 if paddings else positions
+
+
+def number_of_tokens(model: PreTrainedModel) -> int:
+    """How many tokens the model knows: those of its embeddings, or what its configuration says."""
+    embeddings = model.get_input_embeddings()
+    if isinstance(embeddings, nn.Embedding):
+        return embeddings.num_embeddings
+    return int(model.config.get_text_config().vocab_size)
 
 
 def _read_config(name: str) -> Any:

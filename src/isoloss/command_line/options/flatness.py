@@ -62,5 +62,7 @@ class FlatnessOptions:
     """Where the models are measured: cpu or cuda."""
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
     """The models' precision."""
+    memory: Annotated[float, tyro.conf.arg(metavar="GIB")] = 1.0
+    """Gibibytes that the traces may hold at once beside the models: more is faster, up to a point."""
     json: bool = False
     """Print JSON: {"records": [...], ...}."""

@@ -1,0 +1,77 @@
+"""`isoloss inspect`: what a model's folder holds, and how its flatness would be measured."""
+
+import torch
+from torch import nn
+
+from isoloss.command_line.options.inspect import InspectOptions
+from isoloss.errors import BadInput
+from isoloss.measurements.trial_measurement import Trial, trial_measurement
+from isoloss.models.any_language_model import (
+    Prediction,
+    load_any_language_model,
+    longest_sentence,
+    number_of_tokens,
+)
+from isoloss.models.loading import load_tokenizer
+from isoloss.models.reading import quiet
+from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked
+from isoloss.pretraining.loop import usable_device
+
+FIRST_SENTENCES = 64
+"""Sentences before which no relative error stops a measurement."""
+
+
+def inspect_models(options: InspectOptions) -> int:
+    """Print a few lines a model. Raises BadInput for one that cannot be read or measured."""
+    if not options.models:
+        raise BadInput("no model is named; name a model's folder, or its name on a hub")
+    usable_device(options.device)
+    for name in options.models:
+        model, prediction = load_any_language_model(name, options.objective, getattr(torch, options.dtype))
+        placed = model.to(options.device)
+        tokens, longest = number_of_tokens(placed), longest_sentence(placed)
+        objective = PretrainedCausal() if prediction == "causal" else PretrainedMasked()
+        with quiet():
+            trial = trial_measurement(placed, objective, tokens, longest)
+        held = sum(p.numel() * p.element_size() for p in placed.parameters())
+        lines = [
+            f"{name}: {type(model).__name__}, of the type {model.config.model_type}, {prediction}",
+            _parameters(model),
+            _tokenizer(name, prediction, tokens),
+            f"longest input: {'as long as memory allows' if longest is None else f'{longest:,} tokens'}",
+            *_trial(trial, held, options.device),
+        ]
+        print("\n  ".join(lines))
+    return 0
+
+
+def _parameters(model: nn.Module) -> str:
+    names: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    count = sum(parameter.numel() for parameter in model.parameters())
+    tied = "; ".join(" is ".join(each) for each in names.values() if len(each) > 1)
+    return f"parameters: {count:,} in {len(names):,} tensors; tied: {tied or 'none'}"
+
+
+def _tokenizer(name: str, prediction: Prediction, tokens: int) -> str:
+    try:
+        tokenizer = load_tokenizer(name)
+    except BadInput:
+        more = " and --mask-token-id" if prediction == "masked" else ""
+        return f"tokenizer: none of its {tokens:,} tokens; give token numbers with --token-ids{more}"
+    mask = f", mask token {tokenizer.mask_token}" if tokenizer.mask_token else ""
+    unknown = f", unknown {tokenizer.unk_token}" if tokenizer.unk_token else ""
+    return f"tokenizer: {type(tokenizer).__name__}, {len(tokenizer):,} of {tokens:,} tokens{mask}{unknown}"
+
+
+def _trial(trial: Trial, held: int, device: str) -> list[str]:
+    ways = ", ".join(f"{way} {count}" for way, count in trial.ways.items())
+    apart = "" if trial.padded else "; equally long sentences at a time, since padding changes its scores"
+    weights, kept = held / 2**20, trial.bytes_a_sentence / 2**20
+    return [
+        f"measured by (tensors): {ways}{apart}",
+        f"memory: {weights:,.4g} MiB of weights, and {kept:,.3g} MiB a sentence of {trial.length} tokens",
+        f"time on {device}: {trial.seconds_a_sentence:.2g} s a sentence of {trial.length} tokens, so "
+        f"{FIRST_SENTENCES * trial.seconds_a_sentence:.2g} s for the first {FIRST_SENTENCES}",
+    ]

@@ -1,0 +1,55 @@
+"""`isoloss inspect`: what stands in a folder, in a few lines, and how it would be measured."""
+
+import pytest
+import torch
+from transformers import FNetConfig, FNetForMaskedLM
+
+from isoloss.cli import main
+from isoloss.models.causal import GPT2Transformer
+from isoloss.models.shapes import Shape
+from isoloss.models.tokenizer import word_tokenizer
+from isoloss.models.transformers import PostLayerNormTransformer
+
+WORDS = list("abcdefgh")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inspected")
+    PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, 0).save_pretrained(folder / "bert")
+    word_tokenizer(WORDS, 8).save_pretrained(folder / "bert")
+    GPT2Transformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, 0).save_pretrained(folder / "gpt2")
+    with torch.random.fork_rng():
+        model = FNetForMaskedLM(FNetConfig(vocab_size=11, hidden_size=8, num_hidden_layers=1))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter *= 10
+    model.save_pretrained(folder / "fnet")
+    return folder
+
+
+def inspected(folder, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        main(["inspect", str(folder)])
+    assert not leaving.value.code
+    return capsys.readouterr().out
+
+
+def test_it_tells_what_it_found(folders, capsys):
+    written = inspected(folders / "bert", capsys)
+    assert "BertForMaskedLM, of the type bert, masked" in written
+    assert "tied: bert.embeddings.word_embeddings.weight is cls.predictions.decoder.weight" in written
+    assert "11 of 11 tokens, mask token [MASK]" in written
+    assert "longest input: 9 tokens" in written
+    assert "per-sentence gradients" not in written
+    assert "s a sentence of 9 tokens" in written
+
+
+def test_a_folder_without_a_tokenizer_names_the_option(folders, capsys):
+    written = inspected(folders / "gpt2", capsys)
+    assert "GPT2LMHeadModel, of the type gpt2, causal" in written
+    assert "none of its 11 tokens; give token numbers with --token-ids\n" in written
+
+
+def test_a_model_that_padding_reaches_is_told(folders, capsys):
+    assert "equally long sentences at a time" in inspected(folders / "fnet", capsys)
