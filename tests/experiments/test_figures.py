@@ -53,8 +53,9 @@ def contrary(experiment: Experiment) -> list[pl.DataFrame]:
                     "kl_error": [0.001] * 6,
                     "trace": 20.0 + trend * place + noise,
                     "accuracy": 0.9 + place * gain - width / 100 + noise,
-                    "accuracy_error": [0.001] * 6,
-                    "accuracy_sentences": [50] * 6,
+                    "projected_accuracy": 0.8 - place * 0.02 - width / 100 + noise,
+                    "projected_accuracy_error": [0.001] * 6,
+                    "projected_accuracy_sentences": [50] * 6,
                 }
             )
         )
@@ -78,6 +79,7 @@ def test_a_panel_without_runs_leaves_its_claims_open() -> None:
     effects = {claim.name: claim.statistic(present) for claim in experiment.claims}
     assert {name for name in effects if not math.isnan(effects[name])} == {
         "pcfg-b-one-loss",
+        "pcfg-b-projection-changes-little",
         "pcfg-b-larger-is-better",
     }
 

@@ -7,6 +7,7 @@ from isoloss.experiments.captions import loss_bars, probe_bars, trace_bars
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figure_1_claims import CLAIMS
 from isoloss.experiments.grammar_runs import grammar_runs
+from isoloss.experiments.quantities.control_probes import control_references
 from isoloss.experiments.quantities.probe import TaskReference
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.reference import PlannedReference
@@ -14,12 +15,20 @@ from isoloss.experiments.scale import Scale
 from isoloss.panels import Dots, Lines, Panel
 
 REFERENCE = "chance and ceiling"
+HELD_AGAINST = (
+    ("chance_accuracy", "chance"),
+    ("words_accuracy", "a probe of the words alone"),
+    ("untrained_accuracy", "the best of untrained models"),
+    ("posterior_accuracy", "ceiling (the exact posterior)"),
+)
+"""Columns of the references, and what they are called in captions."""
 
 
 def figure_1(scale: Scale, task: str) -> Experiment:
     """The figure's runs, claims and panels at a scale; `task` is what the probe is trained for."""
     steps, probe = scale.grammar.checkpoint_steps, scale.sizes.probe_of(task)
     measured = tuple(MeasuredAt(q, steps) for q in (scale.sizes.loss(), scale.sizes.trace(), probe))
+    untrained = tuple((f"of width {model.shape.width}", model) for model in scale.grammar.architectures)
     return Experiment(
         name="figure-1",
         title="Same pre-training loss, different flatness, different downstream accuracy",
@@ -31,7 +40,10 @@ def figure_1(scale: Scale, task: str) -> Experiment:
             "converged as a dot.",
         ),
         runs=grammar_runs(scale, measured),
-        references=(PlannedReference(REFERENCE, scale.grammar.language, TaskReference(probe)),),
+        references=(
+            PlannedReference(REFERENCE, scale.grammar.language, TaskReference(probe)),
+            *control_references(scale.grammar.language, probe, untrained),
+        ),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale),
         pilot_seeds=scale.pilot_seeds,
@@ -74,12 +86,13 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
 
 
 def _reference(table: pl.DataFrame) -> str:
-    reference = table.filter(pl.col("run") == REFERENCE)
-    if reference.is_empty():
-        return ""
-    row = reference.row(0, named=True)
-    chance, ceiling = row["chance_accuracy"], row["posterior_accuracy"]
-    return f"Chance {chance:.3f}, ceiling (the exact posterior) {ceiling:.3f}. "
+    """What accuracies are held against, those of it that have been measured, as a sentence."""
+    told = [
+        f"{words} {max(table[column].drop_nulls().to_list()):.3f}"
+        for column, words in HELD_AGAINST
+        if column in table.columns
+    ]
+    return f"{', '.join(told)}. ".capitalize() if told else ""
 
 
 def _settings(scale: Scale, task: str) -> tuple[tuple[str, str], ...]:

@@ -4,6 +4,7 @@ from isoloss.experiments.captions import OWN_TASK
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.larger_is_better import (
     larger_is_better,
+    projection_changes_little,
     sizes_have_one_loss,
     smallest_is_near_the_law,
 )
@@ -23,6 +24,7 @@ def figure_3(scale: Scale) -> Experiment:
         larger_is_better(task, f"+{gain} percent points (Section 2.3)")
         for task, gain in zip(tasks, GAINS, strict=True)
     )
+    even = tuple(map(projection_changes_little, tasks))
     return Experiment(
         name="figure-3",
         title="Larger is better at the same loss",
@@ -34,9 +36,9 @@ def figure_3(scale: Scale) -> Experiment:
             "the lowest loss that all reach. The causal model's language has a "
             f"task of its own in the place of QNLI. {OWN_TASK}",
         ),
-        runs=tuple(run for task in tasks for run in task.probed_runs(scale, task.saturated_steps)),
+        runs=tuple(run for task in tasks for run in task.projected_runs(scale)),
         references=tuple(task.reference(scale.sizes) for task in tasks),
-        claims=(*map(sizes_have_one_loss, tasks), smallest_is_near_the_law(tasks[1]), *better),
+        claims=(*map(sizes_have_one_loss, tasks), smallest_is_near_the_law(tasks[1]), *even, *better),
         panels=lambda table: size_panels(tasks, table, scale),
         pilot_seeds=scale.pilot_seeds,
         settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),

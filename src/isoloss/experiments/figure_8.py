@@ -22,7 +22,7 @@ def figure_8(scale: Scale) -> Experiment:
             "Markov model, and in the place of SST-2 another task of the causal model's own language. "
             f"Whether the sizes have one loss is judged with Figure 3. {OWN_TASK}",
         ),
-        runs=tuple(run for task in tasks for run in task.probed_runs(scale, task.saturated_steps)),
+        runs=tuple(run for task in tasks for run in task.projected_runs(scale)),
         references=tuple(task.reference(scale.sizes) for task in tasks),
         claims=tuple(larger_is_better(task, PAPER) for task in tasks),
         panels=lambda table: size_panels(tasks, table, scale),

@@ -111,7 +111,7 @@ def laptop() -> Scale:
         grammar=_headline_runs(
             widths=(32, 48),
             steps=5657,
-            checkpoint_steps=(1000, 1414, 2000, *LAPTOP_DOTS),
+            checkpoint_steps=(1000, 2000, *LAPTOP_DOTS),
             saturated_from=2828,
         ),
         compared=compared_runs.LAPTOP,

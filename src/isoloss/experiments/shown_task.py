@@ -7,13 +7,18 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from isoloss.experiments.descent_runs import DescentRuns, descents
-from isoloss.experiments.language_runs import AnyRuns, runs_of_sizes
+from isoloss.experiments.language_runs import AnyRuns, runs_of_sizes, width_of
 from isoloss.experiments.planned_run import Labels, PlannedRun
+from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity, TaskReference
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
+from isoloss.measurements.feature_adaptation import Projected
+
+PROJECTED = "projected_accuracy"
+"""The column of the probe on features of one dimension for all widths."""
 
 PANEL = "panel"
 """The column that says which panel a row belongs to."""
@@ -48,6 +53,19 @@ class ShownTask:
         loss = scale.sizes.loss(self.runs.evaluated)
         measured = (MeasuredAt(loss, steps), MeasuredAt(self.probe(scale.sizes), steps))
         return self.labelled(runs_of_sizes(self.runs, scale.seeds, measured))
+
+    def projected_runs(self, scale: Scale) -> tuple[PlannedRun, ...]:
+        """Every size and seed with loss, probe, and probe on projected features at the saturated checkpoints.
+
+        All widths are projected to the dimension of the narrowest's features, by one matrix for each width.
+        """
+        narrowest = min(width_of(model) for model in self.runs.architectures)
+        projection = Projected(narrowest * self.runs.language.maximum_length, scale.sizes.seed)
+        projected = AdaptedProbeQuantity(self.probe(scale.sizes), projection, PROJECTED)
+        return tuple(
+            replace(run, measured=(*run.measured, MeasuredAt(projected, self.saturated_steps)))
+            for run in self.probed_runs(scale, self.saturated_steps)
+        )
 
     def descents(self, descent: DescentRuns, scale: Scale) -> tuple[PlannedRun, ...]:
         """SGD from the saturated models, with exact loss, trace and probe at every checkpoint."""
