@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from isoloss.cli import main
 from isoloss.command_line import cost_table
 from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import reproduce_experiments
-from isoloss.command_line.reproduction_request import choice
+from isoloss.command_line.reproduction_request import choice, command_again
 from isoloss.errors import BadInput
 from isoloss.experiments.cost import this_machine
 from isoloss.progress import silent
@@ -234,6 +235,25 @@ def test_a_mistake_is_one_sentence_before_any_work(
     assert len(told.err.strip().splitlines()) == 1 or "huge" in arguments
     assert told.out == ""
     assert not (tmp_path / "results").exists()
+
+
+def test_a_task_that_the_words_settle_needs_a_word_of_the_users_own(
+    tmp_path: Path,
+) -> None:
+    grammar = str(tmp_path / "easy.pcfg")
+    lines = ["S -> X [0.5] | Y [0.5]", "X -> A A [1]", "Y -> B B [1]", "A -> 'a' [1]", "B -> 'b' [1]"]
+    Path(grammar).write_text("\n".join(lines))
+    asked = ReproduceOptions(("figure-1",), "laptop", tmp_path, language=Path(grammar))
+    with pytest.raises(BadInput, match="no task of the language has room"):
+        choice(asked)
+    with pytest.raises(BadInput, match=r"prefix-2 has no room.*; choose another language, or give --any"):
+        choice(replace(asked, task="prefix-2"))
+    chosen = choice(replace(asked, any_task=True))
+    assert ("downstream task", "prefix-2") in chosen.experiments[0].settings
+    again = command_again(replace(asked, any_task=True), chosen.experiments[0], chosen.runs[0])
+    assert again.endswith(" --any-task")
+    # The smoke scale shows that everything runs, whatever the language.
+    choice(replace(asked, scale="smoke"))
 
 
 def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(

@@ -11,6 +11,7 @@ from isoloss.experiments.drift.experiment import drift
 from isoloss.experiments.experiment import Experiment, only_named
 from isoloss.experiments.figure_1 import figure_1
 from isoloss.experiments.grammar_runs import task_name
+from isoloss.experiments.headline_task import headline_task
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.scales import scale_named
@@ -21,7 +22,9 @@ from isoloss.pretraining.compute import Compute
 from isoloss.progress import silent
 
 ALL = "all"
-OF_YOUR_OWN: dict[str, Callable[[Scale, str], Experiment]] = {"figure-1": figure_1, "drift": drift}
+HEADLINE = "figure-1"
+"""The experiment whose task must have room."""
+OF_YOUR_OWN: dict[str, Callable[[Scale, str], Experiment]] = {HEADLINE: figure_1, "drift": drift}
 """The experiments that take a language and a task of the user's."""
 
 
@@ -40,6 +43,7 @@ def command_again(request: ReproduceOptions, experiment: Experiment, run: Planne
     for name, value in options.items():
         words += [name, str(value)] if value is not None else []
     words += ["--compiled"] if request.compiled else []
+    words += ["--any-task"] if request.any_task and experiment.name in OF_YOUR_OWN else []
     return shlex.join(words)
 
 
@@ -103,6 +107,9 @@ def _on_your_own(request: ReproduceOptions, scale: Scale) -> tuple[Experiment, .
     if request.language is not None:
         plan = ReadyLanguage(read_pcfg(request.language, request.maximum_length))
         scale = replace(scale, drift=replace(scale.drift, other_languages=()))
-    task = task_name(plan.language(request.folder, silent), request.task)
+    language = plan.language(request.folder, silent)
+    # The smoke scale shows nothing about the claims anyway.
+    judged = HEADLINE in request.names and scale.name != "smoke" and not request.any_task
+    task = headline_task(language, request.task, scale.sizes) if judged else task_name(language, request.task)
     own = replace(scale, grammar=replace(scale.grammar, language=plan))
     return tuple(make(own, task) for name, make in OF_YOUR_OWN.items() if name in request.names)

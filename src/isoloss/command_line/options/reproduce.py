@@ -28,8 +28,11 @@ class ReproduceOptions:
     maximum_length: int | None = None
     """Longest sentence kept of --language; needed when it has no longest sentence."""
     task: str | None = None
-    """Downstream task, such as prefix-4; the prefix of half the longest sentence when not given;
-    figure-1 and drift."""
+    """Downstream task, such as prefix-4; when not given the scale's own, or of --language the one with
+    the most room (drift: the prefix of half the longest sentence); figure-1 and drift."""
+    any_task: bool = False
+    """Take a task for figure-1 that the words alone, or a guess, settle, which is refused otherwise;
+    of --language the prefix of half the longest sentence when --task is not given."""
     settings: str | None = None
     """Learning rates and batches of SGD, such as 0.2:32,0.4:128, instead of the scale's; drift alone."""
     runs: tuple[str, ...] = ()

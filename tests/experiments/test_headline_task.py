@@ -1,0 +1,48 @@
+import pytest
+
+from isoloss.errors import BadInput
+from isoloss.experiments.chosen_languages import headline_grammar
+from isoloss.experiments.headline_task import headline_task
+from isoloss.experiments.scales import laptop, smoke
+from isoloss.languages.notation import parse_grammar
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.measurements.room_and_price import measure_room
+
+SIZES = laptop().sizes
+
+
+def test_a_task_with_room_is_taken_and_is_what_stands_by_default() -> None:
+    language = headline_grammar()
+    assert headline_task(language, "prefix-8", SIZES) == "prefix-8"
+    rooms = {task.name: measure_room(language, task).room.value for task in language.tasks()}
+    assert headline_task(language, None, SIZES) == max(rooms, key=lambda name: rooms[name]) == "prefix-8"
+
+
+def test_a_task_without_room_is_refused_with_one_that_has_it() -> None:
+    with pytest.raises(BadInput) as refused:
+        headline_task(headline_grammar(), "prefix-2", SIZES)
+    said = str(refused.value)
+    assert said.startswith("prefix-2 has no room: a linear probe on the words alone is right on ")
+    assert said.endswith("; choose prefix-8, or give --any-task to show it all the same")
+
+
+def test_a_task_that_is_guessed_is_refused() -> None:
+    """prefix-4 has room and a label that is right on more than half of the sentences."""
+    with pytest.raises(BadInput, match="prefix-4 is easily guessed: always giving its most common label"):
+        headline_task(headline_grammar(), "prefix-4", SIZES)
+
+
+@pytest.mark.parametrize("name", [None, "prefix-8"])
+def test_a_language_none_of_whose_tasks_has_room_is_refused(name: str | None) -> None:
+    with pytest.raises(
+        BadInput, match=r"(no task of the language has room|choose another language).*--any-task"
+    ):
+        headline_task(pcfg(laptop_grammar(5)), name, smoke().sizes)
+
+
+def test_what_no_task_is_there_for_is_refused_as_ever() -> None:
+    with pytest.raises(BadInput, match="prefix-3"):
+        headline_task(headline_grammar(), "prefix-3", SIZES)
+    with pytest.raises(BadInput, match="the language has no task"):
+        headline_task(pcfg(parse_grammar("S -> 'a' [0.5] | 'b' [0.5]")), None, SIZES)
