@@ -209,6 +209,30 @@ def test_a_verdict_on_two_models_stands_below_the_table(run):
         assert f"warning: {warning}" in written
 
 
+def test_checkpoints_of_a_run_are_a_curve_and_parts_a_picture(run, models):
+    for step, name in ((100, "bert"), (200, "other")):
+        folder = models / f"checkpoint-{step}"
+        folder.mkdir()
+        for path in (models / name).iterdir():
+            (folder / path.name).write_bytes(path.read_bytes())
+    names = ("checkpoint-100", "checkpoint-200")
+    few = ("--text", "text.txt", "--sentences", "20")
+    assert run(*names, *few, "--output", "new/flat.html")[0] == 0
+    page = (models / "new" / "flat.html").read_text()
+    for told in (
+        "Where in the network",
+        "Over the run",
+        "layer 1 attention",
+        "isoloss flatness checkpoint-100",
+    ):
+        assert told in page
+    assert "checkpoint-200 flatter than checkpoint-100 at the same loss?" in page
+    run("bert", *few, "--output", "new/one.html")
+    page = (models / "new" / "one.html").read_text()
+    assert "Where in the network" in page
+    assert "Over the run" not in page
+
+
 def test_the_sign_of_a_hessian_that_nothing_tells_is_called_so(run):
     arguments = ("bert", "--text", "text.txt", "--sentences", "4", "--quantity", "hessian_trace")
     _, written, _ = run(*arguments, "--json")
@@ -348,6 +372,7 @@ def test_scores_that_are_not_finite_are_named_by_line(run, models):
         (["small", "--text", "text.txt"], "or give token numbers with --token-ids"),
         (["bert", "--text", "text.txt", "--relative-error", "0"], "must be above 0"),
         (["bert", "--text", "text.txt", "--relative-error", "2"], "must be above 0 and below 1, not 2.0"),
+        (["bert", "--text", "text.txt", "--output", "a.pdf"], "--output names an HTML file"),
         (["bert", "--text", "text.txt", "--memory", "0"], "--memory must be above 0 gibibytes, not 0.0"),
         (["bert", "--text", "text.txt", "--mask-rate", "0"], "mask rate must be above 0 and at most 1"),
         (["bert", "--text", "text.txt", "--mask-rate", "1.1"], "mask rate must be above 0 and at most 1"),

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from transformers import PreTrainedModel
 
-from isoloss.command_line.flatness_table import Shown, print_flatness, print_json
+from isoloss.command_line.flatness_table import Shown, print_flatness, print_json, sentences_below
 from isoloss.command_line.options.flatness import FlatnessOptions
+from isoloss.command_line.output_file import refuse_unwritable
 from isoloss.command_line.progress_display import progress_display
 from isoloss.corpora.data_sets import read_data_set
 from isoloss.corpora.token_sentences import Corpus, read_text_corpus, read_token_corpus
@@ -44,39 +45,61 @@ def measure_flatness(request: FlatnessOptions) -> int:
         request.seed,
         pad_token=_pad_token(next(iter(models.values()))),
     )
-    settings = {"estimand": batches.predicting.describe(), "dtype": request.dtype}
-    measured: list[ComparedFlatness] = []
     with progress_display() as progress, quiet():
-        for quantity in dict.fromkeys(request.quantity):
-            try:
-                measured.append(
-                    compare_flatness(
-                        quantity,
-                        models,
-                        batches,
-                        _stopping(request),
-                        settings,
-                        progress,
-                        memory_bytes=int(request.memory * GIBIBYTE),
-                    )
-                )
-            except NonFiniteScores as error:
-                line = batches.lines[error.sentence - 1]
-                raise NonFiniteScores(error.sentence, f"the sentence of line {line}") from error
-            except KeyboardInterrupt:
-                if not measured:
-                    raise
-                break
-            if measured[-1].stopped == INTERRUPTED:
-                break
+        measured = _measured(request, models, batches, progress)
         verdicts = _verdicts(measured, models, batches, progress)
     shown = Shown(measured, models, batches, verdicts)
+    if request.output is not None:
+        # What draws takes seconds to import, which a table need not wait for.
+        from isoloss.report.flatness_page import flatness_page
+        from isoloss.report.page import write_lone_page
+
+        page = flatness_page(measured, sentences_below(shown), _command(request))
+        write_lone_page(page, request.output)
     if request.json:
         print_json(shown)
     else:
         print_flatness(shown)
     finished = len(measured) == len(set(request.quantity)) and measured[-1].stopped != INTERRUPTED
     return 0 if finished else EXIT_INTERRUPTED
+
+
+def _measured(
+    request: FlatnessOptions,
+    models: Mapping[str, PreTrainedModel],
+    batches: SampledBatches,
+    progress: Progress,
+) -> list[ComparedFlatness]:
+    """One quantity after the other, as far as it went when interrupted."""
+    settings = {"estimand": batches.predicting.describe(), "dtype": request.dtype}
+    memory = int(request.memory * GIBIBYTE)
+    measured: list[ComparedFlatness] = []
+    for quantity in dict.fromkeys(request.quantity):
+        stopping = _stopping(request)
+        try:
+            found = compare_flatness(
+                quantity, models, batches, stopping, settings, progress, memory_bytes=memory
+            )
+        except NonFiniteScores as error:
+            line = batches.lines[error.sentence - 1]
+            raise NonFiniteScores(error.sentence, f"the sentence of line {line}") from error
+        except KeyboardInterrupt:
+            if not measured:
+                raise
+            break
+        measured.append(found)
+        if found.stopped == INTERRUPTED:
+            break
+    return measured
+
+
+def _command(request: FlatnessOptions) -> str:
+    """The command as it might be given again; what it measures on is named, other options are as shown."""
+    sources = {"--text": request.text, "--token-ids": request.token_ids, "--dataset": request.dataset}
+    named = [f"{option} {value}" for option, value in sources.items() if value is not None]
+    quantities = " ".join(request.quantity)
+    models = " ".join(request.models)
+    return f"isoloss flatness {models} {named[0]} --quantity {quantities} --seed {request.seed}"
 
 
 def _verdicts(
@@ -120,6 +143,10 @@ def _check(request: FlatnessOptions) -> None:
         raise BadInput(f"--memory must be above 0 gibibytes, not {request.memory}; 1 is what is usual")
     if not request.quantity:
         raise BadInput("--quantity names nothing to measure; name one, such as fisher_trace")
+    if request.output is not None:
+        if request.output.suffix != ".html":
+            raise BadInput(f"--output names an HTML file, such as flatness.html, not {request.output}")
+        refuse_unwritable(request.output)
     _ = _stopping(request), usable_device(request.device)
     if request.parameters is not None:
         try:

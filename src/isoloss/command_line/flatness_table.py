@@ -61,12 +61,21 @@ def print_flatness(shown: Shown) -> None:
         console.print(_table(each, list(shown.models)))
         for line in _notes(each, shown):
             console.print(line, markup=False, highlight=False, soft_wrap=True)
-    for verdict in shown.verdicts:
-        for line in _verdict_lines(verdict):
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+    for line in _verdict_lines(shown):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _verdict_lines(verdict: FlatterVerdict) -> list[str]:
+def sentences_below(shown: Shown) -> list[str]:
+    """All that is said below the tables: verdicts first, then each quantity's notes, none of them twice."""
+    notes = [line for each in shown.measured for line in _notes(each, shown)]
+    return list(dict.fromkeys([*_verdict_lines(shown), *notes]))
+
+
+def _verdict_lines(shown: Shown) -> list[str]:
+    return [line for verdict in shown.verdicts for line in _lines_of(verdict)]
+
+
+def _lines_of(verdict: FlatterVerdict) -> list[str]:
     """The answer with all that belongs to it in a line, and a line for each warning."""
     trace, normalised, loss = (
         value_with_error(each.value, each.standard_error)

@@ -64,5 +64,8 @@ class FlatnessOptions:
     """The models' precision."""
     memory: Annotated[float, tyro.conf.arg(metavar="GIB")] = 1.0
     """Gibibytes that the traces may hold at once beside the models: more is faster, up to a point."""
+    output: Path | None = None
+    """An HTML file with the parts of the network as a picture; of several checkpoints of a run, whose
+    names end in their steps (run/checkpoint-*), also the course over steps."""
     json: bool = False
     """Print JSON: {"records": [...], ...}."""

@@ -1,0 +1,96 @@
+"""The report of `isoloss flatness`: where in the network the flatness lies, and its course over steps."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+from markupsafe import Markup
+
+from isoloss.measurements.compared_flatness import ComparedFlatness
+from isoloss.measurements.record import Record
+from isoloss.panels import Axis, Categories, Colour, Lines, Panel
+from isoloss.report.page import Page, Section, drawn
+from isoloss.report.table import cell, html_table
+
+MODEL = Colour("model", "model")
+_STEP = re.compile(r"(\d+)/?$")
+
+
+def flatness_page(measured: Sequence[ComparedFlatness], said: Sequence[str], command: str) -> Page:
+    """A page of all quantities of all models; `said` are the sentences below the tables, a paragraph each."""
+    models = list(dict.fromkeys(record.checkpoint for each in measured for record in each.records))
+    panels = [panel for each in measured for panel in (_over_steps(each, models), _parts(each)) if panel]
+    return Page(
+        name="flatness",
+        title="Flatness of " + " · ".join(models),
+        text=tuple(said),
+        panels=tuple(map(drawn, panels)),
+        sections=(
+            *(Section(each.quantity, markup=_table(each)) for each in measured),
+            Section("How it was measured", code=command),
+        ),
+    )
+
+
+def step_of(model: str) -> int | None:
+    """The step that a checkpoint's name ends in, as a Trainer writes it; None where it ends in no number.
+
+    >>> step_of("run/checkpoint-1500/"), step_of("my-bert")
+    (1500, None)
+    """
+    found = _STEP.search(model)
+    return int(found[1]) if found else None
+
+
+def _parts(measured: ComparedFlatness) -> Panel | None:
+    """Each part of the network, in the order of the layers; None where a quantity has no parts."""
+    rows = [
+        {"part": record.settings["group"], "model": record.checkpoint, **_value(record)}
+        for record in measured.records
+        if "group" in record.settings
+    ]
+    if not rows:
+        return None
+    caption = (
+        "Of each part of the network, ± its standard error over sentences; the parts add up to the whole."
+    )
+    axis = Axis("value", f"{measured.quantity} ({measured.records[0].unit})", "error")
+    chart = Categories("part", axis, MODEL)
+    name = f"parts-of-{measured.quantity.replace('_', '-')}"
+    return Panel(name, "Where in the network", caption, (chart,), pl.DataFrame(rows))
+
+
+def _over_steps(measured: ComparedFlatness, models: Sequence[str]) -> Panel | None:
+    """The first record of every checkpoint over its step; None where they are not of a run."""
+    steps: Mapping[str, int | None] = {model: step_of(model) for model in models}
+    if len(models) < 2 or None in steps.values() or len(set(steps.values())) < len(models):
+        return None
+    quantity = measured.records[0].quantity
+    rows = [
+        {"step": steps[record.checkpoint], "run": "run", **_value(record)}
+        for record in measured.records
+        if record.quantity == quantity and "group" not in record.settings
+    ]
+    axis = Axis("value", f"{quantity} ({measured.records[0].unit})", "error")
+    chart = Lines(Axis("step", "step"), axis, Colour("run", "run"), "run")
+    name = f"{measured.quantity.replace('_', '-')}-over-steps"
+    caption = "On the same sentences, masks and draws at every step, ± the standard error over sentences."
+    return Panel(name, "Over the run", caption, (chart,), pl.DataFrame(rows).sort("step"))
+
+
+def _value(record: Record) -> dict[str, float]:
+    return {"value": record.value, "error": record.standard_error or 0.0}
+
+
+def _table(measured: ComparedFlatness) -> Markup:
+    rows = [
+        [
+            cell(record.checkpoint),
+            cell(record.settings.get("group", record.quantity)),
+            cell(record.value, record.standard_error),
+            cell(record.n),
+            cell(record.unit),
+        ]
+        for record in measured.records
+    ]
+    return html_table(("model", "of", "value", "n", "unit"), rows)
