@@ -10,7 +10,16 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 
-WITH_A_PLACE = ("index", "tutorial", "what-is-measured", "flatness", "architectures", "drift", "claims")
+WITH_A_PLACE = (
+    "index",
+    "tutorial",
+    "what-is-measured",
+    "flatness",
+    "architectures",
+    "drift",
+    "claims",
+    "paper-scale",
+)
 
 
 def guides_page(folder: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from page_blocks import ROOT
 
-from isoloss.experiments.scales import laptop
+from isoloss.experiments.scales import laptop, paper
 from isoloss.experiments.suite import every_experiment
 
 EXTENSIONS = ROOT / "docs" / "extensions"
@@ -54,6 +54,13 @@ def test_the_page_of_architectures_is_as_its_script_writes_it() -> None:
     if version[1] == transformers.__version__:
         assert list(table["masked"]) == list(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
         assert list(table["causal"]) == list(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+
+
+def test_no_setting_of_the_papers_scale_has_changed_unseen() -> None:
+    """Where one was changed on purpose, `make paper-scale` writes the page anew."""
+    from paper_scale_page import PAGE, paper_scale_page
+
+    assert PAGE.read_text() == paper_scale_page(paper())
 
 
 @pytest.mark.parametrize(

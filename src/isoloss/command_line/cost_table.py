@@ -1,6 +1,5 @@
 """What `isoloss reproduce --dry-run` prints: the cost of pre-training before it starts."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,16 +74,14 @@ def _measured(run: PlannedRun, operations: float, device: str) -> Row:
     return {"hours_measured": taken, "share_measured": found.share, "not_measured": None}
 
 
-def print_cost(rows: Sequence[Row], machine: Device, scale: str, *, as_json: bool) -> None:
+def cost_as_json(rows: Sequence[Row], machine: Device) -> dict[str, Any]:
+    """The rows, their sum, and what they assume, for JSON."""
+    return {"families": rows, "total": _total(rows), "assumed": _assumed(machine)}
+
+
+def print_cost(rows: Sequence[Row], machine: Device, scale: str) -> None:
     """The rows and their sum on stdout: operations, hours, gigabytes, and what they assume."""
-    assumed = (
-        f"Hours: {UTILISATION:.0%} of the matrix rate of {machine.name}, and of {A100.name}; "
-        "measuring not counted. GB of memory: of one run's training, at least. GB on disk: of checkpoints."
-    )
-    if as_json:
-        print(json.dumps({"families": rows, "total": _total(rows), "assumed": assumed}, indent=2))
-        return
-    table = Table(title=f"Cost of pre-training, {scale} scale", caption=assumed)
+    table = Table(title=f"Cost of pre-training, {scale} scale", caption=_assumed(machine))
     measured = any("hours_measured" in row for row in rows)
     for name in ("experiment", "model", "rule"):
         table.add_column(name, no_wrap=True)
@@ -143,3 +140,10 @@ def _three_digits(value: float) -> str:
 def _total(rows: Sequence[Row]) -> Row:
     summed = ("runs", "operations", "hours_here", "hours_a100", "disk_gigabytes")
     return {name: sum(row[name] for row in rows) for name in summed}
+
+
+def _assumed(machine: Device) -> str:
+    return (
+        f"Hours: {UTILISATION:.0%} of the matrix rate of {machine.name}, and of {A100.name}; "
+        "measuring not counted. GB of memory: of one run's training, at least. GB on disk: of checkpoints."
+    )

@@ -3,15 +3,18 @@
 import json
 from dataclasses import asdict
 
-from isoloss.command_line.cost_table import cost_rows, print_cost
+from isoloss.command_line.cost_table import cost_as_json, cost_rows, print_cost
 from isoloss.command_line.executor import executor
 from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.command_line.progress_display import progress_display
 from isoloss.command_line.reproduction_request import choice
+from isoloss.command_line.settings_table import print_settings, settings_as_rows
 from isoloss.command_line.verdict_table import print_verdicts
 from isoloss.command_line.whole_site import write_whole_site
 from isoloss.experiments.cost import this_machine
 from isoloss.experiments.experiment_result import carry_out_experiments
+from isoloss.experiments.paper_settings.every_setting import settings_of
+from isoloss.experiments.scales import paper
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.report.experiment_json import result_as_json
 
@@ -25,7 +28,15 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
             machine = this_machine(request.device if request.on == "local" else "cpu")
             measured_on = request.device if request.measure else None
             rows = cost_rows(chosen.experiments, chosen.runs, machine, measured_on, progress)
-        print_cost(rows, machine, request.scale, as_json=request.json)
+        # Only that scale is meant to be the paper's.
+        groups = settings_of(paper(), chosen.experiments) if request.scale == "paper" else ()
+        if request.json:
+            told = {**cost_as_json(rows, machine), "settings": settings_as_rows(groups)}
+            print(json.dumps(told, indent=2))
+            return 0
+        print_cost(rows, machine, request.scale)
+        if groups:
+            print_settings(groups)
         return 0
     with only_process_in(request.folder), progress_display() as progress:
         results = carry_out_experiments(

@@ -1,0 +1,63 @@
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from isoloss.errors import BadInput
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.paper_settings.every_setting import every_setting, settings_of
+from isoloss.experiments.paper_settings.of_languages import grammar_settings
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales import paper
+from isoloss.experiments.suite import every_experiment
+
+
+@cache
+def scale() -> Scale:
+    return paper()
+
+
+@cache
+def experiments() -> dict[str, Experiment]:
+    return {experiment.name: experiment for experiment in every_experiment(scale())}
+
+
+def titles(*names: str) -> set[str]:
+    groups = settings_of(scale(), [experiments()[name] for name in names])
+    return {group.title.split(" (")[0] for group in groups}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("figure-1", {"PCFG", "Transformers", "Pre-training", "Loss and trace", "Linear probe"}),
+        ("table-3", {"Transformers"}),
+        ("table-4", {"Sizes that are enlarged to one"}),
+        ("real-text-steps", {"Real text", "Loss and trace", "Linear probe"}),
+    ],
+)
+def test_an_experiment_is_told_what_it_depends_on(name: str, expected: set[str]) -> None:
+    assert titles(name) == expected
+
+
+def test_rules_and_languages_bring_their_own() -> None:
+    assert {"SGD", "PCFG", "HMM"} <= titles("figure-4")
+    assert {"The adversary", "PCFG"} <= titles("table-1")
+    assert "SGD" not in titles("figure-1", "figure-5")
+    assert titles("figure-1", "figure-4") == titles("figure-1") | titles("figure-4")
+
+
+def test_every_setting_says_all_three_and_none_twice() -> None:
+    for group in every_setting(scale()):
+        settings = group.settings()
+        assert len({setting.name for setting in settings}) == len(settings)
+        for setting in settings:
+            for said in (setting.name, setting.paper, setting.ours, setting.why):
+                assert said.strip()
+                assert "|" not in said  # the columns of a table
+
+
+def test_a_language_of_another_kind_is_refused() -> None:
+    other = replace(scale(), grammar=replace(scale().grammar, language=scale().hidden_markov.language))
+    with pytest.raises(BadInput, match="no PCFG"):
+        grammar_settings(other)
