@@ -8,6 +8,7 @@ from collections.abc import Sequence
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+LONGEST_LINE = 2000
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -26,11 +27,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = EXIT_BROKEN_PIPE
     except (OSError, UnicodeEncodeError) as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        reason = getattr(error, "strerror", None) or error
-        print(f"isoloss: the output cannot be written: {reason}; send it elsewhere", file=sys.stderr)
+        if isinstance(error, OSError) and error.filename is not None:
+            # Standard output has no name: this is a file that some step of the work could not use.
+            reason = _in_one_line(
+                f"cannot use {error.filename}: {error.strerror}; name another, or mend its permissions"
+            )
+        else:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            said = getattr(error, "strerror", None) or error
+            reason = f"the output cannot be written: {said}; send it elsewhere"
+        print(f"isoloss: {reason}", file=sys.stderr)
+        code = EXIT_MISTAKE
+    except MemoryError:
+        print("isoloss: this takes more memory than there is; give smaller numbers", file=sys.stderr)
         code = EXIT_MISTAKE
     except KeyboardInterrupt:
+        # A second Ctrl-C must not take the exit code, and this line, away.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         print(
             "isoloss: interrupted; what was finished is kept, and the same command goes on from there.",
             file=sys.stderr,
@@ -51,8 +64,16 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         return dispatch(sys.argv[1:] if arguments is None else arguments)
     except IsolossError as error:
-        print(f"isoloss: {error}", file=sys.stderr)
+        print(f"isoloss: {_in_one_line(str(error))}", file=sys.stderr)
         return EXIT_MISTAKE
+
+
+def _in_one_line(sentence: str) -> str:
+    """A sentence that quotes what it was given, which may be a whole file: its beginning and its end."""
+    line = " ".join(sentence.splitlines())
+    return (
+        line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
+    )
 
 
 if __name__ == "__main__":

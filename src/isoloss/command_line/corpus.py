@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from isoloss.corpora.packed_corpus import PackedCorpus
 
 FILE_ENDINGS = (".txt", ".jsonl", ".ndjson", ".parquet")
+LONGEST_SEQUENCE = 1_000_000
 MUCH_PADDING = 0.5
 """Share of padding from which on packing across documents would more than halve the work."""
 
@@ -25,6 +26,10 @@ def corpus(options: CorpusOptions) -> None:
     """Prepare real text for pre-training: tokenised once, without duplicates, split by document."""
     if options.tokenizer is not None and options.vocabulary is not None:
         raise BadInput("--tokenizer names a vocabulary and --vocabulary makes one; give one of the two")
+    if options.length > LONGEST_SEQUENCE:
+        raise BadInput(
+            f"--length {options.length:,} is longer than any model reads; give at most {LONGEST_SEQUENCE:,}"
+        )
     source = _source(options.text, options.document, options.column, options.streaming)
     # Tokenizers take seconds to import, which a mistake in what is named need not wait for.
     from isoloss.corpora.fetched_package import default_cache
@@ -52,6 +57,12 @@ def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: b
         raise BadInput("no text is named; name files, or one of books, speeches and reviews, or a data set")
     if len(text) > 1 or Path(text[0]).is_file() or Path(text[0]).suffix.lower() in FILE_ENDINGS:
         return local_files([Path(name) for name in text], document, column)
+    folder = Path(text[0])
+    if folder.is_dir() and not any(
+        path.suffix.lower() in (*FILE_ENDINGS, ".arrow", ".csv", ".json")
+        for path in (*folder.glob("*"), *folder.glob("*/*"))
+    ):
+        raise BadInput(f"{folder} is a folder without text; name the files that hold it")
     match text[0]:
         case "books":
             return Books()

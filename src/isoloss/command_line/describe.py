@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isoloss.command_line.language_argument import language_argument
+from isoloss.command_line.language_argument import language_argument, refuse_too_many
 from isoloss.command_line.law_cost import tell_cost_of_one_position_each
 from isoloss.command_line.options.describe import DescribeOptions
 from isoloss.command_line.output_file import refuse_unwritable
@@ -26,9 +26,10 @@ def describe(options: DescribeOptions) -> None:
         raise BadInput(f"--out {page} is no page; give a name that ends in .html")
     if options.sentences is not None and options.sentences < 2:
         raise BadInput(f"--sentences {options.sentences} has no error bar; draw at least 2")
+    refuse_too_many(options.sentences or 0)
     seed = usable_seed(options.seed)
     refuse_unwritable(page)
-    described = language_argument(options.language, options.maximum_length)
+    described = language_argument(options.language, options.maximum_length, options.longest)
     _ = described.maximum_length  # refuses a grammar that has no longest sentence
     n = usual_sentences(described) if options.sentences is None else options.sentences
     if isinstance(described, CausalLM):

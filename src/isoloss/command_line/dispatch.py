@@ -19,6 +19,8 @@ COMPLETION = "--tyro-"
 def dispatch(arguments: Sequence[str]) -> int:
     """Do what a command line asks for; its exit code. Raises BadInput for a command that there is not."""
     name, *rest = arguments or ["--help"]
+    if any("\0" in word for word in arguments):
+        raise BadInput("an argument has a NUL character, which no name or path has; leave it out")
     if name in ("--help", "-h"):
         print(overview())
         return 0

@@ -25,7 +25,12 @@ def enlarge(options: EnlargeOptions) -> None:
     by = Enlargement(options.width, options.layers)
     with progress_display() as progress:
         enlarged = enlarge_checkpoint(
-            options.checkpoint, options.out, by, paper_form if options.paper else exact_form, progress
+            options.checkpoint,
+            options.out,
+            by,
+            paper_form if options.paper else exact_form,
+            progress,
+            options.most_parameters,
         )
     if options.json:
         print(json.dumps({"out": str(options.out), **asdict(enlarged)}, allow_nan=False))

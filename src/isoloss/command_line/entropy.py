@@ -6,7 +6,7 @@ from dataclasses import asdict
 from rich.table import Table
 
 from isoloss.command_line.console import table_console
-from isoloss.command_line.language_argument import language_argument
+from isoloss.command_line.language_argument import language_argument, refuse_too_many
 from isoloss.command_line.law_cost import tell_cost_of_one_position_each
 from isoloss.command_line.options.entropy import EntropyOptions
 from isoloss.command_line.progress_display import progress_display
@@ -20,8 +20,9 @@ def entropy(options: EntropyOptions) -> None:
     """Estimate the entropy of masked words and of next words, the least losses a model can reach."""
     if options.sentences is not None and options.sentences < 2:
         raise BadInput(f"--sentences {options.sentences} has no error bar; draw at least 2")
+    refuse_too_many(options.sentences or 0)
     seed = usable_seed(options.seed)
-    drawn_from = language_argument(options.language, options.maximum_length)
+    drawn_from = language_argument(options.language, options.maximum_length, options.longest)
     n = usual_sentences(drawn_from) if options.sentences is None else options.sentences
     if isinstance(drawn_from, CausalLM):
         tell_cost_of_one_position_each(drawn_from, n)

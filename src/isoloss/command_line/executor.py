@@ -39,6 +39,8 @@ def executor(request: ReproduceOptions) -> Executor:
 def _refuse_options_of_others(request: ReproduceOptions) -> None:
     if request.processes is not None and request.processes < 1:
         raise BadInput(f"--processes must be at least 1, not {request.processes}")
+    if not request.hours > 0:
+        raise BadInput(f"--hours must be above 0, some hours of a SLURM job, not {request.hours:g}")
     belongs = {
         "--processes": (request.processes, "local"),
         "--address": (request.address, "ray"),

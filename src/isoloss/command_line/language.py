@@ -17,6 +17,7 @@ from isoloss.command_line.options.language_search import GrammarSearchOptions, H
 from isoloss.command_line.output_file import refuse_existing
 from isoloss.command_line.progress_display import progress_display
 from isoloss.command_line.seed import usable_seed
+from isoloss.errors import BadInput
 from isoloss.files import write_atomically
 from isoloss.languages.dyck_file import write_dyck
 from isoloss.languages.hmm_file import write_hmm
@@ -48,6 +49,9 @@ def language(options: LanguageOptions) -> None:
 def _grammar(options: GrammarOptions) -> None:
     """Write a random layered grammar; the defaults are the paper's sizes."""
     refuse_existing(options.out)
+    upper = options.roots + options.symbols_per_level * (options.levels - 1)
+    words = options.symbols_per_level * options.words_per_preterminal
+    _refuse_more("rules", upper * options.rules_per_symbol + words, options.most_rules, "--most-rules")
     made = random_layered_grammar(
         words=options.words,
         symbols_per_level=options.symbols_per_level,
@@ -64,6 +68,8 @@ def _grammar(options: GrammarOptions) -> None:
 def _hmm(options: HMMOptions) -> None:
     """Write a random hidden Markov model; the defaults are the paper's sizes."""
     refuse_existing(options.out)
+    numbers = options.states * (options.states + options.words)
+    _refuse_more("numbers", numbers, options.most_numbers, "--most-numbers")
     made = random_hmm(
         words=options.words,
         states=options.states,
@@ -118,6 +124,14 @@ def _teacher(options: TeacherOptions) -> None:
         made, ModelSource(str(checkpoint_folders(options.folder)[-1].resolve())), options.out
     )
     _tell(made, options.out, options.json)
+
+
+def _refuse_more(things: str, needed: int, most: int, option: str) -> None:
+    if needed > most:
+        raise BadInput(
+            f"these sizes make {needed:,} {things}, more than {most:,}; "
+            f"give smaller ones, or {option} {needed}"
+        )
 
 
 def _tell(made: LanguageOfFile, out: Path, json: bool) -> None:

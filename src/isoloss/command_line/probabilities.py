@@ -26,7 +26,7 @@ WORDS_SHOWN = 5
 def probabilities(options: ProbabilitiesOptions) -> None:
     """Show the exact probabilities of every word of a sentence: masked, and next."""
     found = sentence_probabilities(
-        language_argument(options.language, options.maximum_length), options.sentence
+        language_argument(options.language, options.maximum_length, options.longest), options.sentence
     )
     if options.json:
         print(json.dumps(found, ensure_ascii=False, allow_nan=False))

@@ -4,7 +4,7 @@ import json
 
 import torch
 
-from isoloss.command_line.language_argument import LanguageOfFile, kind_of, language_argument
+from isoloss.command_line.language_argument import LanguageOfFile, kind_of, language_argument, refuse_too_many
 from isoloss.command_line.options.sample import SampleOptions
 from isoloss.command_line.seed import usable_seed
 from isoloss.errors import BadInput
@@ -19,8 +19,9 @@ def sample(options: SampleOptions) -> None:
     """Draw sentences from a language, one a line."""
     if options.sentences < 1:
         raise BadInput(f"--sentences {options.sentences} draws nothing; draw at least 1")
+    refuse_too_many(options.sentences)
     generator = torch.Generator().manual_seed(usable_seed(options.seed))
-    drawn_from = language_argument(options.language, options.maximum_length)
+    drawn_from = language_argument(options.language, options.maximum_length, options.longest)
     at_once = PIECE_OF_A_MODEL if isinstance(drawn_from, CausalLM) else PIECE
     pieces = (min(at_once, options.sentences - done) for done in range(0, options.sentences, at_once))
     lines = (line for piece in pieces for line in _lines(drawn_from, piece, generator, options.trees))

@@ -108,7 +108,7 @@ def read_packed_corpus(folder: Path) -> PackedCorpus:
             wanted = sequences * corpus.maximum_length * token_type(corpus.tokenizer).itemsize
             if tokens_file(folder, part).stat().st_size != wanted:
                 raise ValueError(f"{tokens_file(folder, part).name} is not as long as it was")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInput(
             f"the corpus in {folder} is damaged ({error}); delete the folder and prepare it again"
         ) from error

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import polars as pl
@@ -134,7 +135,7 @@ def _table(path: Path) -> pl.DataFrame:
                     raise BadInput(f"there is no file {path}; name a file that holds {KIND}")
                 return pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
+        reason = shorten(str(error).strip().splitlines()[0].rstrip("."), 200, placeholder=" ...")
         raise BadInput(f"{path} cannot be read as a table ({reason}); give {KIND}") from error
     raise BadInput(f"{path}: a task is read from .jsonl, .csv, .tsv or .parquet; save it as one of these")
 

@@ -257,10 +257,12 @@ def _opened(path: Path, size: int) -> BinaryIO:
 def _read_journal(path: Path) -> Journal:
     try:
         kept = json.loads(path.read_text())
+        left_over = {part: (words, document) for part, (words, document) in kept["left_over"].items()}
+        return Journal(counts_of_json(kept["counts"]), left_over)
     except FileNotFoundError:
         return Journal()
-    left_over = {part: (words, document) for part, (words, document) in kept["left_over"].items()}
-    return Journal(counts_of_json(kept["counts"]), left_over)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadInput(f"{path} is damaged ({error}); delete {path.parent} and prepare it again") from error
 
 
 def _with_dropped_rest(journal: Journal) -> CorpusCounts:

@@ -101,7 +101,7 @@ def _measured(run: PlannedRun, path: Path) -> list[dict[str, Any]]:
         try:
             before = json.loads(path.read_text())["measured"]
             entries = {(entry["measured_on"], entry.get("weights")): entry for entry in before}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise BadInput(f"{path} is damaged ({error}); delete it and run again") from error
     for measured in run.measured:
         digest = quantity_digest(measured.quantity, run.language.digest, run.objective)

@@ -21,6 +21,10 @@ THING = ("measured_on", "weights", "task", "group")
 """The settings that tell the measurements of one quantity at one step apart."""
 
 Json = dict[str, Any]
+_KINDS: dict[str, type] = {
+    "files": dict, "versions": dict, "readings": dict, "labels": dict, "runs": dict, "measured": list,
+}  # fmt: skip
+"""What the values are that readers go on into."""
 State = Literal["complete", "unfinished", "damaged"]
 
 
@@ -185,7 +189,7 @@ def _read(folder: Path, known_names: dict[Path, dict[str, dict[str, str]]]) -> S
     damage: list[str] = []
     specification = _object(folder / SPECIFICATION_FILE, damage)
     plan = _object(folder / PLAN_FILE, damage) if (folder / PLAN_FILE).exists() else {}
-    steps = [path for path in (folder / STEPS_FOLDER).glob("*") if path.name.isdigit()]
+    steps = [path for path in (folder / STEPS_FOLDER).glob("*") if path.name.isdecimal()]
     checkpoints = [
         _checkpoint(folder, path, damage) for path in sorted(steps, key=lambda path: int(path.name))
     ]
@@ -214,11 +218,13 @@ def _object(path: Path, damage: list[str]) -> Json:
     """A file's JSON object; empty, with a sentence in `damage`, where it is none."""
     try:
         content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         damage.append(f"{path} cannot be read ({reason})")
         return {}
-    if not isinstance(content, dict):
+    if not isinstance(content, dict) or not all(
+        isinstance(content.get(key, kind()), kind) for key, kind in _KINDS.items()
+    ):
         damage.append(f"{path} is not what was written")
         return {}
     return content

@@ -98,8 +98,13 @@ def _line(record: Record) -> str:
 
 def _parse(line: bytes, number: int, path: Path) -> Record:
     try:
-        return Record(**json.loads(line))
-    except (ValueError, TypeError) as error:
+        record = Record(**json.loads(line))
+        if not isinstance(record.settings, dict) or not all(
+            isinstance(number, int | float) for number in (record.value, record.standard_error or 0.0)
+        ):
+            raise TypeError("a value is no number, or the settings have no names")
+        return record
+    except (ValueError, TypeError, RecursionError) as error:
         raise BadInput(
             f"{path}: line {number} is not a record ({error}); delete the line, or the file to measure again"
         ) from error

@@ -144,7 +144,9 @@ def read_causal_language(path: Path) -> CausalLM:
             tuple(content["tokens"]), tuple(content["words"]), content["bos"], content["rule"]
         )
         length, weights = int(content["length"]), content["weights"]
-    except (ValueError, KeyError, TypeError) as error:
+        if "\0" in source.name:
+            raise ValueError("the model's name has a NUL character")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise BadInput(
             f"{path} is no causal language: {reason}; write it again with write_causal_language"

@@ -81,10 +81,12 @@ def claim(folder: Path, specification: PretrainingSpecification) -> None:
     settings = settings_as_json(specification)
     try:
         there = json.loads(path.read_text())
+        if not isinstance(there, dict):
+            raise ValueError("it holds no settings")
     except FileNotFoundError:
         write_atomically(path, json.dumps(settings, indent=2) + "\n")
         return
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path} cannot be read ({error}); delete {folder} or name another folder") from error
     if difference := first_difference(there, settings):
         raise BadInput(

@@ -38,7 +38,7 @@ def read_statement(path: Path) -> Statement:
     text = read_text(path, "a statement's results")
     try:
         return _statement(json.loads(text))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise BadInput(
             f"{path} does not hold a statement's results ({error}); delete it, and they are computed again"
         ) from error

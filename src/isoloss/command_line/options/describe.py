@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from isoloss.command_line.options.language_file import LanguageFile, MaximumLength
+from isoloss.command_line.options.language_file import LONGEST, LanguageFile, Longest, MaximumLength
 
 
 @dataclass(frozen=True)
@@ -28,3 +28,4 @@ class DescribeOptions:
     json: bool = False
     """Print all numbers as JSON."""
     maximum_length: MaximumLength = None
+    longest: Longest = LONGEST

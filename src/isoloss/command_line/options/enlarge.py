@@ -23,5 +23,7 @@ class EnlargeOptions:
     """Add this many layers."""
     paper: bool = False
     """Follow B.4 to the letter, which changes the scores: see docs/enlarging.md."""
+    most_parameters: int = 2_000_000_000
+    """Refuse to make more parameters than this; each takes four bytes of memory and of disk."""
     json: bool = False
     """Print JSON."""

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import tyro
 
-from isoloss.command_line.options.language_file import LanguageFile, MaximumLength
+from isoloss.command_line.options.language_file import LONGEST, LanguageFile, Longest, MaximumLength
 
 
 @dataclass(frozen=True)
@@ -24,3 +24,4 @@ class EntropyOptions:
     json: bool = False
     """Print JSON: {"records": [...]}."""
     maximum_length: MaximumLength = None
+    longest: Longest = LONGEST

@@ -30,6 +30,8 @@ class GrammarOptions:
     """Right sides of each symbol."""
     words_per_preterminal: int = 80
     """Words of each symbol of the last level."""
+    most_rules: int = 1_000_000
+    """Refuse sizes that make more rules than this; each takes about a kilobyte."""
     seed: int = 0
     """Seed of the draw."""
     json: bool = False
@@ -51,6 +53,8 @@ class HMMOptions:
     """Hidden states."""
     blocks: int = 10
     """Equal blocks of states and words that never mix; 1 is dense."""
+    most_numbers: int = 100_000_000
+    """Refuse tables of transitions and words with more numbers than this; each takes about 30 bytes."""
     length: int = 16
     """Words of every sentence."""
     transition_concentration: float = 1.0

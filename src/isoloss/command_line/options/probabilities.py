@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from isoloss.command_line.options.language_file import LanguageFile, MaximumLength
+from isoloss.command_line.options.language_file import LONGEST, LanguageFile, Longest, MaximumLength
 
 
 @dataclass(frozen=True)
@@ -18,3 +18,4 @@ class ProbabilitiesOptions:
     json: bool = False
     """Print JSON with the probability of every word of the vocabulary."""
     maximum_length: MaximumLength = None
+    longest: Longest = LONGEST

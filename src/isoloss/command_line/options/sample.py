@@ -5,7 +5,7 @@ from typing import Annotated
 
 import tyro
 
-from isoloss.command_line.options.language_file import LanguageFile, MaximumLength
+from isoloss.command_line.options.language_file import LONGEST, LanguageFile, Longest, MaximumLength
 
 
 @dataclass(frozen=True)
@@ -25,3 +25,4 @@ class SampleOptions:
     json: bool = False
     """Print JSON: {"sentences": [...]}, of trees with --trees."""
     maximum_length: MaximumLength = None
+    longest: Longest = LONGEST

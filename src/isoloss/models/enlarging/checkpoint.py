@@ -43,7 +43,12 @@ class EnlargedCheckpoint:
 
 
 def enlarge_checkpoint(
-    checkpoint: Path, out: Path, by: Enlargement, form: Form = exact_form, progress: Progress = silent
+    checkpoint: Path,
+    out: Path,
+    by: Enlargement,
+    form: Form = exact_form,
+    progress: Progress = silent,
+    most_parameters: int | None = None,
 ) -> EnlargedCheckpoint:
     """Write the checkpoint, enlarged, as a folder `out` that `from_pretrained` reads, complete or not at all.
 
@@ -51,14 +56,21 @@ def enlarge_checkpoint(
     the written folder, read back. Memory: the large model once, and a pass over the sentences; the small
     model's tensors are let go of as the large ones are made.
 
-    Raises BadInput where there is no complete BertForMaskedLM or RobertaPreLayerNormForMaskedLM to read, and
-    where `out` exists; IsolossError where it cannot be written.
+    Raises BadInput where there is no complete BertForMaskedLM or RobertaPreLayerNormForMaskedLM to read,
+    where more than `most_parameters` would be made, and where `out` exists; IsolossError where it cannot be
+    written.
     """
     if out.exists() or out.is_symlink():
         raise BadInput(f"{out} exists already; name a folder that does not, or delete it")
     if by == Enlargement():
         raise BadInput("width 1 and 0 layers more change nothing; ask for a larger model")
     model = load_masked_language_model(checkpoint)
+    needed = by.parameters(_shape(model), model.config.vocab_size)
+    if most_parameters is not None and needed > most_parameters:
+        raise BadInput(
+            f"the enlarged model would have {needed:,} parameters, more than {most_parameters:,}; enlarge by "
+            f"less, or take them with --most-parameters {needed}"
+        )
     plan = enlarging_plan(model, by, form)
     progress(TASK, 1, 4, "scores before")
     small, dtype, before = _shape(model), model.dtype, _scores(model)

@@ -41,6 +41,16 @@ class Enlargement:
             self.width * shape.inner_width,
         )
 
+    def parameters(self, shape: Shape, vocabulary: int) -> int:
+        """Weights of the matrices of the enlarged model, which all but a few of its parameters are.
+
+        >>> Enlargement(width=2).parameters(Shape(8, 2, 1, 32), vocabulary=10)
+        3232
+        """
+        large = self.of(shape)
+        of_a_layer = 4 * large.width**2 + 2 * large.width * large.inner_width
+        return large.layers * of_a_layer + vocabulary * large.width
+
     def of_config(self, config: PretrainedConfig) -> PretrainedConfig:
         """A copy of a BERT or RoBERTa-PreLayerNorm configuration with the enlarged shape."""
         enlarged = deepcopy(config)

@@ -1,0 +1,119 @@
+"""Inputs of the kind that fuzzing found: each ends at once, in one sentence that says what to do."""
+
+import json
+import resource
+import time
+from pathlib import Path
+
+import pytest
+
+from hand_made_runs import write_run
+from isoloss.cli import main
+from isoloss.files import write_atomically
+
+TWO_STATES = {"initial": [0.5, 0.5], "transition": [[0.5, 0.5]] * 2, "emission": [[0.5, 0.5]] * 2}
+FILES = {
+    "hmm.json": json.dumps({"words": ["a", "b"], **TWO_STATES, "length": 10**9}),
+    "dyck.json": '{"dyck": {"length": 1000000000}}',
+    "deep.json": '{"a":' * 100_000,
+    "deep-model.json": '{"causal_language_model": ' + "[" * 100_000,
+    "nul.json": '{"causal_language_model": "a\\u0000b", "gguf_file": null, "precision": "float32", '
+    '"tokens": [5], "words": ["a"], "bos": 0, "rule": "", "length": 3, "weights": ""}',
+    "recursive.pcfg": "S -> S 'and' S [0.2] | 'yes' [0.5] | 'no' [0.3]\n",
+    "one-rule.pcfg": "S -> " + " ".join(f"'w{number}'" for number in range(5000)) + " [1.0]\n",
+    "doublings.pcfg": "".join(f"S{n} -> S{n + 1} S{n + 1} [1.0]\n" for n in range(40)) + "S40 -> 'a' [1.0]\n",
+    "word.pcfg": "S -> 'a' [1.0]\n",
+    "folder/file": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["sample", "hmm.json"], "sentences of 1,000,000,000 words are longer than 1,000; --longest"),
+        (["entropy", "dyck.json"], "--longest 1000000000 takes them"),
+        (["sample", "deep.json"], "nested too deeply"),
+        (["sample", "deep-model.json"], "deep-model.json"),
+        (["sample", "nul.json"], "the model's name has a NUL character"),
+        (["sample", "a\0b"], "NUL"),
+        (["sample", "recursive.pcfg", "--maximum-length", "1000000000"], "longer than 1,000"),
+        (["sample", "one-rule.pcfg"], "sentences of 5,000 words"),
+        (["sample", "doublings.pcfg"], "--longest 1099511627776"),
+        (["sample", "word.pcfg", "--sentences", "100000000000"], "more than the 10,000,000"),
+        (["entropy", "word.pcfg", "--sentences", "100000000000"], "more than the 10,000,000"),
+        (["probabilities", "word.pcfg", "--sentence", "x" * 200_000], "is not in the vocabulary"),
+        (["language", "hmm", "--out", "new", "--states", "100000", "--blocks", "1"], "--most-numbers"),
+        (["language", "grammar", "--out", "new", "--symbols-per-level", "100000000"], "--most-rules"),
+        (["language", "grammar", "--out", "new", "--roots", "100000000"], "--most-rules"),
+        (["language", "grammar", "--out", "new", "--levels", "1000000"], "--most-rules"),
+        (["corpus", "folder"], "folder is a folder without text"),
+        (["corpus", "word.pcfg", "--length", "1000000000000"], "longer than any model reads"),
+        (["reproduce", "figure-1", "--hours", "-1"], "--hours must be above 0"),
+        (["show", "x" * 5000], "File name too long"),
+    ],
+)
+def test_what_cannot_be_done_is_said_at_once(
+    arguments: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name, content in FILES.items():
+        write_atomically(tmp_path / name, content)
+    write_run(tmp_path / "results", "aaaa1111")
+    monkeypatch.chdir(tmp_path)
+    memory, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    told = capsys.readouterr().err
+    assert leaving.value.code == 2
+    assert says in told
+    assert told.count("\n") == 1
+    assert len(told) < 2100
+    assert time.process_time() - began < 15
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 2e6  # kilobytes
+
+
+@pytest.mark.parametrize("command", ["runs", "show", "runs-json"])
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("plan.json", '{"labels": [], "measured": 3}'),
+        ("plan.json", "[" * 100_000),
+        ("steps/000010/checkpoint.json", '{"files": 3, "readings": [], "versions": "x"}'),
+        ("steps/000010/checkpoint.json", "[" * 100_000),
+        ("measured/000010/on-loss.jsonl", '{"quantity": "loss", "value": "x"}\n'),
+        ("measured/000010/on-loss.jsonl", "[" * 100_000 + "\n"),
+        ("../../experiments/figure-1.json", '{"runs": []}'),
+        ("steps/²/checkpoint.json", "{}"),
+    ],
+)
+def test_a_damaged_run_is_listed_and_shown(
+    file: str, content: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_run(tmp_path, "aaaa1111")
+    (folder / "plan.json").write_text("{}")
+    write_atomically(folder / file, content)
+    asked = {
+        "runs": ["runs", str(tmp_path)],
+        "runs-json": ["runs", str(tmp_path), "--json"],
+        "show": ["show", "aaaa", "--results", str(tmp_path)],
+    }
+    with pytest.raises(SystemExit) as leaving:
+        main(asked[command])
+    assert not leaving.value.code
+    assert "aaaa1111" in capsys.readouterr().out
+
+
+def test_a_file_that_cannot_be_used_is_not_called_the_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "word.pcfg").write_text(FILES["word.pcfg"])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as leaving:
+        main(["language", "dyck", "--out", "x" * 300])
+    assert leaving.value.code == 2
+    told = capsys.readouterr().err
+    assert "output cannot be written" not in told
+    assert "File name too long" in told
