@@ -2,8 +2,11 @@ import pytest
 import torch
 
 from isoloss.experiments.chosen_languages import headline_grammar, second_grammar, small_hmm, third_grammar
+from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.entropy import entropies
+from isoloss.measurements.language_search import SearchRule
+from isoloss.measurements.room_and_price import measure_room, price
 
 GRAMMARS = {
     "headline": (headline_grammar(), 1.3927),
@@ -34,3 +37,15 @@ def test_the_hmm_has_a_task_for_each_word() -> None:
     language = small_hmm()
     assert [task.name for task in language.tasks()] == [f"state-{k}" for k in range(1, 9)]
     assert language.masked_log_law(language.sample(5, torch.Generator().manual_seed(0))).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("language", "name"),
+    [*((language, "prefix-8") for language, _ in GRAMMARS.values()), (small_hmm(), "state-5")],
+)
+def test_they_pass_the_rule_that_they_were_searched_by(language: Language, name: str) -> None:
+    (task,) = [task for task in language.tasks() if task.name == name]
+    rule, priced = SearchRule(), price(language, task)
+    assert priced is not None
+    assert rule.has_price(priced)
+    assert rule.has_room(measure_room(language, task))
