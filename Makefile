@@ -69,5 +69,8 @@ paper-scale: $(STAMP) ## docs/paper-scale.md anew, where the paper's scale was c
 architectures: $(STAMP) ## docs/architectures.md anew: every type of transformers measured, in minutes
 	$(BIN)/python docs/extensions/architectures_page.py
 
+build: $(STAMP) ## the package as a wheel, in build/wheel
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+
 clean: ## remove the environment and caches, never results
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from isoloss.pretraining.loop import pretrain
     from isoloss.pretraining.specification import PretrainingSpecification
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AdamW",

@@ -22,7 +22,7 @@ SMALLER = {
 }
 """Options by a word of a command, that let it end in a second."""
 
-NOT_RUN = ("json", "text")
+NOT_RUN = ("bibtex", "json", "text")
 """Blocks that are read and not done: text, and what the block before them prints."""
 
 
