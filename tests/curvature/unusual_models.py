@@ -73,6 +73,33 @@ class LooseParameters(Model):
         return torch.einsum("nsd,de->nse", x * self.gain + self.bias, self.matrix).sin() * self.scale
 
 
+class ShiftedVectors(Model):
+    """Gains of 1 + w, as Gemma has them, and shifted by a table; and a shifted bias."""
+
+    def __init__(self):
+        super().__init__(
+            gain=lambda: nn.Parameter(torch.randn(4)),
+            other=lambda: nn.Parameter(torch.randn(4)),
+            bias=lambda: nn.Parameter(torch.randn(4)),
+        )
+        self.register_buffer("table", torch.randn(6, 4, dtype=torch.float64))
+
+    def inner(self, x):
+        x = x * (1.0 + self.gain) * (self.other + self.table[: x.shape[1]])
+        return (x + (2.0 + self.bias)).sin()
+
+
+class TwiceShifted(Model):
+    """What is added to the weight depends on the weight, or is counted twice: no constant shift."""
+
+    def __init__(self):
+        super().__init__(gain=lambda: nn.Parameter(torch.randn(4)))
+
+    def inner(self, x):
+        ones = torch.ones(4, dtype=torch.float64)
+        return x * (self.gain + self.gain.sin()) * torch.add(ones, self.gain, alpha=2.0)
+
+
 class SharedTable(Model):
     """A layer reads a table that all sentences share, of as many rows as there are predictions, or words."""
 

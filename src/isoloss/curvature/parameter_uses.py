@@ -60,7 +60,7 @@ class ParameterUses:
         was called from: none is missed.
         """
         uses: list[Use | None] = []
-        for operation, operand in self.graph.parents.get(self.graph.leaf.get(parameter), []):
+        for operation, operand in self._read_by(self.graph.leaf.get(parameter), parameter.ndim):
             if operation.name() == "TBackward0":
                 uses += [_product(*parent, is_transposed=True) for parent in self.graph.parents[operation]]
             elif operation.name() == "EmbeddingBackward0":
@@ -71,6 +71,31 @@ class ParameterUses:
                 uses.append(_product(operation, operand, is_transposed=False))
         known = [use for use in uses if use is not None]
         return known if len(known) == len(uses) else None
+
+    def _read_by(self, node: Node, dimensions: int) -> list[tuple[Node, int]]:
+        """What reads a parameter, also where a constant is added to a vector first, or its precision changed.
+
+        Gemma's gains are 1 + w: the gradient of the sum is that of w.
+        """
+        found: list[tuple[Node, int]] = []
+        for operation, operand in self.graph.parents.get(node, []):
+            if dimensions == 1 and self._adds_a_constant(operation):
+                found += self._read_by(operation, dimensions)
+            else:
+                found.append((operation, operand))
+        return found
+
+    def _adds_a_constant(self, operation: Node) -> bool:
+        """Whether its result is its one operand that needs a gradient, plus what needs none."""
+        added = [child for child in self.graph.children[operation] if child is not None]
+        if operation in self.of_words or len(added) != 1:
+            return False
+        match operation.name():
+            case "ToCopyBackward0":
+                return True
+            case "AddBackward0":
+                return bool(operation._saved_alpha == 1)
+        return False
 
     def _lookup(self, operation: Node) -> Use | None:
         if operation._saved_scale_grad_by_freq or operation._saved_sparse:
