@@ -12,6 +12,7 @@ NAMES = (
     "update_rules",
     "measurements",
     "flatness",
+    "trace_race",
     "enlarge",
     "corpora",
 )

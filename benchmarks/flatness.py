@@ -1,41 +1,42 @@
-"""The Fisher trace beside training and beside other estimators: `python -m benchmarks.flatness [--json]`.
+"""The Fisher trace beside training: `python -m benchmarks.flatness [--json]`.
 
 One thread, one process, interleaved, medians.
 
 - Passes: every sentence's gradient norm against an ordinary forward and backward pass of the same batch,
   with the labels handed to the model, as `transformers` is used; and the peak of memory of both, each in a
   process of its own.
-- A race to 1 % relative standard error on a model that is first trained a little: each estimator works on
-  fresh sentences by turns; from the median time and the spread of its values follows the time that it would
-  need. curvlinops and hessian-eigenthings take part where they are installed. A spread of heavy tails is
-  itself uncertain: it wants --seconds.
 """
 
 import argparse
 import json
 import multiprocessing
-import statistics
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from time import perf_counter
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import (
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    MixtralConfig,
+    MixtralForCausalLM,
+    PreTrainedModel,
+)
 
 from benchmarks.comparison import Comparison, compare
-from benchmarks.trace_estimators import OBJECTIVE, Estimator, estimators
+from benchmarks.trace_estimators import OBJECTIVE
 from isoloss.curvature.directions import Directions
 from isoloss.curvature.label_draws import drawn_directions, sign_bits
 from isoloss.curvature.per_sentence_norms import norms_along
-from isoloss.languages.language_file import read_language
-from isoloss.languages.sentences import Sentences
+from isoloss.curvature.sentence_traces import sentence_fisher_traces
 from isoloss.models.causal import GPT2Transformer
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
-from isoloss.objectives.batch import Batch, sentence_averaged_loss
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.masking import next_token_batch
 from isoloss.objectives.next_word import NextWordObjective
+from isoloss.objectives.pretrained import PretrainedCausal
 
 RELEASED = Path(__file__).parents[1] / "tests" / "data" / "liu2023-released.pcfg"
 SHAPE, LENGTH, SENTENCES = Shape(256, 4, 4, 1024), 31, 64
@@ -94,6 +95,41 @@ def passes(pairs: int) -> list[Comparison]:
     ]
 
 
+def fallback(pairs: int) -> list[Comparison]:
+    """Models of a million parameters with tensors that take a gradient a sentence, or nearly did.
+
+    Their peer is an ordinary forward and backward pass of every sentence alone.
+    """
+    shared = {"vocab_size": 500, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
+    experts = MixtralConfig(
+        **shared, hidden_size=96, intermediate_size=192, num_local_experts=4, num_experts_per_tok=2
+    )
+    gains = Gemma3TextConfig(**shared, hidden_size=128, intermediate_size=512, head_dim=32)
+    generator = torch.Generator().manual_seed(0)
+    sentences = [torch.randint(5, 500, (32,), generator=generator).tolist() for _ in range(16)]
+    batch = next_token_batch(sentences, pad=0)
+    models = {"Mixtral": MixtralForCausalLM(experts).eval(), "Gemma 3": Gemma3ForCausalLM(gains).eval()}
+
+    def measure(model: PreTrainedModel) -> None:
+        sentence_fisher_traces(model, PretrainedCausal(), batch, seed=0, first_sentence=1)
+
+    def one_by_one(model: PreTrainedModel) -> None:
+        for ids in batch.input_ids:
+            model(input_ids=ids[None], labels=ids[None]).loss.backward()
+            model.zero_grad()
+
+    return [
+        compare(
+            f"{name}, {model.num_parameters():,} parameters",
+            partial(measure, model),
+            "forward and backward, sentence by sentence",
+            partial(one_by_one, model),
+            pairs,
+        )
+        for name, model in models.items()
+    ]
+
+
 @dataclass(frozen=True)
 class Peak:
     """The most memory that one pass added to a process that held the model."""
@@ -125,88 +161,16 @@ def highest_kilobytes() -> int:
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
 
 
-@dataclass(frozen=True)
-class Finish:
-    """What an estimator's units gave, and the seconds until its relative standard error is 1 %."""
-
-    name: str
-    mean: float
-    relative_deviation: float
-    values: int
-    microseconds_a_value: float
-    seconds_to_one_percent: float
-    times_as_long: float = 1.0
-
-
-def race(budget: float, steps: int) -> list[Finish]:
-    """Every estimator works for `budget` seconds, by turns of a twentieth."""
-    model, draw = trained_model(steps)
-    found = {estimator: ([], []) for estimator in estimators(model)}
-    for estimator in found:
-        estimator.unit(draw(estimator.sentences))
-    for _ in range(20):
-        for estimator, (times, values) in found.items():
-            spent = 0.0
-            while spent < budget / 20:
-                batch = draw(estimator.sentences)
-                start = perf_counter()
-                values.append(estimator.unit(batch).detach().double())
-                times.append(perf_counter() - start)
-                spent += times[-1]
-    finishes = [finish(estimator, *results) for estimator, results in found.items()]
-    own = finishes[0].seconds_to_one_percent
-    return [
-        Finish(**{**asdict(each), "times_as_long": each.seconds_to_one_percent / own}) for each in finishes
-    ]
-
-
-def finish(estimator: Estimator, times: list[float], values: list[Tensor]) -> Finish:
-    every = torch.cat(values)
-    deviation = float(every.std() / every.mean())
-    each = statistics.median(times) * len(times) / len(every)
-    return Finish(
-        estimator.name, float(every.mean()), deviation, len(every), 1e6 * each, each * (deviation / 0.01) ** 2
-    )
-
-
-def trained_model(steps: int) -> tuple[PreTrainedModel, Callable[[int], Batch]]:
-    """BERT's layout, 4 layers of 64, on the released grammar's 200 words; and its fresh masked sentences.
-
-    It is trained on sentences of every length, and the race is on those of 16 words: vmap and the libraries
-    take no padding.
-    """
-    language, generator = read_language(RELEASED), torch.Generator().manual_seed(0)
-    model = PostLayerNormTransformer(Shape(64, 2, 4, 256), dropout=0.0).build(200, 16, seed=0)
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-3, (0.9, 0.98))
-    for step in range(steps):
-        optimizer.param_groups[0]["lr"] = 1e-3 * min(1.0, (step + 1) / 150)
-        batch = OBJECTIVE.mask_one(language.sample(64, generator), generator)
-        optimizer.zero_grad()
-        sentence_averaged_loss(OBJECTIVE.logits(model, batch), batch).backward()
-        optimizer.step()
-
-    def draw(n: int) -> Batch:
-        sentences = language.sample(30 * n + 300, generator)
-        longest = (sentences.lengths == 16).nonzero().flatten()[:n]
-        return OBJECTIVE.mask_one(Sentences(sentences.ids[longest], sentences.lengths[longest]), generator)
-
-    return model.eval(), draw
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--pairs", type=int, default=7, help="how many interleaved pairs a pass has")
-    parser.add_argument(
-        "--seconds", type=float, default=10.0, help="how long each estimator works in the race"
-    )
-    parser.add_argument("--steps", type=int, default=1000, help="how long the race's model is trained")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    compared, memory, finished = passes(options.pairs), peaks(), race(options.seconds, options.steps)
+    compared, memory = [*passes(options.pairs), *fallback(options.pairs)], peaks()
     if options.json:
-        print(json.dumps([asdict(each) for each in (*compared, *memory, *finished)], indent=2))
+        print(json.dumps([asdict(each) for each in (*compared, *memory)], indent=2))
         return
     for c in compared:
         print(
@@ -214,12 +178,6 @@ def main() -> None:
         )
     for p in memory:
         print(f"{p.name}: {p.megabytes:.0f} MB, training {p.training_megabytes:.0f} MB")
-    for f in finished:
-        print(
-            f"{f.name}\n    {f.seconds_to_one_percent:8.1f} s to 1 % ({f.times_as_long:.1f} x); mean "
-            f"{f.mean:.1f}, deviation {f.relative_deviation:.2f} of it, {f.values} values, "
-            f"{f.microseconds_a_value:.0f} µs each"
-        )
 
 
 if __name__ == "__main__":
