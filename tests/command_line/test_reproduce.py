@@ -63,11 +63,13 @@ def test_json_alone_is_on_stdout_and_holds_every_number(done: tuple[Path, dict[s
     assert Path(content["report"]) == Path("out/site/figure-1.html")
     (figure,) = content["experiments"]
     assert [claim["name"] for claim in figure["claims"]] == [
-        "one-loss", "trace-ranks-better", "later-is-flatter", "later-is-better",
+        "one-loss", "sizes-have-one-loss", "near-the-law",
+        "trace-ranks-better", "later-is-flatter", "later-is-better",
+        "loss-stands", "trace-falls", "one-clock", "no-noise-no-fall", "excess-loss", "flatter-is-better",
     ]  # fmt: skip
     verdicts = {claim["verdict"] for claim in figure["claims"]}
     assert verdicts <= {"supported", "not supported", "inconclusive"}
-    assert len(figure["checkpoints"]) == 2 * 2 * 3
+    assert len(figure["checkpoints"]) == 2 * 2 * 3 + 2 * (1 + 3 * 2)  # and a start, two paces, a control
     for row in figure["checkpoints"]:
         assert row["loss"] > row["kl"] > 0
         assert 0 < row["accuracy"] <= 1
@@ -107,7 +109,8 @@ def test_the_numbers_on_the_pages_are_those_of_the_json(done: tuple[Path, dict[s
             assert f"<td>{claim['effect']:.3g}" in html
             assert claim["low"] is None or f"{claim['low']:.3g} to {claim['high']:.3g}" in html
     for verdict in ("supported", "not supported", "inconclusive"):
-        number = sum(claim["verdict"] == verdict for claim in figure["claims"])
+        effects = [claim for claim in figure["claims"] if claim["kind"] == "effect"]
+        number = sum(claim["verdict"] == verdict for claim in effects)
         assert re.search(rf"<li><b>{number}</b>\s*<span [^>]*>. {verdict}</span>", overview)
     tables = page.split('<table class="numbers">')[1:]
     table = next(table for table in tables if '<th scope="col">step</th>' in table)

@@ -8,8 +8,8 @@ from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.errors import BadInput
 from isoloss.experiments.drift.clock import paces
 from isoloss.experiments.drift.experiment import drift
+from isoloss.experiments.drift.short_form import figure_1_and_drift
 from isoloss.experiments.experiment import Experiment, only_named
-from isoloss.experiments.figure_1 import figure_1
 from isoloss.experiments.grammar_runs import task_name
 from isoloss.experiments.headline_task import headline_task
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
@@ -24,7 +24,7 @@ from isoloss.progress import silent
 ALL = "all"
 HEADLINE = "figure-1"
 """The experiment whose task must have room."""
-OF_YOUR_OWN: dict[str, Callable[[Scale, str], Experiment]] = {HEADLINE: figure_1, "drift": drift}
+OF_YOUR_OWN: dict[str, Callable[[Scale, str], Experiment]] = {HEADLINE: figure_1_and_drift, "drift": drift}
 """The experiments that take a language and a task of the user's."""
 
 

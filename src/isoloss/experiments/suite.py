@@ -2,8 +2,8 @@
 
 from isoloss.experiments.causal_objective import causal_objective
 from isoloss.experiments.drift.experiment import drift
+from isoloss.experiments.drift.short_form import figure_1_and_drift
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figure_1 import figure_1
 from isoloss.experiments.figure_2 import figure_2
 from isoloss.experiments.figure_3 import figure_3
 from isoloss.experiments.figure_4 import figure_4
@@ -28,7 +28,7 @@ from isoloss.experiments.update_rules import update_rules
 def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
     """The paper's figures and tables first, then what goes beyond them."""
     return (
-        figure_1(scale, scale.grammar.tasks[1]),
+        figure_1_and_drift(scale, scale.grammar.tasks[1]),
         figure_2(scale),
         figure_3(scale),
         figure_4(scale),

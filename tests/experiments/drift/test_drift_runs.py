@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
+import numpy as np
+import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.drift.clock import Pace
-from isoloss.experiments.drift.experiment import drift
+from isoloss.experiments.drift.experiment import drift, every_drift_run
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.drift.scales import LAPTOP, SMOKE
+from isoloss.experiments.drift.short_form import with_drift
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.figure_1 import figure_1
 from isoloss.experiments.scales import laptop, smoke
@@ -35,9 +38,40 @@ def test_every_pace_has_its_checkpoints_at_the_same_times() -> None:
     assert len(runs) == (paces + 1) * len(LAPTOP.widths) * len(scale.seeds)
 
 
+def test_in_short_three_paces_of_one_width_are_a_part_of_the_whole() -> None:
+    short = LAPTOP.in_short
+    assert short.paces == (Pace(0.2, 32), Pace(0.1, 32), Pace(0.4, 128))
+    assert short.control == LAPTOP.control
+    scale = laptop()
+    task = scale.grammar.tasks[1]
+    whole = {run.digest for run in every_drift_run(scale, LAPTOP, task)}
+    assert {run.digest for run in every_drift_run(scale, short, task)} < whole
+
+
+def test_beside_the_drift_an_experiment_judges_its_own_runs() -> None:
+    scale = laptop()
+    alone = figure_1(scale, scale.grammar.tasks[1])
+    both = with_drift(alone, scale, scale.grammar.tasks[1])
+    own = [frame(run.name, run.first_seed, None) for run in alone.runs]
+    drifting = [frame(run.name, run.first_seed, "drift") for run in both.runs[len(alone.runs) :]]
+    for claim, before in zip(both.claims, alone.claims, strict=False):
+        assert claim.statistic([*own, *drifting]) == pytest.approx(before.statistic(own), nan_ok=True)
+    assert len(both.runs) > len(alone.runs)
+    assert {claim.name for claim in both.claims} > {"one-clock", "trace-falls"}
+
+
+def frame(name: str, seed: int, part: str | None) -> pl.DataFrame:
+    """A run whose numbers are its name's own."""
+    generator = np.random.default_rng(sum(map(ord, name)))
+    columns = ("loss", "kl", "trace", "accuracy", "posterior_accuracy", "entropy")
+    numbers = {column: generator.random(8) + 1 for column in columns}
+    place = {"run": [name] * 8, "seed": [seed] * 8, "width": [32] * 8, "step": 2 ** np.arange(8)}
+    return pl.DataFrame({**place, **numbers, "drift": pl.Series([part] * 8, dtype=pl.String)})
+
+
 def test_the_control_has_the_steps_of_its_twin() -> None:
     assert LAPTOP.control == Pace(0.2, 1024)
-    assert LAPTOP.control_steps == LAPTOP.steps(Pace(0.2, 32))[:3]
+    assert LAPTOP.control_steps == LAPTOP.steps(Pace(0.2, 32))[:2]
 
 
 def test_nothing_is_trained_twice_for_figure_1() -> None:

@@ -68,6 +68,7 @@ def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Pan
             f"is the start. The control has hardly any noise, and so hardly any τ. {bars}",
             tuple(charts),
             _with_beginning(rows),
+            "stacked",
         ),
         Panel(
             f"distance-{key}",

@@ -48,6 +48,11 @@ class DriftRuns:
             )
 
     @property
+    def in_short(self) -> "DriftRuns":
+        """The first width and the first three paces, on the scale's language alone."""
+        return replace(self, widths=self.widths[:1], paces=self.paces[:3], other_languages=())
+
+    @property
     def control(self) -> Pace:
         """The pace of the control."""
         twin = self.paces[0]

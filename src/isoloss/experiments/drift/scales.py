@@ -14,9 +14,9 @@ SMOKE = DriftRuns(
 
 LAPTOP = DriftRuns(
     widths=(32, 48),
-    paces=(Pace(0.2, 32), Pace(0.2, 128), Pace(0.1, 32), Pace(0.4, 128), Pace(0.4, 64)),
+    paces=(Pace(0.2, 32), Pace(0.1, 32), Pace(0.4, 128), Pace(0.2, 128), Pace(0.4, 64)),
     times=(0.0125, 0.03, 0.08, 0.2),
-    control_checkpoints=3,
+    control_checkpoints=2,
 )
 """Paces whose η²/B differ eightfold: as far apart as ten minutes on two cores allow, since to one τ a pace
 takes 4Bτ/η² steps, and so 4τ(B/η)² sentences, and η/B must be small for SGD to add little to the loss.
@@ -24,7 +24,7 @@ Of pilot runs the trace has more than halved by the last of `times`, and half of
 
 PAPER = DriftRuns(
     widths=(512, 1024),
-    paces=(Pace(0.2, 256), Pace(0.2, 1024), Pace(0.1, 256), Pace(0.4, 1024), Pace(0.4, 512)),
+    paces=(Pace(0.2, 256), Pace(0.1, 256), Pace(0.4, 1024), Pace(0.2, 1024), Pace(0.4, 512)),
     times=(0.0125, 0.03, 0.08, 0.2),
     control_checkpoints=3,
 )
