@@ -15,6 +15,7 @@ from isoloss.theory import (
     lemma_g_1,
     lemma_g_3,
     lemma_g_4,
+    nested_minimisers,
     theorem_3_3_coin,
     theorem_3_3_factors,
     theorem_3_3_transformer,
@@ -80,6 +81,13 @@ SUITE: tuple[Entry, ...] = (
         downstream_error.FULL,
         downstream_error.SMOKE,
         10,
+    ),
+    Entry(
+        "nested-minimisers",
+        nested_minimisers.nested_minimisers,
+        nested_minimisers.FULL,
+        nested_minimisers.SMOKE,
+        5,
     ),
     Entry("appendix-b.4", appendix_b_4.appendix_b_4, appendix_b_4.FULL, appendix_b_4.SMOKE, 10),
 )

@@ -1,0 +1,175 @@
+"""Figure 11's right picture, computed: one coin with one and with more pairs of factors (Section 4, B.4)."""
+
+from dataclasses import dataclass
+
+import polars as pl
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isoloss.errors import BadInput
+from isoloss.panels import Axis, Colour, Lines, Panel
+from isoloss.progress import Progress, silent
+from isoloss.theory.coin_flow import BiasedCoin
+from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.stated_settings import stated
+from isoloss.theory.trace_flow import trace_flow
+
+SOURCE = "Figure 11, right; B.4"
+LEAST = "2 p(1-p) |logit p|"
+
+
+@dataclass(frozen=True)
+class CoinOfPairs:
+    """One coin: Pr(heads) = σ(Σ u_i v_i), the u before the v in the parameters; one pair is `Coin`.
+
+    >>> CoinOfPairs().logits(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    tensor([[ 0., 11.]])
+    """
+
+    def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
+        """See `SoftmaxModel.logits`; C = 1, V = 2."""
+        heads = parameters.view(2, -1).prod(0).sum()
+        return torch.stack([torch.zeros_like(heads), heads])[None]
+
+
+@dataclass(frozen=True)
+class NestedSettings:
+    """Flows start at the minimisers with u² - v² = `differences`; for more `pairs`, `seeds` are other starts.
+
+    They last for `decays` times 1 / p(1-p), the decay time of u² - v². `tolerance` is relative.
+    """
+
+    heads: float
+    pairs: int
+    differences: tuple[float, ...]
+    seeds: tuple[int, ...]
+    decays: float
+    points: int
+    tolerance: float = 1e-5
+
+
+FULL = NestedSettings(0.7, 2, (1.0, 2.0, 3.0), (1, 2, 3), decays=16, points=40)
+SMOKE = NestedSettings(0.7, 2, (2.0,), (1,), decays=16, points=4)
+
+
+def nested_minimisers(settings: NestedSettings, progress: Progress = silent) -> Statement:
+    """The flow of the trace over the minimisers of the small model and over those of the large one.
+
+    Raises BadInput for fewer than two pairs, which are no larger model.
+    """
+    if settings.pairs < 2:
+        raise BadInput(f"the larger model needs at least two pairs of factors, not {settings.pairs}")
+    coin = BiasedCoin(settings.heads)
+    traces = _traces_along_flows(settings, coin, progress)
+    return Statement(
+        name="nested-minimisers",
+        title="A larger model has the smaller one's minimisers, and on a coin no flatter ones",
+        text=(
+            f"One coin, p = {settings.heads:g}, is predicted by σ(Σ u_i v_i) with one pair of factors and "
+            f"with {settings.pairs}. A minimiser of the small model, with pairs of zeros beside it, is one "
+            "of the large model and as flat. Equation (1) is integrated from several minimisers of each. As "
+            "Σ (u_i² + v_i²) ≥ 2 |Σ u_i v_i|, no minimiser of either has a trace below 2 p(1-p) |logit p|: "
+            "it would fail if a flow ended elsewhere, or if the two models' ends differed."
+        ),
+        findings=_findings(settings, coin, traces),
+        panels=(_panel(traces, _least_trace(coin)),),
+        settings=stated(settings),
+        corrections=(
+            "The figure says that larger models can achieve flatter minima than smaller ones. As minimisers "
+            "are nested, their least trace cannot be larger; on this coin it is the same.",
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _Traces:
+    """The trace at each of `times` along the flow from one minimiser of the model with `pairs` pairs."""
+
+    pairs: int
+    start: str
+    times: list[float]
+    values: list[float]
+
+
+def _traces_along_flows(settings: NestedSettings, coin: BiasedCoin, progress: Progress) -> list[_Traces]:
+    minimisers = Minimisers(CoinOfPairs(), coin.laws)
+    end = settings.decays / coin.decay_rate(batch_size=1)
+    times = [end * point / settings.points for point in range(settings.points + 1)]
+    starts = [(1, f"u² - v² = {d:g}", coin.minimiser(d)) for d in settings.differences]
+    for seed in settings.seeds:
+        start = _random_minimiser(minimisers, settings.pairs, seed)
+        starts.append((settings.pairs, f"start {seed}", start))
+    found = []
+    for done, (pairs, name, start) in enumerate(starts, start=1):
+        path = trace_flow(minimisers, start, times)
+        found.append(_Traces(pairs, name, times, [minimisers.trace(at) for at in path]))
+        progress("flows of the trace", done, len(starts))
+    return found
+
+
+def _findings(settings: NestedSettings, coin: BiasedCoin, traces: list[_Traces]) -> tuple[Finding, ...]:
+    minimisers, least = Minimisers(CoinOfPairs(), coin.laws), _least_trace(coin)
+    small = [coin.minimiser(d) for d in settings.differences]
+    apart = [abs(minimisers.trace(_embedded(at, settings.pairs)) - minimisers.trace(at)) for at in small]
+    sentence = "A small model's minimiser is a large model's, of the same trace."
+    findings = [_finding("embedding", sentence, 0.0, max(apart), len(apart), 1e-12)]
+    for pairs in (1, settings.pairs):
+        ends = [flow.values[-1] for flow in traces if flow.pairs == pairs]
+        farthest = max(ends, key=lambda trace: abs(trace - least))
+        sentence = f"With {_in_words(pairs)} the flow of the trace ends at the trace {LEAST}."
+        name = f"least trace, {_in_words(pairs)}"
+        findings.append(_finding(name, sentence, least, farthest, len(ends), settings.tolerance * least))
+    return tuple(findings)
+
+
+def _least_trace(coin: BiasedCoin) -> float:
+    return 2 * coin.heads * (1 - coin.heads) * abs(coin.logit)
+
+
+def _in_words(pairs: int) -> str:
+    return "1 pair" if pairs == 1 else f"{pairs} pairs"
+
+
+def _embedded(small: Float[Tensor, " 2"], pairs: int) -> Float[Tensor, " P"]:
+    """The same point in the larger model: the other pairs are zeros."""
+    large = torch.zeros(2, pairs, dtype=small.dtype)
+    large[:, 0] = small
+    return large.flatten()
+
+
+def _random_minimiser(minimisers: Minimisers, pairs: int, seed: int) -> Float[Tensor, " P"]:
+    generator = torch.Generator().manual_seed(seed)
+    return minimisers.reach(torch.randn(2 * pairs, generator=generator, dtype=torch.float64))
+
+
+def _finding(
+    name: str, sentence: str, predicted: float, measured: float, n: int, tolerance: float
+) -> Finding:
+    return Finding(name, sentence, SOURCE, predicted, "equal to", measured, None, n, "nats", tolerance)
+
+
+def _panel(traces: list[_Traces], least: float) -> Panel:
+    rows = []
+    for flow in traces:
+        model = _in_words(flow.pairs)
+        series = f"{model}, {flow.start}"
+        rows += [(t, h, model, series, False) for t, h in zip(flow.times, flow.values, strict=True)]
+    rows += [(t, least, LEAST, LEAST, True) for t in (0.0, traces[0].times[-1])]
+    return Panel(
+        name="nested-traces",
+        title="The interaction of size and implicit bias (Figure 11, right), computed",
+        caption="Trace of the Hessian along equation (1), from several minimisers of each model. Dashed: the "
+        "least trace that a minimiser of either can have.",
+        charts=(
+            Lines(
+                Axis("t", "t"),
+                Axis("trace", "Tr ∇²L (nats)"),
+                Colour("model", "model"),
+                series="series",
+                predicted="predicted",
+            ),
+        ),
+        data=pl.DataFrame(rows, schema=["t", "trace", "model", "series", "predicted"], orient="row"),
+    )

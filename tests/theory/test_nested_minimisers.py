@@ -1,0 +1,48 @@
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.theory.coin_flow import BiasedCoin
+from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.nested_minimisers import SMOKE, CoinOfPairs, nested_minimisers
+from isoloss.theory.softmax_model import Coin
+from isoloss.verdict import Verdict
+
+COIN = BiasedCoin(0.7)
+
+
+def test_one_pair_is_the_coin():
+    parameters = torch.tensor([1.3, -0.4], dtype=torch.float64)
+    torch.testing.assert_close(CoinOfPairs().logits(parameters), Coin().logits(parameters))
+
+
+def test_the_trace_is_that_of_the_dense_hessian():
+    minimisers = Minimisers(CoinOfPairs(), COIN.laws)
+    at = minimisers.reach(torch.tensor([1.0, 0.5, -0.2, 0.7, 0.3, 0.9], dtype=torch.float64))
+    hessian = torch.func.hessian(lambda x: COIN.laws.kl(CoinOfPairs().logits(x)))(at)
+    assert minimisers.trace(at) == pytest.approx(float(hessian.trace()), rel=1e-9)
+    assert minimisers.trace(at) == pytest.approx(0.21 * float(at.square().sum()), rel=1e-9)
+
+
+def test_both_models_end_at_one_least_trace():
+    statement = nested_minimisers(SMOKE)
+    assert [finding.verdict for finding in statement.findings] == [Verdict.SUPPORTED] * 3
+    least = 0.42 * math.log(0.7 / 0.3)
+    assert [finding.predicted for finding in statement.findings] == pytest.approx([0, least, least])
+    data = statement.panels[0].data
+    for series in data.filter(~data["predicted"]).partition_by("series"):
+        assert series["trace"].is_sorted(descending=True)
+        assert series["trace"].min() > least * (1 - 1e-9)
+
+
+def test_a_flow_that_is_cut_short_is_found_out():
+    early = nested_minimisers(replace(SMOKE, decays=1.0))
+    assert [finding.verdict for finding in early.findings[1:]] == [Verdict.NOT_SUPPORTED] * 2
+
+
+def test_one_pair_is_no_larger_model():
+    with pytest.raises(BadInput, match="at least two pairs"):
+        nested_minimisers(replace(SMOKE, pairs=1))
