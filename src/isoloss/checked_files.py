@@ -1,7 +1,4 @@
-"""Files that show when they are not what was written: a format's number, and a digest of content and name.
-
-No file is ever unpickled: reading one runs no code, wherever it comes from.
-"""
+"""Files of tensors that show when they are not what was written, without pickle: see `checked_json`."""
 
 import hashlib
 import json
@@ -14,15 +11,13 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from isoloss.errors import BadInput
+from isoloss.checked_json import FORMAT, damaged
 from isoloss.files import write_atomically
 
 Tensors = dict[str, Tensor]
 """Tensors by name."""
 
 METADATA = "isoloss"
-FORMAT = "1"
-"""Raised when files are laid out differently; those of another number are refused."""
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], name: str) -> None:
@@ -52,37 +47,10 @@ def read_tensors(path: Path, name: str) -> Tensors:
             said = json.loads((file.metadata() or {})[METADATA])
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError, ValueError, KeyError) as error:
-        raise _refused(path) from error
+        raise damaged(path) from error
     if said != {"format": FORMAT, "digest": _tensors_digest(tensors, name)}:
-        raise _refused(path)
+        raise damaged(path)
     return tensors
-
-
-def write_json(path: Path, content: Any, name: str) -> None:
-    """Write plain data as JSON, complete or absent; `name` as in `write_tensors`.
-
-    Raises IsolossError where the file cannot be written.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "some.json"
-    >>> write_json(path, {"words": 2}, "some")
-    >>> read_json(path, "some")
-    {'words': 2}
-    """
-    whole = {"format": FORMAT, "digest": _json_digest(content, name), "content": content}
-    write_atomically(path, json.dumps(whole, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def read_json(path: Path, name: str) -> Any:
-    """What `write_json` wrote under that name. Raises BadInput where the file is anything else."""
-    try:
-        whole = json.loads(path.read_bytes())
-        intact = whole["format"] == FORMAT and whole["digest"] == _json_digest(whole["content"], name)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _refused(path) from error
-    if not intact:
-        raise _refused(path)
-    return whole["content"]
 
 
 def text_tensor(content: Any) -> Tensor:
@@ -105,12 +73,3 @@ def _tensors_digest(tensors: Mapping[str, Tensor], name: str) -> str:
         digest.update(json.dumps([key, str(tensor.dtype), list(tensor.shape)]).encode())
         digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _json_digest(content: Any, name: str) -> str:
-    canonical = json.dumps([FORMAT, name, content], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _refused(path: Path) -> BadInput:
-    return BadInput(f"{path} is damaged or not what its name says; delete it and run again")

@@ -16,6 +16,7 @@ from isoloss.command_line.options.flatness import FlatnessOptions
 from isoloss.command_line.options.inspect import InspectOptions
 from isoloss.command_line.options.language import LanguageOptions
 from isoloss.command_line.options.probabilities import ProbabilitiesOptions
+from isoloss.command_line.options.records import RecordsOptions
 from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.command_line.options.runs import RunsOptions
 from isoloss.command_line.options.sample import SampleOptions
@@ -70,6 +71,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("runs", RunsOptions, "runs:runs"),
         Command("show", ShowOptions, "show:show"),
         Command("compare-runs", CompareRunsOptions, "compare_runs:compare_runs"),
+        Command("records", RecordsOptions, "records:records"),
     ),
     "data": (
         Command("corpus", CorpusOptions, "corpus:corpus"),

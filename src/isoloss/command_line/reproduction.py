@@ -1,17 +1,21 @@
 """`isoloss reproduce`: checks what was asked for, carries it out, writes the site, tells the verdicts."""
 
 import json
+import sys
 from dataclasses import asdict
+from pathlib import Path
 
 from isoloss.command_line.cost_table import cost_as_json, cost_rows, print_cost
 from isoloss.command_line.executor import executor
 from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.command_line.progress_display import progress_display
-from isoloss.command_line.reproduction_request import choice
+from isoloss.command_line.reproduction_request import Choice, choice
 from isoloss.command_line.settings_table import print_settings, settings_as_rows
 from isoloss.command_line.verdict_table import print_verdicts
 from isoloss.command_line.whole_site import write_whole_site
+from isoloss.experiments.carry_out import is_records_alone
 from isoloss.experiments.cost import this_machine
+from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.paper_settings.every_setting import settings_of
 from isoloss.experiments.scales import paper
@@ -38,6 +42,7 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
         if groups:
             print_settings(groups)
         return 0
+    _tell_of_records_alone(chosen, request.folder)
     with only_process_in(request.folder), progress_display() as progress:
         results = carry_out_experiments(
             chosen.experiments,
@@ -61,3 +66,13 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
         print(json.dumps(content, indent=2, allow_nan=False))
     print_verdicts(results, failures, page, request.scale)
     return 1 if failures else 0
+
+
+def _tell_of_records_alone(chosen: Choice, folder: Path) -> None:
+    alone = sum(is_records_alone(run, folder) for run in shared(chosen.runs))
+    if alone:
+        print(
+            f"{alone} of the runs are there as records alone, unpacked without checkpoints: they are not "
+            "computed again",
+            file=sys.stderr,
+        )

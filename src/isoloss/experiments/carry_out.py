@@ -19,7 +19,7 @@ from isoloss.experiments.quantity import (
     quantity_digest,
     weights_setting,
 )
-from isoloss.experiments.stored_run import MEASURED_FOLDER, measurement_name
+from isoloss.experiments.stored_run import MEASURED_FOLDER, finished_checkpoints, measurement_name
 from isoloss.languages.language import Language
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import read_records, write_records
@@ -71,9 +71,21 @@ def measured_records(
 
 
 def is_complete(run: PlannedRun, output: Path) -> bool:
-    """Whether the run has been trained to its end and everything planned of it has been measured."""
-    trained = (run.folder(output) / STEPS_FOLDER / f"{run.steps:06d}").is_dir()
-    return trained and not any(True for _ in _missing(run, output))
+    """Whether the run has been trained to its end and everything planned of it has been measured.
+
+    Of a run whose records were unpacked here that was elsewhere: it lacks its checkpoints alone.
+    """
+    finished = _has_last_checkpoint(run, output) or bool(finished_checkpoints(run.folder(output)))
+    return finished and not any(True for _ in _missing(run, output))
+
+
+def is_records_alone(run: PlannedRun, output: Path) -> bool:
+    """Whether the run is complete without its checkpoints, its records having been unpacked."""
+    return not _has_last_checkpoint(run, output) and is_complete(run, output)
+
+
+def _has_last_checkpoint(run: PlannedRun, output: Path) -> bool:
+    return (run.folder(output) / STEPS_FOLDER / f"{run.steps:06d}").is_dir()
 
 
 @dataclass(frozen=True)

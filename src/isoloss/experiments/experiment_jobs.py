@@ -27,9 +27,9 @@ def experiment_jobs(
 ) -> list[Job]:
     """The jobs of `runs`, of the runs that they continue, and of the experiments' references.
 
-    What is complete in `output` is no job.
+    What is complete in `output` is no job, unless another needs a checkpoint of it that is not there.
     """
-    every = [run for run in shared(runs) if not is_complete(run, output)]
+    every = _to_do(runs, output)
     costs = {run.digest: run_operations(run) for run in every}
     preparing = PREPARING_COST * max(costs.values(), default=1.0)
     references = {
@@ -53,11 +53,24 @@ def experiment_jobs(
         jobs.append(Job(_reference_name(reference, output), measure, preparing, after))
     for run in every:
         origin = run.continues.run if run.continues else None
-        to_come = origin is not None and not is_complete(origin, output)
+        to_come = origin is not None and origin.digest in costs
         before = names[origin.digest] if origin and to_come else _language_name(run.language)
         work = partial(carry_out, run, output, device)
         jobs.append(Job(names[run.digest], work, costs[run.digest], after=before))
     return jobs
+
+
+def _to_do(runs: Iterable[PlannedRun], output: Path) -> list[PlannedRun]:
+    """What is not complete, and what lacks a checkpoint that one of those starts from; origins first."""
+    found: list[PlannedRun] = []
+    needed: set[str] = set()
+    for run in reversed(shared(runs)):
+        if run.digest in needed or not is_complete(run, output):
+            found.append(run)
+            start = run.start_from(output)
+            if run.continues and start is not None and not start.is_dir():
+                needed.add(run.continues.run.digest)
+    return found[::-1]
 
 
 def shared(runs: Iterable[PlannedRun]) -> list[PlannedRun]:

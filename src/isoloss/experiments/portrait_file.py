@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from isoloss.checked_files import read_json, write_json
+from isoloss.checked_json import read_json, write_json
 from isoloss.errors import BadInput
 from isoloss.experiments.language_portrait import LanguagePortrait, TaskPortrait, WordLaws
 from isoloss.languages.derivation import Derivation

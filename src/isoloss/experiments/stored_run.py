@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from isoloss.checked_json import read_json
 from isoloss.errors import BadInput
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import read_records
@@ -16,6 +17,9 @@ from isoloss.nearest import did_you_mean
 SPECIFICATION_FILE, PLAN_FILE, NAMES_FOLDER = "specification.json", "plan.json", "experiments"
 STEPS_FOLDER, CHECKPOINT_FILE, MEASURED_FOLDER = "steps", "checkpoint.json", "measured"
 LOCK_FILE = ".lock"
+
+FINISHED_FILE = "finished.json"
+"""In the folder of a run whose records were unpacked: what its checkpoints, which are elsewhere, said."""
 
 THING = ("measured_on", "weights", "task", "group")
 """The settings that tell the measurements of one quantity at one step apart."""
@@ -189,9 +193,11 @@ def _read(folder: Path, known_names: dict[Path, dict[str, dict[str, str]]]) -> S
     damage: list[str] = []
     specification = _object(folder / SPECIFICATION_FILE, damage)
     plan = _object(folder / PLAN_FILE, damage) if (folder / PLAN_FILE).exists() else {}
-    steps = [path for path in (folder / STEPS_FOLDER).glob("*") if path.name.isdecimal()]
+    said = {int(path.name): path for path in (folder / STEPS_FOLDER).glob("*") if path.name.isdecimal()}
+    contents = {step: _checkpoint(path, damage) for step, path in said.items()}
+    contents = {content["step"]: content for content in finished_checkpoints(folder)} | contents
     checkpoints = [
-        _checkpoint(folder, path, damage) for path in sorted(steps, key=lambda path: int(path.name))
+        StoredCheckpoint(step, contents[step], _records(folder, step, damage)) for step in sorted(contents)
     ]
     output = folder.resolve().parent.parent
     if output not in known_names:
@@ -200,18 +206,31 @@ def _read(folder: Path, known_names: dict[Path, dict[str, dict[str, str]]]) -> S
     return StoredRun(folder, specification, plan, tuple(checkpoints), names, tuple(damage))
 
 
-def _checkpoint(folder: Path, path: Path, damage: list[str]) -> StoredCheckpoint:
+def finished_checkpoints(folder: Path) -> list[Json]:
+    """What a run's checkpoints said whose records were unpacked; nothing of another, or a damaged, folder."""
+    try:
+        found: list[Json] = read_json(folder / FINISHED_FILE, folder.name)
+    except BadInput:
+        return []
+    return found
+
+
+def _checkpoint(path: Path, damage: list[str]) -> Json:
     content = _object(path / CHECKPOINT_FILE, damage)
     for name in content.get("files", {}):
         if not (path / name).exists():
             damage.append(f"{path / name} is missing")
+    return content
+
+
+def _records(folder: Path, step: int, damage: list[str]) -> tuple[Record, ...]:
     records: list[Record] = []
-    for file in sorted((folder / MEASURED_FOLDER / path.name).glob("*.jsonl")):
+    for file in sorted((folder / MEASURED_FOLDER / f"{step:06d}").glob("*.jsonl")):
         try:
             records += read_records(file)
         except BadInput as error:
             damage.append(str(error))
-    return StoredCheckpoint(int(path.name), content, tuple(records))
+    return tuple(records)
 
 
 def _object(path: Path, damage: list[str]) -> Json:

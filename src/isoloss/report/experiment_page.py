@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 from markupsafe import Markup
 
-from isoloss.experiments.carry_out import is_complete
+from isoloss.experiments.carry_out import is_complete, is_records_alone
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.kept_portraits import planned_languages
@@ -110,6 +110,7 @@ def _runs(runs: Sequence[PlannedRun], output: Path) -> Markup:
 
 def _run(run: PlannedRun, output: Path) -> list[Markup]:
     state = "complete" if is_complete(run, output) else "not complete"
+    state = "complete, records alone" if is_records_alone(run, output) else state
     link = Markup('<a href="{}/{}">{}</a>')
     links = [link.format(run_folder(run), name, name.partition(".")[0]) for name in run_files(run, output)]
     files = Markup("<td>{}</td>").format(Markup(" · ").join(links))

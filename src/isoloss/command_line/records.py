@@ -1,0 +1,34 @@
+"""`isoloss records`: the records of finished runs in one file, and back."""
+
+from isoloss.command_line.options.records import PackOptions, RecordsOptions, UnpackOptions
+from isoloss.experiments.packed_records import MOST_VALUES, pack_records, unpack_records
+
+
+def records(options: RecordsOptions) -> None:
+    """Pack or unpack, and say what is in the file and what is not."""
+    match options.action:
+        case PackOptions():
+            _pack(options.action)
+        case UnpackOptions():
+            _unpack(options.action)
+
+
+def _pack(options: PackOptions) -> None:
+    packed = pack_records(options.results, options.file)
+    print(f"{options.file}: {packed.records:,} records of {packed.runs:,} finished runs")
+    print("left out: checkpoints, references, and what pages tell of languages, which are made again")
+    if packed.without_values:
+        print(
+            f"left out: values sentence by sentence of {packed.without_values:,} records (none kept, or more "
+            f"than {MOST_VALUES})"
+        )
+    if packed.left_out:
+        some = ", ".join(name[:8] for name in packed.left_out[:5])
+        print(f"left out: {len(packed.left_out):,} runs without all of their records ({some})")
+
+
+def _unpack(options: UnpackOptions) -> None:
+    unpacked = unpack_records(options.file, options.results)
+    print(f"{options.results}: {len(unpacked.made):,} runs, records alone, which will not be computed again")
+    if unpacked.there:
+        print(f"{len(unpacked.there):,} runs were there already and are left as they are")

@@ -1,0 +1,222 @@
+"""The records of finished runs in one Parquet file, without checkpoints, and back into a folder."""
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+
+import isoloss
+from isoloss.checked_json import write_json
+from isoloss.errors import BadInput
+from isoloss.experiments.stored_run import (
+    FINISHED_FILE,
+    MEASURED_FOLDER,
+    PLAN_FILE,
+    SPECIFICATION_FILE,
+    StoredRun,
+    stored_runs,
+)
+from isoloss.files import complete_folder, write_atomically
+from isoloss.measurements.record import Record
+from isoloss.measurements.records_file import read_records, write_records
+from isoloss.measurements.sentence_values import read_sentence_values, value_name, write_sentence_values
+
+FORMAT = "1"
+METADATA = "isoloss"
+MOST_VALUES = 512
+"""Values a sentence are packed of measurements on so many sentences at most; the others' are left out."""
+
+LANGUAGE_FILES = ("language.pcfg", "language.json")
+SCHEMA: dict[str, Any] = {
+    "run": pl.String,
+    "step": pl.Int64,
+    "measurement": pl.String,
+    "quantity": pl.String,
+    "value": pl.Float64,
+    "unit": pl.String,
+    "standard_error": pl.Float64,
+    "n": pl.Int64,
+    "seed": pl.Int64,
+    "checkpoint": pl.String,
+    "settings": pl.String,
+    "sentence_values": pl.List(pl.Float64),
+    "specification": pl.String,
+    "plan": pl.String,
+    "language_file": pl.String,
+    "language": pl.String,
+    "checkpoints": pl.String,
+}
+"""A row a record; from `specification` on, the run's own files, the same in all of its rows."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """What `pack_records` wrote: runs and records, and what it left out.
+
+    `left_out` names the runs that are not finished, damaged, or without a record; `without_values` counts the
+    records whose values a sentence were too many.
+    """
+
+    runs: int
+    records: int
+    left_out: tuple[str, ...]
+    without_values: int
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """What `unpack_records` wrote: runs made, and those that were there already and left as they are."""
+
+    made: tuple[str, ...]
+    there: tuple[str, ...]
+
+
+def pack_records(results: Path, file: Path) -> Packed:
+    """Write the records of all finished runs of a folder of results into one Parquet file.
+
+    Left out are checkpoints, portraits, references, and the values a sentence of measurements on more than
+    `MOST_VALUES` sentences. The file names its format and isoloss's version and has a digest of its rows.
+    Raises BadInput where there is no run, IsolossError where the file cannot be written.
+    """
+    every = stored_runs(results)
+    finished = [run for run in every if run.state == "complete" and run.plan]
+    rows = [row for run in finished for row in _rows(run)]
+    packed = {row["run"] for row in rows}
+    frame = pl.DataFrame(rows, schema=SCHEMA)
+    said = {"format": FORMAT, "isoloss": isoloss.__version__, "digest": _digest(frame)}
+    content = io.BytesIO()
+    frame.write_parquet(content, metadata={METADATA: json.dumps(said)})
+    write_atomically(file, content.getvalue())
+    return Packed(
+        len(packed),
+        len(rows),
+        tuple(run.name for run in every if run.name not in packed),
+        sum(row["sentence_values"] is None for row in rows),
+    )
+
+
+def unpack_records(file: Path, results: Path) -> Unpacked:
+    """Write the packed runs into a folder of results, each complete or absent; one that is there is kept.
+
+    They count as complete there, so that nothing of theirs is computed again; a run that goes on from one of
+    them needs its checkpoint, and has it trained anew. Raises BadInput where the file is damaged or is none
+    that `pack_records` wrote, IsolossError where the folder cannot be written.
+    """
+    frame = _read(file)
+    made, there = [], []
+    for part in frame.partition_by("run", maintain_order=True):
+        rows = part.to_dicts()
+        _refuse_other_files(rows, file)
+        folder = results / "runs" / rows[0]["run"]
+        if folder.exists():
+            there.append(folder.name)
+            continue
+        with complete_folder(folder) as made_folder:
+            _write_run(rows, made_folder, folder.name)
+        made.append(folder.name)
+    return Unpacked(tuple(made), tuple(there))
+
+
+def _rows(run: StoredRun) -> Iterator[Row]:
+    texts = {name: (run.folder / name).read_text() for name in (SPECIFICATION_FILE, PLAN_FILE)}
+    language = next((name for name in LANGUAGE_FILES if (run.folder / name).exists()), None)
+    said = [
+        {key: value for key, value in checkpoint.content.items() if key != "specification"}
+        for checkpoint in run.checkpoints
+    ]
+    own = {
+        "specification": texts[SPECIFICATION_FILE],
+        "plan": texts[PLAN_FILE],
+        "language_file": language,
+        "language": (run.folder / language).read_text() if language else None,
+        "checkpoints": json.dumps(said),
+    }
+    for checkpoint in run.checkpoints:
+        for path in sorted((run.folder / MEASURED_FOLDER / f"{checkpoint.step:06d}").glob("*.jsonl")):
+            values = read_sentence_values(path.with_suffix(".npz"))
+            for record in read_records(path):
+                yield {
+                    "run": run.name,
+                    "step": checkpoint.step,
+                    "measurement": path.stem,
+                    **{name: getattr(record, name) for name in _PLAIN},
+                    "settings": json.dumps(record.settings),
+                    "sentence_values": _few(values.get(value_name(record))),
+                    **own,
+                }
+
+
+_PLAIN = ("quantity", "value", "unit", "standard_error", "n", "seed", "checkpoint")
+
+
+def _few(values: np.ndarray | None) -> list[float] | None:
+    return None if values is None or len(values) > MOST_VALUES else values.tolist()
+
+
+def _write_run(rows: list[Row], folder: Path, name: str) -> None:
+    first = rows[0]
+    write_atomically(folder / SPECIFICATION_FILE, first["specification"])
+    write_atomically(folder / PLAN_FILE, first["plan"])
+    if first["language_file"] is not None:
+        write_atomically(folder / first["language_file"], first["language"])
+    measurements: dict[tuple[int, str], list[Row]] = {}
+    for row in rows:
+        measurements.setdefault((row["step"], row["measurement"]), []).append(row)
+    for (step, measurement), own in measurements.items():
+        path = folder / MEASURED_FOLDER / f"{step:06d}" / f"{measurement}.jsonl"
+        records = [_record(row) for row in own]
+        kept = [row["sentence_values"] for row in own]
+        values = {
+            value_name(record): torch.tensor(each, dtype=torch.float64)
+            for record, each in zip(records, kept, strict=True)
+            if each is not None
+        }
+        if values:
+            write_sentence_values(path.with_suffix(".npz"), values)
+        write_records(path, records)
+    write_json(folder / FINISHED_FILE, json.loads(first["checkpoints"]), name)
+
+
+def _record(row: Row) -> Record:
+    return Record(**{name: row[name] for name in _PLAIN}, settings=json.loads(row["settings"]))
+
+
+def _read(file: Path) -> pl.DataFrame:
+    refused = BadInput(
+        f"{file} is damaged, or no file of records that this version of isoloss packed; pack it again"
+    )
+    try:
+        said = json.loads(pl.read_parquet_metadata(file)[METADATA])
+        frame = pl.read_parquet(file)
+    except FileNotFoundError as error:
+        raise BadInput(f"there is no file {file}; name one that `isoloss records pack` wrote") from error
+    except (OSError, ValueError, KeyError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise refused from error
+    known = said.get("format") == FORMAT and dict(frame.schema) == dict(pl.Schema(SCHEMA))
+    if not known or said.get("digest") != _digest(frame):
+        raise refused
+    return frame
+
+
+def _digest(frame: pl.DataFrame) -> str:
+    """SHA-256 of all rows; numbers as the shortest decimals that read back as them."""
+    return hashlib.sha256("\n".join(json.dumps(row) for row in frame.rows()).encode()).hexdigest()
+
+
+def _refuse_other_files(rows: list[Row], file: Path) -> None:
+    """Refuse names that lead out of the run's folder, and a run that is not named for its plan."""
+    name, languages = rows[0]["run"], {row["language_file"] for row in rows}
+    plain = re.fullmatch("[0-9a-f]{16}", name) and languages <= {None, *LANGUAGE_FILES}
+    plain = plain and all(re.fullmatch(r"[0-9a-f]{16}(-raw)?", row["measurement"]) for row in rows)
+    if not plain or json.loads(rows[0]["plan"]).get("digest", "")[:16] != name:
+        raise BadInput(f"{file} names a run {name!r} that isoloss did not pack; pack it again")

@@ -1,0 +1,63 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hand_made_runs import write_run
+from isoloss.cli import main
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as leaving:
+        main(list(arguments))
+    return int(leaving.value.code or 0)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A finished run and one that is not, named as runs are."""
+    output = tmp_path / "results"
+    for name, steps in (("a" * 16, (10, 20, 40)), ("b" * 16, (10,))):
+        write_run(output, name, steps=steps)
+        folder = output / "runs" / name
+        for place in ("a", "b"):
+            measured = folder / "measured" / f"{steps[-1]:06d}"
+            measured.mkdir(parents=True, exist_ok=True)
+            settings = {"step": steps[-1], "measured_on": place * 16}
+            record = {"quantity": "norm", "value": 1.5, "unit": "", "standard_error": None, "n": 3}
+            line = json.dumps(record | {"seed": 1, "checkpoint": "c", "settings": settings})
+            (measured / f"{place * 16}.jsonl").write_text(line + "\n")
+        (folder / "plan.json").write_text(
+            json.dumps({"name": "own", "digest": name + "0" * 48, "measured": []})
+        )
+    return output
+
+
+def test_what_is_packed_and_what_is_not_is_said_and_unpacked_runs_are_listed(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, other = tmp_path / "a.parquet", tmp_path / "other"
+    assert run("records", "pack", str(results), str(file)) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{file}: 2 records of 1 finished runs",
+        "left out: checkpoints, references, and what pages tell of languages, which are made again",
+        "left out: values sentence by sentence of 2 records (none kept, or more than 512)",
+        "left out: 1 runs without all of their records (bbbbbbbb)",
+    ]
+    for said in ("1 runs, records alone", "1 runs were there already"):
+        assert run("records", "unpack", str(file), str(other)) == 0
+        assert said in capsys.readouterr().out
+    assert run("runs", str(other), "--json") == 0
+    (listed,) = json.loads(capsys.readouterr().out)["runs"]
+    assert (listed["run"], listed["state"], len(listed["records"])) == ("a" * 16, "complete", 2)
+    assert run("show", "aaaa", "--results", str(other)) == 0
+    assert "step 40, training loss 2.5 nats" in capsys.readouterr().out
+
+
+def test_mistakes_are_one_sentence(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("records", "unpack", str(tmp_path / "none.parquet"), str(tmp_path / "out")) == 2
+    assert capsys.readouterr().err.startswith("isoloss: there is no file")
+    shutil.rmtree(results / "runs")
+    assert run("records", "pack", str(results), str(tmp_path / "a.parquet")) == 2
+    assert capsys.readouterr().err.startswith("isoloss: there is no run in")

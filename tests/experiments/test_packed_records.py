@@ -1,0 +1,169 @@
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from jobs_in_turn import in_turn
+from norm_experiments import LANGUAGE, experiment, planned
+
+from isoloss.errors import BadInput
+from isoloss.experiments.carry_out import is_complete, is_records_alone
+from isoloss.experiments.experiment_jobs import experiment_jobs
+from isoloss.experiments.experiment_result import carry_out_experiments, gathered
+from isoloss.experiments.packed_records import MOST_VALUES, pack_records, unpack_records
+from isoloss.experiments.planned_run import Continued, PlannedRun
+from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
+from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.run_comparison import differences_at_steps
+from isoloss.experiments.stored_run import stored_run
+
+FEW, MANY = ExactLossQuantity(6, 1), ExactLossQuantity(MOST_VALUES + 1, 1)
+
+
+def measured(seed: int, log: Path) -> PlannedRun:
+    own = planned(seed, log, 1.0)
+    return replace(own, measured=(*own.measured, MeasuredAt(FEW, (2, 4)), MeasuredAt(MANY, (4,))))
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """A folder of results with two finished runs and one that is not, the file, and the measurements' log."""
+    folder = tmp_path_factory.mktemp("packed")
+    log, output, file = folder / "log", folder / "out", folder / "records.parquet"
+    carry_out_experiments([experiment(measured(1, log), measured(2, log), measured(3, log))], output, in_turn)
+    shutil.rmtree(measured(3, log).folder(output) / "measured" / "000002")
+    told = pack_records(output, file)
+    assert (told.runs, told.left_out) == (2, (measured(3, log).digest[:16],))
+    assert told.records == len(pl.read_parquet(file))
+    return output, file, log
+
+
+def test_a_run_comes_back_with_every_record_and_is_not_computed_again(
+    packed: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    output, file, log = packed
+    before = log.read_text()
+    both = experiment(measured(1, log), measured(2, log))
+    assert len(unpack_records(file, tmp_path).made) == 2
+    for run in both.runs:
+        assert is_complete(run, tmp_path)
+        assert is_records_alone(run, tmp_path)
+        assert not is_records_alone(run, output)
+        assert not list(run.folder(tmp_path).rglob("*.safetensors"))
+    (there,), (here,) = gathered([both], output), carry_out_experiments([both], tmp_path, in_turn).experiments
+    assert here.outcome.failures == ()
+    assert log.read_text() == before
+    assert here.table.equals(there.table)
+    ours, theirs = (stored_run(both.runs[0].folder(folder)) for folder in (tmp_path, output))
+    assert ours.state == theirs.state == "complete"
+    assert ours.last_records == theirs.last_records
+    assert [each.content["versions"] for each in ours.checkpoints] == [
+        each.content["versions"] for each in theirs.checkpoints
+    ]
+    assert (ours.plan, ours.specification) == (theirs.plan, theirs.specification)
+
+
+def test_values_sentence_by_sentence_are_there_where_they_are_few(
+    packed: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    _, file, log = packed
+    unpack_records(file, tmp_path)
+    runs = [stored_run(measured(seed, log).folder(tmp_path)) for seed in (1, 2)]
+    paired = {(each.first.n, each.paired) for each in differences_at_steps(*runs)}
+    assert {(6, True), (MOST_VALUES + 1, False)} <= paired
+
+
+def test_what_is_there_is_kept_and_what_was_packed_can_be_packed_again(
+    packed: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    output, file, _ = packed
+    unpack_records(file, tmp_path / "a")
+    again = unpack_records(file, tmp_path / "a")
+    assert (len(again.made), len(again.there)) == (0, 2)
+    assert unpack_records(file, output).made == ()
+    pack_records(tmp_path / "a", tmp_path / "again.parquet")
+    assert pl.read_parquet(tmp_path / "again.parquet").equals(pl.read_parquet(file))
+
+
+def test_a_further_quantity_trains_the_run_and_measures_that_alone(
+    packed: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    _, file, _ = packed
+    log = tmp_path / "log"
+    unpack_records(file, tmp_path)
+    run = measured(1, packed[2])
+    further = replace(run, measured=(*run.measured, *planned(1, log, 3.0).measured))
+    assert not is_complete(further, tmp_path)
+    (result,) = carry_out_experiments([experiment(further)], tmp_path, in_turn).experiments
+    assert result.outcome.failures == ()
+    assert log.read_text().splitlines() == ["3 at 2", "3 at 4"]
+    assert not is_records_alone(further, tmp_path)
+
+
+def test_a_run_that_goes_on_from_unpacked_records_has_its_origin_trained_anew(
+    packed: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    _, file, log = packed
+    unpack_records(file, tmp_path)
+    before = log.read_text()
+    origin = measured(1, log)
+    after = replace(planned(8, tmp_path / "log", 1.0), continues=Continued(origin, 2))
+    names = [job.name for job in experiment_jobs([], [after], tmp_path, "cpu")]
+    assert names[1:] == ["seed-1", "seed-8"]
+    (result,) = carry_out_experiments([experiment(after)], tmp_path, in_turn).experiments
+    assert result.outcome.failures == ()
+    assert is_complete(after, tmp_path)
+    assert log.read_text() == before  # the origin's own records are there
+    # Where the checkpoint is there, the origin is no job.
+    others = experiment_jobs([], [replace(after, seed=9)], tmp_path, "cpu")
+    assert [job.name for job in others][1:] == ["seed-8"]
+    assert LANGUAGE.digest == origin.language.digest
+
+
+def test_damaged_and_foreign_files_are_refused(packed: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    _, file, _ = packed
+    whole = file.read_bytes()
+    bad = tmp_path / "bad.parquet"
+    refused = 0
+    for place in range(0, len(whole), len(whole) // 15):
+        content = bytearray(whole)
+        content[place] ^= 0x10
+        bad.write_bytes(content)
+        out = tmp_path / f"out-{place}"
+        try:
+            unpack_records(bad, out)
+        except BadInput:
+            refused += 1
+            assert not out.exists()
+            continue
+        # The bit is in a part that no reader looks at, such as statistics.
+        assert pl.read_parquet(bad).equals(pl.read_parquet(file))
+        shutil.rmtree(out)
+    assert refused >= 4
+    with pytest.raises(BadInput, match="there is no file"):
+        unpack_records(tmp_path / "none.parquet", tmp_path)
+    pl.DataFrame({"a": [1]}).write_parquet(bad)
+    with pytest.raises(BadInput, match=r"bad\.parquet is damaged, or no file of records"):
+        unpack_records(bad, tmp_path)
+
+
+@pytest.mark.parametrize("column", ["run", "measurement", "language_file"])
+def test_a_name_that_leads_out_of_the_folder_is_refused(
+    column: str, packed: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    from isoloss.experiments import packed_records
+
+    frame = pl.read_parquet(packed[1]).with_columns(pl.lit("../../outside").alias(column))
+    said = {"format": "1", "isoloss": "1", "digest": packed_records._digest(frame)}
+    bad = tmp_path / "bad.parquet"
+    frame.write_parquet(bad, metadata={"isoloss": json.dumps(said)})
+    with pytest.raises(BadInput, match="that isoloss did not pack"):
+        unpack_records(bad, tmp_path / "results")
+    assert not (tmp_path / "outside").exists()
+
+
+def test_a_folder_without_runs_has_nothing_to_pack(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="there is no run in"):
+        pack_records(tmp_path, tmp_path / "a.parquet")
