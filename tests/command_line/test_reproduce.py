@@ -67,6 +67,8 @@ def test_json_alone_is_on_stdout_and_holds_every_number(done: tuple[Path, dict[s
         "trace-ranks-better", "later-is-flatter", "later-is-better",
         "loss-stands", "trace-falls", "one-clock", "no-noise-no-fall", "excess-loss", "flatter-is-better",
     ]  # fmt: skip
+    assert figure["claims"][0]["kind"] == "premise"
+    assert figure["claims"][3]["claimed"] == {"above": 0.25, "below": None}
     verdicts = {claim["verdict"] for claim in figure["claims"]}
     assert verdicts <= {"supported", "not supported", "inconclusive"}
     assert len(figure["checkpoints"]) == 2 * 2 * 3 + 2 * (1 + 3 * 2)  # and a start, two paces, a control
