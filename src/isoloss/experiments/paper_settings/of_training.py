@@ -12,7 +12,6 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.shape_table import BERT_POSITIONS, BERT_TOKENS, parameters
 from isoloss.models.shapes import TABLE_4_PRINTED_INNER
 from isoloss.pretraining.adversarial import Adversarial
-from isoloss.pretraining.sgd import SGD
 
 
 def transformer_settings(scale: Scale) -> SettingsGroup:
@@ -88,7 +87,7 @@ def descent_settings(scale: Scale) -> SettingsGroup:
     grammar, chain = scale.descents.grammar, scale.descents.hidden_markov
     return SettingsGroup(
         "SGD (B.2)",
-        trained_by(SGD),
+        named("figure-4", "figure-10"),
         lambda: (
             PaperSetting("start", "pre-training with SGD", grammar.start),
             PaperSetting("rate", "1e-3", f"{grammar.update_rule.learning_rate:g}"),
