@@ -12,6 +12,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.kept_portraits import planned_languages
 from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.registration import REGISTERED
 from isoloss.report.frame import Link
 from isoloss.report.offered_files import json_link, run_files, run_folder
 from isoloss.report.page import DrawnPanel, Page, Section, drawn
@@ -69,7 +70,7 @@ class ExperimentPage:
         pages = [self.languages.get(plan.digest) for plan in planned_languages([experiment])]
         if links := [link for link in pages if link]:
             sections.append(Section("Languages" if len(links) > 1 else "The language", markup=_links(links)))
-        if settings := (*experiment.settings, *_seeds(experiment)):
+        if settings := (*experiment.settings, *_seeds(experiment), *_registered(experiment)):
             sections.append(Section("Settings", rows=settings))
         sections.append(Section("Every number", markup=_numbers(result.table, experiment.name)))
         if experiment.runs:
@@ -101,6 +102,14 @@ def _seeds(experiment: Experiment) -> list[tuple[str, str]]:
         pilots = ", ".join(map(str, experiment.pilot_seeds))
         rows.append(("pilot seeds", f"{pilots}; they chose the scale and are not shown"))
     return rows
+
+
+def _registered(experiment: Experiment) -> list[tuple[str, str]]:
+    if not experiment.claims:
+        return []
+    return [
+        ("claims fixed in", f"commit {REGISTERED[:12]}, whose docs/claims.md has them as they are judged")
+    ]
 
 
 def _runs(runs: Sequence[PlannedRun], output: Path) -> Markup:
