@@ -71,7 +71,7 @@ def test_json_alone_is_on_stdout_and_holds_every_number(done: tuple[Path, dict[s
     assert figure["claims"][3]["claimed"] == {"above": 0.25, "below": None}
     verdicts = {claim["verdict"] for claim in figure["claims"]}
     assert verdicts <= {"supported", "not supported", "inconclusive"}
-    assert len(figure["checkpoints"]) == 2 * 2 * 3 + 2 * (1 + 3 * 2)  # and a start, two paces, a control
+    assert len(figure["checkpoints"]) == 2 * 2 * 3 + 2 * (1 + 2 * 3 + 2)  # and a start, two paces, a control
     for row in figure["checkpoints"]:
         assert row["loss"] > row["kl"] > 0
         assert 0 < row["accuracy"] <= 1

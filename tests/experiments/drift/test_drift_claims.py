@@ -120,6 +120,20 @@ def test_every_claim_can_fail_and_none_is_judged_on_nothing() -> None:
     assert claims.excess_loss(rising) < -0.5
 
 
+def test_the_speed_is_held_against_the_predicted_one() -> None:
+    """A trace of 3 τ^(-1/4) falls by (3/4) τ^(-5/4), and here half as fast as predicted."""
+    pace = LAPTOP.paces[0]
+    found = []
+    for run in runs(lambda pace, step: 3.0 * pace.time(step) ** -0.25):
+        drifting = run["drift"][0] == "drift" and run["learning_rate"][0] == pace.learning_rate
+        if drifting and run["batch_size"][0] == pace.batch_size:
+            factor = 1 + run["seed"][0] / 10
+            rate = 2 * factor * 0.75 * pace.time(run["step"][1]) ** -1.25
+            run = run.with_columns(predicted_descent=pl.Series([None, rate, None, None], dtype=pl.Float64))
+        found.append(run)
+    assert claims.speed_over_theory(found) == pytest.approx(-1.0, abs=1e-6)
+
+
 def test_a_run_without_its_start_is_left_out() -> None:
     found = runs(by_tau)
     without = [run for run in found if run["drift"][0] != "start" or run["seed"][0] != 2]

@@ -88,7 +88,7 @@ def test_nothing_is_trained_twice_for_figure_1() -> None:
         ({"paces": (Pace(0.1, 8),)}, "at least two learning rates or batches"),
         ({"paces": (Pace(0.1, 8), Pace(0.1, 8))}, "each once"),
         ({"times": (0.2, 0.1)}, "must rise from above 0"),
-        ({"control_checkpoints": 3}, "from 1 to 2 checkpoints"),
+        ({"control_checkpoints": 4}, "from 1 to 3 checkpoints"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(changed: dict[str, object], message: str) -> None:

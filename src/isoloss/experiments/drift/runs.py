@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 
 from isoloss.errors import BadInput
 from isoloss.experiments.descent_runs import OTHER_SENTENCES
-from isoloss.experiments.drift.clock import Pace
+from isoloss.experiments.drift.clock import Pace, mean_step
 from isoloss.experiments.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
 from isoloss.experiments.planned_run import Continued, Labels, LanguagePlan, PlannedRun
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
+from isoloss.experiments.quantities.trace_descent import TraceDescentQuantity
 from isoloss.experiments.quantity import AnyQuantity, MeasuredAt
 from isoloss.pretraining.sgd import SGD
 
@@ -23,7 +24,9 @@ class DriftRuns:
     Every pace has its checkpoints at the same `times` τ. The control is the first of `paces`, its twin, with
     a batch `control_factor` times as large: as much descent in as many steps, with hardly any noise. Its
     checkpoints are at the first `control_checkpoints` of its twin's steps. `other_languages`, by name, are
-    run beside the scale's. Raises BadInput for what cannot be compared.
+    run beside the scale's. At the second time the fall of the trace that derivatives predict is measured on
+    `rate_sentences` sentences, of the first pace from models of the first width (0: not at all). Raises
+    BadInput for what cannot be compared.
     """
 
     widths: tuple[int, ...]
@@ -31,6 +34,7 @@ class DriftRuns:
     times: tuple[float, ...]
     control_checkpoints: int
     control_factor: int = 32
+    rate_sentences: int = 0
     other_languages: tuple[tuple[str, LanguagePlan], ...] = ()
 
     def __post_init__(self) -> None:
@@ -49,8 +53,10 @@ class DriftRuns:
 
     @property
     def in_short(self) -> "DriftRuns":
-        """The first width and the first three paces, on the scale's language alone."""
-        return replace(self, widths=self.widths[:1], paces=self.paces[:3], other_languages=())
+        """The first width and three paces, on the scale's language alone, without the prediction."""
+        return replace(
+            self, widths=self.widths[:1], paces=self.paces[:3], rate_sentences=0, other_languages=()
+        )
 
     @property
     def control(self) -> Pace:
@@ -107,12 +113,22 @@ def drift_runs(
             measured=(
                 *(MeasuredAt(quantity, planned[2]) for quantity in quantities),
                 MeasuredAt(raw_loss, planned[2], weights="raw"),
+                *_predicted(drift, origin, planned[1], raw_loss.seed),
             ),
         )
         for origin, model in zip(origins, models, strict=True)
         for planned in (*drifting, (CONTROL, drift.control, drift.control_steps))
     )
     return (*starts, *descents)
+
+
+def _predicted(drift: DriftRuns, origin: PlannedRun, pace: Pace, seed: int) -> tuple[MeasuredAt, ...]:
+    first = pace == drift.paces[0] and dict(origin.labels)["width"] == drift.widths[0]
+    if not first or not drift.rate_sentences:
+        return ()
+    step = drift.steps(pace)[1]
+    distance = pace.learning_rate * mean_step(step, pace.horizon)
+    return (MeasuredAt(TraceDescentQuantity(drift.rate_sentences, distance, seed), (step,)),)
 
 
 def _descent(

@@ -1,0 +1,114 @@
+"""The rate at which the drift lowers the trace, against dense derivatives in float64."""
+
+import pytest
+import torch
+from dense_derivatives import dense_hessian, flat
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from isoloss.curvature.measured_parameters import trainable_parameters
+from isoloss.curvature.trace_descent import damped, trace_descent_rate
+from isoloss.curvature.trace_gradient import (
+    directional_trace_gradient,
+    fisher_trace_gradient,
+    fisher_vector_product,
+)
+from isoloss.errors import BadInput
+from isoloss.languages.sentences import Sentences
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.masked import MaskedObjective
+from tiny_models import tiny_model
+
+MASKED = MaskedObjective()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny_model(PreLayerNormTransformer, 2, 3).eval()
+
+
+def batch(sentences: int):
+    generator = torch.Generator().manual_seed(3)
+    ids = torch.randint(0, 2, (sentences, 3), generator=generator)
+    return MASKED.draw(Sentences(ids, torch.full((sentences,), 3)), generator)
+
+
+def exact_trace(model, masked):
+    """Σ_y p_y ||∇ log p_y||², the mean over predictions, as a function that can be differentiated."""
+    leaves = list(trainable_parameters(model).values())
+    log_law = MASKED.logits(model, masked).log_softmax(dim=1)
+    total = 0.0
+    for row in log_law:
+        for surprise in row:
+            score = torch.autograd.grad(surprise, leaves, create_graph=True, materialize_grads=True)
+            total = total + surprise.exp() * flat(score).square().sum()
+    return total / len(log_law)
+
+
+def dense_gradient(model, masked):
+    leaves = list(trainable_parameters(model).values())
+    with sdpa_kernel(SDPBackend.MATH):
+        return flat(torch.autograd.grad(exact_trace(model, masked), leaves, materialize_grads=True))
+
+
+def dense_fisher(model, masked):
+    fixed = MASKED.logits(model, masked).softmax(dim=1).detach()
+
+    def divergence():
+        log_law = MASKED.logits(model, masked).log_softmax(dim=1)
+        return -(fixed * log_law).sum() / len(log_law)
+
+    return dense_hessian(divergence, trainable_parameters(model))
+
+
+def test_over_all_signs_the_gradient_is_that_of_the_exact_trace(model) -> None:
+    masked = batch(1)
+    words = MASKED.logits(model, masked).shape[1]
+    assert words <= 8
+    every = [torch.tensor([[pattern]], dtype=torch.uint8) for pattern in range(2**words)]
+    gradients = [directional_trace_gradient(model, MASKED, masked, bits) for bits in every]
+    mean = torch.stack(gradients).mean(dim=0)
+    assert torch.allclose(mean, dense_gradient(model, masked), rtol=1e-8, atol=1e-10)
+
+
+def test_a_batch_is_the_mean_of_its_sentences(model) -> None:
+    whole = fisher_trace_gradient(model, MASKED, batch(4), seed=5)
+    halves = batch(4).part(0, 2), batch(4).part(2, 4)
+    parts = [
+        fisher_trace_gradient(model, MASKED, half, seed=5, first_sentence=first)
+        for first, half in zip((0, 2), halves, strict=True)
+    ]
+    assert torch.allclose(whole, (parts[0] + parts[1]) / 2)
+
+
+def test_products_with_the_fisher_information_are_those_of_the_dense_matrix(model) -> None:
+    masked = batch(3)
+    dense = dense_fisher(model, masked)
+    vector = torch.randn(len(dense), generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    assert torch.allclose(fisher_vector_product(model, MASKED, masked, vector), dense @ vector, atol=1e-9)
+
+
+@pytest.mark.parametrize("distance", [0.0, 0.3, 20.0])
+def test_damping_is_the_exponential_of_the_matrix(distance: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    root = torch.randn(9, 6, generator=generator, dtype=torch.float64)
+    matrix, vector = root @ root.T, torch.randn(9, generator=generator, dtype=torch.float64)
+    expected = torch.linalg.matrix_exp(-distance * matrix) @ vector
+    assert torch.allclose(damped(matrix.mv, vector, distance, 20), expected, atol=1e-9)
+    assert torch.equal(damped(matrix.mv, torch.zeros(9).double(), distance, 4), torch.zeros(9).double())
+
+
+def test_the_rate_covers_what_dense_matrices_give(model) -> None:
+    masked = batch(80)
+    found = trace_descent_rate(model, MASKED, masked, 2.0, seed=1, products=12)
+    gradient = dense_gradient(model, masked.part(0, 24))  # twelve contexts, all of them in both
+    expected = float(gradient @ torch.linalg.matrix_exp(-2.0 * dense_fisher(model, masked)) @ gradient)
+    assert found.value == pytest.approx(expected, abs=4 * found.standard_error)
+    assert 0 < found.standard_error < 0.5 * expected
+    assert found.n == 80
+
+
+def test_what_gives_no_rate_is_refused(model) -> None:
+    with pytest.raises(BadInput, match="a distance of at least 0 and 4 sentences"):
+        trace_descent_rate(model, MASKED, batch(3), 1.0)
+    with pytest.raises(BadInput, match="a distance of at least 0"):
+        trace_descent_rate(model, MASKED, batch(8), float("nan"))
