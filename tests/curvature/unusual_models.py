@@ -89,6 +89,16 @@ class ShiftedVectors(Model):
         return (x + (2.0 + self.bias)).sin()
 
 
+class OneForAll(Model):
+    """A gain of a single number, of which a vector's every place has the same."""
+
+    def __init__(self):
+        super().__init__(gain=lambda: nn.Parameter(torch.tensor([1.5])))
+
+    def inner(self, x):
+        return (x * self.gain).sin()
+
+
 class TwiceShifted(Model):
     """What is added to the weight depends on the weight, or is counted twice: no constant shift."""
 

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from isoloss.curvature.gradient_factors import Factors, squared_norms
+from isoloss.curvature.gradient_factors import Factors, Sums, squared_norms
 
 
 class GatheredGradient:
@@ -22,6 +22,8 @@ class GatheredGradient:
         """One use's factors, or None where the use turned out not to be understood."""
         if factors is None:
             return
+        if isinstance(factors, Sums) and factors.values.shape[1:] != self._shape:
+            return  # one number for all of a vector: its gradient is added up further
         self._factors.append(factors)
         if len(self._factors) == self._awaited:
             self.norms = squared_norms(self._factors, self._shape, self._memory_bytes)
