@@ -37,7 +37,10 @@ def _judgement(judged: Judgement) -> dict[str, Any]:
 
 
 def _rows(table: pl.DataFrame) -> list[dict[str, Any]]:
-    return [{name: _plain(value) for name, value in row.items()} for row in table.to_dicts()]
+    """A row without the columns that only other runs' rows have."""
+    return [
+        {name: _plain(value) for name, value in row.items() if value is not None} for row in table.to_dicts()
+    ]
 
 
 def _plain(value: object) -> object:
