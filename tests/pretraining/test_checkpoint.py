@@ -163,7 +163,9 @@ class Foreign:
         return SystemExit, ("code from a checkpoint was run",)
 
 
-@pytest.mark.parametrize("state", [Foreign(), {"another": 1}, [1], "text"], ids=["code", "object", "list", "text"])
+@pytest.mark.parametrize(
+    "state", [Foreign(), {"another": 1}, [1], "text"], ids=["code", "object", "list", "text"]
+)
 def test_a_foreign_training_state_is_refused_in_a_sentence_and_not_run(state: object, tmp_path: Path) -> None:
     checkpoint = write(tmp_path, 5)
     path = checkpoint.folder / TRAINING_STATE
