@@ -227,7 +227,7 @@ def test_a_checkpoint_that_diverged_is_named_and_the_others_are_kept(run, models
         (["a", "b"], "say what to compare on"),
         (["a", "./a", *TASK], "a and ./a are one checkpoint"),
         (["a", "copy-of-a", *TASK], "a and copy-of-a hold the same weights"),
-        (["a", "mute", *TASK], "does not say whether it is a masked"),
+        (["a", "mute", *TASK], "mute has no trained language head"),
         (["a", "none/of/these", *TASK], "there is no folder none/of/these"),
         (["a", "text.txt", *TASK], "text.txt is a file"),
         (["a", "maskless", *TASK], "the tokenizer of maskless has no mask token"),

@@ -13,13 +13,15 @@ NAMES_FOLDER = "experiments"
 def keep_names(experiments: Sequence[Experiment], output: Path) -> None:
     """Write `output`/experiments/NAME.json for each experiment: its title, and its runs' names by folder.
 
+    Of a folder that an experiment has under several names the first.
+
     Raises IsolossError where it cannot be written.
     """
     for experiment in experiments:
         content = {
             "name": experiment.name,
             "title": experiment.title,
-            "runs": {run.folder(output).name: run.name for run in experiment.runs},
+            "runs": {run.folder(output).name: run.name for run in reversed(experiment.runs)},
         }
         write_atomically(_path(experiment, output), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 

@@ -13,6 +13,7 @@ from isoloss.models.any_language_model import (
     Prediction,
     load_any_language_model,
     longest_sentence,
+    refuse_bare_encoder,
     what_is_predicted,
 )
 from isoloss.models.checkpoint_identity import encoding_digest, tokenizer_digest, weights_digest
@@ -127,6 +128,8 @@ def families(checkpoints: Iterable[Checkpoint]) -> list[list[Checkpoint]]:
 
 def _check_configuration(name: str, models: Models) -> None:
     predicted = what_is_predicted(name, models.prediction)
+    if predicted == "masked":
+        refuse_bare_encoder(name)
     if models.tokenizer(name).mask_token_id is None and predicted == "masked":
         raise BadInput(
             f"the tokenizer of {name} has no mask token, which a masked language model is measured with; set "

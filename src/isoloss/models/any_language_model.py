@@ -13,7 +13,7 @@ from transformers.models.auto.modeling_auto import (
 
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
-from isoloss.models.folder_configuration import configuration_in
+from isoloss.models.folder_configuration import configuration_in, lacks_head
 from isoloss.models.reading import quiet, refuse_unreachable_hub, refusing
 
 Prediction = Literal["masked", "causal"]
@@ -80,6 +80,16 @@ def what_is_predicted(name: str, prediction: Prediction | None = None) -> Predic
     if predicted == "causal" and reads_both_ways:
         raise BadInput(f"{name} reads sentences both ways and would see the next token; measure it as masked")
     return predicted
+
+
+def refuse_bare_encoder(name: str) -> None:
+    """Raise BadInput where a folder holds a masked model's encoder alone, without reading its weights."""
+    if not Path(name).is_dir():
+        return
+    with refusing("masked language model", name), quiet(), torch.device("meta"):
+        whole = AutoModelForMaskedLM.from_config(_read_config(name))
+    if lacks_head(Path(name), whole):
+        raise BadInput(f"{name} has no trained language head: it is an encoder alone; give a model with one")
 
 
 def longest_sentence(model: PreTrainedModel) -> int | None:

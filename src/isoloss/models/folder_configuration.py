@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import safe_open
-from transformers import AutoConfig
+from transformers import AutoConfig, PreTrainedModel
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
@@ -51,6 +51,17 @@ def configuration_in(folder: Path) -> Any:
             '"model_type": "bert"'
         )
     return AutoConfig.for_model(model_type, **content)
+
+
+def lacks_head(folder: Path, model: PreTrainedModel) -> bool:
+    """Whether the folder's safetensors hold none of the weights that `model` has beside its base model.
+
+    Tells an encoder saved by itself without reading a weight; False where there are other files only.
+    """
+    base = f"{model.base_model_prefix}."
+    head = {name for name in model.state_dict() if not name.startswith(base)}
+    names = _weight_names(folder)
+    return bool(names) and bool(head) and head.isdisjoint(names)
 
 
 def _type_of_class(content: dict[str, Any]) -> str | None:
