@@ -91,7 +91,7 @@ def job_names(experiments: Sequence[Experiment], runs: Sequence[PlannedRun]) -> 
     """What each run's job is called, by digest: the first experiment that plans it, and its name there."""
     names = {run.digest: run.name for run in runs}
     for experiment in reversed(experiments):
-        names |= {run.digest: f"{experiment.name} {run.name}" for run in experiment.runs}
+        names |= {run.digest: f"{experiment.name} {run.name}" for run in reversed(experiment.runs)}
     return names
 
 
