@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
-.PHONY: help install reproduce reproduce-all test coverage test-slow test-versions lint benchmark docs claims paper-scale architectures clean
+.PHONY: results help install reproduce reproduce-all test coverage test-slow test-versions lint benchmark docs claims paper-scale architectures clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -62,6 +62,9 @@ $(DOCS_STAMP): $(STAMP)
 
 claims: $(STAMP) ## docs/claims.md anew, where claims were changed on purpose
 	$(BIN)/python docs/extensions/claims_page.py
+
+results: $(STAMP) ## docs/what-we-found.md and README's table anew, from reference/
+	$(BIN)/python docs/extensions/results_page.py
 
 paper-scale: $(STAMP) ## docs/paper-scale.md anew, where the paper's scale was changed on purpose
 	$(BIN)/python docs/extensions/paper_scale_page.py

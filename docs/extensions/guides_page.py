@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 
 WITH_A_PLACE = (
+    "what-we-found",
     "index",
     "tutorial",
     "what-is-measured",

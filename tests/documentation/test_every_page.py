@@ -53,7 +53,7 @@ def sgd_goes_on_at_a_measured_rate(reader: Reader) -> None:
 
 
 def a_law_is_printed(reader: Reader) -> None:
-    assert "tensor" in reader.printed[1]
+    assert any("tensor" in printed for printed in reader.printed)
 
 
 def checkpoints_are_compared(reader: Reader) -> None:

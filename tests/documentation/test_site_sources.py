@@ -56,6 +56,19 @@ def test_the_page_of_architectures_is_as_its_script_writes_it() -> None:
         assert list(table["causal"]) == list(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
 
 
+def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
+    """After another run `make results` writes the page and README's table anew."""
+    from results_page import PAGE, README, read_kept, results_page, with_table
+
+    kept = read_kept()
+    assert PAGE.read_text() == results_page(kept)
+    assert README.read_text() == with_table(README.read_text(), kept)
+    for claim in kept["result"]["claims"]:
+        assert f"**{claim['verdict']}**" in next(
+            line for line in PAGE.read_text().splitlines() if line.startswith(f"| {claim['sentence']} |")
+        )
+
+
 def test_no_setting_of_the_papers_scale_has_changed_unseen() -> None:
     """Where one was changed on purpose, `make paper-scale` writes the page anew."""
     from paper_scale_page import PAGE, paper_scale_page

@@ -1,0 +1,133 @@
+"""What the shipped runs gave: docs/what-we-found.md and README's table, from the results in reference/.
+
+`make results` writes both, and a test compares them with what this writes. Handed a finished results folder
+and the seconds that it took, `python docs/extensions/results_page.py results/laptop 465`, it first takes that
+folder's Figure 1 in the place of the one that is kept.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent.parent
+KEPT, PAGE, README = (
+    ROOT / "reference" / "figure-1-laptop.json",
+    ROOT / "docs" / "what-we-found.md",
+    ROOT / "README.md",
+)
+BEGIN, END = "<!-- what make reproduce gave -->\n", "<!-- until here -->\n"
+PICTURES = {"figure-1-steps.png": "figure-1.png", "figure-1-clock-grammar-32.png": "drift.png"}
+"""Panels of the site that the documentation shows, and their names there."""
+
+LIMITS = """\
+## What these runs cannot say
+
+- The models are small, and the language is smaller than the paper's, chosen so that a task cannot be read off
+  the words (see [the languages](languages.md)). Whether what holds here holds for models of real text is not
+  said by any of it.
+- An interval is over seeds of one language. Another is another experiment, which `--language FILE` makes.
+- A verdict is about the statistic and the bound that were [fixed beforehand](claims.md), and no more. One
+  that contradicts the paper contradicts it at this scale.
+"""
+
+
+def results_page(kept: dict[str, Any]) -> str:
+    """The page's text."""
+    result, versions = kept["result"], kept["versions"]
+    seeds = sorted({row["seed"] for row in result["checkpoints"]})
+    decided = [claim for claim in _of_kind(result, "effect") if claim["verdict"] != "inconclusive"]
+    effects = _of_kind(result, "effect")
+    return "\n".join(
+        [
+            "# What we found\n",
+            f"What `{kept['command']}` gave at commit `{kept['commit'][:12]}` in {kept['seconds']} seconds, "
+            f"of seeds {', '.join(map(str, seeds))}, which no choice was made on; "
+            f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}. "
+            f"Of {len(effects)} effects {len(decided)} are decided. This page is written from those "
+            "results, and every number in it is theirs.\n",
+            "![Loss, trace of the Hessian and accuracy over pre-training steps](figure-1.png)\n",
+            "## Effects\n",
+            _table(effects),
+            "## Premises\n",
+            "The conditions under which the effects are to be seen, each judged by itself.\n",
+            _table(_of_kind(result, "premise")),
+            "![Trace of the Hessian and accuracy over the drift's time](drift.png)\n",
+            LIMITS,
+        ]
+    )
+
+
+def readme_table(kept: dict[str, Any]) -> str:
+    """The effects, for README."""
+    rows = ["| | the paper | here (interval) | verdict |", "|---|---|---|---|"]
+    for claim in _of_kind(kept["result"], "effect"):
+        sentence, paper, measured, _, verdict = _cells(claim)
+        rows.append(f"| {sentence} | {paper} | {measured} | {verdict} |")
+    return "\n".join(rows) + "\n"
+
+
+def with_table(readme: str, kept: dict[str, Any]) -> str:
+    """README's text with the table in its place."""
+    before, _, rest = readme.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + readme_table(kept) + END + after
+
+
+def read_kept() -> dict[str, Any]:
+    """The results in reference/."""
+    kept: dict[str, Any] = json.loads(KEPT.read_text())
+    return kept
+
+
+def _of_kind(result: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [claim for claim in result["claims"] if claim["kind"] == kind]
+
+
+def _table(claims: list[dict[str, Any]]) -> str:
+    rows = ["| | the paper | here (interval) | claimed | verdict |", "|---|---|---|---|---|"]
+    rows += [f"| {' | '.join(_cells(claim))} |" for claim in claims]
+    return "\n".join(rows) + "\n"
+
+
+def _cells(claim: dict[str, Any]) -> tuple[str, str, str, str, str]:
+    """Sentence, the paper's, ours, what was claimed, and the verdict."""
+    share = 100 if claim["unit"] == "" and claim["kind"] == "premise" else 1
+    unit = " %" if share == 100 else f" {claim['unit']}".rstrip()
+    measured, low, high = (f"{share * claim[name]:.2g}" for name in ("effect", "low", "high"))
+    bounds = [
+        f"{word} {share * bound:g}{unit if share == 100 else ''}"
+        for word, bound in claim["claimed"].items()
+        if bound is not None
+    ]
+    measured = f"{measured}{unit} ({low} to {high})"
+    return claim["sentence"], claim["paper"], measured, " and ".join(bounds), f"**{claim['verdict']}**"
+
+
+def _keep(results: Path, seconds: int) -> None:
+    """Take Figure 1 of a finished results folder, and its pictures, in place of those that are kept."""
+    files = results / "site" / "files"
+    checkpoint = next((results / "runs").glob("*/steps/*/checkpoint.json"))
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=results, capture_output=True, text=True, check=True
+    )
+    kept = {
+        "format": 1,
+        "command": "make reproduce",
+        "commit": commit.stdout.strip(),
+        "seconds": seconds,
+        "versions": json.loads(checkpoint.read_text())["versions"],
+        "result": json.loads((files / "figure-1.json").read_text()),
+    }
+    KEPT.write_text(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
+    for name, shown in PICTURES.items():
+        shutil.copy(files / name, ROOT / "docs" / shown)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        _keep(Path(sys.argv[1]), int(sys.argv[2]))
+    PAGE.write_text(results_page(read_kept()))
+    README.write_text(with_table(README.read_text(), read_kept()))
