@@ -170,7 +170,7 @@ def test_one_run_interrupted_and_started_again_ends_with_the_same_bits(
     assert resumed.returncode == 0, resumed.stderr
     expected = [row for row in done[1]["experiments"][0]["checkpoints"] if row["run"] == "width-32-seed-2"]
     assert json.loads(resumed.stdout)["experiments"][0]["checkpoints"] == expected
-    assert "1 of 4 runs are complete" in (tmp_path / "out" / "site" / "figure-1.html").read_text()
+    assert "1 of 12 runs are complete" in (tmp_path / "out" / "site" / "figure-1.html").read_text()
 
 
 def test_a_run_that_fails_is_named_everywhere_and_the_others_stay_as_they_are(
