@@ -42,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("isoloss: this takes more memory than there is; give smaller numbers", file=sys.stderr)
         code = EXIT_MISTAKE
     except KeyboardInterrupt:
-        # A second Ctrl-C must not take the exit code, and this line, away.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if arguments is None:  # the process ends here: a second Ctrl-C must not take code and line away
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         print(
             "isoloss: interrupted; what was finished is kept, and the same command goes on from there.",
             file=sys.stderr,
