@@ -27,7 +27,7 @@ reproduce-all: $(STAMP) ## every figure, table and statement at laptop scale, en
 	$(BIN)/isoloss reproduce all --scale laptop
 
 test: lint ## lint, types, import rules and the test suite
-	$(BIN)/python -m pytest -n 2 -m 'not slow'
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
 
 coverage: $(STAMP) ## the test suite again, two thirds slower, and the lines that it leaves out
 	$(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term:skip-covered
