@@ -1,26 +1,34 @@
 """What the shipped runs gave: docs/what-we-found.md and README's table, from the results in reference/.
 
-`make results` writes both, and a test compares them with what this writes. Handed a finished results folder
-and the seconds that it took, `python docs/extensions/results_page.py results/laptop 465`, it first takes that
-folder's Figure 1 in the place of the one that is kept.
+`make results` writes both, and a test compares them with what this writes. Handed an experiment's name, a
+finished results folder and the seconds that it took, as in `python docs/extensions/results_page.py figure-1
+results/laptop 465`, it first takes that folder's results in the place of those that are kept.
 """
 
 import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
-KEPT, PAGE, README = (
-    ROOT / "reference" / "figure-1-laptop.json",
-    ROOT / "docs" / "what-we-found.md",
-    ROOT / "README.md",
-)
+KEPT, PAGE, README = ROOT / "reference", ROOT / "docs" / "what-we-found.md", ROOT / "README.md"
 BEGIN, END = "<!-- what make reproduce gave -->\n", "<!-- until here -->\n"
-PICTURES = {"figure-1-steps.png": "figure-1.png", "figure-1-clock-grammar-32.png": "drift.png"}
-"""Panels of the site that the documentation shows, and their names there."""
+PICTURES = {
+    "figure-1": (
+        "figure-1-steps.png",
+        "figure-1.png",
+        "Loss, trace of the Hessian and accuracy over pre-training steps",
+    ),
+    "drift": (
+        "drift-clock-grammar-32.png",
+        "drift.png",
+        "Trace of the Hessian and accuracy over the drift's time",
+    ),
+}
+"""Of each experiment the panel that the documentation shows, the panel's name there, and what it shows."""
 
 LIMITS = """\
 ## What these runs cannot say
@@ -34,28 +42,32 @@ LIMITS = """\
 """
 
 
-def results_page(kept: dict[str, Any]) -> str:
+def results_page(kept: Sequence[dict[str, Any]]) -> str:
     """The page's text."""
+    introduction = (
+        "# What we found\n\nThis page is written from the results that are shipped with the sources, and "
+        "every number in it is theirs. What was claimed was [fixed beforehand](claims.md).\n"
+    )
+    return "\n".join([introduction, *map(_section, kept), LIMITS])
+
+
+def _section(kept: dict[str, Any]) -> str:
     result, versions = kept["result"], kept["versions"]
+    _, picture, shows = PICTURES[result["name"]]
     seeds = sorted({row["seed"] for row in result["checkpoints"]})
-    decided = [claim for claim in _of_kind(result, "effect") if claim["verdict"] != "inconclusive"]
-    effects = _of_kind(result, "effect")
+    effects, premises = _of_kind(result, "effect"), _of_kind(result, "premise")
+    decided = [claim for claim in effects if claim["verdict"] != "inconclusive"]
     return "\n".join(
         [
-            "# What we found\n",
+            f"## {result['title']}\n",
             f"What `{kept['command']}` gave at commit `{kept['commit'][:12]}` in {kept['seconds']} seconds, "
             f"of seeds {', '.join(map(str, seeds))}, which no choice was made on; "
             f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}. "
-            f"Of {len(effects)} effects {len(decided)} are decided. This page is written from those "
-            "results, and every number in it is theirs.\n",
-            "![Loss, trace of the Hessian and accuracy over pre-training steps](figure-1.png)\n",
-            "## Effects\n",
+            f"Of {len(effects)} effects {len(decided)} are decided.\n",
+            f"![{shows}]({picture})\n",
             _table(effects),
-            "## Premises\n",
-            "The conditions under which the effects are to be seen, each judged by itself.\n",
-            _table(_of_kind(result, "premise")),
-            "![Trace of the Hessian and accuracy over the drift's time](drift.png)\n",
-            LIMITS,
+            "The conditions under which the effects are to be seen, each judged by itself:\n",
+            _table(premises),
         ]
     )
 
@@ -76,10 +88,13 @@ def with_table(readme: str, kept: dict[str, Any]) -> str:
     return before + BEGIN + readme_table(kept) + END + after
 
 
-def read_kept() -> dict[str, Any]:
-    """The results in reference/."""
-    kept: dict[str, Any] = json.loads(KEPT.read_text())
-    return kept
+def read_kept() -> list[dict[str, Any]]:
+    """The results in reference/, an experiment each, Figure 1 first."""
+    return [json.loads(path.read_text()) for name in PICTURES if (path := _file(name)).exists()]
+
+
+def _file(name: str) -> Path:
+    return KEPT / f"{name}-laptop.json"
 
 
 def _of_kind(result: dict[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -106,8 +121,8 @@ def _cells(claim: dict[str, Any]) -> tuple[str, str, str, str, str]:
     return claim["sentence"], claim["paper"], measured, " and ".join(bounds), f"**{claim['verdict']}**"
 
 
-def _keep(results: Path, seconds: int) -> None:
-    """Take Figure 1 of a finished results folder, and its pictures, in place of those that are kept."""
+def _keep(name: str, results: Path, seconds: int) -> None:
+    """Take an experiment of a finished results folder, and its picture, in place of what is kept."""
     files = results / "site" / "files"
     checkpoint = next((results / "runs").glob("*/steps/*/checkpoint.json"))
     commit = subprocess.run(
@@ -115,19 +130,19 @@ def _keep(results: Path, seconds: int) -> None:
     )
     kept = {
         "format": 1,
-        "command": "make reproduce",
+        "command": f"isoloss reproduce {name}",
         "commit": commit.stdout.strip(),
         "seconds": seconds,
         "versions": json.loads(checkpoint.read_text())["versions"],
-        "result": json.loads((files / "figure-1.json").read_text()),
+        "result": json.loads((files / f"{name}.json").read_text()),
     }
-    KEPT.write_text(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
-    for name, shown in PICTURES.items():
-        shutil.copy(files / name, ROOT / "docs" / shown)
+    _file(name).write_text(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
+    panel, picture, _ = PICTURES[name]
+    shutil.copy(files / panel, ROOT / "docs" / picture)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 3:
-        _keep(Path(sys.argv[1]), int(sys.argv[2]))
+    if len(sys.argv) == 4:
+        _keep(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
     PAGE.write_text(results_page(read_kept()))
-    README.write_text(with_table(README.read_text(), read_kept()))
+    README.write_text(with_table(README.read_text(), read_kept()[0]))
