@@ -57,11 +57,12 @@ def _section(kept: dict[str, Any]) -> str:
     seeds = sorted({row["seed"] for row in result["checkpoints"]})
     effects, premises = _of_kind(result, "effect"), _of_kind(result, "premise")
     decided = [claim for claim in effects if claim["verdict"] != "inconclusive"]
+    after = f", after `{kept['after']}`, whose runs it shares," if "after" in kept else ""
     return "\n".join(
         [
             f"## {result['title']}\n",
-            f"What `{kept['command']}` gave at commit `{kept['commit'][:12]}` in {kept['seconds']} seconds, "
-            f"of seeds {', '.join(map(str, seeds))}, which no choice was made on; "
+            f"What `{kept['command']}`{after} gave at commit `{kept['commit'][:12]}` in {kept['seconds']} "
+            f"seconds, of seeds {', '.join(map(str, seeds))}, which no choice was made on; "
             f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}. "
             f"Of {len(effects)} effects {len(decided)} are decided.\n",
             f"![{shows}]({picture})\n",
@@ -136,6 +137,8 @@ def _keep(name: str, results: Path, seconds: int) -> None:
         "versions": json.loads(checkpoint.read_text())["versions"],
         "result": json.loads((files / f"{name}.json").read_text()),
     }
+    if name != "figure-1":
+        kept["after"] = "make reproduce"
     _file(name).write_text(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
     panel, picture, _ = PICTURES[name]
     shutil.copy(files / panel, ROOT / "docs" / picture)
