@@ -64,9 +64,8 @@ def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
     assert PAGE.read_text() == results_page(kept)
     assert README.read_text() == with_table(README.read_text(), kept[0])
     for claim in (claim for each in kept for claim in each["result"]["claims"]):
-        assert f"**{claim['verdict']}**" in next(
-            line for line in PAGE.read_text().splitlines() if line.startswith(f"| {claim['sentence']} |")
-        )
+        rows = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {claim['sentence']} |")]
+        assert any(row.endswith(f"| **{claim['verdict']}** |") for row in rows)
 
 
 def test_no_setting_of_the_papers_scale_has_changed_unseen() -> None:
