@@ -10,13 +10,29 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_registered_claims_are_those_that_are_judged() -> None:
     """Where the history is at hand, as it is not in an archive of the sources or a shallow clone."""
-    command = ["git", "show", f"{REGISTERED}:docs/claims.md"]
+    sections = _sections((ROOT / "docs" / "claims.md").read_text())
+    assert sections.keys() == REGISTERED.keys()
+    commits = set(REGISTERED.values())
+    registered = {commit: _sections(_page_at(commit)) for commit in commits}
+    changed = [name for name, text in sections.items() if registered[REGISTERED[name]].get(name) != text]
+    assert not changed, (
+        "claims differ from those registered; commit them, then name that commit in registration.py"
+    )
+
+
+def _page_at(commit: str) -> str:
+    """The page of claims as that commit has it."""
+    command = ["git", "show", f"{commit}:docs/claims.md"]
     try:
         found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         pytest.skip("there is no git")
     if found.returncode:
         pytest.skip("the commit is not at hand")
-    assert found.stdout == (ROOT / "docs" / "claims.md").read_text(), (
-        "claims differ from those registered; commit them, then name that commit in registration.py"
-    )
+    return found.stdout
+
+
+def _sections(page: str) -> dict[str, str]:
+    """The claims of each experiment, without the experiment's title."""
+    _, *sections = page.split("\n## ")
+    return {text.partition(":")[0]: text.partition("\n")[2].strip() for text in sections}

@@ -1,8 +1,28 @@
-"""When the claims were fixed: named here, so that anyone can compare them with those that are judged."""
+"""When each experiment's claims were fixed: named here, so that anyone can compare them with those judged."""
 
-REGISTERED = "443864760435bf2251e1dfb5e00d411cf83d1d99"
-"""The commit whose docs/claims.md says every claim as it is judged.
+_FIRST = "443864760435bf2251e1dfb5e00d411cf83d1d99"
 
-It is older than the first run with a seed that the scales laptop or night report. A claim that is changed
-after that needs fresh seeds, and a commit of its own to be named here: commit the claims, then name that.
+REGISTERED = {
+    "figure-1": _FIRST,
+    "figure-2": _FIRST,
+    "figure-3": _FIRST,
+    "figure-4": _FIRST,
+    "figure-5": _FIRST,
+    "figure-8": _FIRST,
+    "figure-9": _FIRST,
+    "figure-10": _FIRST,
+    "table-1": _FIRST,
+    "table-2": _FIRST,
+    "drift": _FIRST,
+    "real-text-steps": _FIRST,
+    "real-text-algorithms": _FIRST,
+    "update-rules": _FIRST,
+    "causal-objective": _FIRST,
+    "longer-training": _FIRST,
+    "flatness-measures": _FIRST,
+}
+"""The commit whose docs/claims.md says the experiment's claims as they are judged, by its name.
+
+Each is older than the experiment's first run with a seed that the scales laptop or night report. To change
+claims, or add an experiment's, before such a run: commit them, then name that commit here. After it: never.
 """
