@@ -34,9 +34,8 @@ from isoloss.models.causal import GPT2Transformer
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.masking import next_token_batch
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.objectives.pretrained import PretrainedCausal
+from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 
 RELEASED = Path(__file__).parents[1] / "tests" / "data" / "liu2023-released.pcfg"
 SHAPE, LENGTH, SENTENCES = Shape(256, 4, 4, 1024), 31, 64

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from isoloss.inference.binary_grammar import BinaryGrammar
-from isoloss.inference.conditional_laws import log_weights
+from isoloss.inference.inside_outside import log_weights
 from isoloss.languages.pcfg import PCFG, pcfg, read_pcfg
 from isoloss.languages.random_grammar import random_layered_grammar
 from isoloss.languages.sentences import Sentences

@@ -18,7 +18,7 @@ from isoloss.corpora.prepared_corpus import prepared_corpus
 from isoloss.corpora.split import is_held_out, text_hash
 from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
 from isoloss.errors import BadInput, IsolossError
-from isoloss.languages.sentence_source import SentenceSource
+from isoloss.languages.language import SentenceSource
 from isoloss.models.tokenizer import word_tokenizer
 
 

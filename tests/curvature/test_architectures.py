@@ -9,8 +9,7 @@ from dense_norms import dense_squared_norms, noise_of_the_output_layer
 from isoloss.curvature.directions import Directions
 from isoloss.curvature.per_sentence_norms import norms_along, per_sentence_squared_norms
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.causal_logits import causal_logits
-from isoloss.objectives.masked_logits import masked_logits
+from isoloss.objectives.logits_at_predictions import causal_logits, masked_logits
 from tiny_language_models import CAUSAL, MASKED, PAD, TOKENS, tiny_language_model
 
 

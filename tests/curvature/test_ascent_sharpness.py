@@ -12,7 +12,7 @@ from isoloss.curvature.loss_rise import sentence_losses
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
 from isoloss.measurements.flatness_records import ascent_sharpness_records
-from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 

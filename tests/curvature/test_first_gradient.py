@@ -4,7 +4,7 @@ from torch import nn
 
 from isoloss.curvature.first_gradient import refuse_without_gradient
 from isoloss.errors import BadInput
-from isoloss.objectives.masking import next_token_batch
+from isoloss.objectives.pretrained import next_token_batch
 
 
 class Scored:

@@ -13,8 +13,7 @@ from isoloss.curvature.label_draws import fisher_directions, sign_bits, signs_of
 from isoloss.curvature.per_sentence_norms import norms_along
 from isoloss.errors import BadInput
 from isoloss.estimate import mean_over_sentences, paired_difference
-from isoloss.objectives.batch import Batch
-from isoloss.objectives.batch_parts import sentences_between, sentences_of
+from isoloss.objectives.batch import Batch, sentences_between, sentences_of
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 

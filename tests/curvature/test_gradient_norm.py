@@ -10,8 +10,7 @@ from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_
 from isoloss.curvature.sentence_blocks import BLOCKS, LARGEST, sentence_blocks
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate
-from isoloss.objectives.batch import sentence_averaged_loss
-from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from tiny_models import ARCHITECTURES, tiny_model

@@ -21,8 +21,7 @@ from isoloss.measurements.exact_label_law import ExactLabelLaw
 from isoloss.models.causal import GPT2Transformer, LlamaTransformer
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
-from isoloss.objectives.batch import sentence_averaged_loss
-from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from tiny_models import ARCHITECTURES

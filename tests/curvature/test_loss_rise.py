@@ -10,8 +10,7 @@ from isoloss.curvature.label_laws import data_labels
 from isoloss.curvature.loss_rise import LossAtRest, sentence_losses
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import sentence_averaged_loss
-from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 

@@ -10,7 +10,7 @@ from isoloss.curvature.label_draws import fisher_directions, sign_bits, signs_of
 from isoloss.languages.sentences import Sentences
 from isoloss.models.causal import GPT2Transformer, LlamaTransformer
 from isoloss.models.shapes import Shape
-from isoloss.objectives.batch_parts import sentences_of
+from isoloss.objectives.batch import sentences_of
 from isoloss.objectives.next_word import NextWordObjective
 
 OBJECTIVE = NextWordObjective()

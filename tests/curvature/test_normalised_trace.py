@@ -9,7 +9,7 @@ from isoloss.curvature.normalised_trace import normalised_trace
 from isoloss.errors import BadInput
 from isoloss.measurements.flatness_records import normalised_trace_records
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import tiny_model
 

@@ -24,7 +24,7 @@ from unusual_models import (
 
 from isoloss.curvature.per_sentence_norms import per_sentence_squared_norms
 from isoloss.errors import BadInput
-from isoloss.objectives.batch_parts import sentences_of
+from isoloss.objectives.batch import sentences_of
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 

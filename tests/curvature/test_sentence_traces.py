@@ -11,8 +11,7 @@ from isoloss.curvature.label_draws import fisher_directions
 from isoloss.curvature.per_sentence_norms import norms_along, per_sentence_squared_norms
 from isoloss.curvature.sentence_traces import sentence_fisher_traces
 from isoloss.errors import BadInput, IsolossError
-from isoloss.objectives.batch import Batch
-from isoloss.objectives.batch_parts import sentences_of
+from isoloss.objectives.batch import Batch, sentences_of
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 

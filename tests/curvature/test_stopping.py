@@ -6,7 +6,7 @@ from isoloss.curvature.stopping import FEWEST, Stopping, measure_until
 from isoloss.errors import BadInput
 from isoloss.estimate import mean_over_sentences
 from isoloss.languages.sentences import Sentences
-from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.next_word import NextWordObjective
 
 BATCH = ragged_batches.one_mask()

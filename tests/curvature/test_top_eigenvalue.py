@@ -10,7 +10,7 @@ from isoloss.curvature.label_laws import mean_loss
 from isoloss.curvature.largest_eigenvalue import largest_eigenvalue
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
-from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import ARCHITECTURES, tiny_model
 

@@ -19,7 +19,7 @@ from isoloss.experiments.quantities.probe import ProbeQuantity, ReadsFeatures
 from isoloss.experiments.quantities.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.experiments.quantity import Quantity, Subject, quantity_digest
 from isoloss.experiments.reference import ReferenceQuantity
-from isoloss.languages.splits import task_splits
+from isoloss.languages.task import task_splits
 from isoloss.measurements.feature_adaptation import Projected, Standardised
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
 from isoloss.measurements.room_and_price import RoomSettings, measure_room

@@ -10,9 +10,8 @@ from hmmlearn.hmm import CategoricalHMM
 from torch import Tensor
 
 from isoloss.inference import hidden_markov_chain
-from isoloss.inference.diagonal_blocks import diagonal_blocks, times_blocks
 from isoloss.inference.forward_backward import Forward, forward
-from isoloss.inference.hidden_markov_chain import HiddenMarkovChain
+from isoloss.inference.hidden_markov_chain import HiddenMarkovChain, diagonal_blocks, times_blocks
 from isoloss.inference.viterbi import viterbi
 from isoloss.languages.random_hmm import random_hmm
 

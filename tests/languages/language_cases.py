@@ -15,8 +15,7 @@ from enumeration import enumerate_derivations
 from hidden_paths_enumeration import PathEnumeration
 from small_grammars import CASES as GRAMMARS
 
-from isoloss.languages.dyck import dyck
-from isoloss.languages.dyck_file import read_dyck, write_dyck
+from isoloss.languages.dyck import dyck, read_dyck, write_dyck
 from isoloss.languages.hmm import HMM
 from isoloss.languages.hmm_file import read_hmm, write_hmm
 from isoloss.languages.language import Language

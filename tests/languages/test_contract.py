@@ -15,8 +15,7 @@ from scipy.stats import chi2
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import PADDING, Sentences
-from isoloss.languages.splits import task_splits
-from isoloss.languages.task import Task
+from isoloss.languages.task import Task, task_splits
 
 SHOWN = 60
 every_language = pytest.mark.parametrize("name", LANGUAGES)

@@ -14,11 +14,10 @@ from hmmlearn.hmm import CategoricalHMM
 from scipy.stats import chi2
 
 from isoloss.errors import BadInput
-from isoloss.languages.hmm import HMM, hmm
+from isoloss.languages.hmm import HMM, StateTask, hmm
 from isoloss.languages.hmm_file import from_hmmlearn, parse_hmm, read_hmm, write_hmm
 from isoloss.languages.random_hmm import laptop_hmm, random_hmm
 from isoloss.languages.sentences import Sentences
-from isoloss.languages.state_task import StateTask
 
 GOOD: dict[str, Any] = {
     "words": ["a", "b"],
@@ -208,7 +207,7 @@ def test_results_do_not_depend_on_the_memory_budget(monkeypatch: pytest.MonkeyPa
         ours, theirs = getattr(tight, name)(sentences), getattr(language, name)(sentences)
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
     labelled = StateTask(language, 3).label(sentences)
-    monkeypatch.setattr("isoloss.languages.state_task.SENTENCES_AT_ONCE", 4)
+    monkeypatch.setattr("isoloss.languages.hmm.SENTENCES_AT_ONCE", 4)
     assert torch.equal(StateTask(language, 3).label(sentences).labels, labelled.labels)
     monkeypatch.setattr("isoloss.languages.hidden_paths.CHUNK", 4)
     assert torch.equal(language.sample(9, torch.Generator().manual_seed(0)).ids, sentences.ids)

@@ -8,8 +8,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.objectives.masked import MaskedObjective
-from isoloss.objectives.one_masked_word import OneMaskedWord
+from isoloss.objectives.masked import MaskedObjective, OneMaskedWord
 
 
 @pytest.mark.parametrize("name", LANGUAGES)

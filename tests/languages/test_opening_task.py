@@ -5,8 +5,7 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
-from isoloss.languages.splits import task_splits
-from isoloss.languages.task import Task
+from isoloss.languages.task import Task, task_splits
 from tiny_causal_models import MODELS, joint_log_probabilities, tiny_causal_model, tiny_language
 
 

@@ -6,8 +6,7 @@ from isoloss.errors import BadInput
 from isoloss.languages.constituent_task import root_task
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.languages.splits import task_splits
-from isoloss.languages.task import LabelledSentences
+from isoloss.languages.task import LabelledSentences, task_splits
 
 
 def rows(part: LabelledSentences) -> list[tuple[int, ...]]:

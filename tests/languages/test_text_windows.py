@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.languages.sentence_source import SentenceSource
+from isoloss.languages.language import SentenceSource
 from isoloss.languages.text_windows import text_windows
 
 VOCABULARY = tuple("abcdef")

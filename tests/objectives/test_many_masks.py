@@ -6,10 +6,9 @@ from isoloss.languages.sentences import Sentences
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import sentence_averaged_loss
-from isoloss.objectives.many_masks import ManyMasksObjective
+from isoloss.objectives.many_masks import AlwaysMask, BertReplacement, ManyMasksObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.pretraining_objective import PretrainingObjective
-from isoloss.objectives.replacement import AlwaysMask, BertReplacement
 from isoloss.objectives.tokens import FIRST_WORD, MASK, PAD, tokens_of_words
 
 

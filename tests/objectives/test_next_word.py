@@ -10,9 +10,8 @@ from isoloss.models.causal import GPT2Transformer, LlamaTransformer
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.objectives.batch import sentence_averaged_loss
-from isoloss.objectives.exact_objective import ExactObjective
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.pretraining_objective import ExactObjective, PretrainingObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD, PAD
 
 OBJECTIVE = NextWordObjective()

@@ -3,8 +3,8 @@ import torch
 from torch import nn
 
 from isoloss.errors import BadInput
-from isoloss.objectives.masking import next_token_batch
-from isoloss.objectives.reading_ahead import refuse_reading_ahead
+from isoloss.objectives.pretrained import next_token_batch
+from isoloss.objectives.sentences_apart import refuse_reading_ahead
 
 
 class Scored:

@@ -9,8 +9,7 @@ from transformers import FNetConfig, FNetForMaskedLM
 
 from isoloss.curvature.fisher_trace import RunningFisherTrace
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.masking import masked_batch
-from isoloss.objectives.pretrained import PretrainedMasked
+from isoloss.objectives.pretrained import PretrainedMasked, masked_batch
 from isoloss.objectives.sentences_apart import EqualLengths, SentencesApart, kept_apart
 
 TOKENS, PAD, MASK = 11, 0, 1

@@ -13,8 +13,7 @@ from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.checkpoint import checkpoint_folders
-from isoloss.pretraining.schedule import log_spaced_steps
-from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.pretraining.specification import PretrainingSpecification, log_spaced_steps
 
 LANGUAGE = MarkovLanguage()
 

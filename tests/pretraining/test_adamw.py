@@ -9,7 +9,7 @@ from rule_cases import OBJECTIVE, batch_of, tiny, training_of
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentence_averaged_loss
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.warm_up import check_warm_up, warmed_up
+from isoloss.pretraining.descent import check_warm_up, warmed_up
 
 
 def test_adamw_is_the_textbooks_in_float64() -> None:

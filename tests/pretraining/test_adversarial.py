@@ -11,8 +11,7 @@ from torch.nn.functional import one_hot
 
 from isoloss.errors import BadInput
 from isoloss.measurements.sentence_features import sentence_features
-from isoloss.pretraining.adversarial import Adversarial, AdversarialRule
-from isoloss.pretraining.ridge_head import ridge_head_loss
+from isoloss.pretraining.adversarial import Adversarial, AdversarialRule, ridge_head_loss
 from isoloss.pretraining.sgd import SGD
 
 SETTINGS = Adversarial(

@@ -21,8 +21,8 @@ from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.run_folder import only_process_in
-from isoloss.pretraining.schedule import log_spaced_steps
 from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed, seed_dropout
+from isoloss.pretraining.specification import log_spaced_steps
 from isoloss.pretraining.stream import Stream
 
 FORK = multiprocessing.get_context("fork")

@@ -7,13 +7,12 @@ import torch
 from runs import LANGUAGE, outcome, small
 
 from isoloss.errors import BadInput
-from isoloss.languages.sentence_source import SentenceSource
+from isoloss.languages.language import SentenceSource
 from isoloss.models.causal import GPT2Transformer, LlamaTransformer
 from isoloss.models.shapes import Shape
-from isoloss.objectives.many_masks import ManyMasksObjective
+from isoloss.objectives.many_masks import BertReplacement, ManyMasksObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.objectives.replacement import BertReplacement
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.pretraining.loop import pretrain

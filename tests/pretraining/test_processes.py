@@ -21,9 +21,8 @@ from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.checkpoint import checkpoint_folders, read_checkpoint
-from isoloss.pretraining.descent import Descent
+from isoloss.pretraining.descent import Descent, GradientRule
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised
-from isoloss.pretraining.gradient_rule import GradientRule
 from isoloss.pretraining.launched_processes import launched_processes
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.muon import Muon

@@ -11,8 +11,7 @@ from isoloss.errors import BadInput
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.schedule import log_spaced_steps
-from isoloss.pretraining.specification import first_difference, settings_as_json
+from isoloss.pretraining.specification import first_difference, log_spaced_steps, settings_as_json
 
 SPECIFICATION = small()
 CHANGED = [

@@ -16,8 +16,7 @@ from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.tracked import Tracked
-from isoloss.pretraining.trackers import opened_tracker, tracker_named
+from isoloss.pretraining.trackers import Tracked, opened_tracker, tracker_named
 from isoloss.pretraining.update_rule import UpdateRule
 
 

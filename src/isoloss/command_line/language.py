@@ -19,7 +19,7 @@ from isoloss.command_line.progress_display import progress_display
 from isoloss.command_line.seed import usable_seed
 from isoloss.errors import BadInput
 from isoloss.files import write_atomically
-from isoloss.languages.dyck_file import write_dyck
+from isoloss.languages.dyck import write_dyck
 from isoloss.languages.hmm_file import write_hmm
 from isoloss.languages.notation import write_grammar
 from isoloss.languages.pcfg import pcfg

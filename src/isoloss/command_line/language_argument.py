@@ -7,12 +7,12 @@ from isoloss.errors import BadInput
 from isoloss.files import read_text
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.languages.dyck import Dyck
+from isoloss.languages.grammar import check_well_formed
 from isoloss.languages.hmm import HMM
 from isoloss.languages.language_file import EXPECTED, names_a_model, parse_language, refuse_maximum_length
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
 from isoloss.languages.termination import longest_sentence
-from isoloss.languages.wellformed import check_well_formed
 
 LanguageOfFile = PCFG | HMM | Dyck | CausalLM
 

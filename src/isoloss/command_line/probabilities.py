@@ -15,10 +15,9 @@ from isoloss.command_line.progress_display import progress_display
 from isoloss.errors import BadInput
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.languages.dyck import Dyck
-from isoloss.languages.encoding import encode_sentence
 from isoloss.languages.hmm import HMM
 from isoloss.languages.pcfg import PCFG
-from isoloss.languages.sentences import Sentences
+from isoloss.languages.sentences import Sentences, encode_sentence
 
 WORDS_SHOWN = 5
 

@@ -15,8 +15,7 @@ from isoloss.curvature.loss_rise import LossAtRest, refuse_unusable_strengths
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, mean_over_sentences, paired_difference
-from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.batch_parts import split_sentences
+from isoloss.objectives.batch import Batch, Objective, split_sentences
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
 

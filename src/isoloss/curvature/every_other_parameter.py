@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.batch_parts import sentences_of
+from isoloss.objectives.batch import Batch, Objective, sentences_of
 
 
 class _Scores(nn.Module):

@@ -5,8 +5,7 @@ from torch import nn
 
 from isoloss.curvature.forward_memory import is_out_of_memory
 from isoloss.errors import BadInput, IsolossError
-from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.batch_parts import sentences_of
+from isoloss.objectives.batch import Batch, Objective, sentences_of
 from isoloss.objectives.evaluation_mode import evaluation_mode
 
 

@@ -18,8 +18,7 @@ from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_
 from isoloss.curvature.sentence_blocks import sentence_blocks
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, mean_over_members
-from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.batch_parts import split_sentences
+from isoloss.objectives.batch import Batch, Objective, split_sentences
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
 

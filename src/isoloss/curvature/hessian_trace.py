@@ -17,8 +17,7 @@ from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.estimate import Estimate, mean_over_members
-from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.batch_parts import split_sentences
+from isoloss.objectives.batch import Batch, Objective, split_sentences
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.objectives.sentences_apart import SentencesApart
 from isoloss.progress import Progress, silent

@@ -11,10 +11,8 @@ from isoloss.curvature.finite_scores import NonFiniteScores, refuse_non_finite
 from isoloss.curvature.label_laws import LabelLaw
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.batch_parts import split_sentences
-from isoloss.objectives.displaced_weights import displaced
-from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, rows_at_once
+from isoloss.objectives.batch import Batch, Objective, split_sentences
+from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, displaced, rows_at_once
 
 
 @torch.no_grad()

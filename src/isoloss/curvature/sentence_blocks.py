@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch
-from isoloss.objectives.batch_parts import split_sentences
+from isoloss.objectives.batch import Batch, split_sentences
 
 BLOCKS = 64
 """Clusters that are enough for an error bar: its own relative error is then 1 / √(2 · 63), about 9 %."""

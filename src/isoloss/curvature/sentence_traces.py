@@ -16,8 +16,7 @@ from isoloss.curvature.label_draws import drawn_directions, sign_bits
 from isoloss.curvature.parameter_groups import parameter_group
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES, PerSentenceNorms, norms_along
 from isoloss.errors import BadInput, IsolossError
-from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.batch_parts import sentences_of
+from isoloss.objectives.batch import Batch, Objective, sentences_of
 from isoloss.objectives.sentences_apart import EqualLengths
 
 

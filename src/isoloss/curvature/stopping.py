@@ -7,8 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate
-from isoloss.objectives.batch import Batch
-from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.batch import Batch, sentences_between
 from isoloss.progress import Progress, silent
 
 FEWEST = 64

@@ -11,9 +11,9 @@ from isoloss.models.causal import GPT2Transformer
 from isoloss.models.causal_language import ModelSource
 from isoloss.models.shapes import TABLE_3, Shape, laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.objectives.one_masked_word import OneMaskedWord
+from isoloss.objectives.masked import OneMaskedWord
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.schedule import log_spaced_steps
+from isoloss.pretraining.specification import log_spaced_steps
 
 CausalLanguageRuns = LanguageRuns[PreLayerNormTransformer]
 """Transformers on a causal model's language. Its tasks stand in the places of the paper's QNLI and SST-2,

@@ -9,8 +9,8 @@ from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised
 from isoloss.pretraining.muon import Muon
 from isoloss.pretraining.peer_optimisers import SOAP, Lion
-from isoloss.pretraining.schedule import log_spaced_steps
 from isoloss.pretraining.sophia import Sophia
+from isoloss.pretraining.specification import log_spaced_steps
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 Rules = tuple[tuple[str, UpdateRuleSettings], ...]

@@ -9,8 +9,8 @@ from isoloss.errors import BadInput
 from isoloss.experiments.language_runs import AnyRuns, runs_of_sizes, width_of
 from isoloss.experiments.planned_run import Continued, PlannedRun
 from isoloss.experiments.quantity import MeasuredAt
-from isoloss.pretraining.schedule import log_spaced_steps
 from isoloss.pretraining.sgd import SGD
+from isoloss.pretraining.specification import log_spaced_steps
 
 OTHER_SENTENCES = 10_000
 """What SGD's seed is above that of the run it continues, whose sentences it must not see again."""

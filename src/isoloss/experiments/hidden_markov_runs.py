@@ -9,7 +9,7 @@ from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.languages.random_hmm import laptop_hmm
 from isoloss.models.lstm import LSTM, LSTM_LAYERS, LSTM_WIDTHS
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.schedule import log_spaced_steps
+from isoloss.pretraining.specification import log_spaced_steps
 
 LANGUAGE_SEED = 5
 

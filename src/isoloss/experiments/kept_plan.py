@@ -10,8 +10,7 @@ from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.planned_run import LanguagePlan, PlannedRun, ReadyLanguage
 from isoloss.experiments.quantity import quantity_digest, weights_setting
 from isoloss.files import write_atomically
-from isoloss.languages.dyck import Dyck
-from isoloss.languages.dyck_file import write_dyck
+from isoloss.languages.dyck import Dyck, write_dyck
 from isoloss.languages.hmm import HMM
 from isoloss.languages.hmm_file import write_hmm
 from isoloss.languages.language import Language

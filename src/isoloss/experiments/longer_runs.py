@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
-from isoloss.pretraining.schedule import log_spaced_steps
+from isoloss.pretraining.specification import log_spaced_steps
 
 
 @dataclass(frozen=True)

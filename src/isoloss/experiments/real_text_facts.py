@@ -7,7 +7,7 @@ from isoloss.experiments.experiment import Facts
 from isoloss.experiments.real_text_runs import CorpusRuns, TextSizes
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.text_features import DESCRIPTION
-from isoloss.objectives.replacement import AlwaysMask
+from isoloss.objectives.many_masks import AlwaysMask
 
 
 def corpus_facts(runs: CorpusRuns) -> Facts:

@@ -18,11 +18,10 @@ from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.many_masks import ManyMasksObjective
-from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.adamw import AdamW, without_regularisation
 from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.sam import SAM
 from isoloss.pretraining.update_rule import UpdateRuleSettings
-from isoloss.pretraining.without_regularisation import without_regularisation
 
 ADAMW = "AdamW"
 BARE = "-dropout-WD"

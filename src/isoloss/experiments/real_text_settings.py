@@ -21,12 +21,11 @@ from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.shapes import TABLE_4, Shape, laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.objectives.many_masks import ManyMasksObjective
-from isoloss.objectives.replacement import BertReplacement
+from isoloss.objectives.many_masks import BertReplacement, ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.sam import SAM
-from isoloss.pretraining.schedule import log_spaced_steps
+from isoloss.pretraining.specification import log_spaced_steps
 
 _SMOKE_WORDS = 97
 """Of 100 pieces all but [PAD], [CLS] and [MASK]."""

@@ -19,7 +19,7 @@ from isoloss.experiments.size_comparison import SizeComparison
 from isoloss.measurements.exact_loss import MASKED
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.objectives.exact_objective import ExactObjective
+from isoloss.objectives.pretraining_objective import ExactObjective
 
 ScaleName = Literal["smoke", "laptop", "night", "paper"]
 

@@ -24,7 +24,7 @@ from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.shapes import TABLE_3, laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.schedule import log_spaced_steps
+from isoloss.pretraining.specification import log_spaced_steps
 
 PILOT_SEEDS = (900, 901, 902, 101, 102, 103, 104, 105)
 """Those of runs that chose languages, settings and statistics; the last five were to be reported and had been

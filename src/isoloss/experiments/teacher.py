@@ -19,8 +19,7 @@ from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.schedule import log_spaced_steps
-from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.pretraining.specification import PretrainingSpecification, log_spaced_steps
 from isoloss.progress import Progress, silent
 
 _BETWEEN_SENTENCES = r"(?:(?<=[.!?])|(?<=[.!?][\"'”’)])) +(?=[\"'“‘(]?[A-Z])"

@@ -12,7 +12,7 @@ from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.cost import UTILISATION, Device, this_machine, wait_for
 from isoloss.experiments.planned_run import LanguagePlan, PlannedRun, ReadyLanguage
 from isoloss.experiments.step_cost import StepCost, step_cost
-from isoloss.languages.sentence_source import SentenceSource
+from isoloss.languages.language import SentenceSource
 from isoloss.languages.text_windows import words_in_a_row
 from isoloss.objectives.batch import Batch
 from isoloss.pretraining.loop import usable_device

@@ -1,5 +1,6 @@
-"""What exact laws need of an autoregressive model, whatever library it comes from."""
+"""A causal model as a function on tokens, and sentences drawn from it token by token."""
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -48,3 +49,40 @@ class CausalModel(Protocol):
     def operations(self, past: int, tokens: int) -> float:
         """Floating-point operations of the matrix products of such a row's pass."""
         ...
+
+
+def draw_sentences(
+    model: CausalModel,
+    bos: int,
+    tokens: Int[Tensor, " K"],
+    uniforms: Sequence[Float[Tensor, " n"]],
+    begun: Int[Tensor, "n b"] | None = None,
+) -> Int[Tensor, "n T"]:
+    """Word numbers of n sentences after `bos`: the words `begun`, if any, and one more by each of `uniforms`.
+
+    Each is drawn by inversion of its uniform in [0, 1), so that a sentence is a function of its own words
+    and uniforms and of the model's scores; cumulative laws are in float64. Holds the n sentences' cache.
+    """
+    if begun is None:
+        begun = torch.empty(len(uniforms[0]), 0, dtype=torch.int64, device=tokens.device)
+    words = list(begun.T)
+    read = torch.nn.functional.pad(tokens[begun], (1, 0), value=bos)
+    past: KeyValueCache | None = None
+    for uniform in uniforms:
+        scores, past = model(read, past)
+        drawn = inverse_cumulative(scores[:, -1].double().softmax(1), uniform.to(tokens.device))
+        words.append(drawn)
+        read = tokens[drawn][:, None]
+    return torch.stack(words, dim=1)
+
+
+def inverse_cumulative(laws: Float[Tensor, "n K"], uniforms: Float[Tensor, " n"]) -> Int[Tensor, " n"]:
+    """The first word at which the cumulative law exceeds the uniform.
+
+    >>> inverse_cumulative(torch.tensor([[0.25, 0.0, 0.75]] * 2), torch.tensor([0.2, 0.25])).tolist()
+    [0, 2]
+    """
+    cumulative = laws.cumsum(1)
+    target = uniforms.to(laws)[:, None] * cumulative[:, -1:]
+    # A product that rounds up to the whole must not fall off the end.
+    return torch.searchsorted(cumulative, target, right=True)[:, 0].clamp(max=laws.shape[1] - 1)

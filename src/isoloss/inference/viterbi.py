@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from isoloss.inference.forward_backward import TERMS_AT_ONCE
 from isoloss.inference.hidden_markov_chain import HiddenMarkovChain
-from isoloss.inference.logarithmic_sweep import TERMS_AT_ONCE
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.inference.ancestral_sampling import draw_sentences, inverse_cumulative
-from isoloss.inference.causal_model import CausalModel
+from isoloss.inference.causal_model import CausalModel, draw_sentences, inverse_cumulative
 from isoloss.inference.suffix_scores import (
     SuffixCost,
     masked_log_laws,

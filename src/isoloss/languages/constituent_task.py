@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from isoloss.errors import BadInput
 from isoloss.inference.inside_outside import inside, word_potentials
 from isoloss.inference.left_to_right import leftmost_weights
 from isoloss.languages.alias_tables import Bits, Numbers
-from isoloss.languages.leftmost_constituents import leftmost_constituents
 from isoloss.languages.sampling import CHUNK, Derivations, padded_sentences, sentence_keys
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, most_probable
@@ -155,3 +156,30 @@ def _prefix_prior(language: "PCFG", length: int) -> Float[Tensor, " S"]:
     grammar = language.form.grammar
     spanning = grammar.derivable_lengths(length)[length] & language.form.written
     return leftmost_weights(grammar, language.corners, length) * spanning
+
+
+def leftmost_constituents(derivations: Derivations, maximum: int) -> NDArray[np.bool_]:
+    """Draw `derivations`; entry [i, L] tells whether words 1..L of sentence i are one symbol's, L > 1.
+
+    A symbol that starts the sentence is known by how many items wait behind it; it is complete when,
+    for the first time since, nothing goes on and no more than those wait.
+    """
+    n = len(derivations.keys)
+    complete = np.zeros((n, maximum + 1), bool)
+    started = np.zeros((n, maximum + 2), bool)
+    started[:, 1] = True
+    change, following = derivations.tables.waiting_change, derivations.tables.next_item
+    for step in derivations:
+        complete[step.rows[step.restarted]] = False
+        started[step.rows[step.restarted]] = False
+        started[step.rows[step.restarted], 1] = True
+        going = np.ones(len(step.rows), bool)
+        going[step.restarted] = False
+        before = step.waiting - change[step.rules]
+        begins = np.flatnonzero(going & (step.words == 0))
+        started[step.rows[begins], step.waiting[begins]] = True
+        ends = np.flatnonzero(going & (following[step.rules] < 0))
+        ends = ends[started[step.rows[ends], before[ends]]]
+        complete[step.rows[ends], step.words[ends]] = True
+        started[step.rows[ends], before[ends]] = False
+    return complete

@@ -1,6 +1,14 @@
-"""A probabilistic context-free grammar as plain data."""
+"""A probabilistic context-free grammar as plain data, and whether it is well formed."""
 
+import math
+from collections import defaultdict
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+
+from isoloss.errors import BadInput
+
+SUM_TOLERANCE = 1e-3
+"""How far a symbol's probabilities may sum from 1: the released grammar's A4_1 misses by 2.3e-4."""
 
 
 @dataclass(frozen=True)
@@ -54,3 +62,78 @@ class Grammar:
         return (
             f"{self.source}, line {rule.line}" if rule.line else f"{self.source}, rules of {rule.left.name}"
         )
+
+
+def check_well_formed(grammar: Grammar) -> None:
+    """Refuse, with BadInput, what no law can be computed from.
+
+    That is: a probability that is not a number from 0 to 1, an empty right side, a word that is empty or
+    holds a blank, a symbol without rules, probabilities of one symbol that do not sum to 1 within
+    SUM_TOLERANCE, and symbols that rewrite to themselves through single symbols (unit cycles).
+
+    >>> check_well_formed(Grammar(Symbol("S"), (Rule(Symbol("S"), ("a",), 0.9, 1),), "g.pcfg"))
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: g.pcfg, line 1: the probabilities of S sum to 0.9, not 1; mend its rules
+    """
+    if not grammar.rules:
+        raise BadInput(f"{grammar.source}: it holds no rules; write at least one, such as S -> 'word' [1.0]")
+    defined = set(grammar.symbols)
+    if grammar.start not in defined:
+        raise BadInput(
+            f"{grammar.source}: the start symbol {grammar.start.name} has no rules; write some for it"
+        )
+    for rule in grammar.rules:
+        _check_rule(grammar, rule, defined)
+    _check_sums(grammar)
+    _check_unit_cycles(grammar)
+
+
+def _check_rule(grammar: Grammar, rule: Rule, defined: set[Symbol]) -> None:
+    place = grammar.place(rule)
+    if not 0 <= rule.probability <= 1:
+        raise BadInput(
+            f"{place}: {rule.probability} is no probability of {rule.left.name}; write one from 0 to 1"
+        )
+    if not rule.right:
+        raise BadInput(
+            f"{place}: {rule.left.name} has an empty right side; every rule needs a symbol or a word"
+        )
+    for item in rule.right:
+        if isinstance(item, Symbol):
+            if item not in defined:
+                raise BadInput(
+                    f"{place}: the symbol {item.name} has no rules; write some, or quote it as a word"
+                )
+        elif not item:
+            raise BadInput(f"{place}: {rule.left.name} has an empty word; put a word between the quotes")
+        elif any(character.isspace() for character in item):
+            raise BadInput(
+                f"{place}: the word {item!r} holds a blank; words are separated by blanks, so drop it"
+            )
+
+
+def _check_sums(grammar: Grammar) -> None:
+    by_symbol: dict[Symbol, list[Rule]] = defaultdict(list)
+    for rule in grammar.rules:
+        by_symbol[rule.left].append(rule)
+    for symbol, rules in by_symbol.items():
+        total = math.fsum(rule.probability for rule in rules)
+        if abs(total - 1) > SUM_TOLERANCE:
+            place = grammar.place(rules[0])
+            raise BadInput(
+                f"{place}: the probabilities of {symbol.name} sum to {total:.6g}, not 1; mend its rules"
+            )
+
+
+def _check_unit_cycles(grammar: Grammar) -> None:
+    units: dict[Symbol, dict[Symbol, Rule]] = defaultdict(dict)
+    for rule in grammar.rules:
+        if rule.probability > 0 and len(rule.right) == 1 and isinstance(rule.right[0], Symbol):
+            units[rule.left][rule.right[0]] = rule
+    try:
+        TopologicalSorter(units).prepare()
+    except CycleError as error:
+        cycle: list[Symbol] = error.args[1][::-1]  # graphlib lists each symbol after what it leads to
+        place = grammar.place(units[cycle[0]][cycle[1]])
+        names = " -> ".join(symbol.name for symbol in cycle)
+        raise BadInput(f"{place}: {names} is a cycle of single symbols; remove one of its rules") from error

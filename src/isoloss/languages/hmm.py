@@ -15,11 +15,17 @@ from isoloss.inference.forward_backward import forward
 from isoloss.inference.hidden_markov_chain import HiddenMarkovChain
 from isoloss.inference.viterbi import viterbi
 from isoloss.languages.hidden_paths import PathTables, path_tables, sample_paths
-from isoloss.languages.probabilities import checked_laws
-from isoloss.languages.refusals import refuse_other_lengths, refuse_undefined, refuse_unknown_words
+from isoloss.languages.refusals import (
+    checked_laws,
+    refuse_other_lengths,
+    refuse_undefined,
+    refuse_unknown_words,
+)
 from isoloss.languages.sentences import Sentences
-from isoloss.languages.state_task import StateTask
-from isoloss.languages.task import Task
+from isoloss.languages.task import LabelledSentences, Task, most_probable
+
+LABELLED_AT_ONCE = 4096
+
 
 SENTENCES_AT_ONCE = 512
 """Sentences worked out together: enough for fast products, few enough for the processor's cache."""
@@ -234,3 +240,37 @@ def _logarithms(law: Float[Tensor, "n T c"], out: Float[Tensor, "n T c"]) -> Non
     impossible = law == 0
     torch.log(law.masked_fill_(impossible, 1), out=out)
     out.masked_fill_(impossible, -torch.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class StateTask:
+    """y = argmax_s Pr(z_k = s | x), k = `position` from 1; ties go to the first state.
+
+    The posterior that comes with the labels is the ceiling: the mean of its largest probabilities is how
+    often any reader of the sentences alone, at best, names the state that truly emitted the word.
+    """
+
+    language: "HMM"
+    position: int
+
+    @property
+    def name(self) -> str:
+        """`state-6` for the state of the sixth word."""
+        return f"state-{self.position}"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The states by number, from 1."""
+        return tuple(str(state) for state in range(1, len(self.language.initial) + 1))
+
+    def sample(self, n: int, generator: torch.Generator) -> LabelledSentences:
+        """Draw n sentences, and label them with the exact posterior."""
+        return self.label(self.language.sample(n, generator))
+
+    def label(self, sentences: Sentences) -> LabelledSentences:
+        """The posterior of each sentence's k-th state, and its argmax; BadInput for an impossible one."""
+        posterior = torch.empty(len(sentences), len(self.classes), dtype=torch.float64)
+        for start in range(0, len(sentences), LABELLED_AT_ONCE):
+            rows = slice(start, start + LABELLED_AT_ONCE)
+            posterior[rows] = self.language.state_posteriors(sentences[rows])[:, self.position - 1]
+        return LabelledSentences(sentences, most_probable(posterior), posterior)

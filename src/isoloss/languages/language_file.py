@@ -5,8 +5,7 @@ from pathlib import Path
 
 from isoloss.errors import BadInput
 from isoloss.files import read_text
-from isoloss.languages.dyck import Dyck
-from isoloss.languages.dyck_file import parse_dyck
+from isoloss.languages.dyck import Dyck, parse_dyck
 from isoloss.languages.hmm import HMM
 from isoloss.languages.hmm_file import parse_hmm
 from isoloss.languages.notation import parse_grammar

@@ -16,12 +16,12 @@ from torch import Tensor
 
 from isoloss.inference.binary_grammar import BinaryGrammar
 from isoloss.inference.chart_plan import ChartPlan, sentence_plan
-from isoloss.inference.conditional_laws import log_weights, masked_law
 from isoloss.inference.forward_backward import forward
 from isoloss.inference.hidden_markov_chain import HiddenMarkovChain
+from isoloss.inference.inside_outside import log_weights, masked_law
 from isoloss.languages.constituent_task import ConstituentTask
+from isoloss.languages.hmm import StateTask
 from isoloss.languages.pcfg import PCFG
-from isoloss.languages.state_task import StateTask
 from isoloss.languages.task import Task
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from isoloss.errors import BadInput
 from isoloss.files import read_text
-from isoloss.languages.grammar import Grammar, Rule, Symbol
-from isoloss.languages.wellformed import check_well_formed
+from isoloss.languages.grammar import Grammar, Rule, Symbol, check_well_formed
 
 _SYMBOL = re.compile(r"[\w/][\w/^<>-]*")
 _TOKEN = re.compile(

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from isoloss.errors import BadInput
 from isoloss.inference.chart_plan import ChartPlan, prefix_plan, sentence_plan
-from isoloss.inference.conditional_laws import log_weights, masked_law
+from isoloss.inference.inside_outside import log_weights, masked_law
 from isoloss.inference.left_to_right import LeftCorners, bounded_left_corners, free_left_corners, next_law
 from isoloss.languages.constituent_task import constituent_tasks
 from isoloss.languages.derivation import Derivation, derivation_trees
-from isoloss.languages.grammar import Grammar
+from isoloss.languages.grammar import Grammar, check_well_formed
 from isoloss.languages.normal_form import NormalForm, normal_form
 from isoloss.languages.notation import read_grammar, write_grammar
 from isoloss.languages.refusals import refuse_undefined, refuse_unknown_words
@@ -31,7 +31,6 @@ from isoloss.languages.termination import (
     longest_sentence,
     proper_grammar,
 )
-from isoloss.languages.wellformed import check_well_formed
 
 SMALLEST_SHARE = 1e-5
 """Sampling rejects longer sentences, so at least this share must be within the maximum length."""

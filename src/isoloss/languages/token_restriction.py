@@ -8,8 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.inference.ancestral_sampling import draw_sentences
-from isoloss.inference.causal_model import CausalModel
+from isoloss.inference.causal_model import CausalModel, draw_sentences
 from isoloss.progress import Progress, silent
 
 RANKING_SENTENCES = 256

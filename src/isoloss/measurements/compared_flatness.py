@@ -21,11 +21,9 @@ from isoloss.measurements.flatness_records import (
 )
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH, NextToken, SampledBatches
-from isoloss.objectives.batch import Batch
-from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.batch import Batch, sentences_between
 from isoloss.objectives.evaluation_mode import device_of
-from isoloss.objectives.reading_ahead import refuse_reading_ahead
-from isoloss.objectives.sentences_apart import apart_throughout
+from isoloss.objectives.sentences_apart import apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent
 
 Quantity = Literal["fisher_trace", "hessian_trace", FixedSetQuantity]

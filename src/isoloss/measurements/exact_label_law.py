@@ -9,7 +9,7 @@ from torch import Tensor
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import PADDING, Sentences
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.exact_objective import ExactObjective
+from isoloss.objectives.pretraining_objective import ExactObjective
 from isoloss.objectives.tokens import FIRST_WORD
 
 

@@ -23,8 +23,8 @@ from isoloss.objectives.evaluation_mode import (
     evaluation_mode,
     rows_at_once,
 )
-from isoloss.objectives.exact_objective import ExactObjective
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.pretraining_objective import ExactObjective
 from isoloss.objectives.tokens import FIRST_WORD
 from isoloss.progress import Progress, silent
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import FisherTrace, fisher_trace
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
-from isoloss.languages.sentence_source import SentenceSource
+from isoloss.languages.language import SentenceSource
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress, silent

@@ -18,9 +18,8 @@ from torch import Tensor
 
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, mean_over_sentences
-from isoloss.languages.language import Language
+from isoloss.languages.language import Language, SentenceSource
 from isoloss.languages.narrow_context import NarrowContext, narrow_context
-from isoloss.languages.sentence_source import SentenceSource
 from isoloss.languages.task import Task
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
 from isoloss.measurements.record import Record, Setting

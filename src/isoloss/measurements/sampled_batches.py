@@ -8,8 +8,13 @@ import torch
 from isoloss.corpora.token_sentences import Corpus, TokenSentence
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.masking import choose_places, masked_batch, next_token_batch
-from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked
+from isoloss.objectives.pretrained import (
+    PretrainedCausal,
+    PretrainedMasked,
+    choose_places,
+    masked_batch,
+    next_token_batch,
+)
 from isoloss.pretraining.seeds import derived_seed
 
 SENTENCES_A_BATCH = 64

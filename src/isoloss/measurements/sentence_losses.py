@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, cluster_values, mean_over_sentences
 from isoloss.measurements.record import Record, Setting
-from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.batch_parts import sentences_between
+from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.evaluation_mode import (
     REAL_TEXT_MEMORY_BYTES,
     device_of,

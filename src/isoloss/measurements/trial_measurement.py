@@ -12,8 +12,7 @@ from isoloss.curvature.forward_memory import bytes_kept_for_backward
 from isoloss.curvature.sentence_traces import sentence_fisher_traces
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of
-from isoloss.objectives.masking import masked_batch, next_token_batch
-from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked
+from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
 from isoloss.objectives.sentences_apart import EqualLengths, kept_apart
 
 SENTENCES = 4

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from isoloss.errors import BadInput
-from isoloss.languages.sentence_source import SentenceSource
+from isoloss.languages.language import SentenceSource
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
 
 TOKENIZER_FILES = (

@@ -1,10 +1,10 @@
-"""Reading a model without disturbing it: dropout off and memory bounded, everything left as found."""
+"""Reading a model undisturbed: dropout off, memory bounded, weights moved for a while and put back."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 FORWARD_MEMORY_BYTES = 1 << 26
 """Default budget for what a forward pass without gradients holds at once: 64 MiB, which suits caches too."""
@@ -56,3 +56,27 @@ def rows_at_once(model: nn.Module, tokens: int, memory_bytes: int) -> int:
     widest = max((max(p.shape) for p in model.parameters() if p.ndim > 1), default=1)
     size = max((p.element_size() for p in model.parameters()), default=4)
     return max(1, memory_bytes // (8 * widest * size * tokens))
+
+
+@contextmanager
+def displaced(weights: list[Tensor], by: list[Tensor], times: float = 1.0) -> Iterator[None]:
+    """Add `times` · `by` to the weights, in place, while the context is open; keeps a copy of them.
+
+    Copied back rather than subtracted, which rounding would not undo.
+
+    >>> weight = torch.tensor([0.1])
+    >>> with displaced([weight], [torch.tensor([1.0])], times=2.0):
+    ...     print(weight)
+    tensor([2.1000])
+    >>> weight
+    tensor([0.1000])
+    """
+    with torch.no_grad():
+        found = [weight.clone() for weight in weights]
+        # One call for all, as torch's own optimisers do: of small weights the calls are what costs.
+        torch._foreach_add_(weights, by, alpha=times)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            torch._foreach_copy_(weights, found)

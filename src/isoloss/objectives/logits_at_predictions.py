@@ -67,3 +67,35 @@ def _most_positions(model: nn.Module) -> int | None:
 def _at_predictions(everywhere: Float[Tensor, "n S d"], batch: Batch) -> Float[Tensor, "m d"]:
     # Unlike indexing by two tensors, `index_select` adds gradients up row by row, which is fast.
     return everywhere.flatten(0, 1).index_select(0, batch.rows * everywhere.shape[1] + batch.positions)
+
+
+def causal_logits(model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+    """Scores of the model's v tokens for what follows each of the m positions; see `logits_at_predictions`.
+
+    A word sees what is before it only, so that padding which follows a sentence needs no attention mask; the
+    mask is passed where padding comes before. No keys and values are kept for later.
+
+    Raises BadInput for a model that reads both ways, which would see what it is to predict.
+    """
+    if type(model).__name__.endswith("ForMaskedLM"):
+        raise BadInput(
+            f"{type(model).__name__} reads sentences both ways and would see the next word; take a causal "
+            "model, such as GPT2Transformer builds"
+        )
+    arguments: dict[str, Any] = {}
+    mask = batch.attention_mask
+    if bool((mask[:, 1:] & ~mask[:, :-1]).any()):
+        arguments["attention_mask"] = mask
+    if hasattr(getattr(model, "config", None), "use_cache"):
+        arguments["use_cache"] = False
+    return logits_at_predictions(model, batch, **arguments)
+
+
+def masked_logits(model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
+    """Scores of the model's v tokens for each of the m predictions; see `logits_at_predictions`.
+
+    The model derives positions and segments as it does by itself. The attention mask is left out when nothing
+    is padded.
+    """
+    attention_mask = None if bool(batch.attention_mask.all()) else batch.attention_mask
+    return logits_at_predictions(model, batch, attention_mask=attention_mask)

@@ -1,9 +1,12 @@
-"""What pre-training needs of an objective."""
+"""What pre-training, and the exact loss, need of an objective."""
 
 from typing import Protocol, runtime_checkable
 
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 
+from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import Batch, Objective
 
@@ -17,4 +20,34 @@ class PretrainingObjective(Objective, Protocol):
 
     def draw(self, sentences: Sentences, generator: torch.Generator) -> Batch:
         """The predictions that these sentences are trained on; row i of the batch is sentence i."""
+        ...
+
+
+@runtime_checkable
+class ExactObjective(Objective, Protocol):
+    """An objective all of whose predictions have an exact law in every language.
+
+    Where something is drawn for a sentence, its number among those measured settles it: `first` is that of
+    the first sentence handed over.
+    """
+
+    @property
+    def quantity(self) -> str:
+        """How the names of its records begin."""
+        ...
+
+    def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:
+        """Each sentence's predictions, in sentence and then position order, however many rows they take."""
+        ...
+
+    def predictions(self, sentences: Sentences) -> Int[Tensor, " n"]:
+        """How many predictions each sentence has."""
+        ...
+
+    def log_law(self, language: Language, sentences: Sentences, first: int = 0) -> Float[Tensor, "m k"]:
+        """The exact law of each prediction over its k outcomes, in the same order, in nats, float64."""
+        ...
+
+    def outcomes(self, scores: Float[Tensor, "m v"]) -> Float[Tensor, "m k"]:
+        """Of a model's v tokens those that stand for the k outcomes, in the law's order."""
         ...

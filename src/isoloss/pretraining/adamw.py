@@ -1,21 +1,25 @@
 """AdamW (Loshchilov and Hutter 2019) with the paper's settings."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
-from isoloss.pretraining.descent import Descent
-from isoloss.pretraining.gradient_rule import GradientRule, plain_rule
-from isoloss.pretraining.optimiser_checks import (
+from isoloss.errors import BadInput
+from isoloss.pretraining.descent import (
+    Descent,
+    GradientRule,
     check_betas,
     check_epsilon,
     check_learning_rate,
     check_warm_up_steps,
     check_weight_decay,
+    plain_rule,
 )
 from isoloss.pretraining.update_rule import Training
+
+A = TypeVar("A")
 
 
 @dataclass(frozen=True)
@@ -69,3 +73,23 @@ def parameters_by_decay(model: nn.Module, weight_decay: float) -> list[dict[str,
         {"params": [weight for weight in trained if weight.ndim >= 2], "weight_decay": weight_decay},
         {"params": [vector for vector in trained if vector.ndim < 2], "weight_decay": 0.0},
     ]
+
+
+def without_regularisation(architecture: A, rule: AdamW) -> tuple[A, AdamW]:
+    """The architecture with dropout 0 and the rule with weight decay 0 (Section 2.2, "-dropout-WD").
+
+    Raises BadInput for an architecture that has no dropout to switch off.
+
+    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import PreLayerNormTransformer
+    >>> architecture, rule = without_regularisation(PreLayerNormTransformer(laptop_shape(16)), AdamW())
+    >>> architecture.dropout, rule.weight_decay, rule.learning_rate
+    (0.0, 0.0, 0.001)
+    """
+    settings: Any = architecture
+    if not hasattr(settings, "dropout"):
+        raise BadInput(
+            f"{type(architecture).__name__} has no dropout to switch off; set the rule's weight decay to 0"
+        )
+    bare: A = replace(settings, dropout=0.0)
+    return bare, replace(rule, weight_decay=0.0)

@@ -1,12 +1,18 @@
-"""An optimiser with its learning rate's warm-up: what makes an update of gradients."""
+"""An optimiser with its learning rate's warm-up, the checks of its settings, and the rule of methods that
+choose a gradient and leave the update to it.
+"""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from jaxtyping import Float
+from torch import Tensor
 from torch.optim import Optimizer
 
+from isoloss.errors import BadInput
+from isoloss.objectives.batch import Batch
 from isoloss.pretraining.update_rule import Training
-from isoloss.pretraining.warm_up import check_warm_up, warmed_up
 
 
 class Descent:
@@ -57,3 +63,89 @@ class DescentSettings(Protocol):
     def descent(self, training: Training) -> Descent:
         """The optimiser of this training's parameters, with fresh state."""
         ...
+
+
+def check_warm_up(warm_up_steps: int, steps: int) -> None:
+    """Raise BadInput when a run of `steps` would end before its warm-up does."""
+    if warm_up_steps > steps:
+        raise BadInput(
+            f"the warm-up of {warm_up_steps} steps is longer than the run of {steps}; shorten the warm-up or "
+            "lengthen the run"
+        )
+
+
+def warmed_up(learning_rate: float, warm_up_steps: int, step: int) -> float:
+    """Rising linearly to `learning_rate` at step `warm_up_steps`, constant after (paper A.5).
+
+    Constant, so that a run's checkpoints are comparable and training can go on from each.
+
+    >>> [warmed_up(1e-3, 4, step) for step in (1, 2, 4, 9)]
+    [0.00025, 0.0005, 0.001, 0.001]
+    """
+    return learning_rate * min(1.0, step / warm_up_steps) if warm_up_steps else learning_rate
+
+
+class GradientRule:
+    """An `UpdateRule`: `gradient` leaves the parameters holding one, `descent` makes the update.
+
+    `gradient` finds the parameters without gradients, reads the batch and the step, and returns the loss,
+    detached (`UpdateRule.step`).
+    """
+
+    def __init__(self, descent: Descent, gradient: Callable[[Batch, int], Tensor]) -> None:
+        self.descent = descent
+        self.gradient = gradient
+
+    def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
+        """See `UpdateRule.step`."""
+        self.descent.clear()
+        loss = self.gradient(batch, step)
+        self.descent.update(step)
+        return loss
+
+    def readings(self) -> dict[str, float]:
+        """See `UpdateRule.readings`: nothing beside the loss."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `UpdateRule.state_dict`."""
+        return self.descent.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See `UpdateRule.load_state_dict`."""
+        self.descent.load_state_dict(state)
+
+
+def plain_rule(training: Training, descent: Descent) -> GradientRule:
+    """The batch's own gradient, as it is."""
+    return GradientRule(descent, lambda batch, _: training.add_gradient(batch))
+
+
+def check_learning_rate(learning_rate: float) -> None:
+    """Raise BadInput unless it is positive and finite."""
+    if not (math.isfinite(learning_rate) and learning_rate > 0):
+        raise BadInput(f"the learning rate must be a positive number, not {learning_rate}")
+
+
+def check_warm_up_steps(warm_up_steps: int) -> None:
+    """Raise BadInput for a negative number."""
+    if warm_up_steps < 0:
+        raise BadInput(f"the number of warm-up steps must be 0 or more, not {warm_up_steps}")
+
+
+def check_betas(first_beta: float, second_beta: float) -> None:
+    """Raise BadInput unless both moments' decay rates are in [0, 1)."""
+    if not (0 <= first_beta < 1 and 0 <= second_beta < 1):
+        raise BadInput(f"betas must be at least 0 and below 1, not {first_beta} and {second_beta}")
+
+
+def check_epsilon(epsilon: float) -> None:
+    """Raise BadInput unless it is positive and finite."""
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise BadInput(f"epsilon must be a number above 0, not {epsilon}")
+
+
+def check_weight_decay(weight_decay: float) -> None:
+    """Raise BadInput unless it is finite and not negative."""
+    if not (math.isfinite(weight_decay) and weight_decay >= 0):
+        raise BadInput(f"weight decay must be a number of at least 0, not {weight_decay}")

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.languages.sentence_source import SentenceSource
+from isoloss.languages.language import SentenceSource
 from isoloss.models.tokenizer import tokenizer_of
 from isoloss.pretraining.checkpoint import (
     Checkpoint,

@@ -8,9 +8,13 @@ from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
 from isoloss.pretraining.adamw import AdamW, parameters_by_decay
-from isoloss.pretraining.descent import Descent
-from isoloss.pretraining.gradient_rule import GradientRule, plain_rule
-from isoloss.pretraining.optimiser_checks import check_learning_rate, check_weight_decay
+from isoloss.pretraining.descent import (
+    Descent,
+    GradientRule,
+    check_learning_rate,
+    check_weight_decay,
+    plain_rule,
+)
 from isoloss.pretraining.update_rule import Training
 
 

@@ -6,13 +6,14 @@ from types import ModuleType
 
 from isoloss.errors import BadInput
 from isoloss.pretraining.adamw import parameters_by_decay
-from isoloss.pretraining.descent import Descent
-from isoloss.pretraining.gradient_rule import GradientRule, plain_rule
-from isoloss.pretraining.optimiser_checks import (
+from isoloss.pretraining.descent import (
+    Descent,
+    GradientRule,
     check_betas,
     check_learning_rate,
     check_warm_up_steps,
     check_weight_decay,
+    plain_rule,
 )
 from isoloss.pretraining.update_rule import Training
 

@@ -9,10 +9,9 @@ from torch.nn.utils import get_total_norm
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.displaced_weights import displaced
+from isoloss.objectives.evaluation_mode import displaced
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.descent import DescentSettings
-from isoloss.pretraining.gradient_rule import GradientRule
+from isoloss.pretraining.descent import DescentSettings, GradientRule
 from isoloss.pretraining.update_rule import Training
 
 SMALLEST_NORM = 1e-12

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.pretraining.descent import Descent
-from isoloss.pretraining.gradient_rule import GradientRule, plain_rule
-from isoloss.pretraining.optimiser_checks import check_learning_rate
+from isoloss.pretraining.descent import Descent, GradientRule, check_learning_rate, plain_rule
 from isoloss.pretraining.update_rule import Training
 
 

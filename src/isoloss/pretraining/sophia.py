@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentence_averaged_loss
 from isoloss.pretraining.adamw import parameters_by_decay
-from isoloss.pretraining.descent import Descent
-from isoloss.pretraining.optimiser_checks import (
+from isoloss.pretraining.descent import (
+    Descent,
     check_betas,
     check_learning_rate,
     check_warm_up_steps,

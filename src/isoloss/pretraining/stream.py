@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.languages.sentence_source import SentenceSource
+from isoloss.languages.language import SentenceSource
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.seeds import derived_seed

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
-from isoloss.languages.sentence_source import SentenceSource
+from isoloss.languages.language import SentenceSource
 from isoloss.objectives.batch import Batch, Objective, sentence_averaged_loss
 from isoloss.pretraining.processes import ALONE, Processes
 

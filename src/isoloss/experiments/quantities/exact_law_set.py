@@ -7,8 +7,7 @@ from isoloss.languages.language import Language
 from isoloss.measurements.exact_label_law import ExactLabelLaw
 from isoloss.measurements.flatness import FlatnessSet
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.exact_objective import ExactObjective
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.pretraining_objective import ExactObjective, PretrainingObjective
 from isoloss.objectives.tokens import FIRST_WORD
 
 

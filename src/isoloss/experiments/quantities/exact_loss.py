@@ -13,9 +13,8 @@ from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.record import Record
-from isoloss.objectives.exact_objective import ExactObjective
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.pretraining_objective import ExactObjective, PretrainingObjective
 from isoloss.progress import Progress
 
 

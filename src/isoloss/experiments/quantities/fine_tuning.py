@@ -12,8 +12,7 @@ from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
 from isoloss.experiments.quantities.probe import named_task
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.language import Language
-from isoloss.languages.splits import task_splits
-from isoloss.languages.task import TaskSplits
+from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.fine_tuning import fine_tune
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.record import Record

@@ -1,7 +1,7 @@
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.languages.encoding import encode_sentence
+from isoloss.languages.sentences import encode_sentence
 
 
 def test_blanks_separate_words() -> None:
