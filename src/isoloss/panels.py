@@ -39,8 +39,8 @@ class Dots:
 class Lines:
     """A line for each value of the column `series`, through dots with bars on y.
 
-    Rows whose column `predicted` is true are a prediction: a dashed line without dots. `marked` is where
-    a dashed rule stands across x, none by default.
+    Rows whose column `predicted` is true are a dashed line without dots, which the legend calls `dashed`: a
+    prediction, unless said otherwise. `marked` is where a dashed rule stands across x, none by default.
     """
 
     x: Axis
@@ -48,6 +48,7 @@ class Lines:
     colour: Colour
     series: str
     predicted: str = ""
+    dashed: str = "predicted"
     marked: float | None = None
 
 

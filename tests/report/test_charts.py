@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -92,6 +93,9 @@ def test_predictions_are_dashed_lines_without_dots_and_a_rule_marks_x() -> None:
         assert layer["transform"] == [{"filter": "(datum.kind === 'measured')"}]
     assert [row["x"] for row in drawn_rows(found) if "kind" not in row] == [700]
     assert sum(row.get("kind") == "predicted" for row in drawn_rows(found)) == len(rows())
+    beginning = replace(chart, dashed="start")
+    kinds = specification(beginning, data)["layer"][1]["encoding"]["strokeDash"]["scale"]
+    assert kinds["domain"] == ["measured", "start"]
 
 
 def test_a_category_is_a_row_and_colours_lie_side_by_side_in_it() -> None:

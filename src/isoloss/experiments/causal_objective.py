@@ -8,7 +8,7 @@ import polars as pl
 
 from isoloss.experiments.axes import ACCURACY, KL, STEP, TRACE
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantity import MeasuredAt
@@ -84,7 +84,8 @@ def causal_objective(scale: Scale) -> Experiment:
     next_word = ExactLossQuantity(loss.sentences, loss.seed, NextWordObjective())
     return Experiment(
         name="causal-objective",
-        title="The next word in place of a masked word",
+        title="Does predicting the next word in place of a masked one change it?",
+        question=Question.ALGORITHM,
         text=(
             "Most language models of today predict the next word. Here a causal transformer of the same "
             "shape is trained by the same rule on the same sentences; its loss, KL and trace are those of "

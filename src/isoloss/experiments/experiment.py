@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import polars as pl
 
@@ -16,6 +17,18 @@ Facts = tuple[tuple[str, str], ...]
 """Names and values, in words."""
 
 
+class Question(StrEnum):
+    """What is asked of language models of one pre-training loss: experiments and their claims answer it."""
+
+    LOSS = "Does the loss converge?"
+    LATER = "Is later better?"
+    LARGER = "Is larger better?"
+    ALGORITHM = "Does the algorithm matter?"
+    FLATNESS = "Is flatter better?"
+    THEORY = "Does the theory hold?"
+    MATERIAL = "What are the languages and models?"
+
+
 @dataclass(frozen=True)
 class Experiment:
     """Everything that one figure or table depends on, and how its table of numbers becomes panels.
@@ -23,7 +36,7 @@ class Experiment:
     `text` says what the paper shows and what is done here, a string a paragraph. `panels` is handed the
     experiment's table (see `experiment_table`), which may lack rows and, where nothing has been measured,
     columns. `pilot_seeds` chose the scale and must not be among the runs' seeds. `paper_numbers` are those
-    that the paper's text gives.
+    that the paper's text gives. `title` asks what `panels` and `claims` answer, a part of `question`.
     """
 
     name: str
@@ -36,6 +49,7 @@ class Experiment:
     pilot_seeds: tuple[int, ...] = ()
     settings: Facts = ()
     paper_numbers: Facts = ()
+    question: Question = Question.MATERIAL
 
     def __post_init__(self) -> None:
         if overlap := {run.first_seed for run in self.runs} & set(self.pilot_seeds):

@@ -4,7 +4,7 @@ import polars as pl
 
 from isoloss.experiments.axes import ACCURACY, BY_WIDTH, LOSS, STEP, TRACE
 from isoloss.experiments.captions import loss_bars, probe_bars, trace_bars
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figure_1_claims import CLAIMS
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.quantities.control_probes import control_references
@@ -31,7 +31,8 @@ def figure_1(scale: Scale, task: str) -> Experiment:
     untrained = tuple((f"of width {model.shape.width}", model) for model in scale.grammar.architectures)
     return Experiment(
         name="figure-1",
-        title="Same pre-training loss, different flatness, different downstream accuracy",
+        title="Does flatness tell the better of two models at the same pre-training loss?",
+        question=Question.FLATNESS,
         text=(
             "The paper pre-trains transformers of several sizes on sentences of a grammar whose exact law is "
             "known, and compares checkpoints whose loss has converged: all at one loss, they differ in "

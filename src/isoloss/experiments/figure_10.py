@@ -1,7 +1,7 @@
 """Figure 10: trace and accuracy along SGD on the other downstream tasks."""
 
 from isoloss.experiments.descent_panel import descent_panels
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.flatter_along_descent import flatter_is_better
 from isoloss.experiments.run_facts import descent_facts, measurement_facts, run_facts
 from isoloss.experiments.scale import Scale
@@ -17,7 +17,8 @@ def figure_10(scale: Scale) -> Experiment:
     )
     return Experiment(
         name="figure-10",
-        title="Along SGD, on other tasks",
+        title="Are flatter checkpoints of SGD better on other tasks too?",
+        question=Question.FLATNESS,
         text=(
             "The runs of Figure 4 on the paper's other tasks: A and B on the grammar, task-6 on the hidden "
             "Markov model. That the trace falls is judged with Figure 4; here, that flatter checkpoints "

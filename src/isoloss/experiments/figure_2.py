@@ -4,7 +4,7 @@ import polars as pl
 
 from isoloss.experiments.axes import ACCURACY, BY_WIDTH, LOSS, STEP
 from isoloss.experiments.captions import OWN_TASK, loss_bars, probe_bars
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.later_is_better import later_is_better, one_loss_over_steps
 from isoloss.experiments.run_facts import measurement_facts, run_facts
 from isoloss.experiments.scale import Scale
@@ -19,7 +19,8 @@ def figure_2(scale: Scale) -> Experiment:
     tasks = (task_c(scale), first_text_task(scale))
     return Experiment(
         name="figure-2",
-        title="Later is better after convergence",
+        title="Does accuracy go on rising after the loss has converged?",
+        question=Question.LATER,
         text=(
             "The paper follows one model a panel over its pre-training: (a) 41M parameters on the grammar, "
             "task C, (b) 235M on sentences that OPT writes, QNLI. The loss reaches its least value, the "

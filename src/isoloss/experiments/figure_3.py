@@ -1,7 +1,7 @@
 """Figure 3: at the same pre-training loss, larger models do better."""
 
 from isoloss.experiments.captions import OWN_TASK
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.larger_is_better import (
     larger_is_better,
     projection_changes_little,
@@ -27,7 +27,8 @@ def figure_3(scale: Scale) -> Experiment:
     even = tuple(map(projection_changes_little, tasks))
     return Experiment(
         name="figure-3",
-        title="Larger is better at the same loss",
+        title="Are larger models better at the same loss?",
+        question=Question.LARGER,
         text=(
             "The paper trains models of several sizes until their loss is that of the law, or nearly: "
             "transformers on the grammar (task B) and on sentences that OPT writes (QNLI), LSTMs on the "

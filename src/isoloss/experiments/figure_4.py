@@ -2,7 +2,7 @@
 
 from isoloss.experiments.descent_panel import descent_panels
 from isoloss.experiments.descent_runs import PAPER, DescentRuns
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.flatter_along_descent import flatter_and_better
 from isoloss.experiments.run_facts import descent_facts, measurement_facts, run_facts
 from isoloss.experiments.scale import Scale
@@ -17,7 +17,8 @@ def figure_4(scale: Scale) -> Experiment:
     shown = ((task_c(scale), scale.descents.grammar), (task_10(scale), scale.descents.hidden_markov))
     return Experiment(
         name="figure-4",
-        title="Along SGD the trace falls and accuracy rises",
+        title="Does the trace fall along SGD, and does accuracy rise?",
+        question=Question.FLATNESS,
         text=(
             "Theorem 3.3: once the loss is minimal, SGD moves along the minima towards smaller trace of the "
             "Hessian. The paper pre-trains with SGD, its warm-up 12 % of the steps, and follows trace and "

@@ -5,7 +5,7 @@ from dataclasses import replace
 import polars as pl
 
 from isoloss.experiments.axes import ACCURACY, BY_WIDTH, KL, TRACE
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figure_5_claims import CLAIMS
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
@@ -29,7 +29,8 @@ def figure_5(scale: Scale) -> Experiment:
     of_sizes = replace(scale, grammar=replace(scale.grammar, architectures=compared.architectures))
     return Experiment(
         name="figure-5",
-        title="Larger models are flatter and better, viewed in one parameter space",
+        title="Are larger models flatter and better, viewed in one parameter space?",
+        question=Question.LARGER,
         text=(
             "Traces of models of different sizes are over different parameters. So each model is viewed as a "
             "point in the parameter space of one larger architecture, by setting copies of its weights side "

@@ -26,7 +26,7 @@ def figure_6(scale: Scale) -> Experiment:
     language = plan.ready
     return Experiment(
         name="figure-6",
-        title="Sentences of the grammar and their trees",
+        title="What do the grammar's sentences and their trees look like?",
         text=(
             "Sentences are drawn from a random grammar, each with the tree that it was derived by. Models "
             "see the words alone.",

@@ -19,7 +19,7 @@ def figure_7(language: LanguagePlan) -> Experiment:
     """Sentences of `language`, drawn once it is there; nothing else is measured."""
     return Experiment(
         name="figure-7",
-        title="Sentences of the causal language model's language",
+        title="What do the causal language model's sentences look like?",
         text=(
             "A causal language model over its own vocabulary, cut to its most frequent words, generates this "
             "language word by word, to a fixed length. The paper's is OPT with 125M parameters, 2,000 words "

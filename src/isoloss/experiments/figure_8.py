@@ -1,7 +1,7 @@
 """Figure 8: larger models do better on the other downstream tasks too."""
 
 from isoloss.experiments.captions import OWN_TASK
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.larger_is_better import larger_is_better
 from isoloss.experiments.run_facts import measurement_facts, run_facts
 from isoloss.experiments.scale import Scale
@@ -16,7 +16,8 @@ def figure_8(scale: Scale) -> Experiment:
     tasks = (task_a(scale), task_6(scale), second_text_task(scale))
     return Experiment(
         name="figure-8",
-        title="Larger is better on other tasks",
+        title="Are larger models better on other tasks too?",
+        question=Question.LARGER,
         text=(
             "The models of Figure 3 on the paper's other tasks: A on the grammar, task-6 on the hidden "
             "Markov model, and in the place of SST-2 another task of the causal model's own language. "

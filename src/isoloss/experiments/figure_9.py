@@ -6,7 +6,7 @@ import polars as pl
 
 from isoloss.experiments.axes import ACCURACY, BY_SEED, BY_WIDTH, LOG_KL, SIZE, STEP
 from isoloss.experiments.captions import loss_bars, probe_bars
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.run_facts import measurement_facts, run_facts
@@ -21,7 +21,8 @@ def figure_9(scale: Scale) -> Experiment:
     tasks = (task_b(scale), task_10(scale), first_text_task(scale))
     return Experiment(
         name="figure-9",
-        title="The KL divergence in place of the loss",
+        title="Does the KL divergence come to rest, as the loss does?",
+        question=Question.LOSS,
         text=(
             "The loss is the law's entropy, which no model changes, plus KL(law || model). The paper shows "
             "the logarithm of the latter: it resolves what the loss hides, and still levels off.",

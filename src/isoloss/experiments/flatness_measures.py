@@ -7,7 +7,7 @@ import polars as pl
 
 from isoloss.experiments.axes import ACCURACY, TRACE
 from isoloss.experiments.captions import probe_bars
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.experiment_table import judged_runs
 from isoloss.experiments.flatness_measures_claims import CLAIMS, GIVEN, OURS
 from isoloss.experiments.grammar_runs import grammar_runs
@@ -36,6 +36,7 @@ def flatness_measures(scale: Scale) -> Experiment:
     return Experiment(
         name="flatness-measures",
         title="Which measure of flatness ranks accuracy best?",
+        question=Question.FLATNESS,
         text=(
             "The paper measures flatness by the trace of the Hessian. Others have measured it otherwise: by "
             "the Hessian's largest eigenvalue, by how much the loss rises a little way along its gradient "

@@ -4,7 +4,7 @@ import polars as pl
 
 from isoloss.errors import BadInput
 from isoloss.experiments.axes import ACCURACY, BY_SEED, KL, STEP, TRACE
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.longer_training_claims import longer_training_claims
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity
@@ -30,6 +30,7 @@ def longer_training(scale: Scale) -> Experiment:
     return Experiment(
         name="longer-training",
         title="Does longer training always help?",
+        question=Question.LATER,
         text=(
             "The paper finds that after its loss has converged a model goes on becoming flatter and better. "
             "Springer et al. (2025) find that models trained for too long are more sensitive to noise on "

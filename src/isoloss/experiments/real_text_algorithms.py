@@ -3,7 +3,7 @@
 import polars as pl
 
 from isoloss.experiments.axes import TRACE
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.quantity import AnyQuantity, MeasuredAt
 from isoloss.experiments.real_text_algorithms_claims import claims_of
 from isoloss.experiments.real_text_facts import corpus_facts, measurement_facts, task_facts
@@ -38,7 +38,8 @@ def real_text_algorithms(scale: Scale) -> Experiment:
     axes = tuple(Axis(task.column, f"{task.source.name}: accuracy", f"{task.column}_error") for task in tasks)
     return Experiment(
         name="real-text-algorithms",
-        title="Regularisation and SAM at the same loss, on real text",
+        title="Do regularisation and SAM matter at the same loss, on real text?",
+        question=Question.ALGORITHM,
         text=(
             "The BookCorpus rows of Tables 1 and 2: the paper trains a transformer of 330M parameters with "
             "dropout and weight decay, without them, and without them by SAM, and fine-tunes each for tasks "

@@ -4,7 +4,7 @@ import polars as pl
 
 from isoloss.experiments.axes import BY_SEED, STEP, TRACE
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figure_1_claims import WHY_WINDOW
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.real_text_facts import corpus_facts, measurement_facts, task_facts
@@ -60,7 +60,8 @@ def real_text_steps(scale: Scale) -> Experiment:
     measured = tuple(MeasuredAt(quantity, runs.measured_steps) for quantity in quantities)
     return Experiment(
         name="real-text-steps",
-        title="Later is better and flatter, on real text",
+        title="Are later checkpoints better and flatter, on real text?",
+        question=Question.LATER,
         text=(
             "Figures 2 (c) and 4 (right): the paper follows a model of 25M parameters that AdamW pre-trains "
             "on OpenWebText from step 400,000 to 1,400,000; accuracy on SST-2 rises, and the trace falls.",

@@ -30,7 +30,8 @@ def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress = silent) -
     beside it. A process that is killed from outside counts as that job's failure. On KeyboardInterrupt
     the running jobs are stopped at once; being resumable, they lose only what follows their last save.
     """
-    _begin_server()
+    if jobs:  # the server takes seconds to import what it preloads
+        _begin_server()
     return do_jobs(jobs, LocalProcesses(processes), progress)
 
 

@@ -1,7 +1,7 @@
 """Table 1: loss and accuracy of pre-training algorithms at one loss, and of the lookup table."""
 
 from isoloss.experiments.algorithm_table import REAL_TEXT, TEXT, adversary_in_words, algorithm_panels
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.quantities.lookup_table import LookupTableReference
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.rule_runs import adamw_runs, rule_runs
@@ -30,7 +30,8 @@ def table_1(scale: Scale) -> Experiment:
     )
     return Experiment(
         name="table-1",
-        title="Accuracy of pre-training algorithms at the same loss",
+        title="Does the algorithm of pre-training decide accuracy at the same loss?",
+        question=Question.ALGORITHM,
         text=(
             *TEXT,
             "The lookup table answers with the law itself: no loss is lower than its, the law's entropy. Its "

@@ -2,7 +2,7 @@
 
 from isoloss.experiments.algorithm_table import REAL_TEXT, TEXT, adversary_in_words, algorithm_panels
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.rule_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.region import above, below
@@ -44,7 +44,8 @@ def table_2(scale: Scale) -> Experiment:
     adversary = ((ADVERSARIAL, scale.compared.adversary),)
     return Experiment(
         name="table-2",
-        title="Flatness of pre-training algorithms at the same loss",
+        title="Does the algorithm of pre-training decide flatness at the same loss?",
+        question=Question.ALGORITHM,
         text=(*TEXT, f"{REAL_TEXT} There RTE is the task."),
         runs=adamw_runs(scale, measured) + rule_runs(scale, adversary, measured),
         claims=CLAIMS,

@@ -21,7 +21,7 @@ def table_3(scale: Scale) -> Experiment:
     caption = f"On the paper's grammar: {PAPER_WORDS} words, sentences of {PAPER_LENGTH} at most."
     return Experiment(
         name="table-3",
-        title="Shapes of the transformers",
+        title="Which shapes do the transformers have?",
         text=("The transformers that are compared at one loss, smallest first.",),
         runs=(),
         panels=lambda _: (shape_panel("paper", "Table 3", caption, TABLE_3), own),

@@ -30,7 +30,7 @@ def table_4(scale: Scale) -> Experiment:
     own_rows = shape_rows(own, language.words, language.maximum_length)
     return Experiment(
         name="table-4",
-        title="Shapes of the transformers that are enlarged to one",
+        title="Which shapes are enlarged to one?",
         text=(
             "To compare the flatness of models of different sizes, each is viewed as a point in the "
             "parameter space of one larger model. Its width is a common multiple of theirs.",

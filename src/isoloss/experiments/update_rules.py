@@ -3,7 +3,7 @@
 import polars as pl
 
 from isoloss.experiments.axes import KL, STEP, TRACE
-from isoloss.experiments.experiment import Experiment, Facts
+from isoloss.experiments.experiment import Experiment, Facts, Question
 from isoloss.experiments.rule_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.same_loss_table import rows_at_same_loss
 from isoloss.experiments.scale import Scale
@@ -33,7 +33,8 @@ def update_rules(scale: Scale) -> Experiment:
     rules = scale.compared.peers
     return Experiment(
         name="update-rules",
-        title="Other update rules at AdamW's loss",
+        title="Do other update rules find flatter minima at AdamW's loss?",
+        question=Question.ALGORITHM,
         text=(
             "The paper compares sizes, steps and the adversary; it pre-trains by AdamW throughout. Other "
             "rules lead to other minima. Each rule here trains the same architecture on the same sentences.",

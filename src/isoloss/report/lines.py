@@ -9,8 +9,7 @@ from isoloss.report.colours import colour
 from isoloss.report.drawing import CHART_HEIGHT, NOTHING, Drawing
 from isoloss.report.plotted import plotted
 
-MEASURED, PREDICTED = "measured", "predicted"
-_DASHES = alt.Scale(domain=[MEASURED, PREDICTED], range=[[1, 0], [6, 4]])
+MEASURED = "measured"
 
 
 def draw_lines(chart: Lines, data: pl.DataFrame, name: str) -> Drawing:
@@ -20,7 +19,7 @@ def draw_lines(chart: Lines, data: pl.DataFrame, name: str) -> Drawing:
     if frame.is_empty():
         return NOTHING
     predicted = pl.col("predicted").fill_null(value=False) if chart.predicted else pl.lit(value=False)
-    frame = frame.with_columns(kind=pl.when(predicted).then(pl.lit(PREDICTED)).otherwise(pl.lit(MEASURED)))
+    frame = frame.with_columns(kind=pl.when(predicted).then(pl.lit(chart.dashed)).otherwise(pl.lit(MEASURED)))
     by, hover = colour(frame, chart.colour), marks.hovered(name, "series")
     line = (
         alt.Chart(frame)
@@ -34,8 +33,9 @@ def draw_lines(chart: Lines, data: pl.DataFrame, name: str) -> Drawing:
         )
     )
     if chart.predicted:
+        dashes = alt.Scale(domain=[MEASURED, chart.dashed], range=[[1, 0], [6, 4]])
         legend = alt.Legend(title=None, orient="top", symbolOpacity=1)
-        line = line.encode(strokeDash=alt.StrokeDash("kind:N", scale=_DASHES, legend=legend))
+        line = line.encode(strokeDash=alt.StrokeDash("kind:N", scale=dashes, legend=legend))
     layers = [line, *_dots(chart, frame, hover, name)]
     if chart.marked is not None:
         rule = alt.Chart(pl.DataFrame({"x": [chart.marked]})).mark_rule(strokeDash=[5, 4], color="#555")

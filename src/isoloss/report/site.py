@@ -95,7 +95,7 @@ def _overview(
     tested = _number(len(statements), "statement", "statements")
     of_experiments = zip(site.results, experiments, strict=True)
     return Overview(
-        title="Same pre-training loss, better downstream: what holds",
+        title="Same pre-training loss, better downstream: what holds?",
         text=(
             "Liu, Xie, Li and Ma (ICML 2023) say that language models of one pre-training loss differ "
             "downstream, and that flatness tells which is better. Here is their evidence computed again "

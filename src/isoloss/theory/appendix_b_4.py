@@ -71,7 +71,7 @@ def appendix_b_4(settings: AppendixB4Settings, progress: Progress = silent) -> S
     traces = pl.DataFrame(list(_trace_factors(settings)), orient="row")
     return Statement(
         name="appendix-b.4",
-        title="A small model is a point of a large one's parameter space",
+        title="Is a small model a point of a large one's parameter space?",
         text=(
             "Feed-forward networks and small transformers with random weights, in float64, are enlarged "
             "by the functions behind `isoloss enlarge` (docs/enlarging.md). Outputs are compared, and "

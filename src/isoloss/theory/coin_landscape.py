@@ -39,7 +39,7 @@ def coin_landscape(coin: BiasedCoin, difference: float, settings: SGDSettings) -
     }
     return Panel(
         name="coin-landscape",
-        title="The role of implicit bias (Figure 11, left), computed",
+        title="Which minimum does implicit bias lead to? (Figure 11, left), computed",
         caption=(
             f"The loss of one coin, p = {coin.heads:g}, over (u, v) less its minimum. Once on the curve of "
             "minimisers SGD drifts along it to the flattest one, as the flow of the trace does."

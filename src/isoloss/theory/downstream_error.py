@@ -47,7 +47,7 @@ def downstream_error(settings: DownstreamErrorSettings, progress: Progress = sil
     losses = dict(_losses(settings, progress))
     return Statement(
         name="downstream-error",
-        title="The flattest solution transfers from fewer strings than random features",
+        title="Does the flattest solution transfer from fewer strings than random features?",
         text=(
             "Solutions of the same pre-training loss, zero, are refitted downstream: features are frozen, "
             "and the shortest output layer that fits n random strings is taken. Its squared error is over "

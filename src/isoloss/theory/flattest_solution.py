@@ -57,7 +57,7 @@ def flattest_solution(settings: FlattestSettings, progress: Progress = silent) -
     )
     return Statement(
         name="flattest-solution",
-        title="Lowering the trace leads to the two neurons that count brackets",
+        title="Does lowering the trace lead to the two neurons that count brackets?",
         text=(
             "Random weights Q, K, V and u are fitted to predict every masked bracket, and then moved by "
             "conjugate gradients that lower the trace of the Hessian and nothing else. Each step is "

@@ -83,7 +83,7 @@ def lemma_3_2(settings: BartlettSettings, progress: Progress = silent) -> Statem
     ]
     return Statement(
         name="lemma-3.2",
-        title="At the law, gradient covariance = Hessian = Fisher information",
+        title="Are gradient covariance, Hessian and Fisher information equal at the law?",
         text=(
             "Three models are put at the exact law of a small language, and each matrix is computed by "
             "itself: the covariance over all contexts and words, the Hessian by differentiating the loss "

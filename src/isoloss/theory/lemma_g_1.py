@@ -83,7 +83,7 @@ def lemma_g_1(settings: LemmaG1Settings, progress: Progress = silent) -> Stateme
     widest = two_neurons(settings.length, settings.flattest_neurons[-1])
     return Statement(
         name="lemma-g.1",
-        title="No solution is flatter than 4/(m √T)",
+        title="Is no solution flatter than 4/(m √T)?",
         text=(
             "The trace of the loss's Hessian over Q, K, V and u is computed in closed form over the whole "
             "law of pre-training. Solutions with random Q, K and V, solutions with random features, and "

@@ -52,7 +52,7 @@ def lemma_g_3(settings: LemmaG3Settings, progress: Progress = silent) -> Stateme
     progress("nudging the solutions", 1, 1)
     return Statement(
         name="lemma-g.3",
-        title="The flattest neurons count brackets, unless they stand at a kink",
+        title="Do the flattest neurons count brackets?",
         text=(
             "Lemma G.3 says that weights which meet the bound of Lemma G.1 have neurons c 1_T on the "
             "brackets. A solution is built that meets conditions (3) to (5) and is not of this form, each "

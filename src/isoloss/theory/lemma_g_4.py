@@ -54,7 +54,7 @@ def lemma_g_4(settings: LemmaG4Settings, progress: Progress = silent) -> Stateme
     away = pl.concat([_away(settings, strings, seed) for seed in settings.seeds])
     return Statement(
         name="lemma-g.4",
-        title="At zero loss the trace of the Hessian is 2 E ‖∇f‖²",
+        title="Is the trace of the Hessian 2 E ‖∇f‖² at zero loss?",
         text=(
             "The Hessian over Q, K, V and u is computed densely, by autograd in float64, over the whole "
             "law of pre-training. At solutions with all weights random, and at those that a random search "

@@ -65,7 +65,7 @@ def nested_minimisers(settings: NestedSettings, progress: Progress = silent) -> 
     traces = _traces_along_flows(settings, coin, progress)
     return Statement(
         name="nested-minimisers",
-        title="A larger model has the smaller one's minimisers, and on a coin no flatter ones",
+        title="Has a larger model the smaller one's minimisers, and flatter ones?",
         text=(
             f"One coin, p = {settings.heads:g}, is predicted by σ(Σ u_i v_i) with one pair of factors and "
             f"with {settings.pairs}. A minimiser of the small model, with pairs of zeros beside it, is one "

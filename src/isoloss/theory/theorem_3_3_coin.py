@@ -60,7 +60,7 @@ def theorem_3_3_coin(settings: CoinSettings, progress: Progress = silent) -> Sta
     picture = SGDSettings(settings.learning_rates[-1], 1, 1, settings.seed)
     return Statement(
         name="theorem-3.3-coin",
-        title="SGD at the law flattens: one coin, in closed form",
+        title="Does SGD at the law flatten? One coin, in closed form",
         text=(
             "One coin is predicted by σ(uv), whose best fits are the curve uv = logit p. Runs of SGD from "
             "one point of it are compared with equation (1), which says that E[u² - v²] decays as "

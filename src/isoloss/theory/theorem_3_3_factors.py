@@ -46,7 +46,7 @@ def theorem_3_3_factors(settings: FactorSettings, progress: Progress = silent) -
     race = flow_against_sgd(minimisers, start, settings.race, progress=progress)
     return Statement(
         name="theorem-3.3-factors",
-        title="SGD at the law flattens: a table of logits in two factors",
+        title="Does SGD at the law flatten? A table of logits in two factors",
         text=(
             f"Logits U Vᵀ of {len(laws.weight)} contexts and {settings.words} words have "
             f"{model.parameters} parameters and {laws.codimension} independent probabilities, so that their "

@@ -61,7 +61,7 @@ def theorem_3_3_transformer(settings: TransformerSettings, progress: Progress = 
     returning = race.runs[-1].learning_rate / flattest
     return Statement(
         name="theorem-3.3-transformer",
-        title="SGD at the law flattens: a tiny transformer",
+        title="Does SGD at the law flatten? A tiny transformer",
         text=(
             f"A transformer of {len(start):,} parameters predicts each masked word of a language of "
             f"{len(minimisers.laws.weight)} contexts exactly. Gradients of the trace are exact, over all "

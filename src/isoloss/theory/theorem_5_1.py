@@ -58,7 +58,7 @@ def theorem_5_1(settings: Theorem51Settings, progress: Progress = silent) -> Sta
     printed = paper_failure(length, samples)
     return Statement(
         name="theorem-5.1",
-        title="The flattest solution learns the downstream task from a few strings",
+        title="Does the flattest solution learn the downstream task from a few strings?",
         text=(
             "On the flattest solution's features, the shortest output layer that fits n downstream "
             "strings is the right one just when the strings hold both signs of g*. How often that fails "

@@ -51,7 +51,7 @@ def theorem_g_6(settings: TheoremG6Settings, progress: Progress = silent) -> Sta
     limits = [limiting_norm(masked_strings(length)) for length in settings.limit_lengths]
     return Statement(
         name="theorem-g.6",
-        title="Random features fit pre-training, and are not flat",
+        title="Do random features fit pre-training without being flat?",
         text=(
             "Neurons V_i ~ N(0, T I) are drawn, and the shortest output layer that predicts every masked "
             "bracket is solved for. Its size for ever more neurons follows from the kernel E σ(vᵀh) "

@@ -5,7 +5,7 @@ from dataclasses import replace
 from isoloss.experiments.drift.claims import CLAIMS
 from isoloss.experiments.drift.panels import drift_panels
 from isoloss.experiments.drift.runs import DriftRuns, drift_runs
-from isoloss.experiments.experiment import Experiment, Facts
+from isoloss.experiments.experiment import Experiment, Facts, Question
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 
@@ -20,7 +20,8 @@ def drift(scale: Scale, task: str) -> Experiment:
     """
     return Experiment(
         name="drift",
-        title="SGD drifts to flatter minima by one clock",
+        title="Does SGD drift to flatter minima by one clock?",
+        question=Question.THEORY,
         text=(
             "Theorem 3.3: where the loss is minimal, SGD with learning rate η and batches of B moves along "
             "the minima against the gradient of the trace of the Hessian, dθ/dτ = -∇_Γ Tr ∇²L, and its clock "

@@ -57,13 +57,13 @@ def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Pan
     key = f"{language.replace(' ', '-')}-{width}"
     bars = "Dots are means over seeds, bars their standard errors."
     columns = [axis for axis in (TRACE, ACCURACY, LOSS, RAW_LOSS) if axis.column in rows.columns]
-    charts = [Lines(TIME, axis, BY_PACE, "pace", predicted="beginning") for axis in columns[:2]]
+    charts = [Lines(TIME, axis, BY_PACE, "pace", predicted="beginning", dashed=START) for axis in columns[:2]]
     over_distance = [Lines(DISTANCE, axis, BY_PACE, "pace") for axis in (TRACE, *columns[2:])]
     moved = rows.filter(pl.col(PART) != START)
     return (
         Panel(
             f"clock-{key}",
-            f"One clock: {where}",
+            f"Is there one clock? {where[0].upper()}{where[1:]}",
             "Trace and accuracy over τ = η²k̄ / 4B, k̄ the mean step of the averaged weights; the dashed line "
             f"is the start. The control has hardly any noise, and so hardly any τ. {bars}",
             tuple(charts),
@@ -72,7 +72,7 @@ def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Pan
         ),
         Panel(
             f"distance-{key}",
-            f"The same runs over the distance that they have descended: {where}",
+            f"Or does the distance that they have descended tell? {where[0].upper()}{where[1:]}",
             "Descent without noise would go by ηk, and there would be one curve here. " + bars,
             (*over_distance, Table((Axis("pace", "pace"), SEEDS, TIME, DISTANCE, *columns))),
             moved,
