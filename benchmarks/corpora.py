@@ -20,10 +20,9 @@ import tyro
 from transformers import PreTrainedTokenizerFast
 
 from benchmarks.comparison import Comparison, compare
-from isoloss.corpora.local_files import LocalFiles, local_files
-from isoloss.corpora.renumbered_tokenizer import renumbered
+from isoloss.corpora.documents import LocalFiles, local_files
 from isoloss.corpora.tokenisation import Packing, tokenise
-from isoloss.corpora.vocabulary import word_pieces
+from isoloss.corpora.vocabulary import renumbered, word_pieces
 from isoloss.progress import silent
 
 TEXTS_AT_ONCE = 1000

@@ -6,8 +6,8 @@ import pytest
 
 from isoloss.cli import main
 from isoloss.command_line.corpus import _source
-from isoloss.corpora.hub_data_set import HubDataSet
-from isoloss.corpora.local_files import LocalFiles, local_files
+from isoloss.corpora.data_sets import HubDataSet
+from isoloss.corpora.documents import LocalFiles, local_files
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.corpora.stand_ins import Books, Reviews, Speeches
 from isoloss.corpora.vocabulary import OwnVocabulary

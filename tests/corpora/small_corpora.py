@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from isoloss.corpora.local_files import local_files
+from isoloss.corpora.documents import local_files
 from isoloss.corpora.prepared_corpus import CorpusRequest
 from isoloss.corpora.vocabulary import OwnVocabulary
 

@@ -6,8 +6,7 @@ import polars as pl
 import pytest
 
 import isoloss.corpora.documents as documents_module
-from isoloss.corpora.documents import file_digest, file_documents
-from isoloss.corpora.local_files import local_files
+from isoloss.corpora.documents import file_digest, file_documents, local_files
 from isoloss.errors import BadInput
 from isoloss.progress import silent
 

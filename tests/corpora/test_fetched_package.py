@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import isoloss.corpora.fetched_package as fetched_package
-import isoloss.corpora.gutenberg as gutenberg
+import isoloss.corpora.stand_ins as gutenberg
 import isoloss.corpora.stand_ins as stand_ins
 from isoloss.corpora.fetched_package import FetchedPackage, default_cache
 from isoloss.corpora.stand_ins import Books, Reviews, Speeches, sections

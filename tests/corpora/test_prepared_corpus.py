@@ -12,10 +12,9 @@ import torch
 from small_corpora import WORDS, request_for, texts
 
 import isoloss.corpora.tokenisation as tokenisation
-from isoloss.corpora.documents import DocumentSource
+from isoloss.corpora.documents import DocumentSource, is_held_out, text_hash
 from isoloss.corpora.packed_corpus import read_packed_corpus
 from isoloss.corpora.prepared_corpus import prepared_corpus
-from isoloss.corpora.split import is_held_out, text_hash
 from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
 from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.language import SentenceSource

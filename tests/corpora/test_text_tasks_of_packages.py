@@ -11,11 +11,11 @@ import pytest
 from huggingface_hub import constants
 
 from isoloss.corpora.answering_sentences import answering_task, sentence_spans
+from isoloss.corpora.big_bench import claims_task
 from isoloss.corpora.glue import GlueTask, glue_task
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.corpora.movie_snippets import SCORED_PATH, labelled_snippets, scored_snippets, snippet_task
 from isoloss.corpora.task_splits import Shares, TaskSizes, distinct, example_hashes, split_by_hash, without
-from isoloss.corpora.verified_claims import claims_task
 from isoloss.errors import BadInput
 
 

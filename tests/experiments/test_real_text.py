@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 from jobs_in_turn import in_turn
 
+from isoloss.corpora.labelled_texts import GivenTask
 from isoloss.corpora.movie_snippets import MovieSnippets
 from isoloss.corpora.shared_texts import stand_in_validation
-from isoloss.corpora.task_source import GivenTask
 from isoloss.experiments.claims import judge
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
 from isoloss.experiments.quantities.drawn_task import drawn_task

@@ -4,7 +4,7 @@ import torch
 from runs import outcome
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from isoloss.corpora.local_files import local_files
+from isoloss.corpora.documents import local_files
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.estimate import paired_difference

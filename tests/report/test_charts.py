@@ -12,8 +12,7 @@ from isoloss.experiments.scales import laptop_language
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Landscape, Lines, Table, Tree
 from isoloss.report.charts import draw
 from isoloss.report.colours import PALETTE, SHAPES
-from isoloss.report.drawing import NOTHING
-from isoloss.report.plotted import plotted
+from isoloss.report.marks import NOTHING, plotted
 
 ACCURACY = Axis("accuracy", "probe accuracy", "accuracy_error")
 TRACE = Axis("trace", "trace", "trace_error", logarithmic=True)

@@ -11,8 +11,16 @@ from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.random_hmm import random_hmm
-from isoloss.report.language_page import labels, reader, write_language_page
-from isoloss.report.law_chart import OTHER, REST, TRUE, law_bars, law_table
+from isoloss.report.language_page import (
+    OTHER,
+    REST,
+    TRUE,
+    labels,
+    law_bars,
+    law_table,
+    reader,
+    write_language_page,
+)
 
 WORDS = [f"w{number}" for number in range(20)]
 

@@ -2,7 +2,7 @@ import torch
 from small_problems import factor_problem
 
 from isoloss.theory.bartlett_matrices import bartlett_matrices
-from isoloss.theory.scores import trace, whitened_scores
+from isoloss.theory.softmax_model import trace, whitened_scores
 
 
 def surprise(minimisers, context, word, parameters):

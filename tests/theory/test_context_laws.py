@@ -11,7 +11,7 @@ from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.theory.context_laws import ContextLaws, enumerated_contexts
-from isoloss.theory.enumerated_transformer import EnumeratedTransformer, parameter_vector
+from isoloss.theory.softmax_model import EnumeratedTransformer, parameter_vector
 
 
 def test_contexts_and_laws_agree_with_counting_all_sentences():

@@ -6,11 +6,12 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.theory.bracket_strings import all_strings, encoded, string_classes
-from isoloss.theory.downstream_head import population_losses, refitted_outputs
 from isoloss.theory.failure_probability import (
     corrected_failure,
     counted_failure,
     paper_failure,
+    population_losses,
+    refitted_outputs,
     simulated_failure,
 )
 from isoloss.theory.zero_loss_solutions import split_neurons, two_neurons

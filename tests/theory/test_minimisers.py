@@ -5,9 +5,8 @@ from small_problems import factor_problem
 from isoloss.errors import IsolossError
 from isoloss.theory.bartlett_matrices import bartlett_matrices
 from isoloss.theory.coin_flow import BiasedCoin
-from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.minimisers import Minimisers, trace_flow
 from isoloss.theory.softmax_model import Coin
-from isoloss.theory.trace_flow import trace_flow
 
 
 def test_newton_reaches_the_law_and_the_hessian_has_the_codimension_as_its_rank():

@@ -25,7 +25,6 @@ from isoloss.theory.enlarged_identities import (
     random_transformer,
     score_change,
 )
-from isoloss.theory.equality_conditions import EqualityGaps
 from isoloss.theory.failure_probability import counted_failure, paper_failure, simulated_failure
 from isoloss.theory.flattest_solution import descent_findings
 from isoloss.theory.lemma_g_1 import bound_finding, equality_finding, flattest_findings
@@ -36,7 +35,13 @@ from isoloss.theory.suite import SUITE, named
 from isoloss.theory.theorem_5_1 import SMOKE as FAILURE_SMOKE
 from isoloss.theory.theorem_5_1 import failure_findings
 from isoloss.theory.theorem_g_6 import growth_finding, limit_finding, trace_finding
-from isoloss.theory.zero_loss_solutions import corrected_bound, paper_bound, random_features, two_neurons
+from isoloss.theory.zero_loss_solutions import (
+    EqualityGaps,
+    corrected_bound,
+    paper_bound,
+    random_features,
+    two_neurons,
+)
 from isoloss.verdict import Verdict
 
 CONTRADICTED = {

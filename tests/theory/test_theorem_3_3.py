@@ -11,12 +11,16 @@ from isoloss.theory import theorem_3_3_coin as coins
 from isoloss.theory import theorem_3_3_factors as factors
 from isoloss.theory import theorem_3_3_transformer as transformers
 from isoloss.theory.coin_flow import BiasedCoin
-from isoloss.theory.coin_landscape import CELLS, coin_landscape
-from isoloss.theory.coin_runs import coin_runs
-from isoloss.theory.flow_against_sgd import Race, flow_against_sgd
-from isoloss.theory.flow_findings import codimension_finding, fall_at_last_rate_finding, fall_finding
+from isoloss.theory.flow_against_sgd import (
+    Race,
+    codimension_finding,
+    fall_at_last_rate_finding,
+    fall_finding,
+    flow_against_sgd,
+)
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.sgd_paths import SGDSettings
+from isoloss.theory.theorem_3_3_coin import CELLS, coin_landscape, coin_runs
 from isoloss.verdict import Verdict
 
 COIN = BiasedCoin(0.7)

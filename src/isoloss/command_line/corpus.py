@@ -50,7 +50,7 @@ def corpus(options: CorpusOptions) -> None:
 
 def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: bool) -> DocumentSource:
     """Files where they are there or look like files; otherwise what the one name stands for."""
-    from isoloss.corpora.local_files import local_files
+    from isoloss.corpora.documents import local_files
     from isoloss.corpora.stand_ins import Books, Reviews, Speeches
 
     if not text:
@@ -70,7 +70,7 @@ def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: b
             return Speeches()
         case "reviews":
             return Reviews()
-    from isoloss.corpora.hub_data_set import HubDataSet
+    from isoloss.corpora.data_sets import HubDataSet
 
     return HubDataSet(text[0], column=column, streaming=streaming)
 

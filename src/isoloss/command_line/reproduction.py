@@ -20,7 +20,7 @@ from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.paper_settings.every_setting import settings_of
 from isoloss.experiments.scales import paper
 from isoloss.pretraining.run_folder import only_process_in
-from isoloss.report.experiment_json import result_as_json
+from isoloss.report.offered_files import result_as_json
 
 
 def reproduce_experiments(request: ReproduceOptions) -> int:

@@ -10,12 +10,11 @@ from isoloss.command_line.console import table_console
 from isoloss.command_line.options.task import TaskName, TaskOptions
 from isoloss.command_line.progress_display import progress_display
 from isoloss.corpora.answering_sentences import AnsweringSentences
+from isoloss.corpora.big_bench import VerifiedClaims
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.glue import GlueTask
-from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
+from isoloss.corpora.labelled_texts import LabelledTexts, TaskSource, TextTask
 from isoloss.corpora.movie_snippets import MovieSnippets
-from isoloss.corpora.task_source import TaskSource
-from isoloss.corpora.verified_claims import VerifiedClaims
 
 
 def task(options: TaskOptions) -> None:

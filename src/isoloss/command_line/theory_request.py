@@ -18,7 +18,7 @@ from isoloss.experiments.scales import scale_named
 from isoloss.experiments.suite import every_experiment
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
-from isoloss.theory.carried_out import PlannedStatement
+from isoloss.theory.statement_file import PlannedStatement
 from isoloss.theory.suite import SUITE, Entry, named
 
 SIZED = "theorem-5.1"

@@ -14,7 +14,7 @@ from isoloss.experiments.kept_portraits import kept_portrait, planned_languages,
 from isoloss.experiments.runner import Outcome
 from isoloss.progress import Progress
 from isoloss.report.site import Site, write_site
-from isoloss.theory.carried_out import kept_statements
+from isoloss.theory.statement_file import kept_statements
 
 SITE, THEORY = "site", "theory"
 """Folders of a folder of results."""

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from isoloss.corpora.data_sets import load_data_set
+from isoloss.corpora.documents import is_held_out
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
-from isoloss.corpora.split import is_held_out
 from isoloss.corpora.task_splits import distinct, example_hashes, without
 from isoloss.progress import Progress
 

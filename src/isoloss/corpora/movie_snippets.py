@@ -8,9 +8,9 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from isoloss.corpora.documents import is_held_out
 from isoloss.corpora.fetched_package import FetchedPackage
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
-from isoloss.corpora.split import is_held_out
 from isoloss.corpora.stand_ins import REVIEWS
 from isoloss.corpora.task_splits import distinct, example_hashes
 from isoloss.errors import BadInput

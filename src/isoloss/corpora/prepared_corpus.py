@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from isoloss.corpora.documents import DocumentSource
+from isoloss.corpora.documents import DocumentSource, is_held_out, text_hash
 from isoloss.corpora.packed_corpus import (
     CORPUS_FILE,
     PARTS,
@@ -24,10 +24,8 @@ from isoloss.corpora.packed_corpus import (
     read_tokenizer,
     tokens_file,
 )
-from isoloss.corpora.renumbered_tokenizer import renumbered
-from isoloss.corpora.split import is_held_out, text_hash
 from isoloss.corpora.tokenisation import JOURNAL_FILE, Packing, tokenise
-from isoloss.corpora.vocabulary import OwnVocabulary, TokenizerChoice
+from isoloss.corpora.vocabulary import OwnVocabulary, TokenizerChoice, renumbered
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder, sync_folder, writable, write_atomically
 from isoloss.progress import Progress, silent

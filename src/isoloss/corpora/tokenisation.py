@@ -14,7 +14,7 @@ from jaxtyping import Integer
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from isoloss.corpora.documents import Document
+from isoloss.corpora.documents import Document, is_held_out, text_hash
 from isoloss.corpora.packed_corpus import (
     PARTS,
     CorpusCounts,
@@ -22,11 +22,11 @@ from isoloss.corpora.packed_corpus import (
     PartCounts,
     counts_of_json,
     documents_file,
+    pack_each,
+    pack_end_to_end,
     token_type,
     tokens_file,
 )
-from isoloss.corpora.packing import pack_each, pack_end_to_end
-from isoloss.corpora.split import is_held_out, text_hash
 from isoloss.errors import BadInput, IsolossError
 from isoloss.files import writable, write_atomically
 from isoloss.objectives.tokens import FIRST_WORD, PAD

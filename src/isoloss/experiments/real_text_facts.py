@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from isoloss.corpora.task_source import TaskSource
+from isoloss.corpora.labelled_texts import TaskSource
 from isoloss.experiments.experiment import Facts
 from isoloss.experiments.real_text_runs import CorpusRuns, TextSizes
 from isoloss.measurements.fine_tuning_run import FineTuningSettings

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isoloss.corpora.fetched_package import default_cache
-from isoloss.corpora.task_source import TaskSource
+from isoloss.corpora.labelled_texts import TaskSource
 from isoloss.corpora.task_splits import TaskSizes
 from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.planned_run import Labels, PlannedRun

@@ -4,16 +4,15 @@ from dataclasses import replace
 from itertools import product
 
 from isoloss.corpora.answering_sentences import AnsweringSentences
-from isoloss.corpora.given_documents import GivenDocuments
+from isoloss.corpora.big_bench import VerifiedClaims
+from isoloss.corpora.data_sets import HubDataSet
+from isoloss.corpora.documents import GivenDocuments
 from isoloss.corpora.glue import GlueTask
-from isoloss.corpora.hub_data_set import HubDataSet
-from isoloss.corpora.labelled_texts import LabelledTexts
+from isoloss.corpora.labelled_texts import GivenTask, LabelledTexts
 from isoloss.corpora.movie_snippets import MovieSnippets
 from isoloss.corpora.prepared_corpus import CorpusRequest
 from isoloss.corpora.stand_ins import Books, Reviews
-from isoloss.corpora.task_source import GivenTask
 from isoloss.corpora.task_splits import Shares, TaskSizes, split_by_hash
-from isoloss.corpora.verified_claims import VerifiedClaims
 from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
 from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.real_text_runs import CorpusRuns, RealTextRuns, TextSizes

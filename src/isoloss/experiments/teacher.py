@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from isoloss.corpora.gutenberg import gutenberg_books
+from isoloss.corpora.stand_ins import gutenberg_books
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.languages.text_windows import TextWindows, text_windows
 from isoloss.languages.token_restriction import TokenRestriction

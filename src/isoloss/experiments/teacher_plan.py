@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from isoloss.corpora.fetched_package import default_cache
-from isoloss.corpora.gutenberg import DIGEST, gutenberg_books
+from isoloss.corpora.stand_ins import DIGEST, gutenberg_books
 from isoloss.experiments.teacher import Teacher, pretrained_language, prose_windows
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.models.causal_language import ModelSource, load_causal_language

@@ -2,16 +2,19 @@
 
 from typing import assert_never
 
+import altair as alt
 import polars as pl
 
 from isoloss.panels import Categories, Chart, Dots, Landscape, Lines, Table, Tree
-from isoloss.report.categories import draw_categories
-from isoloss.report.dots import draw_dots
-from isoloss.report.drawing import Drawing
+from isoloss.report import marks
+from isoloss.report.colours import colour, domain
 from isoloss.report.landscape import draw_landscape
-from isoloss.report.lines import draw_lines
+from isoloss.report.marks import CHART_HEIGHT, NOTHING, Drawing, plotted
 from isoloss.report.table import draw_table
 from isoloss.report.tree import tree_picture
+
+MEASURED = "measured"
+ROW_HEIGHT = 26
 
 
 def draw(chart: Chart, data: pl.DataFrame, name: str) -> Drawing:
@@ -31,3 +34,138 @@ def draw(chart: Chart, data: pl.DataFrame, name: str) -> Drawing:
             return tree_picture(chart.root)
         case _:
             assert_never(chart)
+
+
+def draw_categories(chart: Categories, data: pl.DataFrame, name: str) -> Drawing:
+    """The chart, its values across so that categories can be read; `name` as in `draw_dots`."""
+    frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
+    if frame.is_empty():
+        return NOTHING
+    by, hover = colour(frame, chart.colour), marks.hovered(name, "colour")
+    row = alt.Y("category:N", title=None, sort=None, axis=alt.Axis(grid=True, labelLimit=240))
+    base = alt.Chart(frame).encode(y=row)
+    colours = frame.group_by("category").agg(pl.col("colour").n_unique())["colour"].max()
+    if colours != 1:
+        base = base.encode(yOffset=alt.YOffset("colour:N", sort=None, scale=alt.Scale(paddingOuter=0.25)))
+    titles = {
+        **marks.of_place(frame),
+        "category": chart.category,
+        "colour": chart.colour.title,
+        "x_text": chart.y.title,
+    }
+    placed = base.encode(x=marks.x(chart.y))
+    points = marks.dots(placed, frame, chart.colour, hover, titles, size=70).add_params(hover)
+    bars = base.mark_rule().encode(
+        x=marks.x(chart.y, "x_low"),
+        x2="x_high",
+        color=by,
+        opacity=alt.when(hover).then(alt.value(0.5)).otherwise(alt.value(marks.FADED)),
+    )
+    rows = frame["category"].n_unique() * max(1, len(domain(frame, chart.colour)) // 2)
+    return alt.LayerChart(layer=[bars, points] if chart.y.error else [points]).properties(
+        height=max(CHART_HEIGHT, ROW_HEIGHT * rows),
+        description=f"{chart.y.title} of {frame['category'].n_unique()} categories.",
+    )
+
+
+def draw_dots(chart: Dots, data: pl.DataFrame, name: str) -> Drawing:
+    """The chart; `name` is unique on its page, and made of letters, digits and underscores.
+
+    >>> from isoloss.panels import Axis, Colour
+    >>> data = pl.DataFrame({"loss": [1.5, 1.4], "trace": [9.0, 8.0], "width": [16, 32]})
+    >>> chart = Dots(Axis("loss", "loss"), Axis("trace", "trace"), Colour("width", "width", ordered=True))
+    >>> drawn = draw_dots(chart, data, "a")
+    >>> [layer.mark.type for layer in drawn.layer]
+    ['point']
+    """
+    frame = plotted(data, {"x": chart.x, "y": chart.y}, chart.colour)
+    if frame.is_empty():
+        return NOTHING
+    base, by = alt.Chart(frame), colour(frame, chart.colour)
+    hover = marks.hovered(name, "run" if "run" in frame.columns else "colour")
+    only_hovered = alt.when(hover, empty=False).then(alt.value(0.7)).otherwise(alt.value(0))
+    bars = alt.when(hover).then(alt.value(0.5)).otherwise(alt.value(marks.FADED))
+    layers = []
+    if {"run", "step"} <= set(frame.columns):
+        path = base.mark_line(strokeWidth=1.5, interpolate="linear")
+        layers.append(path.encode(x="x:Q", y="y:Q", order="step:Q", detail="run:N", opacity=only_hovered))
+    if chart.x.error:
+        across = base.mark_rule().encode(x=marks.x(chart.x, "x_low"), x2="x_high", y="y:Q", opacity=bars)
+        layers.append(across)
+    if chart.y.error:
+        layers.append(
+            base.mark_rule().encode(x="x:Q", y=marks.y(chart.y, "y_low"), y2="y_high", opacity=bars)
+        )
+    titles = {
+        **marks.of_place(frame),
+        "colour": chart.colour.title,
+        "x_text": chart.x.title,
+        "y_text": chart.y.title,
+    }
+    placed = base.encode(x=marks.x(chart.x), y=marks.y(chart.y))
+    points = marks.dots(placed, frame, chart.colour, hover, titles, size=70)
+    layers = [layer.encode(color=by) for layer in layers]
+    return alt.LayerChart(layer=[*layers, points.add_params(hover, marks.zoom(name))]).properties(
+        height=CHART_HEIGHT, description=f"{chart.y.title} against {chart.x.title}: {len(frame)} dots."
+    )
+
+
+def draw_lines(chart: Lines, data: pl.DataFrame, name: str) -> Drawing:
+    """The chart; `name` is unique on its page, and made of letters, digits and underscores."""
+    others = {"series": chart.series} | ({"predicted": chart.predicted} if chart.predicted else {})
+    frame = plotted(data, {"x": chart.x, "y": chart.y}, chart.colour, **others)
+    if frame.is_empty():
+        return NOTHING
+    predicted = pl.col("predicted").fill_null(value=False) if chart.predicted else pl.lit(value=False)
+    frame = frame.with_columns(kind=pl.when(predicted).then(pl.lit(chart.dashed)).otherwise(pl.lit(MEASURED)))
+    by, hover = colour(frame, chart.colour), marks.hovered(name, "series")
+    line = (
+        alt.Chart(frame)
+        .mark_line()
+        .encode(
+            x=marks.x(chart.x),
+            y=marks.y(chart.y),
+            detail="series:N",
+            color=by,
+            opacity=alt.when(hover).then(alt.value(0.6)).otherwise(alt.value(marks.FADED)),
+        )
+    )
+    if chart.predicted:
+        dashes = alt.Scale(domain=[MEASURED, chart.dashed], range=[[1, 0], [6, 4]])
+        legend = alt.Legend(title=None, orient="top", symbolOpacity=1)
+        line = line.encode(strokeDash=alt.StrokeDash("kind:N", scale=dashes, legend=legend))
+    layers = [line, *_dots(chart, frame, hover, name)]
+    if chart.marked is not None:
+        rule = alt.Chart(pl.DataFrame({"x": [chart.marked]})).mark_rule(strokeDash=[5, 4], color="#555")
+        layers.insert(0, rule.encode(x=marks.x(chart.x)))
+    return alt.LayerChart(layer=layers).properties(
+        height=CHART_HEIGHT,
+        description=f"{chart.y.title} over {chart.x.title}: {frame['series'].n_unique()} lines.",
+    )
+
+
+def _dots(chart: Lines, frame: pl.DataFrame, hover: alt.Parameter, name: str) -> list[alt.Chart]:
+    """The measured rows; where all are predicted, dots without ink still tell their numbers on hover."""
+    base = alt.Chart(frame).transform_filter(alt.datum.kind == MEASURED)
+    titles = {
+        **marks.of_place(frame),
+        "series": chart.series,
+        "colour": chart.colour.title,
+        "x_text": chart.x.title,
+        "y_text": chart.y.title,
+    }
+    if chart.series in titles:
+        del titles["series"]
+    placed = base.encode(x=marks.x(chart.x), y=marks.y(chart.y))
+    points = marks.dots(placed, frame, chart.colour, hover, titles, size=45)
+    points = points.add_params(hover, marks.zoom(name))
+    if not chart.y.error:
+        return [points]
+    bars = base.mark_rule().encode(
+        x=marks.x(chart.x),
+        y=marks.y(chart.y, "y_low"),
+        y2="y_high",
+        color=colour(frame, chart.colour),
+        opacity=alt.when(hover).then(alt.value(0.5)).otherwise(alt.value(marks.FADED)),
+    )
+    return [bars, points]

@@ -6,7 +6,7 @@ import polars as pl
 from isoloss.panels import Landscape
 from isoloss.report import marks
 from isoloss.report.colours import colour
-from isoloss.report.drawing import NOTHING, Drawing
+from isoloss.report.marks import NOTHING, Drawing
 
 SIDE = 420
 """Width and height in pixels: one unit of x is as long as one of y."""

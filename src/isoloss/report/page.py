@@ -15,8 +15,8 @@ from isoloss.experiments.claims import Judgement
 from isoloss.files import write_atomically
 from isoloss.panels import Layout, Panel
 from isoloss.report.charts import draw
-from isoloss.report.drawing import CHART_WIDTH, STACKED_HEIGHT, STACKED_WIDTH, THEME, Drawing
 from isoloss.report.frame import Frame, alone
+from isoloss.report.marks import CHART_WIDTH, STACKED_HEIGHT, STACKED_WIDTH, THEME, Drawing
 from isoloss.report.templates import as_script_data, rendered
 from isoloss.theory.finding import Finding
 

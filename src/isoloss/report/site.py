@@ -13,11 +13,10 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.provenance import machine, versions
 from isoloss.files import write_atomically
 from isoloss.progress import Progress, silent
-from isoloss.report.experiment_json import result_as_json
 from isoloss.report.experiment_page import ExperimentPage, told
 from isoloss.report.frame import Link, within_site, write_assets
 from isoloss.report.language_page import language_page
-from isoloss.report.offered_files import write_run_files
+from isoloss.report.offered_files import result_as_json, write_run_files
 from isoloss.report.overview import OVERVIEW, Card, Overview
 from isoloss.report.page import Page, write_page
 from isoloss.report.statement_page import statement_page, statement_page_name

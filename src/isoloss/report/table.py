@@ -6,7 +6,7 @@ import polars as pl
 from markupsafe import Markup
 
 from isoloss.panels import Axis, Table
-from isoloss.report.drawing import NOTHING
+from isoloss.report.marks import NOTHING
 from isoloss.report.number import shown
 
 

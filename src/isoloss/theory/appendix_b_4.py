@@ -29,8 +29,7 @@ from isoloss.theory.enlarged_identities import (
     trace_change,
     with_epsilon,
 )
-from isoloss.theory.finding import Finding, Statement
-from isoloss.theory.stated_settings import stated
+from isoloss.theory.finding import Finding, Statement, stated
 
 ARCHITECTURES: dict[str, Callable[[Shape], Architecture]] = {
     "post-LN": PostLayerNormTransformer,

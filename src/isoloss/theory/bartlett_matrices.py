@@ -8,8 +8,7 @@ from torch import Tensor
 from torch.func import grad, jacrev
 
 from isoloss.theory.context_laws import ContextLaws
-from isoloss.theory.scores import scores
-from isoloss.theory.softmax_model import SoftmaxModel
+from isoloss.theory.softmax_model import SoftmaxModel, scores
 
 
 @dataclass(frozen=True)

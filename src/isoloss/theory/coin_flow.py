@@ -9,7 +9,7 @@ from torch import Tensor
 
 from isoloss.errors import BadInput
 from isoloss.theory.context_laws import ContextLaws
-from isoloss.theory.trace_flow import COEFFICIENT
+from isoloss.theory.minimisers import COEFFICIENT
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,8 @@ from isoloss.estimate import Estimate, mean_over_sentences, paired_difference
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
 from isoloss.theory.bracket_strings import BracketStrings, all_strings, masked_strings
-from isoloss.theory.downstream_head import population_losses, refitted_outputs
-from isoloss.theory.failure_probability import balanced_share
-from isoloss.theory.finding import Finding, Statement
-from isoloss.theory.stated_settings import stated
+from isoloss.theory.failure_probability import balanced_share, population_losses, refitted_outputs
+from isoloss.theory.finding import Finding, Statement, stated
 from isoloss.theory.zero_loss_solutions import random_features, split_neurons, two_neurons
 
 SOURCE = "Section 5, Theorem 5.1"

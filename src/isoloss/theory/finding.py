@@ -1,9 +1,12 @@
 """A number that a statement predicts beside the number that was computed, and the verdict."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
 
 from isoloss.panels import Panel
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 from isoloss.verdict import Verdict
 
 DEVIATIONS = 1.96
@@ -78,3 +81,16 @@ class Statement:
     panels: tuple[Panel, ...]
     settings: tuple[tuple[str, str], ...]
     corrections: tuple[str, ...] = ()
+
+
+def stated(settings: "DataclassInstance") -> tuple[tuple[str, str], ...]:
+    """Every field and its value, in order, as `Statement.settings` has them.
+
+    >>> from dataclasses import make_dataclass
+    >>> stated(make_dataclass("S", ["length", "seeds"])(6, (1, 2)))
+    (('length', '6'), ('seeds', '1, 2'))
+    """
+    return tuple(
+        (name, ", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
+        for name, value in asdict(settings).items()
+    )

@@ -6,14 +6,11 @@ import polars as pl
 import torch
 
 from isoloss.panels import Axis, Colour, Lines, Panel
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress, part_of, silent
 from isoloss.theory.bracket_strings import masked_strings
-from isoloss.theory.equality_conditions import unevenness
-from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.finding import Finding, Statement, stated
 from isoloss.theory.flattest_descent import flattest_from, random_weights
-from isoloss.theory.progress_part import part_of
-from isoloss.theory.stated_settings import stated
-from isoloss.theory.zero_loss_solutions import SCORE_SIZE, corrected_bound
+from isoloss.theory.zero_loss_solutions import SCORE_SIZE, corrected_bound, unevenness
 
 SOURCE = "Theorem 5.1, Lemma G.3"
 

@@ -10,17 +10,16 @@ from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
 from isoloss.theory.bartlett_matrices import BartlettMatrices, bartlett_matrices
 from isoloss.theory.context_laws import enumerated_contexts
-from isoloss.theory.finding import Finding, Statement
-from isoloss.theory.gap_exponent import gap_exponent
-from isoloss.theory.lemma_3_2_approach import approaches
-from isoloss.theory.lemma_3_2_run import (
+from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.lemma_3_2_approach import (
     CheckpointMatrices,
     TrainingRuns,
+    approaches,
     checkpoint_matrices,
+    gap_exponent,
 )
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.softmax_model import FactorTable, LogitTable
-from isoloss.theory.stated_settings import stated
 from isoloss.theory.theorem_3_3_transformer import transformer_at_the_law
 
 SOURCE = "Lemma 3.2"

@@ -1,14 +1,30 @@
-"""How the gaps of Lemma 3.2 close as a model comes straight towards the law."""
+"""How the gaps of Lemma 3.2 close: straight towards the law, and at checkpoints of training runs."""
 
+import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from transformers import PreTrainedModel
 
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate
+from isoloss.languages.hmm import HMM, hmm
+from isoloss.models.shapes import Shape
+from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.checkpoint import Checkpoint
+from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.progress import Progress, silent
 from isoloss.theory.bartlett_matrices import BartlettMatrices, bartlett_matrices
+from isoloss.theory.context_laws import enumerated_contexts
 from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.softmax_model import EnumeratedTransformer, parameter_vector
 
 
 def approaches(
@@ -32,3 +48,110 @@ def approaches(
         found.append([bartlett_matrices(minimisers.model, minimisers.laws, at) for at in points])
         progress("Lemma 3.2 near the law", number, directions)
     return found
+
+
+@dataclass(frozen=True)
+class TrainingRuns:
+    """Tiny transformers trained with AdamW on fresh sentences of `alike_pairs`; a run a seed.
+
+    Checkpoints begin where contexts are being told apart: before, KL hardly moves.
+    """
+
+    words: int
+    width: int
+    learning_rate: float
+    batch_size: int
+    checkpoint_steps: tuple[int, ...]
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class CheckpointMatrices:
+    """The three matrices at one checkpoint of one run."""
+
+    seed: int
+    step: int
+    matrices: BartlettMatrices
+
+
+def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> list[CheckpointMatrices]:
+    """Train each run and take Σ, ∇²L and F at each of its checkpoints, exactly and in float64.
+
+    The three are those of the loss over the words; see `EnumeratedTransformer`.
+    """
+    language = alike_pairs(runs.words)
+    contexts = enumerated_contexts(language)
+    architecture = PostLayerNormTransformer(Shape(runs.width, 2, 1, 2 * runs.width), 0.0, "eager")
+    found: list[CheckpointMatrices] = []
+    for seed in runs.seeds:
+        specification = PretrainingSpecification(
+            architecture,
+            AdamW(learning_rate=runs.learning_rate, warm_up_steps=10, weight_decay=0.0),
+            language.digest,
+            steps=runs.checkpoint_steps[-1],
+            batch_size=runs.batch_size,
+            seed=seed,
+            checkpoint_steps=runs.checkpoint_steps,
+        )
+        # A copy in float64 of its own, since the training model has to be left as found.
+        double = architecture.build(runs.words, language.maximum_length, seed).double().eval()
+        small = EnumeratedTransformer(double, contexts)
+
+        def measure(
+            checkpoint: Checkpoint,
+            model: PreTrainedModel,
+            seed: int = seed,
+            small: EnumeratedTransformer = small,
+        ) -> None:
+            matrices = bartlett_matrices(small, contexts.laws, parameter_vector(model))
+            found.append(CheckpointMatrices(seed, checkpoint.step, matrices))
+            progress("Lemma 3.2 along runs", len(found), len(runs.seeds) * len(runs.checkpoint_steps))
+
+        with tempfile.TemporaryDirectory() as folder:
+            pretrain(specification, language, Path(folder), at_checkpoint=measure)
+    return found
+
+
+def gap_exponent(paths: Sequence[Sequence[tuple[float, float]]]) -> Estimate:
+    """The slope of log y against log x through all points (x, y) of all paths, by least squares.
+
+    The standard error is the jackknife's over paths, whose points hang together: each path is left out in
+    turn. nan where a number is not positive. Raises BadInput for fewer than two paths, or fewer than two
+    points once one is left out.
+
+    >>> estimate = gap_exponent([[(1e-2, 1e-1), (1e-4, 1e-2)], [(1e-2, 3e-1), (1e-4, 3e-2)]])
+    >>> round(estimate.value, 6), estimate.n
+    (0.5, 2)
+    """
+    n = len(paths)
+    kept = [[point for path in paths if path is not out for point in path] for out in paths]
+    if n < 2 or min(len({x for x, _ in points}) for points in kept) < 2:
+        raise BadInput(
+            f"{n} paths of {[len(path) for path in paths]} points settle no exponent; take more of either"
+        )
+    without = np.array([_slope(points) for points in kept])
+    spread = ((n - 1) / n * ((without - without.mean()) ** 2).sum()) ** 0.5
+    return Estimate(_slope([point for path in paths for point in path]), float(spread), n)
+
+
+def _slope(points: Sequence[tuple[float, float]]) -> float:
+    x, y = np.array(points).T
+    if min(x.min(), y.min()) <= 0:
+        return float("nan")
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def alike_pairs(words: int, stay: float = 0.9) -> HMM:
+    """A hidden Markov model of sentences of two words, with a state a word.
+
+    A state stays, and emits its own word, with probability `stay`; the rest is spread over all words. Word w
+    begins a sentence in proportion to w, so that words differ in frequency. Small random models hardly tell
+    contexts apart, and a model of word frequencies alone is 0.002 nats from their law.
+
+    >>> alike_pairs(2, stay=0.5).transition.tolist()
+    [[0.75, 0.25], [0.25, 0.75]]
+    """
+    kept = stay * torch.eye(words, dtype=torch.float64) + (1 - stay) / words
+    initial = torch.arange(1, words + 1, dtype=torch.float64)
+    names = [f"w{number}" for number in range(1, words + 1)]
+    return hmm(names, initial / initial.sum(), kept, kept, 2, "pairs of words that tend to be alike")

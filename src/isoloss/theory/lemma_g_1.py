@@ -7,18 +7,17 @@ import polars as pl
 import torch
 
 from isoloss.panels import Axis, Categories, Colour, Lines, Panel
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress, part_of, silent
 from isoloss.theory.bracket_strings import BracketStrings, masked_strings
-from isoloss.theory.equality_conditions import EqualityGaps, equality_gaps
-from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.finding import Finding, Statement, stated
 from isoloss.theory.flattest_descent import flattest_from, random_weights
 from isoloss.theory.one_layer_derivatives import hessian_trace, zero_loss_trace
 from isoloss.theory.one_layer_transformer import OneLayerTransformer
-from isoloss.theory.progress_part import part_of
-from isoloss.theory.stated_settings import stated
 from isoloss.theory.zero_loss_solutions import (
     SCORE_SIZE,
+    EqualityGaps,
     corrected_bound,
+    equality_gaps,
     paper_bound,
     random_features,
     rebalanced,

@@ -11,12 +11,16 @@ from torch import Tensor
 from isoloss.panels import Axis, Categories, Colour, Panel
 from isoloss.progress import Progress, silent
 from isoloss.theory.bracket_strings import BracketStrings, masked_strings
-from isoloss.theory.equality_conditions import equality_gaps, unevenness
-from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.finding import Finding, Statement, stated
 from isoloss.theory.one_layer_derivatives import hessian_trace
 from isoloss.theory.one_layer_transformer import OneLayerTransformer
-from isoloss.theory.stated_settings import stated
-from isoloss.theory.zero_loss_solutions import corrected_bound, split_neurons, two_neurons
+from isoloss.theory.zero_loss_solutions import (
+    corrected_bound,
+    equality_gaps,
+    split_neurons,
+    two_neurons,
+    unevenness,
+)
 
 SOURCE = "Lemma G.3"
 

@@ -1,16 +1,22 @@
 """The manifold Γ of global minimisers: reaching it, its codimension, and derivatives along it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from scipy.integrate import solve_ivp
 from torch import Tensor
 from torch.func import grad
 
 from isoloss.errors import IsolossError
+from isoloss.progress import Progress, silent
 from isoloss.theory.context_laws import ContextLaws
-from isoloss.theory.scores import trace, whitened_scores
-from isoloss.theory.softmax_model import SoftmaxModel
+from isoloss.theory.softmax_model import SoftmaxModel, trace, whitened_scores
+
+COEFFICIENT = 1 / 4
+"""Equation (1)'s constant for batches of one sample."""
 
 RANK_CUT_OFF = 1e-6
 """Singular values of the whitened scores below this share of the largest count as zero: eigenvalues of ∇²L
@@ -91,3 +97,39 @@ class Minimisers:
         """∇_Γ Tr ∇²L: the gradient of the trace, projected to the tangent space."""
         gradient: Tensor = grad(lambda at: trace(self.model, self.laws, at))(parameters)
         return self.tangent(parameters, gradient)
+
+
+def trace_flow(
+    minimisers: Minimisers,
+    start: Float[Tensor, " P"],
+    times: Sequence[float],
+    *,
+    batch_size: int = 1,
+    coefficient: float = COEFFICIENT,
+    relative_tolerance: float = 1e-8,
+    progress: Progress = silent,
+) -> Float[Tensor, "n P"]:
+    """θ(t) at each of the rising `times`: dθ/dt = -(1/4B) ∇_Γ Tr ∇²L from `start` on Γ (equation (1)).
+
+    Dormand and Prince's adaptive pair of orders 5 and 4 (scipy). The right side is tangent to the level sets
+    of the law off Γ too, so that only the integrator's own error leaves Γ; Newton's method takes it back at
+    each of `times` (projection, Hairer, Lubich and Wanner 2006, IV.4). Raises IsolossError where it fails.
+    """
+
+    def right_side(_time: float, at: np.ndarray) -> np.ndarray:
+        slope = minimisers.trace_gradient(torch.from_numpy(at))
+        result: np.ndarray = (-coefficient / batch_size * slope).numpy()
+        return result
+
+    path, now, at = [], 0.0, start
+    for number, time in enumerate(times, start=1):
+        if time > now:
+            solved = solve_ivp(
+                right_side, (now, time), at.numpy(), rtol=relative_tolerance, atol=relative_tolerance
+            )
+            if not solved.success:
+                raise IsolossError(f"the flow cannot be integrated beyond t = {now:g}: {solved.message}")
+            at, now = minimisers.reach(torch.from_numpy(solved.y[:, -1].copy())), time
+        path.append(at)
+        progress("flow of the trace", number, len(times))
+    return torch.stack(path)

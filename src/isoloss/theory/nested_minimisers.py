@@ -11,10 +11,8 @@ from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
 from isoloss.theory.coin_flow import BiasedCoin
-from isoloss.theory.finding import Finding, Statement
-from isoloss.theory.minimisers import Minimisers
-from isoloss.theory.stated_settings import stated
-from isoloss.theory.trace_flow import trace_flow
+from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.minimisers import Minimisers, trace_flow
 
 SOURCE = "Figure 11, right; B.4"
 LEAST = "2 p(1-p) |logit p|"

@@ -2,21 +2,93 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log
 
+import numpy as np
 import polars as pl
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from isoloss.panels import Axis, Colour, Lines, Panel
+from isoloss.errors import BadInput
+from isoloss.panels import Axis, Colour, Landscape, Lines, Panel
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
 from isoloss.theory.coin_flow import BiasedCoin
-from isoloss.theory.coin_landscape import coin_landscape
-from isoloss.theory.coin_runs import CoinRuns, coin_runs
-from isoloss.theory.finding import Finding, Statement
-from isoloss.theory.sgd_paths import SGDSettings
-from isoloss.theory.stated_settings import stated
-from isoloss.theory.trace_flow import COEFFICIENT
+from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.minimisers import COEFFICIENT
+from isoloss.theory.sgd_paths import SGDSettings, sgd_paths
+from isoloss.theory.softmax_model import Coin
 from isoloss.theory.weighted_line import fitted_order, weighted_line
 
+
+@dataclass(frozen=True)
+class CoinRuns:
+    """R runs of one learning rate and batch size at the times `times`, from u² - v² = `difference`.
+
+    `differences` are the runs' u² - v², `ends` where they are at the last time.
+    """
+
+    coin: BiasedCoin
+    difference: float
+    settings: SGDSettings
+    times: tuple[float, ...]
+    differences: Float[Tensor, "n R"]
+    ends: Float[Tensor, "R 2"]
+
+    @property
+    def rate(self) -> tuple[float, float]:
+        """Rate of decay of E[u² - v²] per unit of t over p(1-p)/B, and its standard error (delta method)."""
+        last = self.differences[-1]
+        mean, error = float(last.mean()), float(last.std()) / len(last) ** 0.5
+        if mean <= 0:
+            return float("nan"), float("inf")
+        unit = self.times[-1] * self.coin.decay_rate(self.settings.batch_size)
+        return log(self.difference / mean) / unit, error / mean / unit
+
+    def error_of_difference(self, coefficient: float = COEFFICIENT) -> tuple[float, float]:
+        """Root mean square of u² - v² less its limit, and its standard error.
+
+        A run multiplies u² - v² by 1 - η²g² at each of t/η² steps: its logarithm's deviation is
+        η √(t Var g²), so that the order in η is 1.
+        """
+        limit = self._limit(coefficient)
+        return _root_mean(self.differences[-1] - (limit[0] ** 2 - limit[1] ** 2))
+
+    def error_of_parameters(self, coefficient: float = COEFFICIENT) -> tuple[float, float]:
+        """Root mean square distance of (u, v) from its limit, and its standard error.
+
+        Across the curve a run is an Ornstein-Uhlenbeck process of variance η / 2B, so that the order is 1/2.
+        """
+        return _root_mean((self.ends - self._limit(coefficient)).norm(dim=1))
+
+    def _limit(self, coefficient: float) -> Float[Tensor, " 2"]:
+        return self.coin.flow(self.difference, self.times[-1], self.settings.batch_size, coefficient)
+
+
+def coin_runs(
+    coin: BiasedCoin,
+    difference: float,
+    settings: SGDSettings,
+    times: tuple[float, ...],
+    progress: Progress = silent,
+) -> CoinRuns:
+    """Run SGD from the minimiser with u² - v² = `difference`, observed at each of the rising `times`."""
+    start = coin.minimiser(difference)
+    observed, at = [], start[None]
+    for at in sgd_paths(Coin(), coin.laws, start, settings, times, progress):
+        observed.append(at[:, 0] ** 2 - at[:, 1] ** 2)
+    return CoinRuns(coin, difference, settings, times, torch.stack(observed), at)
+
+
+def _root_mean(errors: Float[Tensor, " R"]) -> tuple[float, float]:
+    squares = errors.square()
+    root = float(squares.mean().sqrt())
+    return root, float(squares.std()) / len(squares) ** 0.5 / (2 * root)
+
+
+CELLS = 80
+POINTS = 200
 SOURCE = "Theorem 3.3 and equation (1)"
 
 
@@ -158,4 +230,59 @@ def _decay_panel(runs: Sequence[CoinRuns]) -> Panel:
             ),
         ),
         data=pl.DataFrame(rows, schema=columns, orient="row"),
+    )
+
+
+def coin_landscape(coin: BiasedCoin, difference: float, settings: SGDSettings) -> Panel:
+    """A heat map of L(u, v) - min L; over it Γ, equation (1), one run of SGD, and the flattest point.
+
+    Both paths start at the minimiser with u² - v² = `difference` > 0 and go on for four times the decay
+    time of u² - v². Raises BadInput unless the coin prefers heads, where both coordinates are positive.
+    """
+    if coin.heads <= 0.5:
+        raise BadInput(f"the picture needs a coin that prefers heads, not one of {coin.heads:g}")
+    end = 4 / coin.decay_rate(settings.batch_size)
+    times = [end * point / POINTS for point in range(POINTS + 1)]
+    start = coin.minimiser(difference)
+    runs = sgd_paths(Coin(), coin.laws, start, settings, times)
+    run = torch.stack([at[0] for at in runs])
+    reach = 1.15 * max(float(start.max()), float(run.max()))
+    u = torch.linspace(coin.logit / reach, reach, POINTS, dtype=torch.float64)
+    lines = {
+        "minimisers: uv = logit p": torch.stack([u, coin.logit / u], dim=1),
+        "equation (1)": torch.stack([coin.flow(difference, t, settings.batch_size) for t in times]),
+        f"one run of SGD, η = {settings.learning_rate:g}": run,
+        "flattest minimiser: u = v": torch.full((1, 2), coin.logit**0.5, dtype=torch.float64),
+    }
+    return Panel(
+        name="coin-landscape",
+        title="Which minimum does implicit bias lead to? (Figure 11, left), computed",
+        caption=(
+            f"The loss of one coin, p = {coin.heads:g}, over (u, v) less its minimum. Once on the curve of "
+            "minimisers SGD drifts along it to the flattest one, as the flow of the trace does."
+        ),
+        charts=(
+            Landscape(
+                Axis("u", "u"),
+                Axis("v", "v"),
+                Axis("height", "loss - minimum (nats)"),
+                Colour("series", "path"),
+            ),
+        ),
+        data=pl.concat([_grid(coin, reach), *(_line(name, path) for name, path in lines.items())]),
+    )
+
+
+def _grid(coin: BiasedCoin, reach: float) -> pl.DataFrame:
+    centres = (np.arange(CELLS) + 0.5) * reach / CELLS
+    u, v = (side.ravel() for side in np.meshgrid(centres, centres))
+    logits = torch.vmap(Coin().logits)(torch.from_numpy(np.stack([u, v], axis=1)))
+    height = torch.vmap(coin.laws.kl)(logits)
+    return pl.DataFrame({"u": u, "v": v, "height": height.numpy(), "series": ["loss"] * len(u)})
+
+
+def _line(name: str, path: Float[Tensor, "n 2"]) -> pl.DataFrame:
+    heights = pl.Series([None] * len(path), dtype=pl.Float64)
+    return pl.DataFrame(
+        {"u": path[:, 0].numpy(), "v": path[:, 1].numpy(), "height": heights, "series": [name] * len(path)}
     )

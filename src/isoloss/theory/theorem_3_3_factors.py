@@ -6,12 +6,17 @@ from isoloss.languages.random_hmm import random_hmm
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
 from isoloss.theory.context_laws import enumerated_contexts
-from isoloss.theory.finding import Statement
-from isoloss.theory.flow_against_sgd import Race, flow_against_sgd
-from isoloss.theory.flow_findings import codimension_finding, fall_finding, order_finding, trace_panel
+from isoloss.theory.finding import Statement, stated
+from isoloss.theory.flow_against_sgd import (
+    Race,
+    codimension_finding,
+    fall_finding,
+    flow_against_sgd,
+    order_finding,
+    trace_panel,
+)
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.softmax_model import FactorTable
-from isoloss.theory.stated_settings import stated
 
 
 @dataclass(frozen=True)

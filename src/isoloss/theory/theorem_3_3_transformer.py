@@ -12,12 +12,16 @@ from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
 from isoloss.theory.context_laws import enumerated_contexts
-from isoloss.theory.enumerated_transformer import EnumeratedTransformer, parameter_vector
-from isoloss.theory.finding import Statement
-from isoloss.theory.flow_against_sgd import Race, flow_against_sgd
-from isoloss.theory.flow_findings import codimension_finding, fall_at_last_rate_finding, trace_panel
+from isoloss.theory.finding import Statement, stated
+from isoloss.theory.flow_against_sgd import (
+    Race,
+    codimension_finding,
+    fall_at_last_rate_finding,
+    flow_against_sgd,
+    trace_panel,
+)
 from isoloss.theory.minimisers import Minimisers
-from isoloss.theory.stated_settings import stated
+from isoloss.theory.softmax_model import EnumeratedTransformer, parameter_vector
 
 
 @dataclass(frozen=True)

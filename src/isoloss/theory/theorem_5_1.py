@@ -15,8 +15,7 @@ from isoloss.theory.failure_probability import (
     refuse_impossible,
     simulated_failure,
 )
-from isoloss.theory.finding import Finding, Statement
-from isoloss.theory.stated_settings import stated
+from isoloss.theory.finding import Finding, Statement, stated
 from isoloss.theory.zero_loss_solutions import split_neurons, two_neurons
 
 SOURCE = "Theorem 5.1"

@@ -5,10 +5,9 @@ from typing import Any
 
 from isoloss.checked_files import Tensors, data_of, text_tensor
 from isoloss.corpora.fetched_package import default_cache
-from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
+from isoloss.corpora.labelled_texts import LabelledTexts, TaskSource, TextTask
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.corpora.shared_texts import stand_in_validation
-from isoloss.corpora.task_source import TaskSource
 from isoloss.corpora.task_splits import TaskSizes
 from isoloss.progress import Progress
 

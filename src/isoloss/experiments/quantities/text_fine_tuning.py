@@ -7,8 +7,8 @@ from typing import ClassVar
 from transformers import PreTrainedModel
 
 from isoloss.checked_files import Tensors
+from isoloss.corpora.labelled_texts import TaskSource
 from isoloss.corpora.packed_corpus import PackedCorpus
-from isoloss.corpora.task_source import TaskSource
 from isoloss.corpora.task_splits import TaskSizes
 from isoloss.experiments.quantities.drawn_task import DrawnTask, drawn_task, restored_task
 from isoloss.experiments.quantity import Columns, Subject

@@ -6,7 +6,7 @@ import types
 import pytest
 from huggingface_hub import constants
 
-from isoloss.corpora.hub_data_set import HubDataSet
+from isoloss.corpora.data_sets import HubDataSet
 from isoloss.errors import BadInput, IsolossError
 from isoloss.progress import silent
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isoloss.corpora.packing import pack_each, pack_end_to_end
+from isoloss.corpora.packed_corpus import pack_each, pack_end_to_end
 
 
 @pytest.mark.parametrize("width", [1, 3, 8, 16])
