@@ -1,8 +1,10 @@
-"""Files that stand in a package's source distribution alone, which pip unpacks and may then refuse."""
+"""Files of a source distribution alone: downloaded by digest, and no code of the package's is run."""
 
 import hashlib
-import subprocess
-from pathlib import Path
+import io
+import json
+import tarfile
+from dataclasses import replace
 
 import pytest
 
@@ -11,51 +13,83 @@ from isoloss.corpora.fetched_package import FetchedPackage
 from isoloss.errors import IsolossError
 from isoloss.progress import silent
 
-CONTENTS = {"data/asked.json": b"[1]", "more/claimed.json": b"[2]"}
+CONTENTS = {"a-1.0/data/asked.json": b"[1]", "a-1.0/more/claimed.json": b"[2]"}
+
+
+def archive_of(files):
+    """A gzipped tar archive, with a script and a way out of the folder beside the files."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        more = {"a-1.0/setup.py": b"raise SystemExit", "../data/asked.json": b"[9]"}
+        for name, each in {**files, **more}.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(each)
+            archive.addfile(entry, io.BytesIO(each))
+    return content.getvalue()
+
+
+ARCHIVE = archive_of(CONTENTS)
 PACKAGE = FetchedPackage(
-    "a==1.0",
-    ("*/data/asked.json", "*/more/claimed.json"),
+    "A_package==1.0",
+    ("a-1.0/data/asked.json", "a-1.0/more/claimed.json"),
     "questions",
     hashlib.sha256(b"[1][2]").hexdigest(),
     megabytes=1,
-    source=True,
+    source=hashlib.sha256(ARCHIVE).hexdigest(),
 )
 
 
 @pytest.fixture
-def pip(monkeypatch):
-    """Unpacks `pip.members` in its temporary folder, and ends with `pip.code`."""
+def index(monkeypatch):
+    """An index that lists the package's archive, and says what it was asked for."""
 
-    class Pip:
-        code, members, commands = 1, CONTENTS, 0
+    class Index(list):
+        archive = ARCHIVE
 
-        def __call__(self, command, env, **settings):
-            self.commands += 1
-            assert {"--no-clean", "--no-binary"} <= set(command)
-            for name, content in self.members.items():
-                path = Path(env["TMPDIR"]) / "pip-download-x" / "a-1.0" / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-            return subprocess.CompletedProcess(command, self.code, "", "ERROR: not from an index\n")
+        def __call__(self, request, timeout):
+            self.append(request.full_url)
+            listed = {"hashes": {"sha256": PACKAGE.source}, "url": "../../files/a-1.0.tar.gz"}
+            files = [{"hashes": {}, "url": "../../files/other.whl"}, listed]
+            ours = self.archive if request.full_url.endswith(".gz") else json.dumps({"files": files}).encode()
+            return io.BytesIO(ours)
 
-    fake = Pip()
-    monkeypatch.setattr(fetched_package.subprocess, "run", fake)
+    def no_pip(*arguments, **settings):
+        raise AssertionError("pip would run the package's script")
+
+    fake = Index()
+    monkeypatch.setattr(fetched_package, "urlopen", fake)
+    monkeypatch.setattr(fetched_package.subprocess, "run", no_pip)
+    monkeypatch.setenv("PIP_INDEX_URL", "https://index.example/simple/")
     return fake
 
 
-@pytest.mark.parametrize("code", [0, 1])
-def test_what_pip_unpacked_serves_whether_or_not_it_takes_the_package(code, pip, tmp_path):
-    pip.code = code
-    assert not PACKAGE.is_at_hand(tmp_path)
+def test_an_archive_is_fetched_once_and_read_without_running_or_unpacking_it(index, tmp_path):
     for _ in range(2):
-        paths = PACKAGE.files(tmp_path, silent)
+        paths = PACKAGE.files(tmp_path / "own", silent)
         assert [path.read_bytes() for path in paths] == [b"[1]", b"[2]"]
-    assert pip.commands == 1
-    assert PACKAGE.is_at_hand(tmp_path)
+    assert index == [
+        "https://index.example/simple/a-package/",
+        "https://index.example/files/a-1.0.tar.gz",
+    ]
+    assert {path.name for path in tmp_path.rglob("*")} == {"own", "asked.json", "claimed.json", "complete"}
 
 
-def test_where_nothing_was_unpacked_pip_is_quoted(pip, tmp_path):
-    pip.members = {}
-    with pytest.raises(IsolossError, match=r"questions cannot be fetched \(ERROR: not from an index\)"):
+@pytest.mark.parametrize(
+    ("archive", "package", "refusal"),
+    [
+        (ARCHIVE[:-1], PACKAGE, "is not the archive that it was"),
+        (archive_of({}), replace(PACKAGE, source="0" * 64), "lists no archive of A_package==1.0"),
+        (ARCHIVE, replace(PACKAGE, members="*/none.json"), "does not hold them"),
+    ],
+)
+def test_anything_else_is_refused_and_nothing_is_left(archive, package, refusal, index, tmp_path):
+    index.archive = archive
+    with pytest.raises(IsolossError, match=f"questions cannot be fetched .*{refusal}"):
+        package.files(tmp_path, silent)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_index_without_encryption_is_not_asked(index, monkeypatch, tmp_path):
+    monkeypatch.setenv("PIP_INDEX_URL", "http://index.example/simple")
+    with pytest.raises(IsolossError, match="no https address"):
         PACKAGE.files(tmp_path, silent)
-    assert not PACKAGE.is_at_hand(tmp_path)

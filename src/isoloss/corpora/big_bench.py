@@ -27,7 +27,7 @@ BIG_BENCH = FetchedPackage(
     what="questions and claims",
     digest="a913894e33e1b91a91dd140f8e2aaac4ecfcbfd6d705412e5110baddb25104bc",
     megabytes=358,
-    source=True,
+    source="1bb398a5512c6d798cdebe0dfa0ac03f67f6033fa6b39c6ef71df978c7cbc5c2",
 )
 """Apache-2.0. Benchmark data, whose authors ask that no language model be trained on them."""
 

