@@ -4,18 +4,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-from isoloss.experiments.algorithm_table import algorithm_panels
-from isoloss.experiments.claims import judge
-from isoloss.experiments.table_1 import COLUMNS
-from isoloss.experiments.table_1_claims import (
+from isoloss.experiments.algorithm_table import (
     ADVERSARIAL,
     CLAIMS,
     LOOKUP_TABLE,
     TASK_A,
     TASK_B,
     advantage_over_lookup_table,
+    algorithm_panels,
     surplus_loss,
 )
+from isoloss.experiments.claims import judge
+from isoloss.experiments.table_1 import COLUMNS
 from isoloss.experiments.table_2 import CLAIMS as CLAIMS_2
 from isoloss.experiments.table_2 import TASK_C
 from isoloss.verdict import Verdict

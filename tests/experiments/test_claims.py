@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from isoloss.errors import BadInput
-from isoloss.experiments.claims import CONFIDENCE, Claim, Judgement, Kind, judge
-from isoloss.experiments.statistics.holm import holm_adjusted, holm_levels
+from isoloss.experiments.claims import CONFIDENCE, Claim, Judgement, Kind, holm_adjusted, holm_levels, judge
 from isoloss.experiments.statistics.region import Region, above, below, within
 from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap
 from isoloss.verdict import Verdict

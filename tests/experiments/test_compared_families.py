@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 from jobs_in_turn import in_turn
 
+from isoloss.experiments.algorithm_table import LOOKUP_TABLE, TASK_A
 from isoloss.experiments.causal_objective import causal_objective
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
@@ -15,7 +16,6 @@ from isoloss.experiments.longer_training import longer_training
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.scales import smoke
 from isoloss.experiments.table_1 import table_1
-from isoloss.experiments.table_1_claims import LOOKUP_TABLE, TASK_A
 from isoloss.experiments.table_2 import table_2
 from isoloss.experiments.update_rules import update_rules
 from isoloss.measurements.linear_probe import ProbeSettings

@@ -15,7 +15,6 @@ from isoloss.experiments.language_portrait import LanguagePortrait
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.quantities.adapted_probe import standardised
 from isoloss.experiments.quantities.ascent_sharpness import AscentSharpnessQuantity
-from isoloss.experiments.quantities.drawn_task import DrawnTask, restored_task
 from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity
@@ -24,6 +23,7 @@ from isoloss.experiments.quantities.noise_sensitivity import NoiseSensitivityQua
 from isoloss.experiments.quantities.normalised_trace import NormalisedTraceQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.quantities.sample_efficiency import SampleEfficiencyQuantity
+from isoloss.experiments.quantities.text_probe import DrawnTask, restored_task
 from isoloss.experiments.quantities.top_eigenvalue import TopEigenvalueQuantity
 from isoloss.experiments.quantities.trace import TraceQuantity
 from isoloss.experiments.quantity import Quantity

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.experiment_table import experiment_table
+from isoloss.experiments.experiment_result import experiment_table
 from isoloss.experiments.figure_6 import figure_6
 from isoloss.experiments.figure_7 import figure_7, sentence_panels
 from isoloss.experiments.planned_run import ReadyLanguage

@@ -3,8 +3,7 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.claims import judge
-from isoloss.experiments.flatness_measures import flatness_measures, ranking_panel
-from isoloss.experiments.flatness_measures_claims import CLAIMS
+from isoloss.experiments.flatness_measures import CLAIMS, flatness_measures, ranking_panel
 from isoloss.experiments.scales import smoke
 from isoloss.verdict import Verdict
 

@@ -8,7 +8,7 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.kept_names import keep_names
+from isoloss.experiments.experiment_result import keep_names
 from isoloss.experiments.kept_plan import cut_at, keep_plan, language_file
 from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity

@@ -12,17 +12,15 @@ from isoloss.errors import IsolossError
 from isoloss.experiments.causal_language_runs import SMOKE, SMOKE_TEACHER
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs
-from isoloss.experiments.experiment_result import ExperimentResult, carry_out_experiments
-from isoloss.experiments.experiment_table import judged_runs
+from isoloss.experiments.experiment_result import ExperimentResult, carry_out_experiments, judged_runs
 from isoloss.experiments.figure_2 import figure_2
 from isoloss.experiments.figure_4 import figure_4
 from isoloss.experiments.figure_8 import figure_8
 from isoloss.experiments.figure_9 import figure_9
-from isoloss.experiments.hub_plan import HubPlan
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.scales import smoke
-from isoloss.experiments.teacher_plan import TeacherPlan
+from isoloss.experiments.teacher_plan import HubPlan, TeacherPlan
 from isoloss.models.causal_language import ModelSource
 from isoloss.progress import Progress, silent
 from tiny_causal_models import tiny_checkpoint

@@ -6,8 +6,7 @@ import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.claims import judge
-from isoloss.experiments.longer_training import longer_training
-from isoloss.experiments.longer_training_claims import longer_training_claims
+from isoloss.experiments.longer_training import longer_training, longer_training_claims
 from isoloss.experiments.scales import smoke
 from isoloss.verdict import Verdict
 

@@ -12,9 +12,8 @@ from isoloss.corpora.movie_snippets import MovieSnippets
 from isoloss.corpora.shared_texts import stand_in_validation
 from isoloss.experiments.claims import judge
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
-from isoloss.experiments.quantities.drawn_task import drawn_task
-from isoloss.experiments.real_text_algorithms import real_text_algorithms
-from isoloss.experiments.real_text_algorithms_claims import claims_of
+from isoloss.experiments.quantities.text_probe import drawn_task
+from isoloss.experiments.real_text_algorithms import claims_of, real_text_algorithms
 from isoloss.experiments.real_text_runs import ADAMW, BARE, SAM_RULE
 from isoloss.experiments.real_text_settings import LAPTOP, PAPER, SMOKE
 from isoloss.experiments.real_text_steps import real_text_steps

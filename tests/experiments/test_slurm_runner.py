@@ -12,8 +12,7 @@ import torch
 
 from isoloss.errors import BadInput, FolderHeld, IsolossError
 from isoloss.experiments import slurm_runner
-from isoloss.experiments.job import Job, Notice
-from isoloss.experiments.patience import Patiently
+from isoloss.experiments.job import Job, Notice, Patiently
 from isoloss.experiments.slurm_runner import SlurmSettings, run_jobs_on_slurm
 from isoloss.progress import Progress, silent
 

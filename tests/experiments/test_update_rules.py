@@ -6,8 +6,7 @@ import pytest
 
 from isoloss.experiments.claims import judge
 from isoloss.experiments.same_loss_table import rows_at_same_loss
-from isoloss.experiments.update_rules import against_reference
-from isoloss.experiments.update_rules_claims import CLAIMS, PEERS, REGULARISED, flatter_is_better
+from isoloss.experiments.update_rules import CLAIMS, PEERS, REGULARISED, against_reference, flatter_is_better
 from isoloss.verdict import Verdict
 
 

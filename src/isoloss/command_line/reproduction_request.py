@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.errors import BadInput
 from isoloss.experiments.drift.clock import paces
-from isoloss.experiments.drift.experiment import drift
-from isoloss.experiments.drift.short_form import figure_1_and_drift
+from isoloss.experiments.drift.experiment import drift, figure_1_and_drift
 from isoloss.experiments.experiment import Experiment, only_named
-from isoloss.experiments.grammar_runs import task_name
-from isoloss.experiments.headline_task import headline_task
+from isoloss.experiments.grammar_runs import headline_task, task_name
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.scales import scale_named

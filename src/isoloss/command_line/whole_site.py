@@ -8,8 +8,7 @@ from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction_request import command_again
 from isoloss.experiments.carry_out import is_complete
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.experiment_result import Executor, ExperimentResult, gathered
-from isoloss.experiments.kept_names import was_planned
+from isoloss.experiments.experiment_result import Executor, ExperimentResult, gathered, was_planned
 from isoloss.experiments.kept_portraits import kept_portrait, planned_languages, portrait_jobs
 from isoloss.experiments.runner import Outcome
 from isoloss.progress import Progress

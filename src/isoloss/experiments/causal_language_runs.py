@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from isoloss.experiments.hub_plan import HubPlan
 from isoloss.experiments.language_runs import LanguageRuns
 from isoloss.experiments.size_comparison import laptop_transformers
 from isoloss.experiments.teacher import Teacher
-from isoloss.experiments.teacher_plan import GivenProse, GutenbergBooks, TeacherPlan
+from isoloss.experiments.teacher_plan import GivenProse, GutenbergBooks, HubPlan, TeacherPlan
 from isoloss.models.causal import GPT2Transformer
 from isoloss.models.causal_language import ModelSource
 from isoloss.models.shapes import TABLE_3, Shape, laptop_shape

@@ -9,10 +9,10 @@ import polars as pl
 from isoloss.experiments.axes import ACCURACY, KL, STEP, TRACE
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
+from isoloss.experiments.grammar_runs import adamw_runs
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantity import MeasuredAt
-from isoloss.experiments.rule_runs import adamw_runs
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
 from isoloss.experiments.statistics.region import above, below

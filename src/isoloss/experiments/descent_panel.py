@@ -2,8 +2,16 @@
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_SEED, DESCENT_STEP, LOSS, TRACE
-from isoloss.experiments.captions import loss_bars, probe_bars, trace_bars
+from isoloss.experiments.axes import (
+    ACCURACY,
+    BY_SEED,
+    DESCENT_STEP,
+    LOSS,
+    TRACE,
+    loss_bars,
+    probe_bars,
+    trace_bars,
+)
 from isoloss.experiments.descent_runs import DescentRuns
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shown_task import ShownTask

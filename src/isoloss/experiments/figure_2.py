@@ -2,13 +2,16 @@
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_WIDTH, LOSS, STEP
-from isoloss.experiments.captions import OWN_TASK, loss_bars, probe_bars
+from isoloss.experiments.axes import ACCURACY, BY_WIDTH, LOSS, OWN_TASK, STEP, loss_bars, probe_bars
+from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
-from isoloss.experiments.later_is_better import later_is_better, one_loss_over_steps
+from isoloss.experiments.figure_1 import WHY_WINDOW
 from isoloss.experiments.run_facts import measurement_facts, run_facts
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shown_task import ShownTask, first_text_task, task_c
+from isoloss.experiments.statistics.along_runs import IMPROVEMENT, RANGE_OF_LOSS
+from isoloss.experiments.statistics.region import above, below
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Lines, Panel
 
 PAPER = "“the pre-training loss does not improve” (Section 2.3; no number given)"
@@ -50,3 +53,31 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
     )
     charts = tuple(Lines(STEP, y, BY_WIDTH, "run", marked=task.runs.saturated_from) for y in (LOSS, ACCURACY))
     return Panel(task.key, task.title, caption, charts, task.rows(table))
+
+
+def one_loss_over_steps(task: ShownTask, paper: str) -> Claim:
+    """That a run's saturated checkpoints have one loss, in the window of Figure 1."""
+    return Claim(
+        name=f"{task.key}-one-loss",
+        sentence=f"{task.title}: from the first saturated checkpoint to the last the loss stays as it is.",
+        paper=paper,
+        measure="mean over runs of largest minus smallest loss of its saturated checkpoints, over their mean",
+        unit="",
+        claimed=below(LOSS_WINDOW),
+        statistic=task.statistic(RANGE_OF_LOSS),
+        kind="premise",
+        reason=WHY_WINDOW,
+    )
+
+
+def later_is_better(task: ShownTask) -> Claim:
+    """That accuracy rises along a run's saturated checkpoints."""
+    return Claim(
+        name=f"{task.key}-later-is-better",
+        sentence=f"{task.title}: after the loss has converged, accuracy goes on rising.",
+        paper="“the downstream accuracy continues increasing” (Section 2.3; no number given)",
+        measure="mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
+        unit="percent points per doubling",
+        claimed=above(0.0),
+        statistic=task.statistic(IMPROVEMENT),
+    )

@@ -1,17 +1,22 @@
 """Figure 3: at the same pre-training loss, larger models do better."""
 
-from isoloss.experiments.captions import OWN_TASK
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from isoloss.experiments.axes import ACCURACY, BY_SEED, LOSS, OWN_TASK, SIZE, loss_bars, probe_bars
+from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
-from isoloss.experiments.larger_is_better import (
-    larger_is_better,
-    projection_changes_little,
-    sizes_have_one_loss,
-    smallest_is_near_the_law,
-)
+from isoloss.experiments.figure_1 import WHY_WINDOW
 from isoloss.experiments.run_facts import measurement_facts, run_facts
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shown_task import first_text_task, task_10, task_b
-from isoloss.experiments.size_panel import size_panels
+from isoloss.experiments.shown_task import PROJECTED, ShownTask, first_text_task, task_10, task_b
+from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
+from isoloss.experiments.statistics.region import above, below, within
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percent_points
+from isoloss.experiments.statistics.sizes import GapBetweenWidths, OfNarrowest, SlopeOverWidths
+from isoloss.panels import Lines, Panel
 
 GAINS = ("6.9", "4.5", "2.0")
 """What scaling up adds to accuracy in the paper, in percent points: PCFG, HMM, OPT (Section 2.3)."""
@@ -48,3 +53,83 @@ def figure_3(scale: Scale) -> Experiment:
             for name, gain in zip(("PCFG", "HMM", "OPT"), GAINS, strict=True)
         ),
     )
+
+
+def larger_is_better(task: ShownTask, paper: str) -> Claim:
+    """That accuracy rises with size at one loss; `paper` is what the paper says of this task."""
+    return Claim(
+        name=f"{task.key}-larger-is-better",
+        sentence=f"{task.title}: at one loss larger models do better downstream.",
+        paper=paper,
+        measure=(
+            "mean over seeds of the slope of probe accuracy per doubling of width, all widths at the "
+            "lowest loss that all reach, and with features projected to one dimension"
+        ),
+        unit="percent points per doubling",
+        claimed=above(0.0),
+        statistic=task.statistic(SlopeOverWidths(in_points(PROJECTED))),
+    )
+
+
+def sizes_have_one_loss(task: ShownTask) -> Claim:
+    """That all sizes have reached one loss, in the window of Figure 1."""
+    return Claim(
+        name=f"{task.key}-one-loss",
+        sentence=f"{task.title}: models of all sizes have the same pre-training loss.",
+        paper="“even with almost the same pre-training loss” (Figure 3; no number given)",
+        measure="largest minus smallest of the widths' mean losses at the last checkpoint, over their mean",
+        unit="",
+        claimed=below(LOSS_WINDOW),
+        statistic=task.statistic(GapBetweenWidths("loss")),
+        kind="premise",
+        reason=WHY_WINDOW,
+    )
+
+
+def projection_changes_little(task: ShownTask) -> Claim:
+    """That a probe of one dimension for all widths is as good as that of each width's own."""
+    return Claim(
+        name=f"{task.key}-projection-changes-little",
+        sentence=f"{task.title}: accuracy is nearly the same with features projected to one dimension.",
+        paper="projection to 512 dimensions “does not affect the final performance” (A.5; no number given)",
+        measure="mean over runs of projected minus plain accuracy at the last checkpoint",
+        unit="percent points",
+        claimed=within(1.0),
+        statistic=task.statistic(gain_by_projection),
+        kind="premise",
+        reason="a fraction of what the paper's sizes gain, 2.0 to 6.9 points",
+    )
+
+
+def gain_by_projection(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean over runs of the projected features' accuracy less that of all, at the end, in percent points."""
+    return float(np.mean([percent_points(run[PROJECTED][-1], run["accuracy"][-1]) for run in runs]))
+
+
+def smallest_is_near_the_law(task: ShownTask) -> Claim:
+    """That the smallest size has next to nothing left to learn."""
+    return Claim(
+        name=f"{task.key}-smallest-near-the-law",
+        sentence=f"{task.title}: the smallest model is already close to the least loss.",
+        paper="“the smallest model is already close to the minimal loss” (Figure 3; no number given)",
+        measure="mean over the narrowest's runs of KL at the last checkpoint, over the law's entropy",
+        unit="",
+        claimed=below(LOSS_WINDOW),
+        statistic=task.statistic(OfNarrowest(MeanWithinRuns(divergence_over_entropy))),
+        kind="premise",
+        reason="the window of one loss",
+    )
+
+
+def size_panels(tasks: tuple[ShownTask, ...], table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
+    """Loss and accuracy over widths at the last checkpoint, a panel for each task that has been measured."""
+    return tuple(_panel(task, table, scale) for task in tasks if not task.last_rows(table).is_empty())
+
+
+def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
+    caption = (
+        f"{task.chance_and_ceiling(table)}A dot a run at step {task.runs.steps:,}, a line for each of "
+        f"{len(scale.seeds)} seeds. {probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
+    )
+    charts = tuple(Lines(SIZE, y, BY_SEED, "seed") for y in (LOSS, ACCURACY))
+    return Panel(task.key, task.title, caption, charts, task.last_rows(table))

@@ -1,12 +1,11 @@
 """Figure 8: larger models do better on the other downstream tasks too."""
 
-from isoloss.experiments.captions import OWN_TASK
+from isoloss.experiments.axes import OWN_TASK
 from isoloss.experiments.experiment import Experiment, Question
-from isoloss.experiments.larger_is_better import larger_is_better
+from isoloss.experiments.figure_3 import larger_is_better, size_panels
 from isoloss.experiments.run_facts import measurement_facts, run_facts
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shown_task import second_text_task, task_6, task_a
-from isoloss.experiments.size_panel import size_panels
 
 PAPER = "“the increase in downstream performance as we scale up” (A.6; no number given)"
 

@@ -4,16 +4,22 @@ from dataclasses import replace
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_SEED, BY_WIDTH, LOG_KL, SIZE, STEP
-from isoloss.experiments.captions import loss_bars, probe_bars
+from isoloss.experiments.axes import ACCURACY, BY_SEED, BY_WIDTH, LOG_KL, SIZE, STEP, loss_bars, probe_bars
+from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
+from isoloss.experiments.figure_1 import WHY_WINDOW
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.run_facts import measurement_facts, run_facts
-from isoloss.experiments.saturating_divergence import divergence_saturates
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shown_task import ShownTask, first_text_task, task_10, task_b
+from isoloss.experiments.statistics.along_runs import LastDoubling, MeanWithinRuns
+from isoloss.experiments.statistics.region import below
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
+from isoloss.experiments.statistics.sizes import last_doubling_of_width
 from isoloss.panels import Lines, Panel
+
+PAPER = "“Even with the log of the KL divergence [...] the models are saturating” (A.7; no number given)"
 
 
 def figure_9(scale: Scale) -> Experiment:
@@ -70,3 +76,28 @@ def _panels(task: ShownTask, table: pl.DataFrame, scale: Scale) -> tuple[Panel, 
         task.last_rows(table),
     )
     return steps, sizes
+
+
+def divergence_saturates(task: ShownTask) -> tuple[Claim, ...]:
+    """The claims of one panel."""
+    return tuple(
+        Claim(
+            name=f"{task.key}-saturates-over-{what}",
+            sentence=f"{task.title}: the KL divergence has come to rest {how}.",
+            paper=PAPER,
+            measure=f"fall of KL over the last doubling of {what}, over the loss{whose}",
+            unit="",
+            claimed=below(LOSS_WINDOW),
+            statistic=task.statistic(statistic),
+            reason=WHY_WINDOW,
+        )
+        for what, how, whose, statistic in (
+            ("steps", "as training proceeds", ", mean over runs", MeanWithinRuns(LastDoubling("kl"))),
+            (
+                "width",
+                "as models grow",
+                ", between the two widest at the last checkpoint, per doubling",
+                last_doubling_of_width,
+            ),
+        )
+    )

@@ -5,19 +5,30 @@ from dataclasses import replace
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, TRACE
-from isoloss.experiments.captions import probe_bars
+from isoloss.experiments.axes import ACCURACY, TRACE, probe_bars
+from isoloss.experiments.claims import CONFIDENCE, Claim
 from isoloss.experiments.experiment import Experiment, Question
-from isoloss.experiments.experiment_table import judged_runs
-from isoloss.experiments.flatness_measures_claims import CLAIMS, GIVEN, OURS
-from isoloss.experiments.grammar_runs import grammar_runs
+from isoloss.experiments.experiment_result import judged_runs
+from isoloss.experiments.figure_1 import ASSOCIATION, WHY_ASSOCIATION
+from isoloss.experiments.grammar_runs import ADAMW, grammar_runs, rule_runs
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantity import MeasuredAt, Quantity
-from isoloss.experiments.rank_correlation_table import rank_correlation_table
-from isoloss.experiments.rule_runs import ADAMW, rule_runs
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.statistics.cluster_bootstrap import BoundedEstimate
+from isoloss.experiments.statistics.rank_correlation import (
+    Advantage,
+    PartialRanking,
+    Ranking,
+    complete_rows,
+    kendall_tau,
+)
+from isoloss.experiments.statistics.region import above
+from isoloss.experiments.statistics.seed_bootstrap import Frames, SeedBootstrap, Statistic
 from isoloss.panels import Axis, Categories, Colour, Dots, Panel, Table
 
+OURS = "beyond the paper, which shows the trace alone"
+GIVEN = ("loss", "parameters")
+ALIKE = "given loss and number of parameters, over all checkpoints"
 RULE, COEFFICIENT = Colour("rule", "update rule"), Colour("coefficient", "coefficient")
 VALUE = Axis("value", "rank correlation with accuracy", "standard_error")
 RANKS = (
@@ -111,3 +122,101 @@ def _measures_panel(runs: Sequence[pl.DataFrame], columns: Sequence[str], scale:
         tuple(Dots(axis, ACCURACY, RULE) for axis in (TRACE, *axes)),
         pl.concat(runs, how="diagonal_relaxed"),
     )
+
+
+def _trace_beats(measure: str, words: str) -> Claim:
+    return Claim(
+        name=f"trace-beats-{measure.replace('_', '-')}",
+        sentence=f"Among checkpoints alike in loss and size the trace ranks accuracy better than {words}.",
+        paper=OURS,
+        measure=f"partial Spearman of −trace with accuracy minus that of −{words}, both {ALIKE}",
+        unit="",
+        claimed=above(ASSOCIATION),
+        statistic=Advantage(PartialRanking("trace", given=GIVEN), PartialRanking(measure, given=GIVEN)),
+        reason=WHY_ASSOCIATION,
+        limit=2.0,
+    )
+
+
+CLAIMS = (
+    Claim(
+        name="trace-ranks-given-loss-and-size",
+        sentence="Among checkpoints alike in loss and size, of all update rules, the flatter do better.",
+        paper="the trace “strongly correlates with the downstream performance” (Section 1; no number given)",
+        measure=f"partial Spearman of −trace with accuracy {ALIKE}",
+        unit="",
+        claimed=above(ASSOCIATION),
+        statistic=PartialRanking("trace", given=GIVEN),
+        reason=WHY_ASSOCIATION,
+        limit=1.0,
+    ),
+    _trace_beats("normalised_trace", "the trace normalised by the weights' size"),
+    _trace_beats("top_eigenvalue", "the top eigenvalue of the Hessian"),
+    _trace_beats("gradient_norm", "the gradient's norm"),
+    _trace_beats("sam_0.05", "SAM's sharpness at radius 0.05"),
+)
+
+
+def rank_correlation_table(
+    runs: Frames,
+    measures: Sequence[str],
+    outcome: str = "accuracy",
+    *,
+    given: tuple[str, ...] = ("loss", "parameters"),
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> pl.DataFrame:
+    """A row for each of `measures` and each of Spearman, Kendall (tau-b), and partial Spearman given `given`.
+
+    All are of the same checkpoints, those that have every measure, the outcome and all of `given`: so many
+    `checkpoints`, from so many `seeds`. Signs are those of `Ranking`: 1 where the least of the measure is the
+    best. A measure that is itself among `given` is partialled on the others. `low` and `high` bound each
+    number by itself with `confidence` (`BoundedEstimate`); to say that one measure ranks better than
+    another, judge their `Advantage`.
+
+    >>> runs = [
+    ...     pl.DataFrame({"seed": s, "trace": [3.0, 2.0, 1.0 + s], "loss": [1.0, 2.0, 3.0 - s / 2],
+    ...                   "parameters": 9, "accuracy": [0.1, 0.2, 0.3]}) for s in (1, 2, 3)]
+    >>> table = rank_correlation_table(runs, ["trace", "loss"])
+    >>> table.columns
+    ['measure', 'coefficient', 'value', 'standard_error', 'low', 'high', 'confidence', 'checkpoints', 'seeds']
+    >>> table.filter(measure="trace")["coefficient"].to_list()
+    ['Spearman', 'Kendall', 'Spearman given loss and parameters']
+    """
+    wanted = list(dict.fromkeys([*measures, outcome, *given]))
+    complete = [_complete(run, wanted) for run in runs]
+    bootstrap = SeedBootstrap.of([run for run in complete if not run.is_empty()], seed)
+    checkpoints = complete_rows(bootstrap.runs, wanted).shape[1]
+    rows = []
+    for measure in measures:
+        others = tuple(name for name in given if name != measure)
+        statistics: dict[str, Statistic] = {
+            "Spearman": Ranking(measure, outcome),
+            "Kendall": Ranking(measure, outcome, kendall_tau),
+        }
+        if others:
+            statistics[f"Spearman given {' and '.join(others)}"] = PartialRanking(measure, outcome, others)
+        for name, statistic in statistics.items():
+            found = bootstrap.estimate(statistic)
+            low, high = BoundedEstimate(found, limit=1.0).interval(confidence)
+            rows.append(
+                {
+                    "measure": measure,
+                    "coefficient": name,
+                    "value": found.value,
+                    "standard_error": found.standard_error,
+                    "low": low,
+                    "high": high,
+                    "confidence": confidence,
+                    "checkpoints": checkpoints,
+                    "seeds": bootstrap.seeds,
+                }
+            )
+    return pl.DataFrame(rows)
+
+
+def _complete(run: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """The run's rows with a finite number in each of the columns; none where it lacks a column."""
+    if not set(columns) <= set(run.columns):
+        return run.clear()
+    return run.filter(pl.all_horizontal(pl.col(columns).cast(pl.Float64).is_finite()))

@@ -1,16 +1,22 @@
 """What pages tell of the experiments' languages, computed once a language."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import torch
+
+from isoloss.checked_json import read_json, write_json
 from isoloss.errors import BadInput
 from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.language_portrait import LanguagePortrait, language_portrait
+from isoloss.experiments.language_portrait import LanguagePortrait, TaskPortrait, WordLaws, language_portrait
 from isoloss.experiments.planned_run import LanguagePlan
-from isoloss.experiments.portrait_file import read_portrait, write_portrait
 from isoloss.experiments.runner import Job
+from isoloss.languages.derivation import Derivation
+from isoloss.measurements.record import Record
 from isoloss.progress import Progress
 
 
@@ -53,3 +59,85 @@ def _portray(plan: LanguagePlan, output: Path, progress: Progress) -> Sequence[s
         portrait_file(plan, output), language_portrait(language, size, progress=progress), plan.digest
     )
     return ()
+
+
+def write_portrait(path: Path, portrait: LanguagePortrait, name: str) -> None:
+    """Write the portrait of the language of that name. Raises IsolossError where it cannot be written."""
+    word, derivation = portrait.word, portrait.derivation
+    content = {
+        "source": portrait.source,
+        "kind": portrait.kind,
+        "vocabulary": portrait.vocabulary,
+        "maximum_length": portrait.maximum_length,
+        "facts": portrait.facts,
+        "sentences": portrait.sentences,
+        "word": {
+            "words": word.words,
+            "position": word.position,
+            "masked": word.masked.tolist(),
+            "following": word.following.tolist(),
+        },
+        "derivation": None if derivation is None else _nodes(derivation),
+        "entropy": [asdict(record) for record in portrait.entropy],
+        "tasks": [asdict(task) for task in portrait.tasks],
+        "speed": asdict(portrait.speed),
+    }
+    write_json(path, content, name)
+
+
+def read_portrait(path: Path, name: str) -> LanguagePortrait:
+    """What `write_portrait` wrote under that name. Raises BadInput where the file is anything else."""
+    content = read_json(path, name)
+    try:
+        return _portrait(content)
+    except (KeyError, TypeError) as error:  # what was told when it was written was something else
+        raise BadInput(f"{path} is a portrait of another version; delete it and run again") from error
+
+
+def _portrait(content: dict[str, Any]) -> LanguagePortrait:
+    word, derivation = content["word"], content["derivation"]
+    return LanguagePortrait(
+        source=content["source"],
+        kind=content["kind"],
+        vocabulary=tuple(content["vocabulary"]),
+        maximum_length=content["maximum_length"],
+        facts=tuple((what, value) for what, value in content["facts"]),
+        sentences=tuple(map(tuple, content["sentences"])),
+        word=WordLaws(
+            tuple(word["words"]),
+            word["position"],
+            torch.tensor(word["masked"], dtype=torch.float64),
+            torch.tensor(word["following"], dtype=torch.float64),
+        ),
+        derivation=None if derivation is None else _tree(derivation),
+        entropy=tuple(Record(**record) for record in content["entropy"]),
+        tasks=tuple(map(_task, content["tasks"])),
+        speed=Record(**content["speed"]),
+    )
+
+
+def _task(content: dict[str, Any]) -> TaskPortrait:
+    values: dict[str, Any] = {"name": content.pop("name"), "classes": content.pop("classes")}
+    for what, record in content.items():
+        values[what] = None if record is None else Record(**record)
+    return TaskPortrait(**values)
+
+
+def _nodes(derivation: Derivation) -> list[list[Any]]:
+    """Each node's label and how many children it has, the node before its children, however deep it is."""
+    found: list[list[Any]] = []
+    pending = [derivation]
+    while pending:
+        node = pending.pop()
+        found.append([node.label, len(node.children)])
+        pending.extend(reversed(node.children))
+    return found
+
+
+def _tree(nodes: list[list[Any]]) -> Derivation:
+    """The derivation with these `_nodes`: from the last on, each takes its children off the pile."""
+    pile: list[Derivation] = []
+    for label, children in reversed(nodes):
+        own = tuple(pile.pop() for _ in range(children))
+        pile.append(Derivation(label, own))
+    return pile.pop()

@@ -4,15 +4,26 @@ import polars as pl
 
 from isoloss.errors import BadInput
 from isoloss.experiments.axes import ACCURACY, BY_SEED, KL, STEP, TRACE
+from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
-from isoloss.experiments.longer_training_claims import longer_training_claims
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity
 from isoloss.experiments.quantities.noise_sensitivity import noise_column
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.statistics.along_runs import (
+    FromStep,
+    MeanWithinRuns,
+    Scaled,
+    Slope,
+    in_doublings,
+    in_points,
+)
+from isoloss.experiments.statistics.region import above, below
+from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.panels import Axis, Lines, Panel
 
+OVER_TRAINED = "beyond the paper: Springer et al. 2025 report that over-trained models"
 FINE_TUNED = Axis("fine_tuned", "accuracy after fine-tuning", "fine_tuned_deviation")
 
 
@@ -104,3 +115,53 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
 def _rise(noise: float) -> Axis:
     column = noise_column(noise)
     return Axis(column, f"rise under noise of σ = {noise:g} (nats)", f"{column}_error", logarithmic=True)
+
+
+def _since(usual_end: int, of: Scaled) -> Statistic:
+    return FromStep(usual_end, MeanWithinRuns(Slope(of)))
+
+
+def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
+    """What comes after step `usual_end`, where the other runs end; `rise` is the sensitivity's column."""
+    slope, since = (
+        "mean over runs of the Theil-Sen slope of",
+        f"per doubling of steps from {usual_end:,} on",
+    )
+    return (
+        Claim(
+            name="longer-is-better-by-probe",
+            sentence="Training on far past saturation goes on improving a linear probe.",
+            paper="accuracy “continues increasing” after the loss has converged (Section 2.3, Figure 2)",
+            measure=f"{slope} the probe's accuracy {since}",
+            unit="percent points per doubling",
+            claimed=above(0.0),
+            statistic=_since(usual_end, in_points("accuracy")),
+        ),
+        Claim(
+            name="longer-is-flatter",
+            sentence="Training on far past saturation goes on making the minimum flatter.",
+            paper="the trace falls with SGD's noise as long as training goes on (Theorem 3.3, Figure 4)",
+            measure=f"{slope} log2(trace) {since}",
+            unit="doublings per doubling",
+            claimed=below(0.0),
+            statistic=_since(usual_end, in_doublings("trace")),
+        ),
+        Claim(
+            name="longer-harms-fine-tuning",
+            sentence="Training on far past saturation makes the model worse after fine-tuning.",
+            paper=f"{OVER_TRAINED} are worse after fine-tuning",
+            measure=f"{slope} the accuracy after fine-tuning {since}",
+            unit="percent points per doubling",
+            claimed=below(0.0),
+            statistic=_since(usual_end, in_points("fine_tuned")),
+        ),
+        Claim(
+            name="longer-is-more-sensitive",
+            sentence="Training on far past saturation makes the loss more sensitive to noise on the weights.",
+            paper=f"{OVER_TRAINED} are more sensitive to Gaussian noise",
+            measure=f"{slope} log2 of the loss's rise under noise {since}",
+            unit="doublings per doubling",
+            claimed=above(0.0),
+            statistic=_since(usual_end, in_doublings(rise)),
+        ),
+    )

@@ -1,12 +1,13 @@
 """What crosses from an experiment to its measurements: a quantity, and what it is measured on."""
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_type_hints, runtime_checkable
 
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -20,6 +21,7 @@ from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress, silent
 
+Drawn = TypeVar("Drawn")
 Columns = dict[str, Setting]
 """A quantity's part of a row of an experiment's table: its numbers, their errors, their n."""
 
@@ -189,3 +191,45 @@ def _refused(quantity: AnyQuantity, language: Language | PackedCorpus) -> BadInp
     return BadInput(
         f"{type(quantity).__name__} cannot be measured on a {type(language).__name__}; choose another"
     )
+
+
+def tensors_of(drawn: Any) -> Tensors:
+    """The tensors of a dataclass whose fields are tensors or such dataclasses, by their dotted paths.
+
+    >>> from isoloss.languages.sentences import Sentences
+    >>> sorted(tensors_of(Sentences.from_lists([[0, 1]])))
+    ['ids', 'lengths']
+    """
+    found: Tensors = {}
+    for part in dataclasses.fields(drawn):
+        value = getattr(drawn, part.name)
+        if isinstance(value, Tensor):
+            found[part.name] = value
+        else:
+            found |= below(part.name, value)
+    return found
+
+
+def below(name: str, drawn: Any) -> Tensors:
+    """The tensors of such a dataclass, by paths below `name`; `within` finds them again."""
+    return {f"{name}.{path}": tensor for path, tensor in tensors_of(drawn).items()}
+
+
+def drawn_of(kind: type[Drawn], tensors: Mapping[str, Tensor]) -> Drawn:
+    """The dataclass of that kind that `tensors_of` took apart.
+
+    >>> from isoloss.languages.sentences import Sentences
+    >>> drawn_of(Sentences, tensors_of(Sentences.from_lists([[0, 1], [2]]))).lengths
+    tensor([2, 1])
+    """
+    values: dict[str, Any] = {}
+    for name, of_field in get_type_hints(kind).items():
+        nested = dataclasses.is_dataclass(of_field)
+        values[name] = drawn_of(of_field, within(name, tensors)) if nested else tensors[name]
+    return kind(**values)
+
+
+def within(name: str, tensors: Mapping[str, Tensor]) -> Tensors:
+    """The tensors below a path, by the rest of their paths."""
+    below = f"{name}."
+    return {path.removeprefix(below): tensors[path] for path in tensors if path.startswith(below)}

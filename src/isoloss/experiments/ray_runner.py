@@ -15,8 +15,7 @@ from typing import Any
 import torch
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.experiments.job import Advanced, Ended, Job, Outcome, do, stage
-from isoloss.experiments.patience import Patiently
+from isoloss.experiments.job import Advanced, Ended, Job, Outcome, Patiently, do, stage
 from isoloss.experiments.schedule import do_jobs
 from isoloss.progress import Progress, silent
 

@@ -1,8 +1,7 @@
 """Every experiment of a scale, in the order in which the page shows them."""
 
 from isoloss.experiments.causal_objective import causal_objective
-from isoloss.experiments.drift.experiment import drift
-from isoloss.experiments.drift.short_form import figure_1_and_drift
+from isoloss.experiments.drift.experiment import drift, figure_1_and_drift
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figure_2 import figure_2
 from isoloss.experiments.figure_3 import figure_3

@@ -1,12 +1,21 @@
 """Table 1: loss and accuracy of pre-training algorithms at one loss, and of the lookup table."""
 
-from isoloss.experiments.algorithm_table import REAL_TEXT, TEXT, adversary_in_words, algorithm_panels
+from isoloss.experiments.algorithm_table import (
+    ADVERSARIAL,
+    CLAIMS,
+    LOOKUP_TABLE,
+    REAL_TEXT,
+    TASK_A,
+    TASK_B,
+    TEXT,
+    adversary_in_words,
+    algorithm_panels,
+)
 from isoloss.experiments.experiment import Experiment, Question
+from isoloss.experiments.grammar_runs import adamw_runs, rule_runs
 from isoloss.experiments.quantities.lookup_table import LookupTableReference
 from isoloss.experiments.reference import PlannedReference
-from isoloss.experiments.rule_runs import adamw_runs, rule_runs
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.table_1_claims import ADVERSARIAL, CLAIMS, LOOKUP_TABLE, TASK_A, TASK_B
 from isoloss.panels import Axis
 
 COLUMNS = (

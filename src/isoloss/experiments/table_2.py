@@ -1,13 +1,18 @@
 """Table 2: accuracy and trace of the Hessian of pre-training algorithms at one loss."""
 
-from isoloss.experiments.algorithm_table import REAL_TEXT, TEXT, adversary_in_words, algorithm_panels
+from isoloss.experiments.algorithm_table import (
+    ADVERSARIAL,
+    REAL_TEXT,
+    TEXT,
+    adversary_in_words,
+    algorithm_panels,
+)
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
-from isoloss.experiments.rule_runs import ADAMW, adamw_runs, rule_runs
+from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import doublings, mean_at_same_loss, percent_points
-from isoloss.experiments.table_1_claims import ADVERSARIAL
 from isoloss.panels import Axis
 
 TASK_C = "accuracy_c"

@@ -10,7 +10,14 @@ from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.stand_ins import DIGEST, gutenberg_books
 from isoloss.experiments.teacher import Teacher, pretrained_language, prose_windows
 from isoloss.languages.causal_lm import CausalLM
-from isoloss.models.causal_language import ModelSource, load_causal_language
+from isoloss.models.causal_language import (
+    LENGTH,
+    WORDS,
+    ModelSource,
+    load_causal_language,
+    read_causal_language,
+    write_causal_language,
+)
 from isoloss.pretraining.checkpoint import STEPS_FOLDER, read_checkpoint
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress
@@ -100,3 +107,32 @@ class TeacherPlan:
         """Names the teacher, however many of its words are kept."""
         settings = json.dumps([settings_as_json(self.teacher), self.prose.digest], sort_keys=True)
         return hashlib.sha256(settings.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class HubPlan:
+    """A `LanguagePlan`: the model's most frequent tokens, chosen once and kept in `output`'s languages/."""
+
+    source: ModelSource
+    words: int = WORDS
+    length: int = LENGTH
+    seed: int = 0
+
+    @property
+    def digest(self) -> str:
+        """See `LanguagePlan`: names what is asked for; the file then holds the weights to what they were."""
+        return hashlib.sha256(json.dumps(settings_as_json(self), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def maximum_length(self) -> int:
+        """See `LanguagePlan`."""
+        return self.length
+
+    def language(self, output: Path, progress: Progress) -> CausalLM:
+        """See `LanguagePlan`; raises BadInput where the model cannot be had."""
+        path = output / "languages" / f"{self.digest[:16]}.json"
+        if path.exists():
+            return read_causal_language(path)
+        language = load_causal_language(self.source, self.words, self.length, self.seed, progress)
+        write_causal_language(language, self.source, path)
+        return language

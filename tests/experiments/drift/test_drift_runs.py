@@ -8,10 +8,9 @@ import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.drift.clock import Pace
-from isoloss.experiments.drift.experiment import drift, every_drift_run
+from isoloss.experiments.drift.experiment import drift, every_drift_run, with_drift
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.drift.scales import LAPTOP, SMOKE
-from isoloss.experiments.drift.short_form import with_drift
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.figure_1 import figure_1
 from isoloss.experiments.scales import laptop, smoke

@@ -3,9 +3,8 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from isoloss.experiments.rank_correlation_table import rank_correlation_table
-from isoloss.experiments.statistics.bounded_estimate import BoundedEstimate
-from isoloss.experiments.statistics.cluster_bootstrap import Resamples, cluster_estimate
+from isoloss.experiments.flatness_measures import rank_correlation_table
+from isoloss.experiments.statistics.cluster_bootstrap import BoundedEstimate, Resamples, cluster_estimate
 from isoloss.experiments.statistics.rank_correlation import (
     Advantage,
     PartialRanking,

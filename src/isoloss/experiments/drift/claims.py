@@ -9,7 +9,7 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.drift.clock import Pace
-from isoloss.experiments.drift.curves import Curve, curves, with_start
+from isoloss.experiments.drift.panels import Curve, curves, with_start
 from isoloss.experiments.drift.runs import CONTROL, DRIFT, PART
 from isoloss.experiments.statistics.region import above, below, within
 

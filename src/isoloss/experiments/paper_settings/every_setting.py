@@ -9,15 +9,13 @@ from isoloss.experiments.paper_settings.of_languages import (
     hidden_markov_settings,
     real_text_settings,
 )
-from isoloss.experiments.paper_settings.of_measuring import (
-    fine_tuning_settings,
-    measurement_settings,
-    probe_settings,
-)
 from isoloss.experiments.paper_settings.of_training import (
     adversary_settings,
     descent_settings,
     enlarging_settings,
+    fine_tuning_settings,
+    measurement_settings,
+    probe_settings,
     training_settings,
     transformer_settings,
 )

@@ -11,9 +11,7 @@ from transformers import PreTrainedModel
 
 from isoloss.checked_files import Tensors
 from isoloss.corpora.packed_corpus import PackedCorpus
-from isoloss.experiments.drawn_tensors import below, drawn_of, within
-from isoloss.experiments.quantities.validation_sample import validation_sample
-from isoloss.experiments.quantity import Columns, Subject
+from isoloss.experiments.quantity import Columns, Subject, below, drawn_of, within
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.record import Record
 from isoloss.measurements.validation_loss import validation_loss
@@ -76,3 +74,12 @@ class CorpusLossSet:
         )
         subject.sentence_values.update(found.sentence_values())
         return found.records(subject.checkpoint, dict(subject.settings))
+
+
+def validation_sample(
+    corpus: PackedCorpus, n: int, generator: torch.Generator
+) -> tuple[Sentences, Int[Tensor, " n"]]:
+    """n sequences drawn without replacement, all where there are no more; and each one's document."""
+    sequences, documents = corpus.validation_sequences(), corpus.validation_documents()
+    chosen = torch.randperm(len(sequences), generator=generator)[:n].sort().values
+    return sequences[chosen], documents[chosen]

@@ -7,8 +7,7 @@ from typing import ClassVar, Literal
 from transformers import PreTrainedModel
 
 from isoloss.checked_files import Tensors
-from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
-from isoloss.experiments.quantity import Columns, Subject
+from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness import FlatnessSet, flatness
 from isoloss.measurements.flatness_records import flatness_records, trace_sentence_values

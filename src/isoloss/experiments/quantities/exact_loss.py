@@ -7,8 +7,7 @@ from typing import ClassVar
 from transformers import PreTrainedModel
 
 from isoloss.checked_files import Tensors
-from isoloss.experiments.drawn_tensors import below, drawn_of, within
-from isoloss.experiments.quantity import Columns, Subject
+from isoloss.experiments.quantity import Columns, Subject, below, drawn_of, within
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss

@@ -8,9 +8,8 @@ from typing import ClassVar
 from transformers import PreTrainedModel
 
 from isoloss.checked_files import Tensors
-from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
 from isoloss.experiments.quantities.probe import named_task
-from isoloss.experiments.quantity import Columns, Subject
+from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language
 from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.fine_tuning import fine_tune

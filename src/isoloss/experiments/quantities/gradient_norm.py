@@ -8,9 +8,8 @@ from transformers import PreTrainedModel
 
 from isoloss.checked_files import Tensors
 from isoloss.curvature.gradient_norm import gradient_norm
-from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
 from isoloss.experiments.quantities.exact_law_set import ExactLawSet
-from isoloss.experiments.quantity import Columns, Subject
+from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness_records import gradient_norm_records
 from isoloss.measurements.record import Record

@@ -8,8 +8,7 @@ from transformers import PreTrainedModel
 
 from isoloss.checked_files import Tensors
 from isoloss.curvature.normalised_trace import normalised_trace
-from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
-from isoloss.experiments.quantity import Columns, Subject
+from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness import FlatnessSet
 from isoloss.measurements.flatness_records import normalised_trace_records

@@ -9,8 +9,7 @@ from transformers import PreTrainedModel
 
 from isoloss.checked_files import Tensors
 from isoloss.errors import BadInput
-from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
-from isoloss.experiments.quantity import Columns, Subject
+from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.constituent_task import constituent_task
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG

@@ -12,9 +12,8 @@ from transformers import PreTrainedModel
 from isoloss.checked_files import Tensors
 from isoloss.errors import BadInput
 from isoloss.estimate import mean_over_sentences
-from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
 from isoloss.experiments.quantities.probe import named_task
-from isoloss.experiments.quantity import Columns, Subject
+from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language
 from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.feature_adaptation import AsTheyAre, FeatureAdaptation

@@ -10,7 +10,7 @@ from isoloss.checked_files import Tensors
 from isoloss.corpora.labelled_texts import TaskSource
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.corpora.task_splits import TaskSizes
-from isoloss.experiments.quantities.drawn_task import DrawnTask, drawn_task, restored_task
+from isoloss.experiments.quantities.text_probe import DrawnTask, drawn_task, restored_task
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.record import Record

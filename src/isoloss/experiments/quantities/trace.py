@@ -9,9 +9,8 @@ from transformers import PreTrainedModel
 
 from isoloss.checked_files import Tensors
 from isoloss.corpora.packed_corpus import PackedCorpus
-from isoloss.experiments.drawn_tensors import drawn_of, tensors_of
-from isoloss.experiments.quantities.validation_sample import validation_sample
-from isoloss.experiments.quantity import Columns, Subject
+from isoloss.experiments.quantities.corpus_loss import validation_sample
+from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness import FlatnessSet, flatness
 from isoloss.measurements.flatness_records import flatness_records, trace_sentence_values

@@ -2,7 +2,7 @@ import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.chosen_languages import headline_grammar
-from isoloss.experiments.headline_task import headline_task
+from isoloss.experiments.grammar_runs import headline_task
 from isoloss.experiments.scales import laptop, smoke
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
