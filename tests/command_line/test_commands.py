@@ -5,7 +5,7 @@ import pytest
 
 from isoloss.cli import main
 from isoloss.command_line.commands import COMMANDS, FORMER_NAMES, Command
-from isoloss.command_line.options import corpus, flatness, reproduce
+from isoloss.command_line.options import checkpoints, corpus, reproduce
 from isoloss.corpora.documents import TextUnit
 from isoloss.experiments.scale import ScaleName
 from isoloss.measurements.compared_flatness import Quantity
@@ -27,7 +27,7 @@ def test_the_work_takes_the_options_and_the_help_has_an_example(command: Command
         (reproduce.ScaleName, ScaleName),
         (reproduce.ReproduceOptions.__annotations__["precision"], Precision),
         (corpus.TextUnit, TextUnit),
-        (flatness.FlatnessOptions.__annotations__["quantity"].__args__[0], Quantity),
+        (checkpoints.FlatnessOptions.__annotations__["quantity"].__args__[0], Quantity),
     ],
 )
 def test_the_choices_that_options_state_are_those_of_the_library(stated: object, known: object) -> None:

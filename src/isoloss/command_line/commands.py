@@ -1,28 +1,33 @@
 """The commands of `isoloss`, by what they are for: what each takes, and where its work is done."""
 
 import inspect
+import shutil
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from isoloss.command_line.options.compare import CompareOptions
-from isoloss.command_line.options.compare_runs import CompareRunsOptions
-from isoloss.command_line.options.corpus import CorpusOptions
-from isoloss.command_line.options.describe import DescribeOptions
-from isoloss.command_line.options.enlarge import EnlargeOptions
-from isoloss.command_line.options.entropy import EntropyOptions
-from isoloss.command_line.options.flatness import FlatnessOptions
-from isoloss.command_line.options.inspect import InspectOptions
+from isoloss.command_line.options.checkpoints import (
+    CompareOptions,
+    EnlargeOptions,
+    FlatnessOptions,
+    InspectOptions,
+)
+from isoloss.command_line.options.corpus import CorpusOptions, TaskOptions
 from isoloss.command_line.options.language import LanguageOptions
-from isoloss.command_line.options.probabilities import ProbabilitiesOptions
-from isoloss.command_line.options.records import RecordsOptions
-from isoloss.command_line.options.reproduce import ReproduceOptions
-from isoloss.command_line.options.runs import RunsOptions
-from isoloss.command_line.options.sample import SampleOptions
-from isoloss.command_line.options.show import ShowOptions
-from isoloss.command_line.options.task import TaskOptions
-from isoloss.command_line.options.theory import TheoryOptions
+from isoloss.command_line.options.language_file import (
+    DescribeOptions,
+    EntropyOptions,
+    ProbabilitiesOptions,
+    SampleOptions,
+)
+from isoloss.command_line.options.reproduce import ReproduceOptions, TheoryOptions
+from isoloss.command_line.options.results import CompareRunsOptions, RecordsOptions, RunsOptions, ShowOptions
+
+WIDEST = 100
+END = """`isoloss COMMAND --help` tells a command's options, with an example.
+`isoloss --tyro-print-completion bash` (or zsh, tcsh) prints completions for a shell."""
 
 
 @dataclass(frozen=True)
@@ -83,3 +88,18 @@ COMMANDS = {command.name: command for group in GROUPS.values() for command in gr
 
 FORMER_NAMES = {"law": "probabilities", "compare-checkpoints": "compare"}
 """Names that go on working, and that no help lists."""
+
+
+def overview() -> str:
+    """The help of `isoloss`, as wide as the terminal, up to WIDEST columns."""
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    column = max(map(len, COMMANDS)) + 4
+    lines = ["usage: isoloss COMMAND ...", ""]
+    lines += ["Why language models with the same pre-training loss differ downstream.", ""]
+    for title, commands in GROUPS.items():
+        lines.append(title)
+        for command in commands:
+            start = f"  {command.name}".ljust(column)
+            lines += textwrap.wrap(start + command.summary, width, subsequent_indent=" " * column)
+        lines.append("")
+    return "\n".join([*lines, END])

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from isoloss.command_line.console import table_console
-from isoloss.command_line.options.compare_runs import CompareRunsOptions
+from isoloss.command_line.console import table_console, value_with_error
+from isoloss.command_line.options.results import CompareRunsOptions
 from isoloss.command_line.show import quantity_in_words
-from isoloss.command_line.value_with_error import value_with_error
 from isoloss.errors import BadInput
 from isoloss.experiments.stored_run import THING, StoredRun, find_run
 

@@ -1,6 +1,7 @@
 """What `isoloss reproduce --dry-run` prints: the cost of pre-training before it starts."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.table import Table
@@ -10,6 +11,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.cost import A100, UTILISATION, Device, hours, run_cost
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
+from isoloss.experiments.paper_settings.setting import SettingsGroup
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.throughput import run_throughput
 from isoloss.models.shapes import Shape
@@ -147,3 +149,21 @@ def _assumed(machine: Device) -> str:
         f"Hours: {UTILISATION:.0%} of the matrix rate of {machine.name}, and of {A100.name}; "
         "measuring not counted. GB of memory: of one run's training, at least. GB on disk: of checkpoints."
     )
+
+
+def settings_as_rows(groups: Sequence[SettingsGroup]) -> list[dict[str, Any]]:
+    """A row a setting, for JSON."""
+    return [{"of": group.title, **asdict(setting)} for group in groups for setting in group.settings()]
+
+
+def print_settings(groups: Sequence[SettingsGroup]) -> None:
+    """A table on stdout, a section for each group."""
+    table = Table(title="Settings", show_lines=False)
+    for column in ("setting", "the paper", "here", "why"):
+        table.add_column(column, overflow="fold")
+    for group in groups:
+        table.add_section()
+        table.add_row(f"[bold]{group.title}[/bold]")
+        for setting in group.settings():
+            table.add_row(setting.name, setting.paper, setting.ours, setting.why)
+    table_console().print(table)

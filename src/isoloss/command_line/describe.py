@@ -5,12 +5,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isoloss.command_line.language_argument import language_argument, refuse_too_many
-from isoloss.command_line.law_cost import tell_cost_of_one_position_each
-from isoloss.command_line.options.describe import DescribeOptions
-from isoloss.command_line.output_file import refuse_unwritable
+from isoloss.command_line.checked_options import refuse_unwritable, usable_seed
+from isoloss.command_line.language_argument import (
+    language_argument,
+    refuse_too_many,
+    tell_cost_of_one_position_each,
+)
+from isoloss.command_line.options.language_file import DescribeOptions
 from isoloss.command_line.progress_display import progress_display
-from isoloss.command_line.seed import usable_seed
 from isoloss.errors import BadInput
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.measurements.entropy import usual_sentences

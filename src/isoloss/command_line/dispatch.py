@@ -5,8 +5,7 @@ from typing import Any
 
 import tyro
 
-from isoloss.command_line.commands import COMMANDS, FORMER_NAMES, Command
-from isoloss.command_line.overview import overview
+from isoloss.command_line.commands import COMMANDS, FORMER_NAMES, Command, overview
 from isoloss.command_line.progress_display import announced_when_slow
 from isoloss.errors import BadInput
 from isoloss.nearest import did_you_mean

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from isoloss.command_line.console import table_console
-from isoloss.command_line.options.enlarge import EnlargeOptions
+from isoloss.command_line.options.checkpoints import EnlargeOptions
 from isoloss.command_line.progress_display import progress_display
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from transformers import PreTrainedModel
 
+from isoloss.command_line.checked_options import refuse_unwritable
 from isoloss.command_line.flatness_table import Shown, print_flatness, print_json, sentences_below
-from isoloss.command_line.options.flatness import FlatnessOptions
-from isoloss.command_line.output_file import refuse_unwritable
+from isoloss.command_line.options.checkpoints import FlatnessOptions
 from isoloss.command_line.progress_display import progress_display
 from isoloss.corpora.data_sets import read_data_set
 from isoloss.corpora.token_sentences import Corpus, read_text_corpus, read_token_corpus

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from isoloss.command_line.options.inspect import InspectOptions
+from isoloss.command_line.options.checkpoints import InspectOptions
 from isoloss.errors import BadInput
 from isoloss.measurements.trial_measurement import Trial, trial_measurement
 from isoloss.models.any_language_model import (

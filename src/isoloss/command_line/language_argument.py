@@ -1,10 +1,14 @@
 """The language that a command is given as a file, of whichever kind."""
 
+import sys
 from pathlib import Path
+
+import torch
 
 from isoloss.command_line.options.language_file import MOST_SENTENCES
 from isoloss.errors import BadInput
 from isoloss.files import read_text
+from isoloss.inference.suffix_scores import SuffixCost
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.languages.dyck import Dyck
 from isoloss.languages.grammar import check_well_formed
@@ -71,3 +75,22 @@ def kind_of(language: LanguageOfFile) -> str:
             return "Dyck language"
         case CausalLM():
             return "causal language"
+
+
+def tell_cost_of_all_positions(language: CausalLM) -> None:
+    """Say on stderr what the masked laws of one sentence take."""
+    _tell(language, language.law_cost(torch.arange(language.length)))
+
+
+def tell_cost_of_one_position_each(language: CausalLM, sentences: int) -> None:
+    """Say on stderr what the masked law of one random position of each sentence takes on average."""
+    whole, share = language.law_cost(torch.arange(language.length)), sentences / language.length
+    _tell(language, SuffixCost(round(whole.tokens * share), whole.operations * share))
+
+
+def _tell(language: CausalLM, cost: SuffixCost) -> None:
+    print(
+        f"masked laws: {cost}, about {language.seconds(cost):,.0f} s here; Ctrl-C stops them",
+        file=sys.stderr,
+        flush=True,
+    )

@@ -8,9 +8,12 @@ from rich.table import Table
 from torch import Tensor
 
 from isoloss.command_line.console import table_console
-from isoloss.command_line.language_argument import LanguageOfFile, language_argument
-from isoloss.command_line.law_cost import tell_cost_of_all_positions
-from isoloss.command_line.options.probabilities import ProbabilitiesOptions
+from isoloss.command_line.language_argument import (
+    LanguageOfFile,
+    language_argument,
+    tell_cost_of_all_positions,
+)
+from isoloss.command_line.options.language_file import ProbabilitiesOptions
 from isoloss.command_line.progress_display import progress_display
 from isoloss.errors import BadInput
 from isoloss.languages.causal_lm import CausalLM

@@ -2,25 +2,46 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
-from isoloss.command_line.cost_table import cost_as_json, cost_rows, print_cost
-from isoloss.command_line.executor import executor
+from rich.console import Console
+from rich.table import Table
+
+from isoloss.command_line.cost_table import (
+    cost_as_json,
+    cost_rows,
+    print_cost,
+    print_settings,
+    settings_as_rows,
+)
 from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.command_line.progress_display import progress_display
-from isoloss.command_line.reproduction_request import Choice, choice
-from isoloss.command_line.settings_table import print_settings, settings_as_rows
-from isoloss.command_line.verdict_table import print_verdicts
-from isoloss.command_line.whole_site import write_whole_site
+from isoloss.command_line.reproduction_request import Choice, choice, write_whole_site
+from isoloss.errors import BadInput
 from isoloss.experiments.carry_out import is_records_alone
+from isoloss.experiments.claims import Judgement, Kind
 from isoloss.experiments.cost import this_machine
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.experiment_result import carry_out_experiments
+from isoloss.experiments.experiment_result import Executor, Results, carry_out_experiments
+from isoloss.experiments.job import Job, Outcome
 from isoloss.experiments.paper_settings.every_setting import settings_of
+from isoloss.experiments.provenance import usable_cores
+from isoloss.experiments.ray_runner import ShareOfNode, run_jobs_on_ray
+from isoloss.experiments.runner import Notice, run_jobs
 from isoloss.experiments.scales import paper
+from isoloss.experiments.slurm_runner import SlurmSettings, run_jobs_on_slurm
+from isoloss.pretraining.loop import usable_device
 from isoloss.pretraining.run_folder import only_process_in
+from isoloss.progress import Progress
+from isoloss.report.number import ABSENT
 from isoloss.report.offered_files import result_as_json
+from isoloss.report.overview import counts, verdicts_on
+from isoloss.report.site import spoken
+
+KINDS: tuple[Kind, ...] = ("premise", "effect")
 
 
 def reproduce_experiments(request: ReproduceOptions) -> int:
@@ -76,3 +97,81 @@ def _tell_of_records_alone(chosen: Choice, folder: Path) -> None:
             "computed again",
             file=sys.stderr,
         )
+
+
+def executor(request: ReproduceOptions) -> Executor:
+    """What does the request's jobs. Raises BadInput for a device or options that do not go with the place."""
+    _refuse_options_of_others(request)
+    gpus = 0 if request.device == "cpu" else 1
+    match request.on:
+        case "local":
+            usable_device(request.device)
+            # Several processes on one accelerator would only take its memory from one another.
+            processes = request.processes or (1 if gpus else usable_cores())
+            return lambda jobs, progress: run_jobs(jobs, processes, progress)
+        case "ray":
+            return partial(run_jobs_on_ray, address=request.address, share=ShareOfNode(gpus=gpus))
+        case "slurm":
+            settings = SlurmSettings(request.partition, request.account, hours=request.hours, gpus=gpus)
+
+            def on_slurm(jobs: Sequence[Job], progress: Progress) -> Outcome:
+                return run_jobs_on_slurm(jobs, request.folder / "slurm", progress, settings=settings)
+
+            return on_slurm
+
+
+def _refuse_options_of_others(request: ReproduceOptions) -> None:
+    if request.processes is not None and request.processes < 1:
+        raise BadInput(f"--processes must be at least 1, not {request.processes}")
+    if not request.hours > 0:
+        raise BadInput(f"--hours must be above 0, some hours of a SLURM job, not {request.hours:g}")
+    belongs = {
+        "--processes": (request.processes, "local"),
+        "--address": (request.address, "ray"),
+        "--partition": (request.partition, "slurm"),
+        "--account": (request.account, "slurm"),
+    }
+    for option, (value, place) in belongs.items():
+        if value is not None and request.on != place:
+            raise BadInput(f"{option} is for --on {place}; leave it out with --on {request.on}")
+
+
+def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, scale: str) -> None:
+    """The claims by experiment, the counts of verdicts, failures, and the page's place, on stderr."""
+    console = Console(stderr=True)
+    for result in results.experiments:
+        for kind in KINDS:
+            if of_kind := [judged for judged in result.judgements if judged.claim.kind == kind]:
+                title = f"{spoken(result.experiment.name)}, {scale} scale"
+                console.print(_table(title, kind, of_kind))
+    everything = [judged for result in results.experiments for judged in result.judgements]
+    for kind in KINDS:
+        found = counts(verdicts_on(kind, everything))
+        told = ", ".join(f"{number} {verdict}" for verdict, number in found.items())
+        console.print(f"{kind}s: {told}", highlight=False)
+    console.print(f"{results.seconds:,.0f} s", highlight=False)
+    for failure in failures:
+        console.print(f"{failure.job} failed: {failure.text}", style="bold", markup=False, highlight=False)
+    for notice in results.outcome.notices:
+        console.print(f"{notice.job}: {notice.text}", markup=False, highlight=False)
+    console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(title: str, kind: Kind, judgements: Sequence[Judgement]) -> Table:
+    table = Table(title=title, title_justify="left")
+    table.add_column(kind)
+    table.add_column("measured", justify="right")
+    table.add_column("interval", justify="right")
+    table.add_column("claimed", justify="right")
+    table.add_column("verdict")
+    for judged in judgements:
+        effect = f"{_digits(judged.effect)} {judged.claim.unit}".rstrip()
+        interval = f"{_digits(judged.low)} to {_digits(judged.high)}"
+        decided_by = f" ({judged.seeds_needed} seeds would decide)" if judged.seeds_needed else ""
+        verdict = f"{judged.verdict}{decided_by}"
+        table.add_row(judged.claim.sentence, effect, interval, str(judged.claim.claimed), verdict)
+    return table
+
+
+def _digits(value: float) -> str:
+    return f"{value:.3g}" if value == value else ABSENT

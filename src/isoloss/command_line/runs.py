@@ -6,10 +6,9 @@ from typing import Any
 
 from rich.table import Table
 
-from isoloss.command_line.console import table_console
-from isoloss.command_line.options.runs import RunsOptions
-from isoloss.command_line.stored_run_json import run_as_json
-from isoloss.command_line.value_with_error import value_with_error
+from isoloss.command_line.console import table_console, value_with_error
+from isoloss.command_line.options.results import RunsOptions
+from isoloss.command_line.show import run_as_json
 from isoloss.experiments.run_filter import (
     QUANTITIES,
     condition,

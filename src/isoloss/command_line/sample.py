@@ -4,9 +4,9 @@ import json
 
 import torch
 
+from isoloss.command_line.checked_options import usable_seed
 from isoloss.command_line.language_argument import LanguageOfFile, kind_of, language_argument, refuse_too_many
-from isoloss.command_line.options.sample import SampleOptions
-from isoloss.command_line.seed import usable_seed
+from isoloss.command_line.options.language_file import SampleOptions
 from isoloss.errors import BadInput
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.languages.pcfg import PCFG

@@ -1,13 +1,13 @@
 """`isoloss show`: one run, whole."""
 
 import json
+from dataclasses import asdict
+from typing import Any
 
 from rich.table import Table
 
-from isoloss.command_line.console import table_console
-from isoloss.command_line.options.show import ShowOptions
-from isoloss.command_line.stored_run_json import whole_run_as_json
-from isoloss.command_line.value_with_error import value_with_error
+from isoloss.command_line.console import table_console, value_with_error
+from isoloss.command_line.options.results import ShowOptions
 from isoloss.errors import BadInput
 from isoloss.experiments.run_filter import settings
 from isoloss.experiments.stored_run import StoredCheckpoint, StoredRun, find_run, full_names
@@ -78,3 +78,34 @@ def quantity_in_words(record: Record) -> str:
     """
     more = [str(record.settings[key]) for key in ("weights", "task", "group") if key in record.settings]
     return ", ".join([record.quantity, *more])
+
+
+def run_as_json(run: StoredRun) -> dict[str, Any]:
+    """What a run is, how far it is, and its last numbers."""
+    return {
+        "run": run.name,
+        "folder": str(run.folder),
+        "names": run.names,
+        "labels": run.plan.get("labels", {}),
+        "state": run.state,
+        "state_in_words": run.state_in_words,
+        "step": run.step,
+        "steps": run.planned_steps,
+        "specification": run.specification,
+        "records": [asdict(record) for record in run.last_records],
+    }
+
+
+def whole_run_as_json(run: StoredRun) -> dict[str, Any]:
+    """The same with its plan, and every checkpoint with every record."""
+    checkpoints = [
+        {
+            "step": checkpoint.step,
+            **{
+                key: checkpoint.content.get(key) for key in ("training_loss", "readings", "versions", "files")
+            },
+            "records": [asdict(record) for record in checkpoint.records],
+        }
+        for checkpoint in run.checkpoints
+    ]
+    return run_as_json(run) | {"plan": run.plan, "checkpoints": checkpoints}

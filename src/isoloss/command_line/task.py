@@ -7,7 +7,7 @@ from typing import Any
 from rich.table import Table
 
 from isoloss.command_line.console import table_console
-from isoloss.command_line.options.task import TaskName, TaskOptions
+from isoloss.command_line.options.corpus import TaskName, TaskOptions
 from isoloss.command_line.progress_display import progress_display
 from isoloss.corpora.answering_sentences import AnsweringSentences
 from isoloss.corpora.big_bench import VerifiedClaims

@@ -1,26 +1,33 @@
 """`isoloss theory`: checks what was asked for, computes what is missing, shows the verdicts."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-from isoloss.command_line.options.reproduce import ReproduceOptions
-from isoloss.command_line.options.theory import TheoryOptions
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from isoloss.command_line.options.reproduce import ReproduceOptions, TheoryOptions
 from isoloss.command_line.progress_display import progress_display
-from isoloss.command_line.reproduction_request import ALL
-from isoloss.command_line.theory_summary import print_summary, results_as_json
-from isoloss.command_line.whole_site import THEORY, write_whole_site
+from isoloss.command_line.reproduction_request import ALL, THEORY, write_whole_site
 from isoloss.errors import BadInput
 from isoloss.experiments.provenance import usable_cores
-from isoloss.experiments.runner import Job, run_jobs
+from isoloss.experiments.runner import Job, Notice, run_jobs
 from isoloss.experiments.scales import scale_named
 from isoloss.experiments.suite import every_experiment
+from isoloss.measurements.record import Record, Setting
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
-from isoloss.theory.statement_file import PlannedStatement
+from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.statement_file import PlannedStatement, statement_content
 from isoloss.theory.suite import SUITE, Entry, named
+from isoloss.verdict import Verdict
 
+_STYLES = {Verdict.SUPPORTED: "green", Verdict.NOT_SUPPORTED: "red", Verdict.INCONCLUSIVE: "yellow"}
 SIZED = "theorem-5.1"
 LONGEST_CURVE = 16
 """Numbers of strings on the curve up to --samples, of which each is simulated."""
@@ -81,3 +88,76 @@ def _settings(entry: Entry, request: TheoryOptions) -> object:
 def _work(statement: PlannedStatement, output: Path, progress: Progress) -> tuple[str, ...]:
     statement.carry_out(output, progress)
     return ()
+
+
+def print_summary(results: Mapping[Path, Statement], failures: Sequence[Notice], page: Path) -> None:
+    """Every finding with its verdict, the corrections, what failed, and the site's page, on stderr."""
+    console = Console(stderr=True)
+    for path, statement in results.items():
+        table = Table(title=escape(f"{statement.name}: {statement.title}"), title_justify="left")
+        table.add_column("finding")
+        table.add_column("predicted", justify="right")
+        table.add_column("computed", justify="right")
+        table.add_column("verdict", no_wrap=True)
+        for finding in statement.findings:
+            table.add_row(escape(finding.sentence), *_numbers(finding), _verdict(finding))
+        console.print(table)
+        for correction in statement.corrections:
+            console.print(f"correction: {correction}", markup=False, highlight=False)
+        console.print(f"results: {path}\n", markup=False, highlight=False, soft_wrap=True)
+    for failure in failures:
+        console.print(f"{failure.job} failed: {failure.text}", style="bold", markup=False, highlight=False)
+    console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def results_as_json(results: Mapping[Path, Statement], failures: Sequence[Notice]) -> str:
+    """Each finding as a record, and the statements in words with the files that hold everything."""
+    content = {
+        "records": [
+            asdict(record) for statement in results.values() for record in statement_records(statement)
+        ],
+        "statements": [
+            {
+                name: value
+                for name, value in statement_content(statement).items()
+                if name not in ("panels", "settings")
+            }
+            | {"settings": dict(statement.settings), "file": str(path)}
+            for path, statement in results.items()
+        ],
+        "failures": [asdict(failure) for failure in failures],
+    }
+    return json.dumps(content, indent=2, allow_nan=False)
+
+
+def statement_records(statement: Statement) -> Iterator[Record]:
+    """Each finding's computed number, with what it depends on; a number that is not finite has no record."""
+    for finding in statement.findings:
+        if not math.isfinite(finding.measured):
+            continue
+        told: dict[str, Setting] = {
+            "statement": statement.name,
+            "relation": finding.relation,
+            "predicted": finding.predicted,
+            "tolerance": finding.tolerance,
+            "verdict": str(finding.verdict),
+        }
+        yield Record(
+            finding.name,
+            finding.measured,
+            finding.unit,
+            finding.standard_error,
+            finding.n,
+            settings={**dict(statement.settings), **told},
+        )
+
+
+def _numbers(finding: Finding) -> tuple[str, str]:
+    relation = {"equal to": "", "at least": "≥ ", "at most": "≤ "}[finding.relation]
+    error = f" ± {finding.standard_error:.2g}" if finding.standard_error else ""
+    paper = f" (paper: {finding.paper})" if finding.paper else ""
+    return f"{relation}{finding.predicted:.6g}{escape(paper)}", f"{finding.measured:.6g}{error}"
+
+
+def _verdict(finding: Finding) -> str:
+    return f"[{_STYLES[finding.verdict]}]{finding.verdict}[/]"

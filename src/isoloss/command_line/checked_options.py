@@ -1,4 +1,4 @@
-"""Checks of a file that a command is to write, before any work is done for it."""
+"""What commands check of seeds and of the files that they are to write, before any work is done."""
 
 import tempfile
 from pathlib import Path
@@ -20,3 +20,10 @@ def refuse_unwritable(path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
             pass
+
+
+def usable_seed(seed: int) -> int:
+    """The seed, where torch can take it. Raises BadInput where it cannot."""
+    if not 0 <= seed < 2**63:
+        raise BadInput(f"--seed must be from 0 to {2**63 - 1}, not {seed}")
+    return seed
