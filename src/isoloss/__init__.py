@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from isoloss.curvature.fisher_trace import fisher_trace
     from isoloss.curvature.hessian_trace import hessian_trace
-    from isoloss.experiments.stored_run import find_run, stored_runs
     from isoloss.languages.pcfg import pcfg, read_pcfg
     from isoloss.languages.random_grammar import random_layered_grammar
     from isoloss.languages.random_hmm import random_hmm
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from isoloss.pretraining.adamw import AdamW
     from isoloss.pretraining.loop import pretrain
     from isoloss.pretraining.specification import PretrainingSpecification
+    from isoloss.stored_runs.stored_run import find_run, runs_in
 
 __version__ = "0.2.0"
 
@@ -48,7 +48,7 @@ __all__ = [
     "random_hmm",
     "random_layered_grammar",
     "read_pcfg",
-    "stored_runs",
+    "runs_in",
 ]
 
 _MODULES = {
@@ -59,7 +59,7 @@ _MODULES = {
     "PretrainingSpecification": "pretraining.specification",
     "Record": "measurements.record",
     "Shape": "models.shapes",
-    "find_run": "experiments.stored_run",
+    "find_run": "stored_runs.stored_run",
     "fisher_trace": "curvature.fisher_trace",
     "hessian_trace": "curvature.hessian_trace",
     "load_masked_language_model": "models.loading",
@@ -68,7 +68,7 @@ _MODULES = {
     "random_hmm": "languages.random_hmm",
     "random_layered_grammar": "languages.random_grammar",
     "read_pcfg": "languages.pcfg",
-    "stored_runs": "experiments.stored_run",
+    "runs_in": "stored_runs.stored_run",
 }
 
 

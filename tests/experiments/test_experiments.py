@@ -9,12 +9,12 @@ from jobs_in_turn import in_turn
 from norm_experiments import LANGUAGE, WeightNorm, WeightNormSet, experiment, planned
 
 from isoloss.errors import BadInput
+from isoloss.executors.runner import Outcome
 from isoloss.experiments.carry_out import measured_records
 from isoloss.experiments.experiment_jobs import experiment_jobs, shared
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
 from isoloss.experiments.planned_run import Continued, PlannedRun
 from isoloss.experiments.quantity import MeasuredAt, drawn, quantity_digest
-from isoloss.experiments.runner import Outcome
 from isoloss.pretraining.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
 from isoloss.pretraining.compute import Compute
 from isoloss.progress import silent

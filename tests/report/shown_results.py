@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
+from isoloss.executors.runner import Notice, Outcome
 from isoloss.experiments.claims import Claim, Judgement
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
-from isoloss.experiments.runner import Notice, Outcome
 from isoloss.experiments.statistics.region import above
 from isoloss.languages.dyck import dyck
 from isoloss.models.shapes import laptop_shape

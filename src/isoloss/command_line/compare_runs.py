@@ -10,10 +10,10 @@ from isoloss.command_line.console import table_console, value_with_error
 from isoloss.command_line.options.results import CompareRunsOptions
 from isoloss.command_line.show import quantity_in_words
 from isoloss.errors import BadInput
-from isoloss.experiments.stored_run import THING, StoredRun, find_run
+from isoloss.stored_runs.stored_run import THING, StoredRun, find_run
 
 if TYPE_CHECKING:
-    from isoloss.experiments.run_comparison import Difference
+    from isoloss.stored_runs.run_comparison import Difference
 
 LANGUAGE = "language_digest"
 
@@ -27,7 +27,7 @@ def compare_runs(options: CompareRunsOptions) -> None:
     if runs[0].folder.resolve() == runs[1].folder.resolve():
         raise BadInput(f"{options.first!r} and {options.second!r} are one run, {runs[0].folder}; name two")
     # Only now, since torch takes seconds to import.
-    from isoloss.experiments.run_comparison import (
+    from isoloss.stored_runs.run_comparison import (
         differences_at_loss,
         differences_at_steps,
         different_settings,

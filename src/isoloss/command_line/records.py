@@ -1,7 +1,7 @@
 """`isoloss records`: the records of finished runs in one file, and back."""
 
 from isoloss.command_line.options.results import PackOptions, RecordsOptions, UnpackOptions
-from isoloss.experiments.packed_records import MOST_VALUES, pack_records, unpack_records
+from isoloss.stored_runs.packed_records import MOST_VALUES, pack_records, unpack_records
 
 
 def records(options: RecordsOptions) -> None:

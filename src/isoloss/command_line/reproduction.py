@@ -21,18 +21,18 @@ from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.command_line.progress_display import progress_display
 from isoloss.command_line.reproduction_request import Choice, choice, write_whole_site
 from isoloss.errors import BadInput
+from isoloss.executors.job import Job, Outcome
+from isoloss.executors.ray_runner import ShareOfNode, run_jobs_on_ray
+from isoloss.executors.runner import Notice, run_jobs
+from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
 from isoloss.experiments.carry_out import is_records_alone
 from isoloss.experiments.claims import Judgement, Kind
 from isoloss.experiments.cost import this_machine
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import Executor, Results, carry_out_experiments
-from isoloss.experiments.job import Job, Outcome
 from isoloss.experiments.paper_settings.every_setting import settings_of
 from isoloss.experiments.provenance import usable_cores
-from isoloss.experiments.ray_runner import ShareOfNode, run_jobs_on_ray
-from isoloss.experiments.runner import Notice, run_jobs
 from isoloss.experiments.scales import paper
-from isoloss.experiments.slurm_runner import SlurmSettings, run_jobs_on_slurm
 from isoloss.pretraining.loop import usable_device
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress

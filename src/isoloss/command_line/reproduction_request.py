@@ -8,6 +8,7 @@ from pathlib import Path
 
 from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.errors import BadInput
+from isoloss.executors.runner import Outcome
 from isoloss.experiments.carry_out import is_complete
 from isoloss.experiments.drift.clock import paces
 from isoloss.experiments.drift.experiment import drift, figure_1_and_drift
@@ -16,7 +17,6 @@ from isoloss.experiments.experiment_result import Executor, ExperimentResult, ga
 from isoloss.experiments.grammar_runs import headline_task, task_name
 from isoloss.experiments.kept_portraits import kept_portrait, planned_languages, portrait_jobs
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
-from isoloss.experiments.runner import Outcome
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.scales import scale_named
 from isoloss.experiments.suite import every_experiment

@@ -9,7 +9,8 @@ from rich.table import Table
 from isoloss.command_line.console import table_console, value_with_error
 from isoloss.command_line.options.results import RunsOptions
 from isoloss.command_line.show import run_as_json
-from isoloss.experiments.run_filter import (
+from isoloss.measurements.record import Setting
+from isoloss.stored_runs.run_filter import (
     QUANTITIES,
     condition,
     run_facts,
@@ -17,8 +18,7 @@ from isoloss.experiments.run_filter import (
     sorted_runs,
     values_of,
 )
-from isoloss.experiments.stored_run import StoredRun, full_names, stored_runs
-from isoloss.measurements.record import Setting
+from isoloss.stored_runs.stored_run import StoredRun, full_names, runs_in
 
 SHORTEST_NAME = 8
 """Characters of a folder's name that are shown; `isoloss show` and `compare` take the beginning of a name."""
@@ -29,7 +29,7 @@ _NUMBERS = ("seed", "steps", "loss", "trace")
 
 def runs(options: RunsOptions) -> None:
     """List the runs in a folder of results: what they are, how far they are, their last numbers."""
-    every = stored_runs(options.folder)
+    every = runs_in(options.folder)
     chosen = runs_where(every, [condition(text) for text in options.where])
     if options.sort is not None and chosen:
         chosen = sorted_runs(chosen, options.sort, options.descending)

@@ -9,9 +9,9 @@ from rich.table import Table
 from isoloss.command_line.console import table_console, value_with_error
 from isoloss.command_line.options.results import ShowOptions
 from isoloss.errors import BadInput
-from isoloss.experiments.run_filter import settings
-from isoloss.experiments.stored_run import StoredCheckpoint, StoredRun, find_run, full_names
 from isoloss.measurements.record import Record
+from isoloss.stored_runs.run_filter import settings
+from isoloss.stored_runs.stored_run import StoredCheckpoint, StoredRun, find_run, full_names
 
 
 def show(options: ShowOptions) -> None:

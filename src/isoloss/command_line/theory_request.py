@@ -15,8 +15,8 @@ from isoloss.command_line.options.reproduce import ReproduceOptions, TheoryOptio
 from isoloss.command_line.progress_display import progress_display
 from isoloss.command_line.reproduction_request import ALL, THEORY, write_whole_site
 from isoloss.errors import BadInput
+from isoloss.executors.runner import Job, Notice, run_jobs
 from isoloss.experiments.provenance import usable_cores
-from isoloss.experiments.runner import Job, Notice, run_jobs
 from isoloss.experiments.scales import scale_named
 from isoloss.experiments.suite import every_experiment
 from isoloss.measurements.record import Record, Setting

@@ -19,7 +19,6 @@ from isoloss.experiments.quantity import (
     quantity_digest,
     weights_setting,
 )
-from isoloss.experiments.stored_run import MEASURED_FOLDER, finished_checkpoints, measurement_name
 from isoloss.languages.language import Language
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import read_records, write_records
@@ -31,6 +30,7 @@ from isoloss.pretraining.checkpoint import RAW_FOLDER, STEPS_FOLDER, read_checkp
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
+from isoloss.stored_runs.stored_run import MEASURED_FOLDER, finished_checkpoints, measurement_name
 
 TRAINING_SHARE = 0.7
 """About how much of a run's time its pre-training takes; only the progress bar depends on it."""

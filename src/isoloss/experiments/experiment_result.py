@@ -8,13 +8,13 @@ from pathlib import Path
 
 import polars as pl
 
+from isoloss.executors.runner import Job, Outcome
 from isoloss.experiments.carry_out import is_complete, measured_records
 from isoloss.experiments.claims import Judgement, judge
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs_of, shared
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.reference import PlannedReference
-from isoloss.experiments.runner import Job, Outcome
 from isoloss.files import writable, write_atomically
 from isoloss.measurements.record import Setting
 from isoloss.progress import Progress, silent

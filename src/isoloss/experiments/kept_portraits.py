@@ -10,11 +10,11 @@ import torch
 
 from isoloss.checked_json import read_json, write_json
 from isoloss.errors import BadInput
+from isoloss.executors.runner import Job
 from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.language_portrait import LanguagePortrait, TaskPortrait, WordLaws, language_portrait
 from isoloss.experiments.planned_run import LanguagePlan
-from isoloss.experiments.runner import Job
 from isoloss.languages.derivation import Derivation
 from isoloss.measurements.record import Record
 from isoloss.progress import Progress

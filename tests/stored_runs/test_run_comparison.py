@@ -8,12 +8,12 @@ import pytest
 
 from hand_made_runs import write_run
 from isoloss.errors import BadInput
-from isoloss.experiments.run_comparison import (
+from isoloss.stored_runs.run_comparison import (
     differences_at_loss,
     differences_at_steps,
     different_settings,
 )
-from isoloss.experiments.stored_run import stored_run
+from isoloss.stored_runs.stored_run import stored_run
 
 STEPS = (10, 20, 40)
 N = 50

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from isoloss.errors import BadInput
-from isoloss.experiments.job import Advanced, Ended, Job, Notice, Outcome
+from isoloss.executors.job import Advanced, Ended, Job, Notice, Outcome
 from isoloss.progress import Progress, silent
 
 

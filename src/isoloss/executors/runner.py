@@ -12,15 +12,15 @@ from threading import current_thread, main_thread
 
 import torch
 
-from isoloss.experiments.job import Advanced, Ended, Job, Notice, Outcome, do, stage
-from isoloss.experiments.schedule import do_jobs
+from isoloss.executors.job import Advanced, Ended, Job, Notice, Outcome, do, stage
+from isoloss.executors.schedule import do_jobs
 from isoloss.progress import Progress, silent
 
 __all__ = ["Job", "Notice", "Outcome", "run_jobs"]
 
 _CONTEXT = get_context("forkserver")
 # Imported once in the server that children are forked from: each child then starts in milliseconds.
-_CONTEXT.set_forkserver_preload(["isoloss.experiments.preload"])
+_CONTEXT.set_forkserver_preload(["isoloss.executors.preload"])
 
 
 def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress = silent) -> Outcome:

@@ -127,7 +127,7 @@ def measurement_name(measured_on: str, weights: Setting = None) -> str:
     return measured_on if weights is None else f"{measured_on}-{weights}"
 
 
-def stored_runs(folder: Path) -> list[StoredRun]:
+def runs_in(folder: Path) -> list[StoredRun]:
     """All runs in the folder and below it, by path.
 
     Raises BadInput where there is no such folder, or no run in it.
@@ -158,7 +158,7 @@ def find_run(wanted: str, results: Path) -> StoredRun:
     """
     if _is_run(Path(wanted)):
         return stored_run(Path(wanted))
-    runs = stored_runs(results)
+    runs = runs_in(results)
     meant = [run for run in runs if run.name.startswith(wanted) or wanted in full_names(run)]
     if not meant:
         near = did_you_mean(wanted, [name for run in runs for name in (run.name, *full_names(run))])

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.experiments import ray_runner
-from isoloss.experiments.job import Job, Notice
-from isoloss.experiments.ray_runner import ShareOfNode, _refuse_too_large, run_jobs_on_ray
+from isoloss.executors import ray_runner
+from isoloss.executors.job import Job, Notice
+from isoloss.executors.ray_runner import ShareOfNode, _refuse_too_large, run_jobs_on_ray
 from isoloss.languages.dyck import dyck
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer

@@ -3,8 +3,8 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.job import Advanced, Ended, Job, Notice, Outcome
-from isoloss.experiments.schedule import Schedule, do_jobs
+from isoloss.executors.job import Advanced, Ended, Job, Notice, Outcome
+from isoloss.executors.schedule import Schedule, do_jobs
 from isoloss.progress import Progress
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from hand_made_runs import write_names, write_run
 from isoloss.errors import BadInput
-from isoloss.experiments.run_filter import (
+from isoloss.stored_runs.run_filter import (
     Condition,
     condition,
     run_facts,
@@ -16,7 +16,7 @@ from isoloss.experiments.run_filter import (
     sorted_runs,
     values_of,
 )
-from isoloss.experiments.stored_run import StoredRun, find_run, full_names, stored_run, stored_runs
+from isoloss.stored_runs.stored_run import StoredRun, find_run, full_names, runs_in, stored_run
 
 LOSS = {10: [2.0, 2.2, 2.4], 40: [1.0, 1.2, 1.4]}
 
@@ -36,7 +36,7 @@ def names(runs: list[StoredRun]) -> list[str]:
 
 
 def test_runs_are_found_wherever_they_are_below(results: Path) -> None:
-    runs = stored_runs(results)
+    runs = runs_in(results)
     assert names(runs) == ["aaaa1111", "aabb2222", "cccc3333"]
     first = runs[0]
     assert full_names(first) == ["figure-1 width-32-seed-1", "figure-3 small"]
@@ -91,7 +91,7 @@ def test_damage_is_named_and_the_other_runs_are_listed(
 ) -> None:
     path = results / "laptop" / "runs" / "aaaa1111" / file
     path.unlink() if text is None else path.write_text(text)
-    runs = stored_runs(results)
+    runs = runs_in(results)
     assert [run.state for run in runs] == ["damaged", "complete", "unfinished"]
     assert len(runs[0].damage) == 1
     assert re.search(said, runs[0].state_in_words)
@@ -108,7 +108,7 @@ def test_a_run_is_found_by_folder_by_prefix_and_by_name(results: Path) -> None:
     with pytest.raises(BadInput, match=r"there is no folder .*none"):
         find_run("aa", results / "none")
     with pytest.raises(BadInput, match="there is no run in"):
-        stored_runs(results / "laptop" / "experiments")
+        runs_in(results / "laptop" / "experiments")
     with pytest.raises(BadInput, match=r"is no run: it has no specification\.json"):
         stored_run(results)
 
@@ -118,7 +118,7 @@ def test_what_a_site_hands_on_is_no_run(results: Path) -> None:
     copy.mkdir(parents=True)
     for name in ("specification.json", "records.jsonl"):
         (copy / name).write_bytes((results / "laptop/runs/aaaa1111/specification.json").read_bytes())
-    assert names(stored_runs(results)) == ["aaaa1111", "aabb2222", "cccc3333"]
+    assert names(runs_in(results)) == ["aaaa1111", "aabb2222", "cccc3333"]
     assert find_run("aaaa", results).folder == results / "laptop" / "runs" / "aaaa1111"
     with pytest.raises(BadInput, match="is no run"):
         stored_run(copy)
@@ -128,7 +128,7 @@ def test_what_a_site_hands_on_is_no_run(results: Path) -> None:
 def test_a_run_is_there_as_soon_as_it_has_begun(begun: str, results: Path) -> None:
     folder = results / "laptop" / "runs" / "aaaa1111"
     shutil.rmtree(folder / "steps")
-    assert len(stored_runs(results)) == 2
+    assert len(runs_in(results)) == 2
     (folder / begun).write_text("{}")
     assert find_run("aaaa", results).state_in_words == "unfinished: trained to step 0 of 40"
 
@@ -150,7 +150,7 @@ def test_a_run_is_there_as_soon_as_it_has_begun(begun: str, results: Path) -> No
     ],
 )
 def test_conditions(results: Path, conditions: list[str], found: list[str]) -> None:
-    assert names(runs_where(stored_runs(results), [condition(text) for text in conditions])) == found
+    assert names(runs_where(runs_in(results), [condition(text) for text in conditions])) == found
 
 
 def test_conditions_that_are_none() -> None:
@@ -162,13 +162,13 @@ def test_conditions_that_are_none() -> None:
 
 def test_an_unknown_key_is_named_with_the_known_ones(results: Path) -> None:
     with pytest.raises(BadInput, match=r"no run has 'widht'; choose among .*, width"):
-        runs_where(stored_runs(results), [condition("widht=3")])
+        runs_where(runs_in(results), [condition("widht=3")])
     with pytest.raises(BadInput, match="no run has 'widht'"):
-        sorted_runs(stored_runs(results), "widht", descending=False)
+        sorted_runs(runs_in(results), "widht", descending=False)
 
 
 def test_sorting_puts_runs_without_the_key_last(results: Path) -> None:
-    runs = stored_runs(results)
+    runs = runs_in(results)
     assert names(sorted_runs(runs, "loss", descending=False)) == ["aabb2222", "aaaa1111", "cccc3333"]
     assert names(sorted_runs(runs, "loss", descending=True)) == ["aaaa1111", "aabb2222", "cccc3333"]
     assert names(sorted_runs(runs, "width", descending=False)) == ["cccc3333", "aaaa1111", "aabb2222"]
@@ -176,7 +176,7 @@ def test_sorting_puts_runs_without_the_key_last(results: Path) -> None:
 
 
 def test_the_shortest_path_that_ends_in_a_key_counts(results: Path) -> None:
-    facts = run_facts(stored_runs(results)[0])
+    facts = run_facts(runs_in(results)[0])
     assert values_of(facts, "width") == [32]
     nested = {"is": "Run", "rule": {"is": "SAM", "rate": 1, "inner": {"is": "AdamW", "rate": 2}}}
     own = {path: [value] for path, value in settings(nested).items()}

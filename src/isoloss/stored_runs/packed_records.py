@@ -16,18 +16,18 @@ import torch
 import isoloss
 from isoloss.checked_json import write_json
 from isoloss.errors import BadInput
-from isoloss.experiments.stored_run import (
+from isoloss.files import complete_folder, write_atomically
+from isoloss.measurements.record import Record
+from isoloss.measurements.records_file import read_records, write_records
+from isoloss.measurements.sentence_values import read_sentence_values, value_name, write_sentence_values
+from isoloss.stored_runs.stored_run import (
     FINISHED_FILE,
     MEASURED_FOLDER,
     PLAN_FILE,
     SPECIFICATION_FILE,
     StoredRun,
-    stored_runs,
+    runs_in,
 )
-from isoloss.files import complete_folder, write_atomically
-from isoloss.measurements.record import Record
-from isoloss.measurements.records_file import read_records, write_records
-from isoloss.measurements.sentence_values import read_sentence_values, value_name, write_sentence_values
 
 FORMAT = "1"
 METADATA = "isoloss"
@@ -88,7 +88,7 @@ def pack_records(results: Path, file: Path) -> Packed:
     `MOST_VALUES` sentences. The file names its format and isoloss's version and has a digest of its rows.
     Raises BadInput where there is no run, IsolossError where the file cannot be written.
     """
-    every = stored_runs(results)
+    every = runs_in(results)
     finished = [run for run in every if run.state == "complete" and run.plan]
     rows = [row for run in finished for row in _rows(run)]
     packed = {row["run"] for row in rows}

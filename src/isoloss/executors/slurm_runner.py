@@ -14,8 +14,8 @@ from typing import Any, Literal
 import torch
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.experiments.job import Advanced, Ended, Job, Outcome, Patiently, Work, do, stage
-from isoloss.experiments.schedule import do_jobs
+from isoloss.executors.job import Advanced, Ended, Job, Outcome, Patiently, Work, do, stage
+from isoloss.executors.schedule import do_jobs
 from isoloss.files import writable, write_atomically
 from isoloss.progress import Progress, silent
 

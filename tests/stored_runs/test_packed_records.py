@@ -12,12 +12,12 @@ from isoloss.errors import BadInput
 from isoloss.experiments.carry_out import is_complete, is_records_alone
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
-from isoloss.experiments.packed_records import MOST_VALUES, pack_records, unpack_records
 from isoloss.experiments.planned_run import Continued, PlannedRun
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantity import MeasuredAt
-from isoloss.experiments.run_comparison import differences_at_steps
-from isoloss.experiments.stored_run import stored_run
+from isoloss.stored_runs.packed_records import MOST_VALUES, pack_records, unpack_records
+from isoloss.stored_runs.run_comparison import differences_at_steps
+from isoloss.stored_runs.stored_run import stored_run
 
 FEW, MANY = ExactLossQuantity(6, 1), ExactLossQuantity(MOST_VALUES + 1, 1)
 
@@ -153,7 +153,7 @@ def test_damaged_and_foreign_files_are_refused(packed: tuple[Path, Path, Path], 
 def test_a_name_that_leads_out_of_the_folder_is_refused(
     column: str, packed: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:
-    from isoloss.experiments import packed_records
+    from isoloss.stored_runs import packed_records
 
     frame = pl.read_parquet(packed[1]).with_columns(pl.lit("../../outside").alias(column))
     said = {"format": "1", "isoloss": "1", "digest": packed_records._digest(frame)}

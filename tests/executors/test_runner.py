@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.experiments.runner import Job, Notice, Outcome, run_jobs
+from isoloss.executors.runner import Job, Notice, Outcome, run_jobs
 from isoloss.progress import Progress
 
 

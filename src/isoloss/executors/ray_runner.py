@@ -15,8 +15,8 @@ from typing import Any
 import torch
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.experiments.job import Advanced, Ended, Job, Outcome, Patiently, do, stage
-from isoloss.experiments.schedule import do_jobs
+from isoloss.executors.job import Advanced, Ended, Job, Outcome, Patiently, do, stage
+from isoloss.executors.schedule import do_jobs
 from isoloss.progress import Progress, silent
 
 MOST_BEGINNINGS = 5

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput, FolderHeld, IsolossError
-from isoloss.experiments import slurm_runner
-from isoloss.experiments.job import Job, Notice, Patiently
-from isoloss.experiments.slurm_runner import SlurmSettings, run_jobs_on_slurm
+from isoloss.executors import slurm_runner
+from isoloss.executors.job import Job, Notice, Patiently
+from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
 from isoloss.progress import Progress, silent
 
 

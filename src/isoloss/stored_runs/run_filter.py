@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from isoloss.errors import BadInput
-from isoloss.experiments.stored_run import StoredRun
 from isoloss.measurements.record import Setting
+from isoloss.stored_runs.stored_run import StoredRun
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,

@@ -1,0 +1,1 @@
+"""Jobs done side by side, on this machine, through Ray or through SLURM, whatever the jobs are."""

@@ -1,0 +1,1 @@
+"""Folders of results: the runs in them listed, filtered, compared and packed."""
