@@ -101,6 +101,17 @@ def test_the_likelihood_task_leaves_the_prior_out() -> None:
     assert without.name == "prefix-4-likelihood"
 
 
+def test_a_class_for_every_symbol_changes_no_label_and_no_posterior() -> None:
+    language = pcfg(laptop_grammar(0))
+    few, all_of_them = (constituent_task(language, name) for name in ("prefix-4", "prefix-4-of-all"))
+    assert set(few.classes) < set(all_of_them.classes) == {s.name for s in language.grammar.symbols[1:]}
+    drawn = few.sample(20, torch.Generator().manual_seed(0))
+    again = all_of_them.label(drawn.sentences)
+    for row in range(20):
+        assert by_class(all_of_them, again.posterior[row]) == by_class(few, drawn.posterior[row])
+        assert all_of_them.classes[again.labels[row]] == few.classes[drawn.labels[row]]
+
+
 def test_a_task_is_found_by_name_however_rare() -> None:
     rare = pcfg(parse_grammar("S -> A 'z' [0.1] | 'z' [0.9]\nA -> B 'x' [0.5] | 'x' B [0.5]\nB -> 'y' [1]"))
     assert "prefix-2" not in [task.name for task in rare.tasks()]

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,22 +33,19 @@ class ConstituentTask:
 
     `length` is L, or None for the whole sentence, whatever its length. Sentences whose first L words are
     no constituent of the derivation that they were drawn by do not count. `prior[s]` weighs symbol s of
-    the language; the classes are those with a weight.
+    the language; the classes are `symbols`, among which are all with a weight.
     """
 
     name: str
     language: "PCFG"
     length: int | None
     prior: Float[Tensor, " S"]
+    symbols: Int[Tensor, " k"]
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The symbols that can stand there."""
-        return tuple(self.language.form.names[s] for s in self._class_symbols.tolist())
-
-    @property
-    def _class_symbols(self) -> Int[Tensor, " k"]:
-        return self.prior.nonzero()[:, 0]
+        """The symbols' names."""
+        return tuple(self.language.form.names[s] for s in self.symbols.tolist())
 
     def sample(self, n: int, generator: torch.Generator) -> LabelledSentences:
         """Draw n sentences that have the constituent, and label them with the exact posterior."""
@@ -65,7 +62,7 @@ class ConstituentTask:
 
         Raises BadInput for a sentence whose first words no class spans.
         """
-        posterior = torch.zeros(len(sentences), len(self._class_symbols), dtype=torch.float64)
+        posterior = torch.zeros(len(sentences), len(self.symbols), dtype=torch.float64)
         spans = sentences.lengths if self.length is None else torch.full_like(sentences.lengths, self.length)
         for span in sorted(set(spans.tolist())):
             for rows in (spans == span).nonzero()[:, 0].split(256):
@@ -82,7 +79,7 @@ class ConstituentTask:
         if ids.shape[1] in plan.levels:
             chart = inside(plan, word_potentials(grammar.emission, ids))
             weights[plan.levels[ids.shape[1]].symbols] = chart.whole(ids.shape[1])
-        joint = (weights * self.prior[:, None])[self._class_symbols].T
+        joint = (weights * self.prior[:, None])[self.symbols].T
         return joint / joint.sum(1, keepdim=True)
 
     def _with_constituent(self, keys: Bits) -> tuple[Numbers, Numbers]:
@@ -102,7 +99,8 @@ def root_task(language: "PCFG") -> ConstituentTask:
     derivable = language.form.grammar.derivable_lengths(language.maximum_length)
     possible = (derivable & (language.form.grammar.initial > 0)).any(1).nonzero()[:, 0].tolist()
     name = f"prefix-{possible[0]}" if len(possible) == 1 else "root"
-    return ConstituentTask(name, language, None, language.form.grammar.initial)
+    initial = language.form.grammar.initial
+    return ConstituentTask(name, language, None, initial, initial.nonzero()[:, 0])
 
 
 def prefix_task(language: "PCFG", length: int) -> ConstituentTask:
@@ -113,13 +111,22 @@ def prefix_task(language: "PCFG", length: int) -> ConstituentTask:
     prior = _prefix_prior(language, length)
     if not prior.any():
         raise BadInput(f"no symbol spans the first {length} words of any sentence; choose another length")
-    return ConstituentTask(f"prefix-{length}", language, length, prior)
+    return ConstituentTask(f"prefix-{length}", language, length, prior, prior.nonzero()[:, 0])
 
 
 def likelihood_task(language: "PCFG", length: int) -> ConstituentTask:
     """As `prefix_task`, without the prior: the likelihood alone, as the authors' released code labels."""
     task = prefix_task(language, length)
-    return ConstituentTask(f"{task.name}-likelihood", language, length, (task.prior > 0).double())
+    return replace(task, name=f"{task.name}-likelihood", prior=(task.prior > 0).double())
+
+
+def of_all_symbols(task: ConstituentTask) -> ConstituentTask:
+    """The same with a class for every symbol below the start, as the paper's 50-way tasks have.
+
+    Labels and posteriors are the same: symbols that cannot stand there have no probability. What changes are
+    the outputs of a head that learns the task.
+    """
+    return replace(task, name=f"{task.name}-of-all", symbols=task.language.form.written.nonzero()[:, 0])
 
 
 def constituent_tasks(language: "PCFG") -> Sequence[ConstituentTask]:
@@ -136,9 +143,11 @@ def constituent_tasks(language: "PCFG") -> Sequence[ConstituentTask]:
 def constituent_task(language: "PCFG", name: str) -> ConstituentTask:
     """One of `constituent_tasks` by its name, or `prefix-L` for an L too rare to be among them.
 
-    `prefix-L-likelihood` is labelled by the likelihood alone. Raises BadInput where the language has no
-    such task.
+    `prefix-L-likelihood` is labelled by the likelihood alone; with `-of-all` after its name any of them has
+    `of_all_symbols` as classes. Raises BadInput where the language has no such task.
     """
+    if name.endswith("-of-all"):
+        return of_all_symbols(constituent_task(language, name.removesuffix("-of-all")))
     usual = {task.name: task for task in constituent_tasks(language)}
     if name in usual:
         return usual[name]
@@ -148,7 +157,7 @@ def constituent_task(language: "PCFG", name: str) -> ConstituentTask:
         return (likelihood_task if written[2] else prefix_task)(language, length)
     raise BadInput(
         f"the language has no task {name!r}; choose {', '.join(usual)}, or prefix-L or prefix-L-likelihood "
-        "for a number of words L that a symbol spans"
+        "for a number of words L that a symbol spans; -of-all after any makes every symbol a class"
     )
 
 
