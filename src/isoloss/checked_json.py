@@ -13,6 +13,8 @@ from isoloss.files import write_atomically
 
 FORMAT = "1"
 """Raised when files are laid out differently; those of another number are refused."""
+ONLY_WHEN_CHANGED = {"only when changed": True}
+"""Of a dataclass's field: its default goes unsaid, so that settings from before keep their names."""
 
 
 def write_json(path: Path, content: Any, name: str) -> None:

@@ -43,6 +43,10 @@ def test_the_counts_in_words_are_those_computed() -> None:
 )
 def test_shapes_have_the_sizes_that_the_paper_names_them_by(shape: Shape, millions: int) -> None:
     assert parameters(shape, BERT_TOKENS, BERT_POSITIONS) == pytest.approx(1e6 * millions, rel=0.04)
+    on_the_grammar = parameter_count(
+        PreLayerNormTransformer(shape, tokens=BERT_TOKENS), PAPER_WORDS, PAPER_LENGTH
+    )
+    assert on_the_grammar == pytest.approx(1e6 * millions, rel=0.04)
 
 
 def test_no_printed_inner_width_that_differs_gives_the_papers_largest_size() -> None:

@@ -5,9 +5,12 @@ import pytest
 import torch
 
 from enumerated_language import EnumeratedLanguage
+from isoloss.curvature.loss_rise import sentence_losses
 from isoloss.errors import BadInput
 from isoloss.estimate import deviation_over_subsets, paired_difference
+from isoloss.measurements.exact_label_law import ExactLabelLaw
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
@@ -142,6 +145,34 @@ def test_a_model_of_another_vocabulary_is_refused(language):
     foreign = PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(words=7, maximum_length=4, seed=0)
     with pytest.raises(BadInput, match="scores 10 tokens, but a language of 3 words needs 6"):
         exact_loss(foreign, OBJECTIVE, evaluation)
+
+
+@pytest.mark.parametrize(
+    "architecture", [*ARCHITECTURES, lambda shape, tokens=None: LSTM(8, 1, tokens=tokens)]
+)
+def test_tokens_of_no_word_take_their_probability_and_nothing_else(architecture, language):
+    """Oracle: a model without them, of the same weights, whose loss is lower by -log(1 - their share)."""
+    small, large = (architecture(Shape(8, 2, 2, 12), tokens=n).build(3, 4, 0).double() for n in (None, 9))
+    own, kept = small.state_dict(), large.state_dict()
+    large.load_state_dict(
+        {
+            name: torch.cat([own[name], torch.zeros_like(value[len(own[name]) :])])
+            if value.shape != own[name].shape
+            else own[name]
+            for name, value in kept.items()
+        }
+    )
+    evaluation = EvaluationSet.draw(language, 9, seed=0)
+    batch, lengths = OBJECTIVE.every_prediction(evaluation.sentences), evaluation.sentences.lengths.tolist()
+    with torch.no_grad():
+        few, many = (OBJECTIVE.logits(model.eval(), batch).logsumexp(1) for model in (small, large))
+    found, without = (exact_loss(model, OBJECTIVE, evaluation) for model in (large, small))
+    dearer = [part.mean().item() for part in (many - few).split(lengths)]
+    assert min(dearer) > 0.1
+    assert (found.kl - without.kl).tolist() == pytest.approx(dearer, abs=1e-12)
+    # Measures under the law of the labels take it over all tokens.
+    losses = sentence_losses(large, OBJECTIVE, batch, 0, ExactLabelLaw(language, OBJECTIVE, tokens=6))
+    assert [part.mean().item() for part in losses.split(lengths)] == pytest.approx(found.loss.tolist())
 
 
 @pytest.mark.parametrize("memory_bytes", [1, 1 << 28])

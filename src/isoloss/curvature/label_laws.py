@@ -18,6 +18,12 @@ def data_labels(batch: Batch, vocabulary: int) -> Float[Tensor, "m v"]:
     return nn.functional.one_hot(batch.targets, vocabulary).double()
 
 
+def law_over(law: LabelLaw, batch: Batch, vocabulary: int) -> Float[Tensor, "m v"]:
+    """The law's probabilities over a model's `vocabulary`: 0 for tokens after those that the law knows."""
+    known = law(batch)
+    return nn.functional.pad(known, (0, vocabulary - known.shape[1]))
+
+
 def sentence_weights(batch: Batch) -> Float[Tensor, " m"]:
     """1 / (n M_i) for each prediction of sentence i: the sentence-averaged loss is so weighted (spec 1)."""
     counts = torch.bincount(batch.rows, minlength=len(batch))
@@ -33,7 +39,7 @@ def mean_loss(
     """
     logits = objective.logits(model, batch)
     refuse_non_finite(logits.detach(), batch, first_sentence)
-    targets = batch.targets if law is None else law(batch).to(logits)
+    targets = batch.targets if law is None else law_over(law, batch, logits.shape[1]).to(logits)
     losses = nn.functional.cross_entropy(logits, targets, reduction="none")
     return (losses * sentence_weights(batch).to(losses)).sum()
 
@@ -52,6 +58,6 @@ def label_surprise(
     logits = objective.logits(model, batch)
     scores = logits.detach()
     refuse_non_finite(scores, batch, first_sentence)
-    q = data_labels(batch, scores.shape[1]) if law is None else law(batch)
+    q = data_labels(batch, scores.shape[1]) if law is None else law_over(law, batch, scores.shape[1])
     coefficients = (scores.double().softmax(dim=1) - q.to(scores.device)) * sentence_weights(batch)[:, None]
     return (coefficients.to(logits) * logits).sum()

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.curvature.finite_scores import NonFiniteScores, refuse_non_finite
-from isoloss.curvature.label_laws import LabelLaw
+from isoloss.curvature.label_laws import LabelLaw, law_over
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, split_sentences
@@ -29,7 +29,7 @@ def sentence_losses(
     for part in split_sentences(batch, -(-len(batch) // at_once)):
         logits = objective.logits(model, part)
         refuse_non_finite(logits, part, first_sentence + sum(map(len, losses)))
-        targets = part.targets if law is None else law(part).to(logits)
+        targets = part.targets if law is None else law_over(law, part, logits.shape[1]).to(logits)
         of_predictions = nn.functional.cross_entropy(logits, targets, reduction="none").double()
         sums = torch.zeros(len(part), dtype=torch.float64, device=logits.device)
         sums.index_add_(0, part.rows, of_predictions)

@@ -117,7 +117,7 @@ def causal_runs(scale: Scale, measured: tuple[MeasuredAt, ...]) -> tuple[Planned
         PlannedRun(
             name=f"next-word-seed-{seed}",
             language=grammar.language,
-            architecture=GPT2Transformer(like.shape, like.dropout, like.attention),
+            architecture=GPT2Transformer(like.shape, like.dropout, like.attention, like.tokens),
             update_rule=grammar.update_rule,
             steps=compared.steps,
             batch_size=grammar.batch_size,

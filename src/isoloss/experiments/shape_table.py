@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import polars as pl
 
 from isoloss.models.shapes import Shape
+from isoloss.models.transformers import WHOLE_TOKENIZER
 from isoloss.objectives.tokens import FIRST_WORD
 from isoloss.panels import Axis, Panel, Table
 
-BERT_TOKENS, BERT_POSITIONS = 30_522, 512
+BERT_TOKENS, BERT_POSITIONS = WHOLE_TOKENIZER, 512
 """BERT's uncased vocabulary and its longest input (Devlin et al. 2019)."""
 PAPER_WORDS, PAPER_LENGTH = 200, 32
 """The paper's grammar (A.1)."""

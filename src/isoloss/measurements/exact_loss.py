@@ -25,7 +25,7 @@ from isoloss.objectives.evaluation_mode import (
 )
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.pretraining_objective import ExactObjective
-from isoloss.objectives.tokens import FIRST_WORD
+from isoloss.objectives.tokens import FIRST_WORD, scores_of_language
 from isoloss.progress import Progress, silent
 
 MASKED = MaskedObjective()
@@ -144,9 +144,9 @@ def exact_loss(
 
     Masked, each word is hidden in turn: the law and f_t are those of x_t given x_{-t}. Of the next word, each
     is given those before it, and the end of the sentence all of them. The model's probabilities are
-    normalised over its whole vocabulary, special tokens included; the law gives nothing to those that stand
-    for no outcome. Sums are in float64. Dropout is off; the model is left as found. `memory_bytes` bounds a
-    forward pass, at least one sentence's.
+    normalised over its whole vocabulary, special tokens and those of no word included; the law gives nothing
+    to those that stand for no outcome. Sums are in float64. Dropout is off; the model is left as found.
+    `memory_bytes` bounds a forward pass, at least one sentence's.
 
     Raises BadInput when the set is another objective's, when the model's vocabulary is not the language's
     words and the special tokens, or when a score is not finite, naming the sentence.
@@ -169,7 +169,7 @@ def exact_loss(
             part = sentences[start : start + at_once]
             counts = predictions[start : start + at_once]
             logits = objective.logits(model, objective.every_prediction(part, start).to(device)).cpu()
-            log_model = objective.outcomes(logits.double().log_softmax(dim=1))
+            log_model = objective.outcomes(scores_of_language(model, logits.double().log_softmax(dim=1)))
             _check_scores(logits, counts, start, log_law.shape[1] - log_model.shape[1])
             kl.append(_sentence_means(_kl(log_law, log_model), counts))
             progress("exact loss", start + len(part), n)

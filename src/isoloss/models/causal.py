@@ -1,12 +1,13 @@
 """Causal transformers: GPT-2's layout and Llama's, as `transformers` has them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
+from isoloss.checked_json import ONLY_WHEN_CHANGED
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import Attention, check_dropout, initialised
-from isoloss.objectives.tokens import CLS, FIRST_WORD
+from isoloss.objectives.tokens import CLS, FIRST_WORD, vocabulary_settings
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,15 @@ class GPT2Transformer:
     shape: Shape
     dropout: float = 0.1
     attention: Attention = "sdpa"
+    tokens: int | None = field(default=None, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         check_dropout(self.dropout)
 
     def build(self, words: int, maximum_length: int, seed: int) -> GPT2LMHeadModel:
-        """A `GPT2LMHeadModel` of words + 3 tokens; see `Architecture.build`."""
+        """A `GPT2LMHeadModel` of words + 3 tokens, or of all `tokens`; see `Architecture.build`."""
         config = GPT2Config(
-            vocab_size=words + FIRST_WORD,
+            **vocabulary_settings(words, self.tokens),
             n_positions=maximum_length + 1,
             n_embd=self.shape.width,
             n_layer=self.shape.layers,

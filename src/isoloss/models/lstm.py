@@ -1,6 +1,6 @@
 """LSTM language models for masked words, as ordinary `transformers` folders (paper Section 2.2, A.4)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,10 +16,11 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput, SequenceClassifierOutput
 
+from isoloss.checked_json import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.models.bidirectional_lstm import BidirectionalLSTM
 from isoloss.models.transformers import check_dropout
-from isoloss.objectives.tokens import FIRST_WORD, PAD
+from isoloss.objectives.tokens import PAD, vocabulary_settings
 
 LSTM_WIDTHS, LSTM_LAYERS = (128, 256, 512, 768, 1024), (4, 6, 8, 12, 16)
 """The widths and depths of the paper's LSTMs (A.4), which go together in this order."""
@@ -48,6 +49,7 @@ class LSTM:
     layers: int
     dropout: float = 0.1
     layer_norm_epsilon: float = 1e-12
+    tokens: int | None = field(default=None, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         check_dropout(self.dropout)
@@ -58,9 +60,12 @@ class LSTM:
             )
 
     def build(self, words: int, maximum_length: int, seed: int) -> "LSTMForMaskedLM":  # noqa: ARG002
-        """An `LSTMForMaskedLM` of words + 3 tokens, for sentences of any length; see `Architecture.build`."""
+        """An `LSTMForMaskedLM` of words + 3 tokens, or of all `tokens`, for sentences of any length.
+
+        See `Architecture.build`.
+        """
         config = LSTMConfig(
-            vocab_size=words + FIRST_WORD,
+            **vocabulary_settings(words, self.tokens),
             hidden_size=self.width,
             num_hidden_layers=self.layers,
             hidden_dropout_prob=self.dropout,

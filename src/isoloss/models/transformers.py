@@ -1,6 +1,6 @@
 """Transformers in BERT's layout with tied embeddings, post-LN and pre-LN, as `transformers` has them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
@@ -14,13 +14,17 @@ from transformers import (
     RobertaPreLayerNormForMaskedLM,
 )
 
+from isoloss.checked_json import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.models.shapes import Shape
-from isoloss.objectives.tokens import FIRST_WORD, PAD
+from isoloss.objectives.tokens import PAD, vocabulary_settings
 
 Attention = Literal["sdpa", "eager"]
 """How attention is computed: "sdpa" is torch's fused kernel, "eager" plain operations, which alone can be
 differentiated twice on a CPU. The mathematics is the same."""
+WHOLE_TOKENIZER = 30_522
+"""The tokens of BERT's uncased tokenizer (Devlin et al. 2019), by which the paper counts its models' sizes:
+what `tokens` of an architecture may be beside None, which stands for the language's own words."""
 
 
 @runtime_checkable
@@ -53,13 +57,14 @@ class PostLayerNormTransformer:
     shape: Shape
     dropout: float = 0.1
     attention: Attention = "sdpa"
+    tokens: int | None = field(default=None, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         check_dropout(self.dropout)
 
     def build(self, words: int, maximum_length: int, seed: int) -> BertForMaskedLM:
-        """A `BertForMaskedLM` of words + 3 tokens; see `Architecture.build`."""
-        settings = _settings(self.shape, self.dropout, words)
+        """A `BertForMaskedLM` of words + 3 tokens, or of all `tokens`; see `Architecture.build`."""
+        settings = _settings(self.shape, self.dropout, vocabulary_settings(words, self.tokens))
         # One position for each word and one for [CLS].
         config = BertConfig(max_position_embeddings=maximum_length + 1, **settings)
         return initialised(BertForMaskedLM, config, self.attention, seed)
@@ -82,13 +87,14 @@ class PreLayerNormTransformer:
     shape: Shape
     dropout: float = 0.1
     attention: Attention = "sdpa"
+    tokens: int | None = field(default=None, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         check_dropout(self.dropout)
 
     def build(self, words: int, maximum_length: int, seed: int) -> RobertaPreLayerNormForMaskedLM:
-        """A `RobertaPreLayerNormForMaskedLM` of words + 3 tokens; see `Architecture.build`."""
-        settings = _settings(self.shape, self.dropout, words)
+        """A `RobertaPreLayerNormForMaskedLM` of words + 3 or all `tokens`; see `Architecture.build`."""
+        settings = _settings(self.shape, self.dropout, vocabulary_settings(words, self.tokens))
         # RoBERTa counts positions from the padding token's number plus one.
         config = RobertaPreLayerNormConfig(max_position_embeddings=maximum_length + PAD + 2, **settings)
         return initialised(RobertaPreLayerNormForMaskedLM, config, self.attention, seed)
@@ -114,10 +120,10 @@ def longest_input(config: PretrainedConfig) -> int | None:
     return positions
 
 
-def _settings(shape: Shape, dropout: float, words: int) -> dict[str, Any]:
+def _settings(shape: Shape, dropout: float, vocabulary: dict[str, Any]) -> dict[str, Any]:
     """What the two configurations have in common."""
     return {
-        "vocab_size": words + FIRST_WORD,
+        **vocabulary,
         "hidden_size": shape.width,
         "num_attention_heads": shape.heads,
         "num_hidden_layers": shape.layers,

@@ -1,8 +1,12 @@
 """How a language's words become a model's tokens: three special tokens, then the words in order."""
 
+from typing import Any
+
 import torch
-from jaxtyping import Int
-from torch import Tensor
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from isoloss.errors import BadInput
 
 PAD, CLS, MASK = 0, 1, 2
 FIRST_WORD = 3
@@ -17,3 +21,28 @@ def tokens_of_words(ids: Int[Tensor, "n T"]) -> Int[Tensor, "n S"]:
     """
     words = torch.where(ids < 0, PAD, ids + FIRST_WORD)
     return torch.nn.functional.pad(words, (1, 0), value=CLS)
+
+
+def vocabulary_settings(words: int, tokens: int | None) -> dict[str, Any]:
+    """What a model's configuration says of its vocabulary, of a language of `words` words.
+
+    With `tokens` the model has so many, of which the language's words are the first after the special ones;
+    how many these are it then keeps as `language_words`. Raises BadInput where they are too few.
+
+    >>> vocabulary_settings(200, None), vocabulary_settings(200, 30_522)
+    ({'vocab_size': 203}, {'vocab_size': 30522, 'language_words': 200})
+    """
+    if tokens is None:
+        return {"vocab_size": words + FIRST_WORD}
+    if tokens < words + FIRST_WORD:
+        raise BadInput(
+            f"a model of {tokens:,} tokens cannot read a language of {words:,} words and {FIRST_WORD} "
+            "special tokens; give it more"
+        )
+    return {"vocab_size": tokens, "language_words": words}
+
+
+def scores_of_language(model: nn.Module, scores: Float[Tensor, "m v"]) -> Float[Tensor, "m w"]:
+    """Without the columns of tokens that stand for no word of the language; see `vocabulary_settings`."""
+    words: int | None = getattr(getattr(model, "config", None), "language_words", None)
+    return scores if words is None else scores[:, : FIRST_WORD + words]

@@ -7,12 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from isoloss.checked_json import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.models.chosen_positions.forward import last_block_at, states_at
 from isoloss.objectives.batch import Batch, Objective
-
-ONLY_WHEN_CHANGED = {"only when changed": True}
-"""Of a setting: its default goes unsaid, so that runs from before there was one keep their names."""
 
 Precision = Literal["float32", "bfloat16"]
 

@@ -6,11 +6,12 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from isoloss.checked_json import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.pretraining_objective import PretrainingObjective
-from isoloss.pretraining.compute import ONLY_WHEN_CHANGED, Compute
+from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 
