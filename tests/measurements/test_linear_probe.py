@@ -36,19 +36,40 @@ def plain_head(features, labels, classes, settings, seed):
     optimizer = torch.optim.AdamW(
         head.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, foreach=False
     )
+    steps, warm_up = settings.epochs * -(-len(labels) // settings.batch_size), settings.warm_up_steps
+    rising = (
+        [1.0] * steps
+        if warm_up is None
+        else [
+            min(1.0, (step + 1) / warm_up, (steps - step) / (steps + 1 - warm_up))
+            for step in range(steps + 1)
+        ]
+    )
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rising[min(step, len(rising) - 1)])
     for _ in range(settings.epochs):
         for chosen in torch.randperm(len(labels), generator=generator).split(settings.batch_size):
             optimizer.zero_grad()
-            nn.functional.cross_entropy(head(features[chosen]), labels[chosen]).backward()
+            x = features[chosen]
+            if settings.dropout:
+                x = (
+                    x
+                    * (torch.rand(x.shape, generator=generator) >= settings.dropout)
+                    / (1 - settings.dropout)
+                )
+            nn.functional.cross_entropy(head(x), labels[chosen]).backward()
             optimizer.step()
+            schedule.step()
     return head
 
 
-@pytest.mark.parametrize("batch_size", [32, 50, 1000])
-def test_heads_are_those_of_a_plain_loop(batch_size):
-    """Whole and partial last minibatches, and fewer examples than a minibatch."""
+RELEASED = {"dropout": 0.1, "warm_up_steps": 5}
+
+
+@pytest.mark.parametrize(("batch_size", "released"), [(32, {}), (50, {}), (1000, {}), (50, RELEASED)])
+def test_heads_are_those_of_a_plain_loop(batch_size, released):
+    """Whole and partial last minibatches, too few examples for one, and the released code's options."""
     features, labels = problem(210)
-    settings = ProbeSettings(seeds=(3, 8), epochs=7, batch_size=batch_size, weight_decay=0.1)
+    settings = ProbeSettings(seeds=(3, 8), epochs=7, batch_size=batch_size, weight_decay=0.1, **released)
     heads = train_heads(features, labels, 3, settings)
     for place, seed in enumerate(settings.seeds):
         expected = plain_head(features, labels, 3, settings, seed)

@@ -75,6 +75,19 @@ def test_always_mask_shows_nothing_else():
     assert AlwaysMask().replace(torch.arange(3, 9), generator()).tolist() == [MASK] * 6
 
 
+def test_copies_are_of_the_same_sentences_masked_anew():
+    sentences = ragged([20] * 10)
+    batch = ManyMasksObjective(copies=5).draw(sentences, generator())
+    assert len(batch) == 10
+    assert torch.bincount(batch.rows).tolist() == [3] * 10
+    shown = batch.input_ids.clone()
+    shown[batch.rows, batch.positions] = batch.targets
+    assert torch.equal(shown, tokens_of_words(sentences.ids)[[0] * 5 + [1] * 5])
+    assert len({tuple(places) for places in batch.positions.view(10, 3)[:5].tolist()}) > 1
+    with pytest.raises(BadInput, match="not in 0 copies"):
+        ManyMasksObjective(copies=0)
+
+
 def test_the_same_generator_gives_the_same_batch():
     objective, sentences = ManyMasksObjective(replacement=BertReplacement(30)), ragged(LENGTHS * 5)
     first, again, other = (objective.draw(sentences, generator(seed)) for seed in (1, 1, 2))

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from rule_cases import OBJECTIVE, batch_of, tiny, training_of
+from transformers import get_linear_schedule_with_warmup
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentence_averaged_loss
@@ -49,6 +50,25 @@ def test_every_parameter_is_trained_once_and_vectors_do_not_decay() -> None:
     assert (decayed["weight_decay"], spared["weight_decay"]) == (0.01, 0.0)
     assert all("LayerNorm" in names[id(weight)] or "bias" in names[id(weight)] for weight in spared["params"])
     assert not any("LayerNorm" in names[id(weight)] for weight in decayed["params"])
+
+
+def test_the_rate_falls_linearly_where_that_is_asked_for() -> None:
+    """Oracle: the schedule that the released code names, as `transformers` has it, a step later."""
+    settings = AdamW(learning_rate=0.5, warm_up_steps=3, decay="linear")
+    descent = settings.descent(training_of(tiny()))
+    descent.steps = 9
+    ours = []
+    for step in range(1, 10):
+        descent.set_rates(step)
+        ours.append(descent.optimisers[0].param_groups[0]["lr"])
+    other = torch.optim.SGD([torch.zeros(1)], lr=0.5)
+    schedule = get_linear_schedule_with_warmup(other, num_warmup_steps=3, num_training_steps=10)
+    theirs = []
+    for _ in range(9):
+        schedule.step()
+        theirs.append(schedule.get_last_lr()[0])
+    assert ours == pytest.approx(theirs)
+    assert settings != AdamW(learning_rate=0.5, warm_up_steps=3)
 
 
 def test_the_rate_rises_to_the_warm_ups_end_and_stays() -> None:

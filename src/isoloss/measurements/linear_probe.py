@@ -1,12 +1,14 @@
 """Linear probe: how well a linear head on frozen features tells a sentence's label (paper A.4, spec 4)."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
+from isoloss.checked_json import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.estimate import mean_over_sentences
 from isoloss.languages.task import LabelledSentences
@@ -20,7 +22,9 @@ class ProbeSettings:
     """How the heads are trained: the paper's settings; it does not give the minibatch size.
 
     AdamW is torch's, with its default betas (0.9, 0.999), epsilon 1e-8 and weight decay 0.01. Features are
-    used as they are, neither centred nor scaled.
+    used as they are, neither centred nor scaled. `dropout` acts on the features in training. With
+    `warm_up_steps` the rate rises linearly for so many steps and then falls linearly, to be 0 one step after
+    the last; None: it is constant. See `released_probe`.
     """
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -28,12 +32,35 @@ class ProbeSettings:
     learning_rate: float = 1e-3
     weight_decay: float = 0.01
     batch_size: int = 256
+    dropout: float = field(default=0.0, metadata=ONLY_WHEN_CHANGED)
+    warm_up_steps: int | None = field(default=None, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         if len(set(self.seeds)) != len(self.seeds) or len(self.seeds) < 2:
             raise BadInput(f"a probe needs at least two different seeds for its deviation, not {self.seeds}")
         if min(self.epochs, self.batch_size) < 1:
             raise BadInput("a probe's epochs and batch_size must be at least 1")
+        if not 0 <= self.dropout < 1:
+            raise BadInput(f"a probe's dropout must be at least 0 and below 1, not {self.dropout}")
+
+    def rate(self, step: int, steps: int) -> float:
+        """The learning rate of step `step` (from 1) of `steps`.
+
+        >>> [released_probe().rate(step, 149) for step in (25, 50, 100)]
+        [0.0005, 0.001, 0.0005]
+        """
+        if self.warm_up_steps is None:
+            return self.learning_rate
+        falling = (steps + 1 - step) / max(1, steps + 1 - self.warm_up_steps)
+        return self.learning_rate * min(1.0, step / max(1, self.warm_up_steps), falling)
+
+
+def released_probe() -> ProbeSettings:
+    """That of the authors' released code: dropout of 0.1 on the features, minibatches of 512, linear decay.
+
+    The decay begins after 50 steps of warm-up. What the text says is `ProbeSettings()`.
+    """
+    return ProbeSettings(batch_size=512, dropout=0.1, warm_up_steps=50)
 
 
 @dataclass(frozen=True)
@@ -74,6 +101,7 @@ def train_heads(
     update = _AdamW(weight, settings)
     with_one, truth = _with_one(features), nn.functional.one_hot(labels, classes).to(features)
     minibatch = features.new_empty(len(generators) * min(n, settings.batch_size), D + 1)
+    step, steps = 0, settings.epochs * -(-n // settings.batch_size)
     for epoch in range(settings.epochs):
         order = torch.stack([torch.randperm(n, generator=g) for g in generators]).to(labels.device)
         targets = truth[order].mT.contiguous()
@@ -82,10 +110,13 @@ def train_heads(
             # Into one buffer: a fresh one each step costs more, in page faults, than the arithmetic.
             rows = torch.index_select(with_one, 0, chosen, out=minibatch[: len(chosen)])
             x = rows.view(len(generators), -1, D + 1)
+            if settings.dropout:
+                _drop_out(x, settings.dropout, generators)
             # The gradient of the mean cross entropy at the logits is (p - onehot(y)) / size.
             residual = torch.bmm(weight, x.mT).softmax(dim=1)
             residual.sub_(targets[:, :, first : first + settings.batch_size]).div_(x.shape[1])
-            update(torch.bmm(residual, x))
+            step += 1
+            update(torch.bmm(residual, x), settings.rate(step, steps))
         progress("probe", epoch + 1, settings.epochs)
     return Heads(weight)
 
@@ -98,7 +129,7 @@ class _AdamW:
         self.moment, self.second_moment = torch.zeros_like(weight), torch.zeros_like(weight)
         self.step = torch.zeros((), device=weight.device)
 
-    def __call__(self, gradient: Tensor) -> None:
+    def __call__(self, gradient: Tensor, learning_rate: float) -> None:
         adamw(
             [self.weight],
             [gradient],
@@ -110,11 +141,18 @@ class _AdamW:
             amsgrad=False,
             beta1=0.9,
             beta2=0.999,
-            lr=self.settings.learning_rate,
+            lr=learning_rate,
             weight_decay=self.settings.weight_decay,
             eps=1e-8,
             maximize=False,
         )
+
+
+def _drop_out(x: Float[Tensor, "S b D_1"], share: float, generators: Sequence[torch.Generator]) -> None:
+    """Set a share of each head's features to 0, scale up the others; leave the column of ones alone."""
+    for own, generator in zip(x, generators, strict=True):
+        kept = torch.rand(own.shape[0], own.shape[1] - 1, generator=generator) >= share
+        own[:, :-1] *= kept.to(own) / (1 - share)
 
 
 def linear_probe(

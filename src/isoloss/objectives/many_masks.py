@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from isoloss.checked_json import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import Batch
@@ -75,6 +76,8 @@ class ManyMasksObjective:
 
     As BERT does, and Izsak et al. 2021, whom the paper follows: of a sentence of T words exactly
     round(share T) are predicted (halves to even), at least one, drawn without replacement; padding never.
+    With `copies` a sentence is taken so many times, masked anew each time, as the authors' code has it: row
+    i is sentence i // copies, so that of n sentences handed over the first n / copies are seen, in n rows.
     The loss averages within a sentence first. A language's masked law is that of one word given all the
     others, so models trained so are measured with `MaskedObjective`.
 
@@ -87,16 +90,20 @@ class ManyMasksObjective:
 
     share: float = 0.15
     replacement: Replacement = field(default_factory=AlwaysMask)
+    copies: int = field(default=1, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         if not 0 < self.share <= 1:
             raise BadInput(
                 f"the share of words that are masked must be above 0 and at most 1, not {self.share}"
             )
+        if self.copies < 1:
+            raise BadInput(f"a sentence is masked at least once, not in {self.copies} copies")
 
     def draw(self, sentences: Sentences, generator: torch.Generator) -> Batch:
-        """Choose and replace words; row i is sentence i. Raises BadInput for an empty sentence."""
+        """Choose and replace words. Raises BadInput for an empty sentence."""
         refuse_empty(sentences)
+        sentences = sentences[torch.arange(len(sentences)) // self.copies]
         places = _chosen(sentences, self.share, generator)
         tokens = tokens_of_words(sentences.ids)
         rows, positions = places.nonzero(as_tuple=True)

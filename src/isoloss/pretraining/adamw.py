@@ -1,13 +1,15 @@
 """AdamW (Loshchilov and Hutter 2019) with the paper's settings."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
+from isoloss.checked_json import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.pretraining.descent import (
+    Decay,
     Descent,
     GradientRule,
     check_betas,
@@ -28,7 +30,8 @@ class AdamW:
 
     What the paper leaves open is as in the implementation it names (Izsak et al. 2021): epsilon 1e-6, no
     gradient clipping, and weight decay on weight matrices and embeddings but not on biases and layer norms.
-    The warm-up is 1,000 steps on generated languages and 5,000 on real text. Without decay it is Adam.
+    The warm-up is 1,000 steps on generated languages and 5,000 on real text. Without weight decay it is Adam.
+    `decay` is of the rate: "none", so that checkpoints are comparable, or the released code's "linear".
     State: two numbers a parameter. torch's fused kernel.
     """
 
@@ -38,6 +41,7 @@ class AdamW:
     second_beta: float = 0.98
     epsilon: float = 1e-6
     weight_decay: float = 0.01
+    decay: Decay = field(default="none", metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         check_learning_rate(self.learning_rate)
@@ -49,7 +53,7 @@ class AdamW:
     def descent(self, training: Training) -> Descent:
         """See `DescentSettings.descent`."""
         optimiser = self.optimiser(parameters_by_decay(training.model, self.weight_decay))
-        return Descent([optimiser], self.warm_up_steps, training.steps)
+        return Descent([optimiser], self.warm_up_steps, training.steps, self.decay)
 
     def optimiser(self, groups: list[dict[str, Any]]) -> torch.optim.AdamW:
         """torch's optimiser of these parameters, each group with a weight decay of its own."""

@@ -4,7 +4,7 @@ choose a gradient and leave the update to it.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -14,16 +14,22 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
 from isoloss.pretraining.update_rule import Training
 
+Decay = Literal["none", "linear"]
+"""What the rate does after the warm-up: stay (the paper), or fall linearly (its released code)."""
+
 
 class Descent:
     """Updates parameters from the gradients they hold, by optimisers that each own some of them.
 
-    Every parameter group keeps the learning rate it was made with, scaled by the warm-up. Raises BadInput
-    when a run of `steps` would end before the warm-up does.
+    Every parameter group keeps the learning rate it was made with, scaled by the warm-up and the decay.
+    Raises BadInput when a run of `steps` would end before the warm-up does.
     """
 
-    def __init__(self, optimisers: Sequence[Optimizer], warm_up_steps: int, steps: int) -> None:
+    def __init__(
+        self, optimisers: Sequence[Optimizer], warm_up_steps: int, steps: int, decay: Decay = "none"
+    ) -> None:
         check_warm_up(warm_up_steps, steps)
+        self.steps, self.decay = steps, decay
         self.optimisers = optimisers
         self.warm_up_steps = warm_up_steps
         groups = [group for optimiser in optimisers for group in optimiser.param_groups]
@@ -38,7 +44,10 @@ class Descent:
         """Give each group its learning rate of step `step`."""
         groups = [group for optimiser in self.optimisers for group in optimiser.param_groups]
         for group, rate in zip(groups, self.full_rates, strict=True):
-            group["lr"] = warmed_up(rate, self.warm_up_steps, step)
+            if self.decay == "linear":
+                group["lr"] = linearly_decayed(rate, self.warm_up_steps, self.steps, step)
+            else:
+                group["lr"] = warmed_up(rate, self.warm_up_steps, step)
 
     def update(self, step: int) -> None:
         """Step `step` of every optimiser."""
@@ -83,6 +92,16 @@ def warmed_up(learning_rate: float, warm_up_steps: int, step: int) -> float:
     [0.00025, 0.0005, 0.001, 0.001]
     """
     return learning_rate * min(1.0, step / warm_up_steps) if warm_up_steps else learning_rate
+
+
+def linearly_decayed(learning_rate: float, warm_up_steps: int, steps: int, step: int) -> float:
+    """As `warmed_up`, and after the warm-up falling linearly, to be 0 one step after the run's last.
+
+    >>> [linearly_decayed(1.0, 2, 5, step) for step in range(1, 6)]
+    [0.5, 1.0, 0.75, 0.5, 0.25]
+    """
+    left = (steps + 1 - step) / (steps + 1 - warm_up_steps)
+    return warmed_up(learning_rate, warm_up_steps, step) * min(1.0, left)
 
 
 class GradientRule:
