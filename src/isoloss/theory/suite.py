@@ -11,6 +11,7 @@ from isoloss.theory import (
     appendix_b_4,
     downstream_error,
     flattest_solution,
+    hidden_units,
     lemma_3_2,
     lemma_g_1,
     lemma_g_3,
@@ -74,6 +75,7 @@ SUITE: tuple[Entry, ...] = (
         flattest_solution.SMOKE,
         100,
     ),
+    Entry("hidden-units", hidden_units.hidden_units, hidden_units.FULL, hidden_units.SMOKE, 2),
     Entry("theorem-5.1", theorem_5_1.theorem_5_1, theorem_5_1.FULL, theorem_5_1.SMOKE, 10),
     Entry(
         "downstream-error",

@@ -1,0 +1,239 @@
+"""Figure 12, computed: the encodings, and the hidden units of Section 5's two solutions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isoloss.errors import BadInput
+from isoloss.panels import Axis, Colour, Dots, Landscape, Panel
+from isoloss.progress import Progress, silent
+from isoloss.theory.bracket_strings import BracketStrings, all_strings, masked_strings
+from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.one_layer_derivatives import zero_loss_trace
+from isoloss.theory.one_layer_transformer import OneLayerTransformer, farthest_output
+from isoloss.theory.zero_loss_solutions import corrected_bound, random_features, two_neurons
+
+SOURCE = "Figure 12"
+MASKED_PLACE = 2
+"""Of the string that is drawn, from 0."""
+
+
+@dataclass(frozen=True)
+class HiddenUnitsSettings:
+    """Both solutions have `neurons` hidden units, of which the first `shown` are drawn.
+
+    `flatter`: by what factor the traces must differ at least for “much flatter”.
+    """
+
+    length: int
+    neurons: int
+    shown: int
+    seed: int
+    flatter: float = 10.0
+
+
+FULL = HiddenUnitsSettings(length=6, neurons=480, shown=12, seed=1)
+SMOKE = HiddenUnitsSettings(length=4, neurons=96, shown=6, seed=1)
+
+
+def hidden_units(settings: HiddenUnitsSettings, progress: Progress = silent) -> Statement:
+    """Both solutions, what each hidden unit says of the downstream target, and their traces.
+
+    Raises BadInput for fewer neurons than masked strings, and for fewer than are to be shown.
+    """
+    if settings.neurons < settings.shown:
+        raise BadInput(f"{settings.shown} of {settings.neurons} neurons cannot be shown; give more neurons")
+    strings, downstream = masked_strings(settings.length), all_strings(settings.length)
+    generator = torch.Generator().manual_seed(settings.seed)
+    counting = two_neurons(settings.length, settings.neurons)
+    sampled = random_features(strings, settings.neurons, generator)
+    progress("hidden units", 1, 1)
+    of_units = {name: squared_correlations(model, downstream) for name, model in _named(counting, sampled)}
+    return Statement(
+        name="hidden-units",
+        title="Two solutions of one loss: two units that count brackets, and many sampled ones",
+        text=(
+            f"Strings of T = {settings.length} brackets. Solution (1) has two hidden units, which read "
+            "brackets all alike; the units of solution (2) are sampled and its last layer fitted. Both "
+            "predict every masked bracket. A unit's squared correlation with the downstream g*, over all "
+            "unmasked strings, is 1 for a unit that counts and 1/T on average for one of a random direction: "
+            "it would fail if a solution missed a bracket, if a counting unit told less than all of g*, if "
+            "sampled units told more of it than chance, or if the traces were alike."
+        ),
+        findings=_findings(settings, strings, counting, sampled, of_units),
+        panels=(
+            _encodings(strings, settings.length),
+            _weights("solution-1", "Solution (1): its hidden units' weights", counting, settings.shown),
+            _weights("solution-2", "Solution (2): its hidden units' weights", sampled, settings.shown),
+            _transfer(counting, sampled, downstream),
+        ),
+        settings=stated(settings),
+        corrections=(
+            "The caption says that the attention sums the encodings. Attention weights add up to 1, so that "
+            "attention that looks everywhere alike takes their mean, z/T, and the weights make up for it.",
+        ),
+    )
+
+
+def squared_correlations(model: OneLayerTransformer, strings: BracketStrings) -> Float[Tensor, " k"]:
+    """Of each of the k units with weights: how much of g*'s variance over the strings V_i h tells linearly.
+
+    >>> squared_correlations(two_neurons(4), all_strings(4)).tolist()
+    [1.0, 1.0]
+    """
+    living = model.value.abs().sum(1) > 0
+    before = model.preactivations(model.attended(strings.tokens))[:, living]
+    before = before - strings.probability @ before
+    target = strings.target - strings.mean(strings.target)
+    shared = (strings.probability * target) @ before
+    return shared.square() / (strings.probability @ before.square() * strings.mean(target.square()))
+
+
+def _named(
+    counting: OneLayerTransformer, sampled: OneLayerTransformer
+) -> list[tuple[str, OneLayerTransformer]]:
+    return [("solution (1)", counting), ("solution (2)", sampled)]
+
+
+def _findings(
+    settings: HiddenUnitsSettings,
+    strings: BracketStrings,
+    counting: OneLayerTransformer,
+    sampled: OneLayerTransformer,
+    of_units: dict[str, Float[Tensor, " k"]],
+) -> tuple[Finding, ...]:
+    least = corrected_bound(settings.neurons, settings.length)
+    traces = [float(zero_loss_trace(model, strings)) for model in (counting, sampled)]
+    one, two = of_units.values()
+    chance = 1 / settings.length
+    error = float(two.std() / len(two) ** 0.5)
+    missed = [
+        Finding(
+            f"farthest output, {name}",
+            f"Of no masked string does {name} miss the bracket.",
+            SOURCE,
+            0.0,
+            "equal to",
+            farthest_output(model, strings),
+            None,
+            len(strings),
+            "",
+            1e-6,
+        )
+        for name, model in _named(counting, sampled)
+    ]
+    return (
+        *missed,
+        Finding(
+            "trace, solution (1)",
+            "Solution (1) has the trace 4/(m √T), the least that there is.",
+            SOURCE,
+            least,
+            "equal to",
+            traces[0],
+            None,
+            1,
+            "",
+            1e-9 * least,
+        ),
+        Finding(
+            "ratio of the traces",
+            "Solution (1) is much flatter than solution (2), of as many units.",
+            SOURCE,
+            settings.flatter,
+            "at least",
+            traces[1] / traces[0],
+            None,
+            1,
+            "",
+            0.0,
+        ),
+        Finding(
+            "told by a unit of solution (1)",
+            "A living unit of solution (1) tells all of g* on unmasked strings.",
+            SOURCE,
+            1.0,
+            "equal to",
+            float(one.min()),
+            None,
+            len(one),
+            "",
+            1e-9,
+        ),
+        Finding(
+            "told by a unit of solution (2)",
+            "A sampled unit tells of g* what a random direction does, a share of 1/T.",
+            SOURCE,
+            chance,
+            "equal to",
+            float(two.mean()),
+            error,
+            len(two),
+            "",
+            2 * error + 0.1 * chance,
+        ),
+    )
+
+
+def _encodings(strings: BracketStrings, length: int) -> Panel:
+    tokens = strings.tokens[2 * MASKED_PLACE]
+    columns = torch.cat([tokens, tokens.sum(0, keepdim=True)])
+    return _heights(
+        "encodings",
+        f"Encodings of a string of {length} (Figure 12, left), computed",
+        f"A column a bracket, masked at place {MASKED_PLACE + 1}: 1 at its place for ⟨, -1 for ⟩, and in the "
+        f"lower half of the coordinates (from {length + 1} on) for a mask. The last column is z, their sum.",
+        columns,
+        (Axis("column", "place in the string; then z"), Axis("coordinate", "coordinate")),
+    )
+
+
+def _weights(name: str, title: str, model: OneLayerTransformer, shown: int) -> Panel:
+    return _heights(
+        name,
+        title,
+        f"The first {shown} of {model.neurons} units: the row V_i of each, which reads z/T.",
+        model.value[:shown],
+        (Axis("column", "hidden unit"), Axis("coordinate", "coordinate")),
+    )
+
+
+def _heights(
+    name: str, title: str, caption: str, columns: Float[Tensor, "a d"], axes: tuple[Axis, Axis]
+) -> Panel:
+    across, down = (side.ravel() + 1 for side in np.indices(columns.shape))
+    data = pl.DataFrame(
+        {
+            "column": across,
+            "coordinate": down,
+            "height": columns.flatten().numpy(),
+            "series": ["value"] * columns.numel(),
+        }
+    )
+    chart = Landscape(*axes, Axis("height", "value"), Colour("series", "value"))
+    return Panel(name, title, caption, (chart,), data)
+
+
+def _transfer(counting: OneLayerTransformer, sampled: OneLayerTransformer, strings: BracketStrings) -> Panel:
+    rows = []
+    for name, model in _named(counting, sampled):
+        units = model.features(strings.tokens)[:, :2]
+        units = units / units.amax(0).clamp(min=torch.finfo(units.dtype).tiny)
+        for unit in range(2):
+            rows += [
+                (target, value, f"{name}, unit {unit + 1}")
+                for target, value in zip(strings.target.tolist(), units[:, unit].tolist(), strict=True)
+            ]
+    return Panel(
+        name="transfer",
+        title="What two units of each solution give on unmasked strings",
+        caption="A dot a string: the downstream target g* across, the unit's output over its largest up.",
+        charts=(
+            Dots(Axis("target", "g*"), Axis("value", "σ(V_i h) over its largest"), Colour("unit", "unit")),
+        ),
+        data=pl.DataFrame(rows, schema=["target", "value", "unit"], orient="row"),
+    )

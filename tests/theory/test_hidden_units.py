@@ -1,0 +1,49 @@
+"""Figure 12's numbers against closed forms, and against solutions that are none."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.theory.bracket_strings import all_strings, masked_strings
+from isoloss.theory.hidden_units import FULL, SMOKE, _findings, hidden_units, squared_correlations
+from isoloss.theory.zero_loss_solutions import random_features, two_neurons
+from isoloss.verdict import Verdict
+
+
+def test_a_units_squared_correlation_is_that_of_its_direction() -> None:
+    """g* = -1ᵀs and V_i h = V_i s / T over independent signs s: the square is (V_i 1)² / (T |V_i|²)."""
+    model = random_features(masked_strings(4), 60, torch.Generator().manual_seed(0))
+    on_brackets = model.value[:, :4]
+    expected = on_brackets.sum(1).square() / (4 * on_brackets.square().sum(1))
+    found = squared_correlations(model, all_strings(4))
+    assert found.tolist() == pytest.approx(expected.tolist(), abs=1e-12)
+
+
+def test_the_full_size_is_the_papers_and_supports_all() -> None:
+    statement = hidden_units(FULL)
+    assert FULL.length == 6
+    assert {finding.verdict for finding in statement.findings} == {Verdict.SUPPORTED}
+    encodings = statement.panels[0].data
+    # A column a bracket and z; the mask stands in the other half of the coordinates.
+    assert encodings.shape[0] == 7 * 12
+    ones = encodings.filter((encodings["height"] != 0) & (encodings["column"] <= 6))
+    assert ones["coordinate"].to_list() == [1, 2, 9, 4, 5, 6]
+
+
+def test_a_solution_that_is_none_is_found_out() -> None:
+    strings = masked_strings(4)
+    counting = two_neurons(4, 96)
+    sampled = random_features(strings, 96, torch.Generator().manual_seed(1))
+    broken = replace(counting, output=1.01 * counting.output)
+    of_units = {
+        name: squared_correlations(m, all_strings(4)) for name, m in (("1", sampled), ("2", counting))
+    }
+    verdicts = {f.name: f.verdict for f in _findings(SMOKE, strings, broken, broken, of_units)}
+    assert set(verdicts.values()) == {Verdict.NOT_SUPPORTED}
+
+
+def test_more_units_shown_than_there_are_is_refused() -> None:
+    with pytest.raises(BadInput, match="12 of 5 neurons"):
+        hidden_units(replace(FULL, neurons=5))
