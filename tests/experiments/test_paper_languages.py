@@ -9,6 +9,7 @@ from isoloss.experiments import paper_languages
 from isoloss.experiments.compared_runs import PAPER
 from isoloss.experiments.paper_languages import paper_hmm, paper_pcfg
 from isoloss.experiments.quantities.probe import named_task
+from isoloss.experiments.scales import paper
 from isoloss.languages.paper_grammar import mean_length
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.entropy import masked_entropy
@@ -53,6 +54,7 @@ def test_the_tasks_of_the_paper_are_there() -> None:
         classes[name] = len(task.classes)
         assert (drawn.sentences.lengths >= (0 if name == "root" else int(name.split("-")[1]))).all()
     assert classes == {"root": 10, "prefix-16": 18, "prefix-8": 26, "prefix-16-likelihood": 18}
+    assert {len(named_task(language(), name).classes) for name in paper().grammar.tasks} == {50}
 
 
 def test_the_adversary_aims_just_above_the_entropy() -> None:

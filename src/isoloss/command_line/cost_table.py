@@ -8,7 +8,7 @@ from rich.table import Table
 
 from isoloss.command_line.console import table_console
 from isoloss.errors import BadInput
-from isoloss.experiments.cost import A100, UTILISATION, Device, hours, run_cost
+from isoloss.experiments.cost import A100, H100, UTILISATION, Device, hours, run_cost
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.paper_settings.setting import SettingsGroup
@@ -57,6 +57,7 @@ def cost_rows(
                 "operations": operations,
                 "hours_here": hours(operations, machine),
                 "hours_a100": hours(operations, A100),
+                "minutes_a_run_h100": 60 * hours(cost.operations, H100[first.compute.precision]),
                 "memory_gigabytes": cost.step.memory_bytes / 1e9,
                 "disk_gigabytes": len(alike) * cost.disk_bytes / 1e9,
                 **(_measured(first, operations, measured_on) if measured_on else {}),
@@ -93,6 +94,7 @@ def print_cost(rows: Sequence[Row], machine: Device, scale: str) -> None:
         "operations",
         "hours here",
         "hours on A100",
+        "minutes a seed on H100",
         "GB of memory",
         "GB on disk",
         *(("hours measured here", "share of the rate") if measured else ()),
@@ -124,8 +126,9 @@ def _model(run: PlannedRun) -> str:
 def _numbers(row: Row) -> list[str]:
     parameters = f"{row['parameters'] / 1e6:.3g} M" if "parameters" in row else ""
     memory = _three_digits(row["memory_gigabytes"]) if "memory_gigabytes" in row else ""
+    a_seed = _three_digits(row["minutes_a_run_h100"]) if "minutes_a_run_h100" in row else ""
     times = map(_three_digits, (row["hours_here"], row["hours_a100"]))
-    shown = (parameters, f"{row['runs']:,}", f"{row['operations']:.2e}", *times)
+    shown = (parameters, f"{row['runs']:,}", f"{row['operations']:.2e}", *times, a_seed)
     return [*shown, memory, _three_digits(row["disk_gigabytes"])]
 
 
@@ -146,8 +149,10 @@ def _total(rows: Sequence[Row]) -> Row:
 
 def _assumed(machine: Device) -> str:
     return (
-        f"Hours: {UTILISATION:.0%} of the matrix rate of {machine.name}, and of {A100.name}; "
-        "measuring not counted. GB of memory: of one run's training, at least. GB on disk: of checkpoints."
+        f"Hours: {UTILISATION:.0%} of the matrix rate of {machine.name}, of {A100.name}, and of "
+        f"{H100['float32'].name} or {H100['bfloat16'].name}, as a run is precise; small models reach less "
+        "(--measure tells); measuring not counted. GB of memory: of one run's training, at least. GB on "
+        "disk: of checkpoints."
     )
 
 

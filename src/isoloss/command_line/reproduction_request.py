@@ -47,6 +47,7 @@ def command_again(request: ReproduceOptions, experiment: Experiment, run: Planne
         "--task": request.task if experiment.name in OF_YOUR_OWN else None,
         "--settings": request.settings if experiment.name == "drift" else None,
         "--device": None if request.device == "cpu" else request.device,
+        "--tokens": request.tokens,
         "--precision": None if request.precision == "float32" else request.precision,
     }
     for name, value in options.items():
@@ -68,6 +69,8 @@ class Choice:
 def choice(request: ReproduceOptions) -> Choice:
     """What the request means. Raises BadInput for what cannot be, the known names listed."""
     scale = scale_named(request.scale)
+    if request.tokens is not None:
+        scale = scale.with_tokens(request.tokens)
     suite = every_experiment(scale)
     known = [experiment.name for experiment in suite]
     _refuse_unknown(request.names, known)

@@ -1,7 +1,7 @@
 """Runs on one language: models of several sizes, each with each seed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from isoloss.errors import BadInput
@@ -70,6 +70,11 @@ def runs_of_sizes(
         for architecture in runs.architectures
         for seed in seeds
     )
+
+
+def with_tokens(runs: LanguageRuns[Model], tokens: int) -> LanguageRuns[Model]:
+    """The same with models that have so many tokens beside None, the language's own words."""
+    return replace(runs, architectures=tuple(replace(model, tokens=tokens) for model in runs.architectures))
 
 
 def width_of(architecture: AnyModel) -> int:

@@ -1,6 +1,6 @@
 """A scale: what all experiments share, so that equal runs are planned alike and computed once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from isoloss.experiments.causal_language_runs import CausalLanguageRuns
@@ -9,7 +9,7 @@ from isoloss.experiments.descent_runs import Descents
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.flatness_settings import FlatnessSettings
 from isoloss.experiments.hidden_markov_runs import HiddenMarkovRuns
-from isoloss.experiments.language_runs import LanguageRuns
+from isoloss.experiments.language_runs import LanguageRuns, with_tokens
 from isoloss.experiments.longer_runs import LongerRuns
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity
@@ -20,8 +20,9 @@ from isoloss.measurements.exact_loss import MASKED
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.pretraining_objective import ExactObjective
+from isoloss.objectives.tokens import vocabulary_settings
 
-ScaleName = Literal["smoke", "laptop", "night", "paper"]
+ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ of the whole sentence's root, of half of it, and of a quarter; two places may ha
 
 @dataclass(frozen=True)
 class Scale:
-    """All that experiments depend on: seconds, minutes on a laptop, a night on it, or the paper's own.
+    """All that experiments depend on: seconds, minutes or a night on a laptop, one GPU's, or the paper's own.
 
     `pilot_seeds` were used to choose it and are not among `seeds`.
     """
@@ -76,3 +77,19 @@ class Scale:
     descents: Descents
     drift: DriftRuns
     real_text: RealTextRuns
+
+    def with_tokens(self, tokens: int) -> "Scale":
+        """The same with models of languages that have so many tokens, such as `WHOLE_TOKENIZER`.
+
+        Raises BadInput where a language has more words.
+        """
+        for runs in (self.grammar, self.hidden_markov, self.causal_language):
+            vocabulary_settings(runs.language.words, tokens)
+        compared = tuple(replace(model, tokens=tokens) for model in self.sizes_compared.architectures)
+        return replace(
+            self,
+            grammar=with_tokens(self.grammar, tokens),
+            hidden_markov=with_tokens(self.hidden_markov, tokens),
+            causal_language=with_tokens(self.causal_language, tokens),
+            sizes_compared=replace(self.sizes_compared, architectures=compared),
+        )

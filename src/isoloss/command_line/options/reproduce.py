@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
-ScaleName = Literal["smoke", "laptop", "night", "paper"]
+ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]
 Place = Literal["local", "ray", "slurm"]
 
 
@@ -21,7 +21,8 @@ class ReproduceOptions:
     names: Positional[tuple[str, ...]]
     """Which experiments, such as figure-1 table-1; or all. Those that share runs compute them once."""
     scale: ScaleName = "laptop"
-    """How large: smoke (seconds), laptop (minutes), night (a night on a laptop), paper (the paper's own)."""
+    """How large: smoke (seconds), laptop (minutes), night (a night on a laptop), gpu (the paper's four
+    smallest sizes, for one card), paper (the paper's own)."""
     output: Path | None = None
     """Folder for runs and site; results/SCALE when not given, and all experiments share it."""
     language: Path | None = None
@@ -45,6 +46,9 @@ class ReproduceOptions:
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of the matrix products in training; measurements are always in float32. Another precision
     is another run."""
+    tokens: int | None = None
+    """How many tokens models have, such as 30522, those of the tokenizer by which the paper counts its sizes;
+    when not given the words of the language and three."""
     compiled: bool = False
     """Train with the forward pass compiled; another run, too."""
     on: Place = "local"

@@ -56,11 +56,10 @@ def grammar_settings(scale: Scale) -> SettingsGroup:
             PaperSetting(
                 "tasks A, B, C",
                 "the symbol over the first 32, 16, 8 words, 50-way",
-                f"{a}, {b}, {c}: the exact posterior's argmax over those of the symbols that can stand there "
-                "(10, 18 and 26); only sentences in which the words are one symbol's count",
-                "hardly a sentence has 32 words, so A asks for the symbol of the whole sentence; "
-                "symbols of other levels have no probability. prefix-L-likelihood gives the labels of the "
-                "released code, which leaves the prior out",
+                f"{a}, {b}, {c}: the exact posterior's argmax; 50 outputs, of which 10, 18 and 26 are of "
+                "symbols that can stand there; only sentences in which the words are one symbol's count",
+                "hardly a sentence has 32 words, so A asks for the symbol of the whole sentence. "
+                "prefix-L-likelihood gives the labels of the released code, which leaves the prior out",
             ),
             PaperSetting(
                 "sentences",

@@ -38,7 +38,8 @@ def transformer_settings(scale: Scale) -> SettingsGroup:
                 "names",
                 "2M to 730M",
                 f"{counts[0]:.1f}M to {counts[-1]:.0f}M with BERT's {BERT_TOKENS:,} tokens",
-                "the paper counts the tokens of its tokenizer; models here have the language's own words",
+                "the paper counts the tokens of its tokenizer; models here have the language's own words; "
+                f"--tokens {BERT_TOKENS} gives them all",
             ),
             PaperSetting(
                 "layer norm",
@@ -82,7 +83,8 @@ def training_settings(scale: Scale) -> SettingsGroup:
                 "masks",
                 "15 % on real text; not said for generated languages",
                 "one a sentence",
-                "the loss that is defined (Section 2.1); the released pipeline masks 15 % in five copies",
+                "the loss that is defined (Section 2.1); the released pipeline masks 15 % in five copies: "
+                "`ablations` tells whether it matters",
             ),
             PaperSetting("runs a size", "one", f"{len(scale.seeds)}", "an interval needs several"),
         ),

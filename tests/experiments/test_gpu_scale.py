@@ -1,0 +1,88 @@
+"""The scale of one card: its settings beside the paper's, and all of it carried out at toy size here."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from jobs_in_turn import in_turn
+
+from isoloss.errors import BadInput
+from isoloss.experiments.descent_runs import DescentRuns, Descents
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment_result import carry_out_experiments
+from isoloss.experiments.figure_1 import figure_1
+from isoloss.experiments.figure_4 import figure_4
+from isoloss.experiments.planned_run import ReadyLanguage
+from isoloss.experiments.scale import MeasurementSizes, Scale
+from isoloss.experiments.scales import gpu, paper, smoke
+from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.models.lstm import LSTM
+from isoloss.models.shapes import TABLE_3, Shape
+from isoloss.models.transformers import WHOLE_TOKENIZER
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.compute import Compute
+from isoloss.pretraining.sgd import SGD
+
+TOY_RUNS = {
+    "update_rule": AdamW(warm_up_steps=1),
+    "batch_size": 8,
+    "steps": 4,
+    "checkpoint_steps": (2, 4),
+    "saturated_from": 2,
+}
+TOKENS = 2100
+
+
+one_card, papers = cache(gpu), cache(paper)
+
+
+@cache
+def toy() -> Scale:
+    """Its languages, rules and claims; a model of width 16 on each, four steps, a few sentences."""
+    large = one_card()
+    transformer = replace(large.grammar.architectures[0], shape=Shape(16, 1, 1, 16))
+    descent = DescentRuns(16, SGD(0.2), 8, 4, (1, 2, 4), averaging_horizon=2)
+    small = replace(
+        large,
+        seeds=(301,),
+        sizes=MeasurementSizes(5, 5, 6, 2, 5, ProbeSettings(seeds=(0, 1), epochs=2)),
+        grammar=replace(large.grammar, architectures=(transformer,), **TOY_RUNS),
+        hidden_markov=replace(large.hidden_markov, architectures=(LSTM(16, 1),), **TOY_RUNS),
+        causal_language=smoke().causal_language,
+        descents=Descents(descent, descent),
+    )
+    return small.with_tokens(TOKENS)
+
+
+@pytest.mark.parametrize("figure", [lambda scale: figure_1(scale, scale.grammar.tasks[1]), figure_4])
+def test_all_of_it_runs_at_toy_size_in_bfloat16_with_a_whole_tokenizer(figure, tmp_path: Path) -> None:
+    planned: Experiment = figure(toy())
+    own = tuple(run for run in planned.runs if isinstance(run.language, ReadyLanguage))
+    experiment = replace(planned, runs=tuple(run.carried_out_by(Compute("bfloat16")) for run in own))
+    (result,) = carry_out_experiments([experiment], tmp_path, in_turn).experiments
+    assert not result.outcome.failures
+    rows = result.table.drop_nulls("step")
+    assert len(rows) >= 2 * len(own)
+    assert rows.select("loss", "kl", "accuracy").null_count().sum_horizontal().item() == 0
+    assert rows["kl"].min() > 0
+
+
+def test_it_is_the_papers_but_for_sizes_and_lengths() -> None:
+    ours, theirs = one_card(), papers()
+    assert [model.shape for model in ours.grammar.architectures] == list(TABLE_3[:4])
+    for name in ("tasks", "update_rule", "batch_size"):
+        assert getattr(ours.grammar, name) == getattr(theirs.grammar, name)
+    assert ours.grammar.language.digest == theirs.grammar.language.digest
+    assert (ours.grammar.batch_size, ours.grammar.steps, len(ours.seeds)) == (4096, 30_000, 10)
+    assert not set(ours.seeds) & {*ours.pilot_seeds, *theirs.seeds}
+    assert len([step for step in ours.grammar.checkpoint_steps if step >= ours.grammar.saturated_from]) >= 8
+
+
+def test_models_have_the_whole_tokenizer_where_it_is_asked_for() -> None:
+    asked = papers().with_tokens(WHOLE_TOKENIZER)
+    languages = (asked.grammar, asked.hidden_markov, asked.causal_language, asked.sizes_compared)
+    assert {model.tokens for runs in languages for model in runs.architectures} == {WHOLE_TOKENIZER}
+    assert {model.tokens for model in papers().grammar.architectures} == {None}
+    with pytest.raises(BadInput, match=r"100 tokens cannot read a language of 200 words"):
+        papers().with_tokens(100)
