@@ -1,5 +1,6 @@
 """Every experiment of a scale, in the order in which the page shows them."""
 
+from isoloss.experiments.ablations import ablations
 from isoloss.experiments.causal_objective import causal_objective
 from isoloss.experiments.drift.experiment import drift, figure_1_and_drift
 from isoloss.experiments.experiment import Experiment
@@ -14,6 +15,7 @@ from isoloss.experiments.figure_9 import figure_9
 from isoloss.experiments.figure_10 import figure_10
 from isoloss.experiments.flatness_measures import flatness_measures
 from isoloss.experiments.longer_training import longer_training
+from isoloss.experiments.projection import projection
 from isoloss.experiments.real_text_algorithms import real_text_algorithms
 from isoloss.experiments.real_text_steps import real_text_steps
 from isoloss.experiments.scale import Scale
@@ -48,4 +50,6 @@ def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
         causal_objective(scale),
         longer_training(scale),
         flatness_measures(scale),
+        projection(scale),
+        ablations(scale),
     )

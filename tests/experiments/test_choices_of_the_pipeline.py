@@ -1,0 +1,71 @@
+"""The projection and the released pipeline's choices: what is planned, and claims that can fail."""
+
+import math
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from isoloss.experiments.ablations import CLAIMS, DECAY, MASKS, RELEASED, TEXT, ablations
+from isoloss.experiments.experiment_jobs import shared
+from isoloss.experiments.figure_1 import figure_1
+from isoloss.experiments.projection import projected_dimension, projection
+from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
+from isoloss.experiments.scales import laptop, smoke
+from isoloss.objectives.many_masks import ManyMasksObjective
+
+
+def run(choice: str, seed: int, accuracy: float, released: float = 0.5) -> pl.DataFrame:
+    return pl.DataFrame(
+        {"choice": [choice], "seed": [seed], "step": [4], "accuracy": [accuracy], RELEASED: [released]}
+    )
+
+
+def test_a_choice_is_held_against_the_texts_run_of_its_own_seed() -> None:
+    runs = [run(TEXT, 1, 0.5, 0.52), run(TEXT, 2, 0.7, 0.71), run(MASKS, 1, 0.53), run(DECAY, 2, 0.6)]
+    effects = {claim.name: claim.statistic(runs) for claim in CLAIMS}
+    assert effects == {
+        "masks-change-little": pytest.approx(3.0),
+        "decay-changes-little": pytest.approx(-10.0),
+        "released-probe-changes-little": pytest.approx(1.5),
+    }
+    for claim in CLAIMS:
+        assert not claim.claimed.low < claim.statistic(runs) < claim.claimed.high
+        assert math.isnan(claim.statistic([]))
+
+
+def test_each_choice_changes_one_thing_and_the_texts_runs_are_figure_1s() -> None:
+    scale = laptop()
+    runs = ablations(scale).runs
+    assert len(runs) == 3 * len(scale.seeds)
+    of_figure_1 = {each.digest for each in figure_1(scale, scale.grammar.tasks[1]).runs}
+    for each in runs:
+        (choice,) = (value for _, value in each.labels)
+        assert (each.digest in of_figure_1) == (choice == TEXT)
+        assert isinstance(each.objective, ManyMasksObjective) == (choice == MASKS)
+        back = replace(each, objective=runs[0].objective, update_rule=scale.grammar.update_rule)
+        assert back.digest in of_figure_1
+    assert {each.update_rule.decay for each in runs} == {"none", "linear"}
+
+
+def test_the_projection_is_of_figure_1s_runs_to_fewer_dimensions_than_any_has() -> None:
+    scale = laptop()
+    planned = projection(scale)
+    assert len(shared([*planned.runs, *figure_1(scale, scale.grammar.tasks[1]).runs])) == len(planned.runs)
+    narrowest = min(model.shape.width for model in scale.grammar.architectures)
+    assert projected_dimension(scale) < narrowest * scale.grammar.language.maximum_length
+    (projected,) = {
+        measured.quantity.features.dimension
+        for each in planned.runs
+        for measured in each.measured
+        if isinstance(measured.quantity, AdaptedProbeQuantity)
+    }
+    assert projected == projected_dimension(scale)
+    (claim,) = planned.claims
+    worse = pl.DataFrame({"accuracy": [0.9], "projected_accuracy": [0.85]})
+    assert claim.statistic([worse]) == pytest.approx(-5.0)
+
+
+@pytest.mark.parametrize("experiment", [ablations, projection])
+def test_nothing_measured_is_nothing_drawn(experiment) -> None:
+    assert experiment(smoke()).panels(pl.DataFrame()) == ()
