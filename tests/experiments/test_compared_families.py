@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
-from jobs_in_turn import in_turn
 
 from isoloss.experiments.algorithm_table import LOOKUP_TABLE, TASK_A
 from isoloss.experiments.causal_objective import causal_objective
@@ -20,6 +19,7 @@ from isoloss.experiments.table_2 import table_2
 from isoloss.experiments.update_rules import update_rules
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.panels import Axis, Categories, Chart, Dots, Lines, Table
+from jobs_in_turn import in_turn
 
 
 def tiny() -> Scale:

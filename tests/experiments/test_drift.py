@@ -2,12 +2,11 @@
 
 from pathlib import Path
 
-from jobs_in_turn import in_turn
-
 from isoloss.experiments.drift.experiment import drift
 from isoloss.experiments.drift.scales import SMOKE
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.scales import smoke
+from jobs_in_turn import in_turn
 
 
 def test_the_experiment_is_carried_out_and_drawn(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from jobs_in_turn import in_turn
-from norm_experiments import LANGUAGE, WeightNorm, WeightNormSet, experiment, planned
 
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Outcome
@@ -18,6 +16,8 @@ from isoloss.experiments.quantity import MeasuredAt, drawn, quantity_digest
 from isoloss.pretraining.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
 from isoloss.pretraining.compute import Compute
 from isoloss.progress import silent
+from jobs_in_turn import in_turn
+from norm_experiments import LANGUAGE, WeightNorm, WeightNormSet, experiment, planned
 
 
 def test_what_is_measured_is_a_row_and_nothing_is_computed_twice(tmp_path: Path) -> None:

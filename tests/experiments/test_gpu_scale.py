@@ -5,7 +5,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from jobs_in_turn import in_turn
 
 from isoloss.errors import BadInput
 from isoloss.experiments.descent_runs import DescentRuns, Descents
@@ -23,6 +22,7 @@ from isoloss.models.transformers import WHOLE_TOKENIZER
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.sgd import SGD
+from jobs_in_turn import in_turn
 
 TOY_RUNS = {
     "update_rule": AdamW(warm_up_steps=1),

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from jobs_in_turn import in_turn
 
 from isoloss.errors import IsolossError
 from isoloss.experiments.causal_language_runs import SMOKE, SMOKE_TEACHER
@@ -23,6 +22,7 @@ from isoloss.experiments.scales import smoke
 from isoloss.experiments.teacher_plan import HubPlan, TeacherPlan
 from isoloss.models.causal_language import ModelSource
 from isoloss.progress import Progress, silent
+from jobs_in_turn import in_turn
 from tiny_causal_models import tiny_checkpoint
 
 

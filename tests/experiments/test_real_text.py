@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from jobs_in_turn import in_turn
 
 from isoloss.corpora.labelled_texts import GivenTask
 from isoloss.corpora.movie_snippets import MovieSnippets
@@ -21,6 +20,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.scales import laptop, smoke
 from isoloss.progress import silent
 from isoloss.verdict import Verdict
+from jobs_in_turn import in_turn
 
 
 def tiny() -> Scale:

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from jobs_in_turn import in_turn
-from norm_experiments import LANGUAGE, experiment, planned
 
 from isoloss.errors import BadInput
 from isoloss.experiments.carry_out import is_complete, is_records_alone
@@ -18,6 +16,8 @@ from isoloss.experiments.quantity import MeasuredAt
 from isoloss.stored_runs.packed_records import MOST_VALUES, pack_records, unpack_records
 from isoloss.stored_runs.run_comparison import differences_at_steps
 from isoloss.stored_runs.stored_run import stored_run
+from jobs_in_turn import in_turn
+from norm_experiments import LANGUAGE, experiment, planned
 
 FEW, MANY = ExactLossQuantity(6, 1), ExactLossQuantity(MOST_VALUES + 1, 1)
 
