@@ -20,6 +20,8 @@ REGISTERED = {
     "causal-objective": _FIRST,
     "longer-training": _FIRST,
     "flatness-measures": _FIRST,
+    "projection": "6e0939cbec00d4abbc5976da5a47bb2bfecf347b",
+    "ablations": "6e0939cbec00d4abbc5976da5a47bb2bfecf347b",
 }
 """The commit whose docs/claims.md says the experiment's claims as they are judged, by its name.
 
