@@ -1,6 +1,6 @@
 """The manifold Γ of global minimisers: reaching it, its codimension, and derivatives along it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,25 +111,47 @@ def trace_flow(
 ) -> Float[Tensor, "n P"]:
     """θ(t) at each of the rising `times`: dθ/dt = -(1/4B) ∇_Γ Tr ∇²L from `start` on Γ (equation (1)).
 
+    Raises what `flow_along` raises.
+    """
+    return flow_along(
+        minimisers,
+        lambda at: -coefficient / batch_size * minimisers.trace_gradient(at),
+        start,
+        times,
+        relative_tolerance=relative_tolerance,
+        progress=progress,
+    )
+
+
+def flow_along(
+    minimisers: Minimisers,
+    right_side: Callable[[Float[Tensor, " P"]], Float[Tensor, " P"]],
+    start: Float[Tensor, " P"],
+    times: Sequence[float],
+    *,
+    relative_tolerance: float,
+    progress: Progress = silent,
+) -> Float[Tensor, "n P"]:
+    """θ(t) of dθ/dt = `right_side`(θ), tangent to Γ, at each of the rising `times` from `start` on Γ.
+
     Dormand and Prince's adaptive pair of orders 5 and 4 (scipy). The right side is tangent to the level sets
     of the law off Γ too, so that only the integrator's own error leaves Γ; Newton's method takes it back at
     each of `times` (projection, Hairer, Lubich and Wanner 2006, IV.4). Raises IsolossError where it fails.
     """
 
-    def right_side(_time: float, at: np.ndarray) -> np.ndarray:
-        slope = minimisers.trace_gradient(torch.from_numpy(at))
-        result: np.ndarray = (-coefficient / batch_size * slope).numpy()
+    def of_arrays(_time: float, at: np.ndarray) -> np.ndarray:
+        result: np.ndarray = right_side(torch.from_numpy(at)).numpy()
         return result
 
     path, now, at = [], 0.0, start
     for number, time in enumerate(times, start=1):
         if time > now:
             solved = solve_ivp(
-                right_side, (now, time), at.numpy(), rtol=relative_tolerance, atol=relative_tolerance
+                of_arrays, (now, time), at.numpy(), rtol=relative_tolerance, atol=relative_tolerance
             )
             if not solved.success:
                 raise IsolossError(f"the flow cannot be integrated beyond t = {now:g}: {solved.message}")
             at, now = minimisers.reach(torch.from_numpy(solved.y[:, -1].copy())), time
         path.append(at)
-        progress("flow of the trace", number, len(times))
+        progress("flow along the minimisers", number, len(times))
     return torch.stack(path)

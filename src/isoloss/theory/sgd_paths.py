@@ -1,6 +1,6 @@
 """Many independent runs of plain SGD with fresh samples, side by side."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -45,23 +45,41 @@ def sgd_paths(
     counts of its samples. Memory: two R C V-sized forward passes and `DRAWS_AT_ONCE` samples. Raises
     BadInput where times do not rise.
     """
-    steps = [settings.steps(time) for time in times]
-    if steps != sorted(steps) or min(steps, default=0) < 0:
-        raise BadInput(f"the times of SGD's runs must rise from 0, not {list(times)}")
-    logits = vmap(model.logits)
-    counts = _fresh_counts(laws, settings)
+    steps = rising_steps(settings, times)
+    gradient_at = sampled_gradient(model, laws, settings)
     parameters = start.repeat(settings.paths, 1)
     done = 0
     for wanted in steps:
         while done < wanted:
-            leaf = parameters.detach().requires_grad_(True)
-            surprise = -(next(counts) * logits(leaf).log_softmax(dim=2)).sum()
-            (gradient,) = torch.autograd.grad(surprise, leaf)
-            parameters = parameters - settings.learning_rate / settings.batch_size * gradient
+            parameters = parameters - settings.learning_rate * gradient_at(parameters)
             done += 1
             if done % 256 == 0:
                 progress("SGD", done, steps[-1])
         yield parameters
+
+
+def rising_steps(settings: SGDSettings, times: Sequence[float]) -> list[int]:
+    """The steps of those times. Raises BadInput where they do not rise."""
+    steps = [settings.steps(time) for time in times]
+    if steps != sorted(steps) or min(steps, default=0) < 0:
+        raise BadInput(f"the times of runs must rise from 0, not {list(times)}")
+    return steps
+
+
+def sampled_gradient(
+    model: SoftmaxModel, laws: ContextLaws, settings: SGDSettings
+) -> Callable[[Float[Tensor, "R P"]], Float[Tensor, "R P"]]:
+    """At every call each run's gradient of the mean loss of B fresh samples of context and word."""
+    logits = vmap(model.logits)
+    counts = _fresh_counts(laws, settings)
+
+    def gradient_at(parameters: Float[Tensor, "R P"]) -> Float[Tensor, "R P"]:
+        leaf = parameters.detach().requires_grad_(True)
+        surprise = -(next(counts) * logits(leaf).log_softmax(dim=2)).sum()
+        (gradient,) = torch.autograd.grad(surprise, leaf)
+        return gradient / settings.batch_size
+
+    return gradient_at
 
 
 def _fresh_counts(laws: ContextLaws, settings: SGDSettings) -> Iterator[Float[Tensor, "R C V"]]:

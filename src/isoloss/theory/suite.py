@@ -8,6 +8,8 @@ from isoloss.errors import BadInput
 from isoloss.nearest import did_you_mean
 from isoloss.progress import Progress
 from isoloss.theory import (
+    adamw_coin,
+    adamw_factors,
     appendix_b_4,
     downstream_error,
     flattest_solution,
@@ -92,6 +94,8 @@ SUITE: tuple[Entry, ...] = (
         5,
     ),
     Entry("appendix-b.4", appendix_b_4.appendix_b_4, appendix_b_4.FULL, appendix_b_4.SMOKE, 10),
+    Entry("adamw-coin", adamw_coin.adamw_coin, adamw_coin.FULL, adamw_coin.SMOKE, 40),
+    Entry("adamw-factors", adamw_factors.adamw_factors, adamw_factors.FULL, adamw_factors.SMOKE, 60),
 )
 
 

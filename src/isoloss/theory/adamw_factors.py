@@ -1,0 +1,224 @@
+"""AdamW on a table of logits in two factors: which of three flows along the minimisers it follows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import grad
+
+from isoloss.languages.random_hmm import random_hmm
+from isoloss.panels import Axis, Colour, Lines, Panel
+from isoloss.pretraining.seeds import derived_seed
+from isoloss.progress import Progress, part_of, silent
+from isoloss.theory.adamw_flow import (
+    SOURCE,
+    AdamWSettings,
+    adamw_drift,
+    adamw_flow,
+    adamw_paths,
+    sum_of_roots,
+)
+from isoloss.theory.context_laws import enumerated_contexts
+from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.minimisers import Minimisers, trace_flow
+from isoloss.theory.sgd_paths import SGDSettings
+from isoloss.theory.softmax_model import FactorTable
+from isoloss.theory.weighted_line import weighted_line
+
+
+@dataclass(frozen=True)
+class FactorSettings:
+    """A table of logits U Vᵀ of `rank` for sentences of two words, from a random start at the law.
+
+    Runs last until the flow has taken `lifetimes` of Σ √H_ii at its initial speed. Of the random starts of
+    small `seed`s some come to parameters with H_ii = 0, where the root has no derivative, and most have
+    curvatures that AdamW takes too long for. `tolerance` is as the coin's.
+    """
+
+    words: int
+    rank: int
+    memory: float
+    batch_sizes: tuple[int, ...]
+    learning_rates: tuple[float, ...]
+    lifetimes: float
+    paths: int
+    seed: int
+    tolerance: float = 0.1
+
+
+FULL = FactorSettings(2, 2, 1.0, (1, 4), (0.02, 0.01, 0.005), 0.2, paths=100, seed=7)
+SMOKE = FactorSettings(2, 2, 1.0, (1,), (0.04, 0.02), 0.1, paths=60, seed=7, tolerance=0.25)
+
+
+@dataclass(frozen=True)
+class FactorRuns:
+    """Where AdamW at each α ends, taken to the law, beside three flows from its start at the batch's time.
+
+    `flow` has the second moment's memory in it, `slow_flow` is that of Σ √H_ii alone, and `of_trace` are
+    points along equation (1), whose clock is another.
+    """
+
+    batch_size: int
+    learning_rates: tuple[float, ...]
+    ends: tuple[Float[Tensor, "R P"], ...]
+    flow: Float[Tensor, " P"]
+    slow_flow: Float[Tensor, " P"]
+    of_trace: Float[Tensor, "n P"]
+
+
+def adamw_factors(settings: FactorSettings, progress: Progress = silent) -> Statement:
+    """AdamW's runs against the integrated flows, from one point at the law."""
+    language = random_hmm(words=settings.words, states=2, blocks=1, length=2, seed=settings.seed)
+    laws = enumerated_contexts(language).laws
+    model = FactorTable(len(laws.weight), settings.words, settings.rank)
+    minimisers = Minimisers(model, laws)
+    start = minimisers.reach(model.random_parameters(settings.seed))
+    batches = settings.batch_sizes
+    runs = [
+        _factor_runs(minimisers, start, settings, batch, part_of(progress, number, len(batches)))
+        for number, batch in enumerate(batches)
+    ]
+    findings = [
+        found for run in runs for found in factor_findings(minimisers, start, run, settings.tolerance)
+    ]
+    return Statement(
+        name="adamw-factors",
+        title="AdamW at the law: a table of logits in two factors",
+        text=(
+            f"Logits U Vᵀ of {len(laws.weight)} contexts have {model.parameters} parameters, on whose best "
+            "fits three flows are integrated from one point: AdamW's, with what its second moment follows "
+            "of the gradient's swings; that of Σ √H_ii alone, which a slow second moment would give; and "
+            "equation (1). Runs of AdamW start there. The derivation would fail if they fell by another "
+            "amount as α → 0, or ended nearer to another flow."
+        ),
+        findings=tuple(findings),
+        panels=(_factor_panel(minimisers, start, runs),),
+        settings=stated(settings),
+    )
+
+
+def _factor_runs(
+    minimisers: Minimisers,
+    start: Float[Tensor, " P"],
+    settings: FactorSettings,
+    batch_size: int,
+    progress: Progress,
+) -> FactorRuns:
+    slope = grad(lambda at: sum_of_roots(minimisers, at))(start)
+    speed = -float(adamw_drift(minimisers, start, settings.memory, batch_size) @ slope)
+    end = settings.lifetimes * float(sum_of_roots(minimisers, start)) / speed
+    flow, slow_flow = (
+        adamw_flow(minimisers, start, [end], memory=memory, batch_size=batch_size)[-1]
+        for memory in (settings.memory, 0.0)
+    )
+    # As far along equation (1) as its trace falls by half at its initial speed, and as often as is seen.
+    reach = 2 * minimisers.trace(start) / float(minimisers.trace_gradient(start).square().sum())
+    of_trace = trace_flow(minimisers, start, [reach * n / 20 for n in range(21)], relative_tolerance=1e-6)
+    ends = []
+    for number, rate in enumerate(settings.learning_rates):
+        samples = SGDSettings(rate, batch_size, settings.paths, derived_seed(settings.seed, "AdamW", number))
+        part = part_of(progress, number, len(settings.learning_rates))
+        (at,) = adamw_paths(minimisers, start, AdamWSettings(samples, settings.memory), [end], part)
+        ends.append(torch.stack([minimisers.reach(each) for each in at]))
+    return FactorRuns(batch_size, settings.learning_rates, tuple(ends), flow, slow_flow, of_trace)
+
+
+def factor_findings(
+    minimisers: Minimisers, start: Float[Tensor, " P"], runs: FactorRuns, tolerance: float
+) -> tuple[Finding, ...]:
+    """The fall of Σ √H_ii as α → 0, and how far AdamW's mean end at the last α is from each flow."""
+
+    def falls(at: Float[Tensor, "R P"]) -> Float[Tensor, " R"]:
+        before = sum_of_roots(minimisers, start)
+        return torch.stack([before - sum_of_roots(minimisers, each) for each in at])
+
+    of_flow = float(falls(runs.flow[None]))
+    fallen = [falls(at) / of_flow for at in runs.ends]
+    errors = [float(each.std()) / len(each) ** 0.5 for each in fallen]
+    limit = weighted_line(runs.learning_rates, [float(each.mean()) for each in fallen], errors)
+    moved, batch = float((runs.flow - start).norm()), f"B = {runs.batch_size}"
+    end, paths = runs.ends[-1].mean(dim=0), len(runs.ends[-1])
+    spread = float((runs.ends[-1].var(dim=0).sum() / paths).sqrt()) / moved
+    distances = [
+        float((flow - end).norm(dim=-1).min()) / moved for flow in (runs.flow, runs.slow_flow, runs.of_trace)
+    ]
+    own, least = distances[0], min(distances[1:])
+    return (
+        Finding(
+            name=f"fall of Σ √H_ii, {batch}",
+            sentence="As α → 0, Σ √H_ii falls along AdamW as far as along its flow, whatever the batch.",
+            source=SOURCE,
+            predicted=1.0,
+            relation="equal to",
+            measured=limit.intercept,
+            standard_error=limit.intercept_error,
+            n=len(runs.ends) * paths,
+            unit="of the flow's fall",
+            tolerance=tolerance,
+        ),
+        Finding(
+            name=f"distance from the flow, {batch}",
+            sentence="At the last α the runs' mean end is that of AdamW's flow.",
+            source=SOURCE,
+            predicted=0.0,
+            relation="at most",
+            measured=own,
+            standard_error=spread,
+            n=paths,
+            unit="of the way from the start",
+            tolerance=tolerance,
+        ),
+        Finding(
+            name=f"distance from the other flows, {batch}",
+            sentence=(
+                "It is at least twice as far from the flow of Σ √H_ii alone, which leaves the second "
+                "moment's memory out, and from every point of the flow of the trace."
+            ),
+            source=SOURCE,
+            predicted=2 * own,
+            relation="at least",
+            measured=least,
+            standard_error=spread,
+            n=paths,
+            unit="of the way from the start",
+            tolerance=0.0,
+        ),
+    )
+
+
+def _factor_panel(minimisers: Minimisers, start: Float[Tensor, " P"], runs: Sequence[FactorRuns]) -> Panel:
+    rows: list[tuple[float, float, float, str, str, bool]] = []
+
+    def add(points: Float[Tensor, "n P"], path: str, series: str, *, predicted: bool) -> None:
+        for at in points:
+            roots = float(sum_of_roots(minimisers, at))
+            rows.append((minimisers.trace(at), roots, 0.0, path, series, predicted))
+
+    for run in runs:
+        batch = f"B = {run.batch_size}"
+        add(torch.stack([start, run.flow]), "AdamW's flow", f"AdamW's flow, {batch}", predicted=True)
+        add(torch.stack([start, run.slow_flow]), "of Σ √H_ii alone", f"alone, {batch}", predicted=True)
+        ends = torch.stack([at.mean(dim=0) for at in run.ends])
+        add(ends, f"AdamW's mean ends, {batch}", f"ends, {batch}", predicted=False)
+    add(runs[0].of_trace, "equation (1)", "equation (1)", predicted=True)
+    return Panel(
+        name="adamw-factors-ends",
+        title="Three ways along the best fits",
+        caption=(
+            "Trace and Σ √H_ii along equation (1), and from the start to the ends of AdamW's flow and of "
+            "that of Σ √H_ii alone (straight lines), dashed; dots are the mean ends of AdamW, one for each α."
+        ),
+        charts=(
+            Lines(
+                Axis("trace", "trace of ∇²L"),
+                Axis("roots", "Σ √H_ii", "error"),
+                Colour("path", "path"),
+                series="series",
+                predicted="predicted",
+            ),
+        ),
+        data=pl.DataFrame(rows, ["trace", "roots", "error", "path", "series", "predicted"], orient="row"),
+    )

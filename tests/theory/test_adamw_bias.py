@@ -1,0 +1,109 @@
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from small_problems import factor_problem
+from torch.func import grad
+
+from isoloss.errors import BadInput
+from isoloss.theory import adamw_coin, adamw_factors
+from isoloss.theory.adamw_coin import CopiedCoin
+from isoloss.theory.adamw_flow import AdamWSettings, adamw_drift, adamw_paths, fisher_diagonal, sum_of_roots
+from isoloss.theory.bartlett_matrices import bartlett_matrices
+from isoloss.theory.coin_flow import BiasedCoin
+from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.sgd_paths import SGDSettings, sampled_gradient
+from isoloss.verdict import Verdict
+
+MODEL = CopiedCoin(BiasedCoin(0.6), 4)
+MINIMISERS = Minimisers(MODEL, MODEL.coin.laws)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+@pytest.mark.parametrize("memory", [0.0, 0.3, 3.0])
+def test_the_coins_drift_is_its_closed_form(memory, batch_size):
+    at = MODEL.least_trace
+    drift = adamw_drift(MINIMISERS, at, memory, batch_size)
+    difference, nu_plus_v = float(MODEL.difference(at)), float(4 * at[0] + at[1:].sum())
+    returning = math.sqrt(batch_size * 0.6 * 0.4) * nu_plus_v
+    expected = -4 / (2 * MODEL.coin.logit) * difference * returning / (returning + memory)
+    assert float(MODEL.difference(drift)) == pytest.approx(expected)
+    assert float(at[0] * drift[1:].sum() + at[1:].sum() * drift[0]) == pytest.approx(0, abs=1e-12)  # uV stays
+    decayed = MODEL.decay(1e-6, memory, batch_size) / 1e-6
+    assert decayed == pytest.approx(-expected / difference, rel=1e-4)
+
+
+def test_a_slow_moments_drift_is_sgds_in_fixed_coordinates():
+    """The limit of Theorem 3.3 for θ = D^½ φ, D held at the point, by the dense Hessian."""
+    minimisers, start = factor_problem(words=2, rank=2)
+    at = minimisers.reach(start)
+    hessian = bartlett_matrices(minimisers.model, minimisers.laws, at).hessian
+    assert torch.allclose(fisher_diagonal(minimisers, at), hessian.diagonal())
+    for batch_size in (1, 9):
+        scale = (batch_size / hessian.diagonal()).sqrt()
+        slope = grad(lambda x, scale=scale: (scale * fisher_diagonal(minimisers, x)).sum())(at)
+        values, vectors = torch.linalg.eigh(scale.sqrt()[:, None] * hessian * scale.sqrt())
+        along = vectors[:, values < 1e-10 * values[-1]]
+        expected = -scale.sqrt() * (along @ (along.T @ (scale.sqrt() * slope))) / (4 * batch_size)
+        assert torch.allclose(adamw_drift(minimisers, at, 0.0, batch_size), expected, atol=1e-8)
+
+
+def test_runs_are_those_of_torchs_adamw():
+    minimisers, start = factor_problem(words=2, rank=2)
+    at, samples = minimisers.reach(start), SGDSettings(0.01, 2, 3, seed=900)
+    settings = AdamWSettings(samples, memory=2.0, first_beta=0.9)
+    (ends,) = adamw_paths(minimisers, at, settings, [20 * 0.01**2])
+    leaf = at.repeat(3, 1).requires_grad_(True)
+    optimiser = torch.optim.AdamW([leaf], lr=0.01, betas=(0.9, 0.98), eps=0.0, weight_decay=0.0)
+    optimiser.state[leaf] = {
+        "step": torch.tensor(1e6),  # both moments are as after long training, and need no correction
+        "exp_avg": torch.zeros_like(leaf),
+        "exp_avg_sq": (fisher_diagonal(minimisers, at) / 2).repeat(3, 1),
+    }
+    gradient_at = sampled_gradient(minimisers.model, minimisers.laws, samples)
+    for _ in range(20):
+        leaf.grad = gradient_at(leaf.detach())
+        optimiser.step()
+    assert torch.allclose(ends, leaf.detach(), atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def coin():
+    return adamw_coin.adamw_coin(adamw_coin.SMOKE)
+
+
+def test_the_coins_runs_agree_with_the_closed_form(coin):
+    assert [finding.verdict for finding in coin.findings] == [Verdict.SUPPORTED] * 3
+    assert coin.findings[-1].predicted > 1.01  # where equation (1) would have 1
+    assert coin.panels[0].data.height == 2 * 2 * 2
+
+
+def test_another_rate_or_clock_is_found_out(coin):
+    """Without the second moment's memory in the prediction; and by SGD's clock, with the batch in it."""
+    one, four, _ = coin.findings
+    assert replace(one, predicted=1.0).verdict == Verdict.NOT_SUPPORTED
+    assert replace(four, predicted=one.predicted / 4).verdict == Verdict.NOT_SUPPORTED
+
+
+def test_coins_that_cannot_tell_are_refused():
+    for heads, copies in ((0.4, 4), (0.6, 1)):
+        with pytest.raises(BadInput, match="prefers heads"):
+            CopiedCoin(BiasedCoin(heads), copies)
+
+
+def test_factors_at_the_smallest_size_follow_the_flow():
+    settings = replace(adamw_factors.SMOKE, paths=20)
+    statement = adamw_factors.adamw_factors(settings)
+    fall, own, others = statement.findings
+    assert fall.verdict != Verdict.NOT_SUPPORTED
+    assert own.measured < others.measured / 2
+    roots = statement.panels[0].data.filter(series="AdamW's flow, B = 1")["roots"]
+    assert roots[1] < roots[0]
+
+
+def test_the_sum_of_roots_is_that_of_the_diagonal():
+    at = MODEL.least_trace
+    assert float(sum_of_roots(MINIMISERS, at)) == pytest.approx(
+        math.sqrt(0.24) * float(at[1:].sum() + 4 * at[0])
+    )
