@@ -89,14 +89,20 @@ def prose_windows(books: Sequence[str], words: int, length: int) -> TextWindows:
     (3, 'ĠGo')
     """
     sentences = [sentence for book in books for sentence in prose_sentences(book)]
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.train_from_iterator(sentences, trainers.BpeTrainer(vocab_size=words, show_progress=False))
+    tokenizer = piece_tokenizer(sentences, words)
     numbers = tokenizer.get_vocab()
     vocabulary = tuple(sorted(numbers, key=numbers.__getitem__))
     encoded = [encoding.ids for encoding in tokenizer.encode_batch(sentences)]
     return text_windows(encoded, vocabulary, length)
+
+
+def piece_tokenizer(sentences: Sequence[str], pieces: int) -> Tokenizer:
+    """A byte-level BPE vocabulary of at most so many pieces, trained on the sentences."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(sentences, trainers.BpeTrainer(vocab_size=pieces, show_progress=False))
+    return tokenizer
 
 
 def prose_sentences(book: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -34,20 +34,32 @@ def text_probe(
     heads' learning rate is one for all. That is a linear map, so what a linear head can tell is unchanged.
     Nothing is chosen on validation texts, which are not used. Raises BadInput where `text_features` does.
     """
-    train = text_features(model, tokenizer, task.train, longest, progress=progress)
-    test = text_features(model, tokenizer, task.test, longest, progress=progress)
-    mean, deviation = train.mean(0), train.std(0, correction=0)
-    # A constant feature, such as one behind a dead unit, stays constant.
-    scale = torch.where(deviation > 1e-6 * deviation.max(), deviation, torch.ones_like(deviation))
-    return linear_probe(
-        train.sub_(mean).div_(scale),
+    return probe_of_scaled(
+        text_features(model, tokenizer, task.train, longest, progress=progress),
         torch.tensor(task.train.labels),
-        test.sub_(mean).div_(scale),
+        text_features(model, tokenizer, task.test, longest, progress=progress),
         torch.tensor(task.test.labels),
         len(task.classes),
         settings,
         progress,
     )
+
+
+def probe_of_scaled(
+    train: Float[Tensor, "n D"],
+    train_labels: Int[Tensor, " n"],
+    test: Float[Tensor, "n_test D"],
+    test_labels: Int[Tensor, " n_test"],
+    classes: int,
+    settings: ProbeSettings | None = None,
+    progress: Progress = silent,
+) -> Accuracy:
+    """`linear_probe` of features centred and scaled by the training ones', in place; see `text_probe`."""
+    mean, deviation = train.mean(0), train.std(0, correction=0)
+    # A constant feature, such as one behind a dead unit, stays constant.
+    scale = torch.where(deviation > 1e-6 * deviation.max(), deviation, torch.ones_like(deviation))
+    train, test = train.sub_(mean).div_(scale), test.sub_(mean).div_(scale)
+    return linear_probe(train, train_labels, test, test_labels, classes, settings, progress)
 
 
 def majority_correct(task: TextTask) -> Float[Tensor, " n"]:

@@ -1,0 +1,167 @@
+"""Texts as a student of a causal model's language reads them: by the teacher's whole tokenizer.
+
+Only the generation of a language is restricted to K of the teacher's tokens (A.1). Its student keeps all of
+them and reads text tokenised ordinarily; tokens that are never generated keep embeddings near their start.
+"""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from isoloss.corpora.labelled_texts import LabelledTexts
+from isoloss.errors import BadInput
+from isoloss.languages.token_restriction import written_words
+from isoloss.measurements.text_inputs import TextInputs
+from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
+
+Policy = Literal["untrained", "resegment", "mask"]
+"""What becomes of tokens that the language never has: they are read as they are, with embeddings that were
+never trained (the authors' way); texts are cut up anew by those merges alone that lead to generated words;
+or they are read as [MASK]."""
+
+
+@dataclass(frozen=True)
+class StudentTexts:
+    """n texts in a student's numbers, cut to what it reads, and how much of them it knows.
+
+    `coverage` is the share of all their tokens, before they are cut, that are words of the language, and
+    `longer` the share of texts (or pairs) that are cut.
+    """
+
+    inputs: TextInputs
+    coverage: float
+    longer: float
+
+
+@dataclass(frozen=True)
+class StudentTokenizer:
+    """A teacher's `tokenizer`, and in `numbers` [V] what each of its tokens is to a student.
+
+    The language's `words` come first after the special tokens, in the language's order, then all others in
+    the tokenizer's. Make one with `student_tokenizer`.
+    """
+
+    tokenizer: Tokenizer
+    numbers: Int[Tensor, " V"]
+    words: int
+
+    def read(self, texts: LabelledTexts, longest: int, policy: Policy = "untrained") -> StudentTexts:
+        """Encode each text, or both of a pair, after [CLS]; cut to `longest` tokens, of a pair the longer.
+
+        Nothing stands between the two of a pair: the student was trained on no such token.
+        """
+        tokenizer = self.tokenizer
+        if policy == "resegment":
+            known = self._known(self.numbers).tolist()
+            pieces = [piece for piece, token in tokenizer.get_vocab().items() if known[token]]
+            tokenizer = closed_within(tokenizer, pieces)
+        columns = [texts.texts] if texts.seconds is None else [texts.texts, texts.seconds]
+        encoded = [self._numbers(tokenizer, column, policy) for column in columns]
+        generated = torch.cat([self._known(text) & (text != MASK) for column in encoded for text in column])
+        rows = [_cut(parts, longest) for parts in zip(*encoded, strict=True)]
+        cut = sum(sum(map(len, whole)) > longest for whole in zip(*encoded, strict=True))
+        return StudentTexts(_inputs(rows, texts.labels), float(generated.double().mean()), cut / len(texts))
+
+    def _known(self, numbers: Int[Tensor, " n"]) -> Tensor:
+        return numbers < FIRST_WORD + self.words
+
+    def _numbers(self, tokenizer: Tokenizer, column: Sequence[str], policy: Policy) -> list[Tensor]:
+        found = []
+        for encoding in tokenizer.encode_batch(list(column), add_special_tokens=False):
+            text = self.numbers[torch.tensor(encoding.ids, dtype=torch.int64)]
+            found.append(torch.where(self._known(text), text, MASK) if policy == "mask" else text)
+        return found
+
+
+def student_tokenizer(tokenizer: Tokenizer, vocabulary: Sequence[str]) -> StudentTokenizer:
+    """How a student of the language with this `vocabulary` reads what the teacher's tokenizer gives.
+
+    Raises BadInput where a word of the language is no token of the tokenizer.
+    """
+    tokens = tokenizer.get_vocab()
+    order = sorted(tokens, key=tokens.__getitem__)
+    written = dict(zip(written_words(order), order, strict=True))
+    if lost := [word for word in vocabulary if word not in written]:
+        raise BadInput(
+            f"the word {lost[0]!r} of the language is no token of the teacher's tokenizer; give its own"
+        )
+    generated = [tokens[written[word]] for word in vocabulary]
+    numbers = torch.full((max(tokens.values()) + 1,), -1, dtype=torch.int64)
+    numbers[torch.tensor(generated)] = torch.arange(len(vocabulary)) + FIRST_WORD
+    others = (numbers < 0).nonzero()[:, 0]
+    numbers[others] = torch.arange(len(others)) + FIRST_WORD + len(vocabulary)
+    return StudentTokenizer(tokenizer, numbers, len(vocabulary))
+
+
+def closed_within(tokenizer: Tokenizer, pieces: Collection[str]) -> Tokenizer:
+    """The same byte-pair encoding without the merges that lead, at once or on the way, out of `pieces`.
+
+    What it cuts a text into are pieces that such merges reach, and single characters (a byte each in
+    byte-level encodings). A piece whose own parts are none of `pieces` is reached no more. Raises
+    BadInput for a tokenizer that is none of byte pairs.
+    """
+    layout = json.loads(tokenizer.to_str())
+    if layout["model"]["type"] != "BPE":
+        raise BadInput(
+            f"a tokenizer of the kind {layout['model']['type']} has no merges to leave out; "
+            "choose another policy"
+        )
+    wanted, known, kept = set(pieces), {piece for piece in layout["model"]["vocab"] if len(piece) == 1}, []
+    for merge in layout["model"]["merges"]:
+        left, right = merge.split(" ") if isinstance(merge, str) else merge
+        if left in known and right in known and left + right in wanted:
+            kept.append(merge)
+            known.add(left + right)
+    layout["model"]["merges"] = kept
+    return Tokenizer.from_str(json.dumps(layout))
+
+
+def bags_of_tokens(
+    train: TextInputs, test: TextInputs, most: int = 2000
+) -> tuple[Float[Tensor, "n D"], Float[Tensor, "n_test D"]]:
+    """How often each token stands in a text, over the text's length: of a pair's two one after the other.
+
+    Of the `most` most common tokens of the training texts, all others being one.
+    """
+    counts = torch.bincount(train.ids[train.parts >= 0].long())
+    kept = counts.sort(descending=True, stable=True).indices[:most]
+    column = torch.full((max(int(train.ids.max()), int(test.ids.max())) + 1,), len(kept))
+    column[kept] = torch.arange(len(kept))
+    parts = int(train.parts.max()) + 1
+
+    def bag(texts: TextInputs) -> Float[Tensor, "n D"]:
+        found = torch.zeros(len(texts), parts * (len(kept) + 1))
+        rows, places = (texts.parts >= 0).nonzero(as_tuple=True)
+        own = texts.parts[rows, places].long() * (len(kept) + 1) + column[texts.ids[rows, places].long()]
+        found.index_put_((rows, own), torch.ones(len(rows)), accumulate=True)
+        return found / found.sum(1, keepdim=True).clamp(min=1)
+
+    return bag(train), bag(test)
+
+
+def _cut(parts: tuple[Tensor, ...], longest: int) -> tuple[Tensor, ...]:
+    if len(parts) == 1 or sum(map(len, parts)) <= longest:
+        return tuple(part[:longest] for part in parts)
+    half = longest // 2
+    kept = min(len(parts[0]), max(longest - len(parts[1]), longest - half))
+    return parts[0][:kept], parts[1][: longest - kept]
+
+
+def _inputs(rows: Sequence[tuple[Tensor, ...]], labels: Sequence[int]) -> TextInputs:
+    lengths = torch.tensor([1 + sum(map(len, row)) for row in rows])
+    ids = torch.full((len(rows), int(lengths.max())), PAD, dtype=torch.int32)
+    parts = torch.full_like(ids, -1, dtype=torch.int8)
+    ids[:, 0] = CLS
+    for row, texts in enumerate(rows):
+        start = 1
+        for part, text in enumerate(texts):
+            ids[row, start : start + len(text)] = text.int()
+            parts[row, start : start + len(text)] = part
+            start += len(text)
+    return TextInputs(ids, lengths, parts, None, torch.tensor(labels))
