@@ -8,7 +8,8 @@ OWN_TASK = (
     "its teacher's vocabulary cuts them into, 70 % of film reviews' and 71 % of QNLI's are none of the 24, "
     "a text has 61 or 62, and of 1,894 snippets of reviews not one is of known pieces alone. Nor has any "
     "task of its own room: what a probe of the words alone does not tell of how a sentence began is 0.07 at "
-    "most, so that little of what features add can show."
+    "most, so that little of what features add can show. `glue-of-causal-language` probes the models on "
+    "such texts all the same, beside a model that was never trained."
 )
 """Counted on the stand-ins' test parts (`MovieSnippets`, `AnsweringSentences`); rooms: `isoloss describe`."""
 

@@ -81,15 +81,15 @@ class Scale:
     def with_tokens(self, tokens: int) -> "Scale":
         """The same with models of languages that have so many tokens, such as `WHOLE_TOKENIZER`.
 
-        Raises BadInput where a language has more words.
+        Those of the causal language have all of its teacher's as it is. Raises BadInput where a language has
+        more words.
         """
-        for runs in (self.grammar, self.hidden_markov, self.causal_language):
+        for runs in (self.grammar, self.hidden_markov):
             vocabulary_settings(runs.language.words, tokens)
         compared = tuple(replace(model, tokens=tokens) for model in self.sizes_compared.architectures)
         return replace(
             self,
             grammar=with_tokens(self.grammar, tokens),
             hidden_markov=with_tokens(self.hidden_markov, tokens),
-            causal_language=with_tokens(self.causal_language, tokens),
             sizes_compared=replace(self.sizes_compared, architectures=compared),
         )

@@ -239,7 +239,7 @@ def gpu() -> Scale:
         hidden_markov=replace(
             large.hidden_markov, architectures=large.hidden_markov.architectures[:2], **lengths
         ),
-        causal_language=replace(large.causal_language, architectures=sizes, **lengths),
+        causal_language=causal_language_runs.GPU,
         descents=Descents(grammar=descent, hidden_markov=descent),
         drift=replace(large.drift, widths=(128, 256)),
         real_text=real_text_settings.LAPTOP,

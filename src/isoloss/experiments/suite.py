@@ -14,6 +14,7 @@ from isoloss.experiments.figure_8 import figure_8
 from isoloss.experiments.figure_9 import figure_9
 from isoloss.experiments.figure_10 import figure_10
 from isoloss.experiments.flatness_measures import flatness_measures
+from isoloss.experiments.glue_of_causal_language import glue_of_causal_language
 from isoloss.experiments.longer_training import longer_training
 from isoloss.experiments.projection import projection
 from isoloss.experiments.real_text_algorithms import real_text_algorithms
@@ -52,4 +53,5 @@ def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
         flatness_measures(scale),
         projection(scale),
         ablations(scale),
+        glue_of_causal_language(scale),
     )

