@@ -22,6 +22,7 @@ REGISTERED = {
     "flatness-measures": _FIRST,
     "projection": "6e0939cbec00d4abbc5976da5a47bb2bfecf347b",
     "ablations": "6e0939cbec00d4abbc5976da5a47bb2bfecf347b",
+    "glue-of-causal-language": "bf18e408c1a05a59532e72ff65e53554ea5b2e20",
 }
 """The commit whose docs/claims.md says the experiment's claims as they are judged, by its name.
 
