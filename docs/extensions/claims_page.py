@@ -11,7 +11,7 @@ from pathlib import Path
 
 from isoloss.experiments.claims import CONFIDENCE, Claim
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.scales import laptop
+from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.suite import every_experiment
 
 PAGE = Path(__file__).parent.parent / "claims.md"

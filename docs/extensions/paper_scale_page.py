@@ -7,8 +7,8 @@ from pathlib import Path
 
 from isoloss.experiments.paper_settings.every_setting import every_setting
 from isoloss.experiments.paper_settings.setting import PaperSetting, SettingsGroup
-from isoloss.experiments.scale import Scale
-from isoloss.experiments.scales import paper
+from isoloss.experiments.scales.paper import paper
+from isoloss.experiments.scales.scale import Scale
 
 PAGE = Path(__file__).parent.parent / "paper-scale.md"
 INTRODUCTION = """\

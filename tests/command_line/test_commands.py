@@ -7,7 +7,7 @@ from isoloss.cli import main
 from isoloss.command_line.commands import COMMANDS, FORMER_NAMES, Command
 from isoloss.command_line.options import checkpoints, corpus, reproduce
 from isoloss.corpora.documents import TextUnit
-from isoloss.experiments.scale import ScaleName
+from isoloss.experiments.scales.scale import ScaleName
 from isoloss.measurements.compared_flatness import Quantity
 from isoloss.pretraining.compute import Precision
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from page_blocks import ROOT
 
-from isoloss.experiments.scales import laptop, paper
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.paper import paper
 from isoloss.experiments.suite import every_experiment
 
 EXTENSIONS = ROOT / "docs" / "extensions"

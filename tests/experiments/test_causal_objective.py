@@ -4,7 +4,7 @@ import pytest
 
 from isoloss.experiments.causal_objective import CLAIMS, MASKED, NEXT_WORD, causal_runs, masked_advantage
 from isoloss.experiments.claims import judge
-from isoloss.experiments.scales import smoke
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.verdict import Verdict
 

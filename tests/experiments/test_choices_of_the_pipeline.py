@@ -11,7 +11,8 @@ from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.figure_1 import figure_1
 from isoloss.experiments.projection import projected_dimension, projection
 from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
-from isoloss.experiments.scales import laptop, smoke
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.objectives.many_masks import ManyMasksObjective
 
 

@@ -12,8 +12,8 @@ from isoloss.experiments.experiment_result import Results, carry_out_experiments
 from isoloss.experiments.figure_5 import figure_5
 from isoloss.experiments.flatness_measures import flatness_measures
 from isoloss.experiments.longer_training import longer_training
-from isoloss.experiments.scale import Scale
-from isoloss.experiments.scales import smoke
+from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.experiments.table_1 import table_1
 from isoloss.experiments.table_2 import table_2
 from isoloss.experiments.update_rules import update_rules

@@ -10,9 +10,11 @@ from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantities.trace import TraceQuantity
 from isoloss.experiments.quantity import MeasuredAt, drawn
-from isoloss.experiments.real_text_settings import LAPTOP, PAPER, SMOKE
 from isoloss.experiments.real_text_steps import real_text_steps
-from isoloss.experiments.scales import smoke
+from isoloss.experiments.scales.laptop import REAL_TEXT as LAPTOP
+from isoloss.experiments.scales.paper import REAL_TEXT as PAPER
+from isoloss.experiments.scales.smoke import REAL_TEXT as SMOKE
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.languages.dyck import dyck
 from isoloss.objectives.masked import MaskedObjective
 

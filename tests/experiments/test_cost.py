@@ -22,7 +22,7 @@ from isoloss.experiments.cost import (
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.quantity import MeasuredAt
-from isoloss.experiments.scales import laptop_language
+from isoloss.experiments.scales.smoke import laptop_language
 from isoloss.experiments.step_cost import step_cost
 from isoloss.experiments.throughput import measured_throughput
 from isoloss.measurements.linear_probe import ProbeSettings

@@ -2,10 +2,12 @@
 
 import pytest
 
-from isoloss.experiments.descent_runs import LAPTOP, PAPER
 from isoloss.experiments.figure_4 import figure_4
 from isoloss.experiments.figure_10 import figure_10
-from isoloss.experiments.scales import paper, smoke
+from isoloss.experiments.scales.laptop import DESCENTS as LAPTOP
+from isoloss.experiments.scales.paper import DESCENTS as PAPER
+from isoloss.experiments.scales.paper import paper
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.pretraining.sgd import SGD
 
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from isoloss.experiments.drift.experiment import drift
-from isoloss.experiments.drift.scales import SMOKE
 from isoloss.experiments.experiment_result import carry_out_experiments
-from isoloss.experiments.scales import smoke
+from isoloss.experiments.scales.smoke import DRIFT as SMOKE
+from isoloss.experiments.scales.smoke import smoke
 from jobs_in_turn import in_turn
 
 

@@ -11,7 +11,10 @@ from isoloss.experiments.experiment import only_named
 from isoloss.experiments.figure_1 import CLAIMS, figure_1
 from isoloss.experiments.grammar_runs import task_name
 from isoloss.experiments.quantities.probe import named_task
-from isoloss.experiments.scales import laptop, laptop_language, night, paper, smoke
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.night import night
+from isoloss.experiments.scales.paper import paper
+from isoloss.experiments.scales.smoke import laptop_language, smoke
 from isoloss.experiments.suite import every_experiment
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg

@@ -7,7 +7,8 @@ from isoloss.experiments.claims import judge
 from isoloss.experiments.figure_5 import CLAIMS
 from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
 from isoloss.experiments.quantity import Subject
-from isoloss.experiments.scales import laptop, laptop_language
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.smoke import laptop_language
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective

@@ -19,7 +19,8 @@ from isoloss.experiments.figure_8 import figure_8
 from isoloss.experiments.figure_9 import figure_9
 from isoloss.experiments.figure_10 import figure_10
 from isoloss.experiments.quantities.probe import ProbeQuantity
-from isoloss.experiments.scales import laptop, smoke
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.pretraining.sgd import SGD
 
 FIGURES = (figure_2, figure_3, figure_4, figure_8, figure_9, figure_10)

@@ -9,7 +9,7 @@ from isoloss.experiments.experiment_result import experiment_table
 from isoloss.experiments.figure_6 import figure_6
 from isoloss.experiments.figure_7 import figure_7, sentence_panels
 from isoloss.experiments.planned_run import ReadyLanguage
-from isoloss.experiments.scales import smoke
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.languages.dyck import dyck
 from isoloss.panels import Tree
 from isoloss.progress import silent

@@ -13,7 +13,9 @@ from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.glue_of_causal_language import Gain, glue_of_causal_language
 from isoloss.experiments.quantities.generated_words_probe import UntrainedTextProbe
 from isoloss.experiments.quantity import Subject
-from isoloss.experiments.scales import gpu, laptop, smoke
+from isoloss.experiments.scales.gpu import gpu
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.experiments.teacher_plan import HubPlan, SmolLM2Plan
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.models.causal_language import ModelSource

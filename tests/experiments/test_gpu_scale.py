@@ -13,8 +13,10 @@ from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.figure_1 import figure_1
 from isoloss.experiments.figure_4 import figure_4
 from isoloss.experiments.planned_run import ReadyLanguage
-from isoloss.experiments.scale import MeasurementSizes, Scale
-from isoloss.experiments.scales import gpu, paper, smoke
+from isoloss.experiments.scales.gpu import gpu
+from isoloss.experiments.scales.paper import paper
+from isoloss.experiments.scales.scale import MeasurementSizes, Scale
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import TABLE_3, Shape

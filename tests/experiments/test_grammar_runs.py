@@ -3,7 +3,8 @@ import pytest
 from isoloss.errors import BadInput
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.grammar_runs import headline_task
-from isoloss.experiments.scales import laptop, smoke
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar

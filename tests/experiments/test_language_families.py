@@ -8,7 +8,6 @@ import polars as pl
 import pytest
 
 from isoloss.errors import IsolossError
-from isoloss.experiments.causal_language_runs import SMOKE, SMOKE_TEACHER
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.experiment_result import ExperimentResult, carry_out_experiments, judged_runs
@@ -17,8 +16,10 @@ from isoloss.experiments.figure_4 import figure_4
 from isoloss.experiments.figure_8 import figure_8
 from isoloss.experiments.figure_9 import figure_9
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.scale import Scale
-from isoloss.experiments.scales import smoke
+from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.scales.smoke import CAUSAL_LANGUAGE as SMOKE
+from isoloss.experiments.scales.smoke import TEACHER as SMOKE_TEACHER
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.experiments.teacher_plan import HubPlan, TeacherPlan
 from isoloss.models.causal_language import ModelSource
 from isoloss.progress import Progress, silent

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from isoloss.experiments import paper_languages
-from isoloss.experiments.compared_runs import PAPER
 from isoloss.experiments.paper_languages import paper_hmm, paper_pcfg
 from isoloss.experiments.quantities.probe import named_task
-from isoloss.experiments.scales import paper
+from isoloss.experiments.scales.paper import COMPARED as PAPER
+from isoloss.experiments.scales.paper import paper
 from isoloss.languages.paper_grammar import mean_length
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.entropy import masked_entropy

@@ -1,6 +1,7 @@
 import pytest
 
-from isoloss.experiments.scales import laptop, smoke
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.experiments.shape_table import (
     BERT_POSITIONS,
     BERT_TOKENS,

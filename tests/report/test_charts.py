@@ -8,7 +8,7 @@ import torch
 import vl_convert
 from markupsafe import Markup
 
-from isoloss.experiments.scales import laptop_language
+from isoloss.experiments.scales.smoke import laptop_language
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Landscape, Lines, Table, Tree
 from isoloss.report.charts import draw
 from isoloss.report.colours import PALETTE, SHAPES

@@ -32,7 +32,7 @@ from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import Executor, Results, carry_out_experiments
 from isoloss.experiments.paper_settings.every_setting import settings_of
 from isoloss.experiments.provenance import usable_cores
-from isoloss.experiments.scales import paper
+from isoloss.experiments.scales.paper import paper
 from isoloss.pretraining.loop import usable_device
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress

@@ -17,9 +17,8 @@ from isoloss.experiments.experiment_result import Executor, ExperimentResult, ga
 from isoloss.experiments.grammar_runs import headline_task, task_name
 from isoloss.experiments.kept_portraits import kept_portrait, planned_languages, portrait_jobs
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
-from isoloss.experiments.scale import Scale
-from isoloss.experiments.scales import scale_named
-from isoloss.experiments.suite import every_experiment
+from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.suite import every_experiment, scale_named
 from isoloss.languages.pcfg import read_pcfg
 from isoloss.nearest import did_you_mean
 from isoloss.pretraining.compute import Compute

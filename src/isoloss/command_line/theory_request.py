@@ -17,8 +17,7 @@ from isoloss.command_line.reproduction_request import ALL, THEORY, write_whole_s
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job, Notice, run_jobs
 from isoloss.experiments.provenance import usable_cores
-from isoloss.experiments.scales import scale_named
-from isoloss.experiments.suite import every_experiment
+from isoloss.experiments.suite import every_experiment, scale_named
 from isoloss.measurements.record import Record, Setting
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress

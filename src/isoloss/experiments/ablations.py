@@ -15,7 +15,7 @@ from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.quantity import MeasuredAt
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.region import within
 from isoloss.experiments.statistics.same_loss import percent_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic

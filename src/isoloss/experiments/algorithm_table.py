@@ -9,7 +9,7 @@ from isoloss.experiments.claims import Claim
 from isoloss.experiments.figure_1 import WHY_WINDOW
 from isoloss.experiments.grammar_runs import ADAMW
 from isoloss.experiments.same_loss_table import mean_over_runs, rows_at_same_loss
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, curve, mean_at_same_loss, percent_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic

@@ -1,6 +1,6 @@
 """What figures draw against what, and what their captions say of bars and counts."""
 
-from isoloss.experiments.scale import MeasurementSizes
+from isoloss.experiments.scales.scale import MeasurementSizes
 from isoloss.panels import Axis, Colour
 
 OWN_TASK = (

@@ -13,7 +13,7 @@ from isoloss.experiments.grammar_runs import adamw_runs
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantity import MeasuredAt
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
 from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import percent_points

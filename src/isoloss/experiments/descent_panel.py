@@ -13,7 +13,7 @@ from isoloss.experiments.axes import (
     trace_bars,
 )
 from isoloss.experiments.descent_runs import DescentRuns
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.shown_task import ShownTask
 from isoloss.panels import Dots, Lines, Panel
 

@@ -10,7 +10,7 @@ from isoloss.experiments.quantities.control_probes import control_references
 from isoloss.experiments.quantities.probe import TaskReference
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.reference import PlannedReference
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import (
     FLATTENING,
     IMPROVEMENT,

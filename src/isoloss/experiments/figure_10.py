@@ -4,7 +4,7 @@ from isoloss.experiments.descent_panel import descent_panels
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figure_4 import flatter_is_better
 from isoloss.experiments.run_facts import descent_facts, measurement_facts, run_facts
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.shown_task import task_6, task_a, task_b
 
 

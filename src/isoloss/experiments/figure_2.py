@@ -7,7 +7,7 @@ from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figure_1 import WHY_WINDOW
 from isoloss.experiments.run_facts import measurement_facts, run_facts
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.shown_task import ShownTask, first_text_task, task_c
 from isoloss.experiments.statistics.along_runs import IMPROVEMENT, RANGE_OF_LOSS
 from isoloss.experiments.statistics.region import above, below

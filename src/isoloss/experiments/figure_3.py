@@ -10,7 +10,7 @@ from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figure_1 import WHY_WINDOW
 from isoloss.experiments.run_facts import measurement_facts, run_facts
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.shown_task import PROJECTED, ShownTask, first_text_task, task_10, task_b
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
 from isoloss.experiments.statistics.region import above, below, within

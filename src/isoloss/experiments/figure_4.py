@@ -2,12 +2,13 @@
 
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.descent_panel import descent_panels
-from isoloss.experiments.descent_runs import PAPER, DescentRuns
+from isoloss.experiments.descent_runs import DescentRuns
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figure_1 import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.figure_2 import one_loss_over_steps
 from isoloss.experiments.run_facts import descent_facts, measurement_facts, run_facts
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.paper import DESCENTS as PAPER
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.shown_task import ShownTask, task_10, task_c
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT_BY_FLATTENING, MeanWithinRuns
 from isoloss.experiments.statistics.rank_correlation import Ranking

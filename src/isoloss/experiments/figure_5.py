@@ -11,7 +11,7 @@ from isoloss.experiments.figure_1 import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
 from isoloss.experiments.quantity import MeasuredAt
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import in_doublings, in_points
 from isoloss.experiments.statistics.rank_correlation import PartialRanking
 from isoloss.experiments.statistics.region import above, below

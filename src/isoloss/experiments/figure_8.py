@@ -4,7 +4,7 @@ from isoloss.experiments.axes import OWN_TASK
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figure_3 import larger_is_better, size_panels
 from isoloss.experiments.run_facts import measurement_facts, run_facts
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.shown_task import second_text_task, task_6, task_a
 
 PAPER = "“the increase in downstream performance as we scale up” (A.6; no number given)"

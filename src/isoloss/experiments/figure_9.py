@@ -11,7 +11,7 @@ from isoloss.experiments.figure_1 import WHY_WINDOW
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.run_facts import measurement_facts, run_facts
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.shown_task import ShownTask, first_text_task, task_10, task_b
 from isoloss.experiments.statistics.along_runs import LastDoubling, MeanWithinRuns
 from isoloss.experiments.statistics.region import below

@@ -13,7 +13,7 @@ from isoloss.experiments.figure_1 import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.grammar_runs import ADAMW, grammar_runs, rule_runs
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantity import MeasuredAt, Quantity
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.cluster_bootstrap import BoundedEstimate
 from isoloss.experiments.statistics.rank_correlation import (
     Advantage,

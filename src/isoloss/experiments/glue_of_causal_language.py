@@ -21,7 +21,7 @@ from isoloss.experiments.quantity import AnyQuantity, MeasuredAt
 from isoloss.experiments.real_text_facts import task_facts
 from isoloss.experiments.real_text_runs import ComparedTask
 from isoloss.experiments.reference import PlannedReference
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_points, theil_sen_slope
 from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from isoloss.errors import BadInput
-from isoloss.experiments.compared_runs import Rules
 from isoloss.experiments.language_runs import runs_of_sizes
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.probe import named_task
 from isoloss.experiments.quantity import MeasuredAt, Quantity
-from isoloss.experiments.scale import MeasurementSizes, Scale
+from isoloss.experiments.scales.scale import MeasurementSizes, Rules, Scale
 from isoloss.languages.language import Language
 from isoloss.measurements.room_and_price import Room, RoomSettings, measure_room
 from isoloss.progress import Progress, silent

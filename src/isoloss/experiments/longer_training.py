@@ -10,7 +10,7 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity
 from isoloss.experiments.quantities.noise_sensitivity import noise_column
 from isoloss.experiments.quantity import MeasuredAt
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import (
     FromStep,
     MeanWithinRuns,

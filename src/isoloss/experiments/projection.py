@@ -10,7 +10,7 @@ from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.language_runs import width_of
 from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.experiments.quantity import MeasuredAt
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.shown_task import PROJECTED
 from isoloss.experiments.statistics.region import within
 from isoloss.measurements.feature_adaptation import Projected
@@ -34,7 +34,7 @@ CLAIMS = (
 def projected_dimension(scale: Scale) -> int:
     """The paper's 512, or half of the narrowest model's features where these are few.
 
-    >>> from isoloss.experiments.scales import laptop
+    >>> from isoloss.experiments.scales.laptop import laptop
     >>> projected_dimension(laptop())
     128
     """

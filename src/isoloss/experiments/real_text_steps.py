@@ -9,7 +9,7 @@ from isoloss.experiments.figure_1 import WHY_WINDOW
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.real_text_facts import corpus_facts, measurement_facts, task_facts
 from isoloss.experiments.real_text_runs import followed_runs, majority
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, RANGE_OF_LOSS
 from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from isoloss.experiments.descent_panel import START, Descending
 from isoloss.experiments.experiment import Facts
 from isoloss.experiments.language_runs import AnyModel
-from isoloss.experiments.scale import MeasurementSizes
+from isoloss.experiments.scales.scale import MeasurementSizes
 from isoloss.experiments.shown_task import ShownTask
 from isoloss.models.lstm import LSTM
 

@@ -13,7 +13,7 @@ from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity, TaskReference
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.reference import PlannedReference
-from isoloss.experiments.scale import MeasurementSizes, Scale
+from isoloss.experiments.scales.scale import MeasurementSizes, Scale
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.feature_adaptation import Projected
 

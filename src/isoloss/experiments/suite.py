@@ -19,7 +19,12 @@ from isoloss.experiments.longer_training import longer_training
 from isoloss.experiments.projection import projection
 from isoloss.experiments.real_text_algorithms import real_text_algorithms
 from isoloss.experiments.real_text_steps import real_text_steps
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.gpu import gpu
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.night import night
+from isoloss.experiments.scales.paper import paper
+from isoloss.experiments.scales.scale import Scale, ScaleName
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.experiments.table_1 import table_1
 from isoloss.experiments.table_2 import table_2
 from isoloss.experiments.table_3 import table_3
@@ -55,3 +60,18 @@ def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
         ablations(scale),
         glue_of_causal_language(scale),
     )
+
+
+def scale_named(name: ScaleName) -> Scale:
+    """The scale of that name."""
+    match name:
+        case "smoke":
+            return smoke()
+        case "laptop":
+            return laptop()
+        case "night":
+            return night()
+        case "gpu":
+            return gpu()
+        case "paper":
+            return paper()

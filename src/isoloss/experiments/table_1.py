@@ -15,7 +15,7 @@ from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.grammar_runs import adamw_runs, rule_runs
 from isoloss.experiments.quantities.lookup_table import LookupTableReference
 from isoloss.experiments.reference import PlannedReference
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.panels import Axis
 
 COLUMNS = (

@@ -10,7 +10,7 @@ from isoloss.experiments.algorithm_table import (
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import doublings, mean_at_same_loss, percent_points
 from isoloss.panels import Axis

@@ -1,7 +1,7 @@
 """Table 3: the shapes of Section 2's transformers, with their parameters."""
 
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.shape_table import COLUMNS, PAPER_LENGTH, PAPER_WORDS, shape_panel, shape_rows
 from isoloss.models.shapes import TABLE_3
 from isoloss.panels import Panel, Table

@@ -3,7 +3,7 @@
 import polars as pl
 
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.shape_table import COLUMNS, PAPER_LENGTH, PAPER_WORDS, shape_panel, shape_rows
 from isoloss.models.enlarging.enlargement import enlargement_between
 from isoloss.models.shapes import TABLE_4, TABLE_4_PRINTED_INNER, Shape

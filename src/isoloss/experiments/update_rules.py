@@ -11,7 +11,7 @@ from isoloss.experiments.experiment import Experiment, Facts, Question
 from isoloss.experiments.figure_1 import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.same_loss_table import rows_at_same_loss
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.rank_correlation import rank_correlation
 from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import (

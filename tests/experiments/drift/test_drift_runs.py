@@ -10,10 +10,12 @@ from isoloss.errors import BadInput
 from isoloss.experiments.drift.clock import Pace
 from isoloss.experiments.drift.experiment import drift, every_drift_run, with_drift
 from isoloss.experiments.drift.runs import DriftRuns
-from isoloss.experiments.drift.scales import LAPTOP, SMOKE
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.figure_1 import figure_1
-from isoloss.experiments.scales import laptop, smoke
+from isoloss.experiments.scales.laptop import DRIFT as LAPTOP
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.smoke import DRIFT as SMOKE
+from isoloss.experiments.scales.smoke import smoke
 
 
 def test_every_pace_has_its_checkpoints_at_the_same_times() -> None:

@@ -7,8 +7,8 @@ from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.paper_settings.every_setting import every_setting, settings_of
 from isoloss.experiments.paper_settings.of_languages import grammar_settings
-from isoloss.experiments.scale import Scale
-from isoloss.experiments.scales import paper
+from isoloss.experiments.scales.paper import paper
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.suite import every_experiment
 
 

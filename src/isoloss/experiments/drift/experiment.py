@@ -12,7 +12,7 @@ from isoloss.experiments.drift.runs import PART, DriftRuns, drift_runs
 from isoloss.experiments.experiment import Experiment, Facts, Question
 from isoloss.experiments.figure_1 import figure_1
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.panels import Panel
 
 HEADLINE = "grammar"

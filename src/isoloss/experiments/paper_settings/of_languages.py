@@ -9,7 +9,7 @@ from isoloss.experiments.language_runs import AnyRuns
 from isoloss.experiments.paper_languages import GRAMMAR_ENTROPY, GRAMMAR_LENGTH, HMM_ENTROPY
 from isoloss.experiments.paper_settings.setting import PaperSetting, SettingsGroup, trained_on
 from isoloss.experiments.planned_run import ReadyLanguage
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.shape_table import BERT_POSITIONS, BERT_TOKENS, parameters
 from isoloss.languages.hmm import HMM
 from isoloss.languages.paper_grammar import mean_length

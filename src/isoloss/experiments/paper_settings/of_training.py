@@ -15,7 +15,7 @@ from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.quantities.text_fine_tuning import TextFineTuningQuantity
 from isoloss.experiments.quantities.text_probe import TextProbeQuantity
 from isoloss.experiments.quantities.trace import TraceQuantity
-from isoloss.experiments.scale import Scale
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.shape_table import BERT_POSITIONS, BERT_TOKENS, parameters
 from isoloss.models.shapes import TABLE_4_PRINTED_INNER
 from isoloss.pretraining.adversarial import Adversarial

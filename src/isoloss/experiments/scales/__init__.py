@@ -1,0 +1,1 @@
+"""The scales that experiments are carried out at, a page each."""

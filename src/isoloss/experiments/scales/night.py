@@ -1,0 +1,100 @@
+"""A night on two cores: the laptop's settings, at more sizes, seeds and steps."""
+
+from dataclasses import replace
+
+from isoloss.experiments.chosen_languages import second_grammar, third_grammar
+from isoloss.experiments.descent_runs import Descents
+from isoloss.experiments.drift.clock import Pace
+from isoloss.experiments.drift.runs import DriftRuns
+from isoloss.experiments.planned_run import ReadyLanguage
+from isoloss.experiments.scales import laptop
+from isoloss.experiments.scales.laptop import laptop_transformers
+from isoloss.experiments.scales.scale import (
+    Scale,
+    SizeComparison,
+    students,
+)
+from isoloss.models.lstm import LSTM
+from isoloss.models.shapes import laptop_shape
+from isoloss.pretraining.specification import log_spaced_steps
+
+COMPARED = replace(
+    laptop.COMPARED,
+    size=1,
+    steps=8000,
+    checkpoint_steps=(1000, 2000, 2828, 4000, 5657, 8000),
+    saturated_from=4000,
+)
+"""The middle width and twice the steps to saturation; untried."""
+
+LONGER = replace(
+    laptop.LONGER, steps=64_000, checkpoint_steps=(8000, *log_spaced_steps(16_000, 64_000, per_doubling=4))
+)
+"""Sixteen times as long as saturation takes; untried."""
+
+SIZES_COMPARED = SizeComparison(laptop_transformers((32, 64, 128)), laptop_shape(128), sentences=300)
+"""Figure 1's sizes again."""
+
+HIDDEN_MARKOV = replace(
+    laptop.HIDDEN_MARKOV,
+    architectures=tuple(LSTM(width, layers=2, dropout=0.0) for width in (32, 64, 128)),
+    steps=12_000,
+    checkpoint_steps=(1500, *log_spaced_steps(3000, 12_000, per_doubling=4)),
+    saturated_from=3000,
+)
+"""Three times the laptop's steps; untried."""
+
+CAUSAL_LANGUAGE = replace(
+    laptop.CAUSAL_LANGUAGE,
+    architectures=students(laptop_transformers((32, 64, 128)), laptop.STUDENTS_LANGUAGE),
+    steps=12_000,
+    checkpoint_steps=(1500, *log_spaced_steps(3000, 12_000, per_doubling=4)),
+    saturated_from=3000,
+)
+"""Three times the laptop's steps; untried."""
+
+_STEPS = (1, *log_spaced_steps(1000, 8000, per_doubling=3))
+
+DESCENTS = Descents(
+    grammar=replace(laptop.DESCENTS.grammar, width=64, steps=8000, checkpoint_steps=_STEPS),
+    hidden_markov=replace(laptop.DESCENTS.hidden_markov, width=64, steps=8000, checkpoint_steps=_STEPS),
+)
+"""Twice that time."""
+
+DRIFT = DriftRuns(
+    widths=(32, 64),
+    paces=(*laptop.DRIFT.paces, Pace(0.1, 64), Pace(0.05, 16)),
+    times=(0.0125, 0.03, 0.08, 0.2, 0.5, 1.0, 2.0),
+    control_checkpoints=4,
+    rate_sentences=1000,
+    other_languages=(
+        ("second grammar", ReadyLanguage(second_grammar())),
+        ("third grammar", ReadyLanguage(third_grammar())),
+    ),
+)
+"""Three languages, η²/B sixteenfold apart, and to ten times the laptop's last time."""
+
+
+def night() -> Scale:
+    """Three sizes over a factor of four, ten seeds, three times the laptop's steps: a night on two cores.
+
+    All else is the laptop's. Untried at these lengths and at width 128: what its runs give is what is said.
+    """
+    return replace(
+        laptop.laptop(),
+        name="night",
+        seeds=tuple(range(201, 211)),
+        grammar=laptop.headline_runs(
+            widths=(32, 64, 128),
+            steps=16_000,
+            checkpoint_steps=(1000, 2000, *log_spaced_steps(4000, 16_000, per_doubling=4)),
+            saturated_from=4000,
+        ),
+        compared=COMPARED,
+        longer=LONGER,
+        sizes_compared=SIZES_COMPARED,
+        hidden_markov=HIDDEN_MARKOV,
+        causal_language=CAUSAL_LANGUAGE,
+        descents=DESCENTS,
+        drift=DRIFT,
+    )

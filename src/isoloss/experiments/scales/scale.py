@@ -1,0 +1,219 @@
+"""A scale: what all experiments share, so that equal runs are planned alike and computed once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from isoloss.curvature.ascent_sharpness import RADII
+from isoloss.errors import BadInput
+from isoloss.experiments.descent_runs import Descents
+from isoloss.experiments.drift.runs import DriftRuns
+from isoloss.experiments.language_runs import LanguageRuns, with_tokens
+from isoloss.experiments.quantities.ascent_sharpness import AscentSharpnessQuantity, sam_column
+from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
+from isoloss.experiments.quantities.gradient_norm import GradientNormQuantity
+from isoloss.experiments.quantities.noise_sensitivity import NoiseSensitivityQuantity
+from isoloss.experiments.quantities.normalised_trace import NormalisedTraceQuantity
+from isoloss.experiments.quantities.probe import ProbeQuantity
+from isoloss.experiments.quantities.top_eigenvalue import TopEigenvalueQuantity
+from isoloss.experiments.quantities.trace import TraceQuantity
+from isoloss.experiments.quantity import Quantity
+from isoloss.experiments.real_text_runs import RealTextRuns
+from isoloss.experiments.teacher_plan import (
+    TeachersLanguage,
+)
+from isoloss.measurements.exact_loss import MASKED
+from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.models.enlarging.enlargement import enlargement_between
+from isoloss.models.lstm import LSTM
+from isoloss.models.shapes import Shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.pretraining_objective import ExactObjective
+from isoloss.objectives.tokens import FIRST_WORD, vocabulary_settings
+from isoloss.pretraining.adversarial import Adversarial
+from isoloss.pretraining.update_rule import UpdateRuleSettings
+
+PILOT_SEEDS = (900, 901, 902, 101, 102, 103, 104, 105)
+"""Those of runs that chose languages, settings and statistics; the last five were to be reported and had been
+looked at when the statistics were changed."""
+
+ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]
+
+
+@dataclass(frozen=True)
+class MeasurementSizes:
+    """How many sentences each quantity is measured on, the probe's settings, and one seed for all."""
+
+    loss_sentences: int
+    trace_sentences: int
+    probe_train: int
+    probe_validation: int
+    probe_test: int
+    probe: ProbeSettings = ProbeSettings()  # noqa: RUF009  (frozen)
+    seed: int = 20230701
+
+    def loss(self, evaluated: ExactObjective = MASKED) -> ExactLossQuantity:
+        """The exact masked loss; `evaluated` says which predictions it looks at."""
+        return ExactLossQuantity(self.loss_sentences, self.seed + 1, evaluated)
+
+    def trace(self) -> TraceQuantity:
+        """The trace of the Hessian."""
+        return TraceQuantity(self.trace_sentences, self.seed + 2)
+
+    def probe_of(self, task: str, column: str = "accuracy") -> ProbeQuantity:
+        """A linear probe's accuracy on a task."""
+        sizes = (self.probe_train, self.probe_validation, self.probe_test)
+        return ProbeQuantity(task, *sizes, self.probe, self.seed, column)
+
+
+GrammarRuns = LanguageRuns[PreLayerNormTransformer]
+"""Transformers on the grammar. Its tasks stand in the places of the paper's A, B and C, which are the names
+of the whole sentence's root, of half of it, and of a quarter; two places may have one task."""
+
+HiddenMarkovRuns = LanguageRuns[LSTM]
+"""LSTMs on the hidden Markov model. Its tasks are the paper's task-6 and task-10 of 16 words, or the states
+at the same shares of a shorter sentence."""
+
+CausalLanguageRuns = LanguageRuns[PreLayerNormTransformer]
+"""Transformers on a causal model's language, with all of its teacher's tokens, so that they read real text
+too. Its own tasks stand beside the paper's QNLI and SST-2. The exact loss is over one word a sentence: a law
+takes a pass over every word."""
+
+
+def students(
+    models: Sequence[PreLayerNormTransformer], plan: TeachersLanguage
+) -> tuple[PreLayerNormTransformer, ...]:
+    """The models with room for all of the teacher's tokens."""
+    tokens = plan.whole_tokenizer.pieces + FIRST_WORD
+    return tuple(replace(model, tokens=tokens) for model in models)
+
+
+Rules = tuple[tuple[str, UpdateRuleSettings], ...]
+
+
+@dataclass(frozen=True)
+class ComparedRuns:
+    """How long they are trained, with the grammar's batches and seeds, and by which rules.
+
+    `size` counts the grammar's architectures from 0; its own runs at that size are what these are held
+    against. Raises BadInput for fewer than two checkpoints, between which runs are brought to one loss.
+    """
+
+    size: int
+    adversary: Adversarial
+    peers: Rules
+    steps: int
+    checkpoint_steps: tuple[int, ...]
+    saturated_from: int
+
+    def __post_init__(self) -> None:
+        if len(self.checkpoint_steps) < 2:
+            raise BadInput("runs are brought to one loss between checkpoints; let each leave at least two")
+
+
+@dataclass(frozen=True)
+class LongerRuns:
+    """The compared size trained on by the grammar's rule, with its batches and seeds, to `steps`.
+
+    `train` and so on are the sizes of the splits that a checkpoint is fine-tuned on. Raises BadInput where
+    the training split is too small for the fine-tuning's warm-up.
+    """
+
+    steps: int
+    checkpoint_steps: tuple[int, ...]
+    fine_tuning: FineTuningSettings
+    train: int
+    validation: int
+    test: int
+
+    def __post_init__(self) -> None:
+        self.fine_tuning.steps(self.train)
+
+
+@dataclass(frozen=True)
+class SizeComparison:
+    """Architectures trained as the grammar's are, and the `common` shape that each is enlarged to.
+
+    `sentences` is how many the trace of an enlarged model is measured on. Raises BadInput where an
+    architecture cannot be enlarged to the common shape.
+    """
+
+    architectures: tuple[PreLayerNormTransformer, ...]
+    common: Shape
+    sentences: int
+
+    def __post_init__(self) -> None:
+        for architecture in self.architectures:
+            enlargement_between(architecture.shape, self.common)
+
+
+@dataclass(frozen=True)
+class FlatnessSettings:
+    """Sentences for each; `noises` are relative to the weights' deviation before pre-training."""
+
+    trace_sentences: int
+    gradient_sentences: int
+    eigenvalue_sentences: int
+    ascent_sentences: int
+    noise_sentences: int
+    radii: tuple[float, ...] = RADII
+    noises: tuple[float, float, float] = (0.3, 1.0, 3.0)
+
+    def competitors(self, seed: int) -> tuple[Quantity, ...]:
+        """What the trace is held against as a measure of flatness."""
+        return (
+            NormalisedTraceQuantity(self.trace_sentences, seed),
+            TopEigenvalueQuantity(self.eigenvalue_sentences, seed),
+            GradientNormQuantity(self.gradient_sentences, seed),
+            AscentSharpnessQuantity(self.ascent_sentences, seed, self.radii),
+        )
+
+    @property
+    def competing_columns(self) -> tuple[str, ...]:
+        """What the competitors are called in a table."""
+        by_radius = tuple(map(sam_column, self.radii))
+        return ("normalised_trace", "wholly_normalised_trace", "top_eigenvalue", "gradient_norm", *by_radius)
+
+    def noise(self, seed: int) -> NoiseSensitivityQuantity:
+        """Sensitivity to noise on the weights."""
+        return NoiseSensitivityQuantity(self.noises, self.noise_sentences, seed)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """All that experiments depend on: seconds, minutes or a night on a laptop, one GPU's, or the paper's own.
+
+    `pilot_seeds` were used to choose it and are not among `seeds`.
+    """
+
+    name: ScaleName
+    seeds: tuple[int, ...]
+    pilot_seeds: tuple[int, ...]
+    sizes: MeasurementSizes
+    grammar: GrammarRuns
+    compared: ComparedRuns
+    longer: LongerRuns
+    sizes_compared: SizeComparison
+    flatness: FlatnessSettings
+    hidden_markov: HiddenMarkovRuns
+    causal_language: CausalLanguageRuns
+    descents: Descents
+    drift: DriftRuns
+    real_text: RealTextRuns
+
+    def with_tokens(self, tokens: int) -> "Scale":
+        """The same with models of languages that have so many tokens, such as `WHOLE_TOKENIZER`.
+
+        Those of the causal language have all of its teacher's as it is. Raises BadInput where a language has
+        more words.
+        """
+        for runs in (self.grammar, self.hidden_markov):
+            vocabulary_settings(runs.language.words, tokens)
+        compared = tuple(replace(model, tokens=tokens) for model in self.sizes_compared.architectures)
+        return replace(
+            self,
+            grammar=with_tokens(self.grammar, tokens),
+            hidden_markov=with_tokens(self.hidden_markov, tokens),
+            sizes_compared=replace(self.sizes_compared, architectures=compared),
+        )
