@@ -31,16 +31,33 @@ def squared_norms_by_sentence(
     parameters: dict[str, nn.Parameter],
     memory_bytes: int,
 ) -> dict[str, Float[Tensor, " n"]]:
-    """||∇_θ Σ_j cotangents[j] · logits[j]||² of every sentence for each of `parameters`, by name, float64.
+    """||∇_θ Σ_j cotangents[j] · logits[j]||² of every sentence for each of `parameters`, by name, float64."""
+    if not parameters:
+        return {}
+    norms = {name: cotangents.new_zeros(len(batch), dtype=torch.float64) for name in parameters}
+    for sentences, gradients in gradients_by_sentence(
+        model, objective, batch, cotangents, parameters, memory_bytes
+    ):
+        for name, gradient in gradients.items():
+            norms[name][sentences] = gradient.flatten(1).square().sum(dim=1, dtype=torch.float64)
+    return norms
+
+
+def gradients_by_sentence(
+    model: nn.Module,
+    objective: Objective,
+    batch: Batch,
+    cotangents: Float[Tensor, "m v"],
+    parameters: dict[str, nn.Parameter],
+    memory_bytes: int,
+) -> Iterator[tuple[Int[Tensor, " k"], dict[str, Tensor]]]:
+    """∇_θ Σ_j cotangents[j] · logits[j], some sentences at a time: their numbers, and by name [k, ...].
 
     The gradient of one sentence by torch.func, mapped over as many sentences as `memory_bytes` holds
     gradients of, which have one attention mask and one number of predictions; or, for operations that cannot
     be mapped over, one backward pass a sentence.
     """
-    if not parameters:
-        return {}
     size = sum(2 * p.numel() * p.element_size() for p in parameters.values())
-    norms = {name: cotangents.new_zeros(len(batch), dtype=torch.float64) for name in parameters}
     scores = _Scores(model, objective)
     at_once = _mapped_over_sentences
     for sentences, piece, own in _equal_pieces(batch, max(1, memory_bytes // size)):
@@ -49,11 +66,7 @@ def squared_norms_by_sentence(
         except RuntimeError:  # an operation that vmap has no rule for, or that looks at its numbers
             at_once = _one_after_another
             gradients = at_once(scores, piece, cotangents[own], parameters)
-        for name, gradient in gradients.items():
-            norms[name][sentences] = (
-                gradient.reshape(len(gradient), -1).square().sum(dim=1, dtype=torch.float64)
-            )
-    return norms
+        yield sentences, gradients
 
 
 def _mapped_over_sentences(

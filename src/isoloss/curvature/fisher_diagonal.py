@@ -1,0 +1,123 @@
+"""The diagonal of the Fisher information, exact for every parameter, and the sum of its roots."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from isoloss.curvature.every_other_parameter import gradients_by_sentence
+from isoloss.curvature.finite_scores import refuse_non_finite
+from isoloss.curvature.label_laws import sentence_weights
+from isoloss.curvature.measured_parameters import MeasuredParameters
+from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
+from isoloss.progress import Progress, silent
+
+BLOCKS = 16
+"""Clusters of sentences for the error: it is then itself known to 18 %."""
+
+
+@dataclass(frozen=True)
+class FisherDiagonal:
+    """F_ii of every parameter, in nats per squared parameter, as a mean of blocks of sentences.
+
+    `blocks` has by a parameter's name [K, P_name], float64: each block's own diagonal, of as many sentences
+    as the others' or one fewer, scaled so that the mean over blocks is that over all `n` sentences.
+    """
+
+    blocks: dict[str, Float[Tensor, "K P"]]
+    n: int
+
+    @property
+    def values(self) -> Float[Tensor, " P"]:
+        """F_ii of all parameters, end to end."""
+        return torch.cat([blocks.mean(dim=0) for blocks in self.blocks.values()])
+
+    @property
+    def root_sum(self) -> Estimate:
+        """Σ_i √F_ii, and its standard error over blocks, to first order: that of Σ_i F_ii / 2√F_ii.
+
+        Over all of a language's sentences it is more, since a root is concave: by about
+        Σ_i Var(F_ii) / 8 F_ii^(3/2).
+        """
+        roots = self.values.sqrt()
+        halves = torch.where(roots > 0, 0.5 / roots, 0.0)
+        along = torch.cat(list(self.blocks.values()), dim=1) @ halves
+        return Estimate(float(roots.sum()), float(along.std() / len(along) ** 0.5), self.n)
+
+
+def fisher_diagonal(
+    model: nn.Module,
+    objective: Objective,
+    batch: Batch,
+    *,
+    memory_bytes: int = MEMORY_BYTES,
+    progress: Progress = silent,
+) -> FisherDiagonal:
+    """F_ii = E_{t, x_{-t}} Σ_y f_y (∂ log f_y / ∂θ_i)², f = f(x_{-t}) the model's law.
+
+    Of what needs a gradient. Exact on the batch: no label is drawn. For each label y the gradient of
+    √f_y log f_y, the root held constant, is taken of every prediction by itself, squared entry by entry, and
+    summed; every sentence counts alike, whatever its number of predictions (`fisher_trace`, whose mean is the
+    sum over i). A tied weight's gradient is that of all its uses. Cost: a forward and a backward pass a
+    label. Memory: twice `memory_bytes`, and `BLOCKS` numbers a parameter. Dropout is off; the model is left
+    as found.
+
+    Raises BadInput for fewer than two sentences, when no parameter needs a gradient, or when a logit is not
+    finite, naming the sentence.
+
+    >>> from transformers import BertConfig, BertForMaskedLM
+    >>> from isoloss.objectives.pretrained import PretrainedMasked
+    >>> size = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+    >>> model = BertForMaskedLM(BertConfig(vocab_size=9, **size))
+    >>> ids = torch.tensor([[3, 4, 2, 6], [5, 2, 7, 8]])
+    >>> inputs = {"input_ids": ids, "labels": torch.tensor([[5, 6, 7, 8]] * 2).where(ids == 2, -100)}
+    >>> diagonal = fisher_diagonal(model, PretrainedMasked(), PretrainedMasked().batch(inputs))
+    >>> diagonal.values.shape[0] == sum(p.numel() for p in model.parameters())
+    True
+    """
+    if len(batch) < 2:
+        raise BadInput(f"{len(batch)} sentences have no standard error; measure on at least 2")
+    MeasuredParameters.of(model)  # refuses a model without any
+    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    batch = batch.to(device_of(model))
+    apart, count = predictions_apart(batch), min(BLOCKS, len(batch))
+    block_of = batch.rows * count // len(batch)
+    blocks = {name: p.new_zeros(count, p.numel(), dtype=torch.float64) for name, p in parameters.items()}
+    with evaluation_mode(model):
+        with torch.no_grad():
+            logits = objective.logits(model, batch)
+        refuse_non_finite(logits, batch, 0)
+        law = logits.double().softmax(dim=1)
+        # Of each prediction, times K for the mean over blocks.
+        roots = (sentence_weights(batch)[:, None] * law * count).sqrt()
+        for label in range(law.shape[1]):
+            progress("diagonal of the Fisher information", label, law.shape[1])
+            surprise = -law
+            surprise[:, label] += 1
+            cotangents = (roots[:, label, None] * surprise).to(logits.dtype)
+            for predictions, gradients in gradients_by_sentence(
+                model, objective, apart, cotangents, parameters, memory_bytes
+            ):
+                for name, gradient in gradients.items():
+                    squares = gradient.detach().flatten(1).double().square()
+                    blocks[name].index_add_(0, block_of[predictions], squares)
+    return FisherDiagonal(blocks, len(batch))
+
+
+def predictions_apart(batch: Batch) -> Batch:
+    """A sentence for each of the batch's predictions, in order, with that prediction alone.
+
+    >>> ids = torch.tensor([[5, 6]])
+    >>> rows, positions = torch.tensor([0, 0]), torch.tensor([0, 1])
+    >>> predictions_apart(Batch(ids, ids > 0, rows, positions, positions)).input_ids.tolist()
+    [[5, 6], [5, 6]]
+    """
+    every: Int[Tensor, " m"] = torch.arange(len(batch.rows), device=batch.rows.device)
+    return Batch(
+        batch.input_ids[batch.rows], batch.attention_mask[batch.rows], every, batch.positions, batch.targets
+    )

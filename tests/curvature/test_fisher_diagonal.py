@@ -1,0 +1,76 @@
+"""The diagonal of the Fisher information against the dense matrix in float64, one score after the other."""
+
+import pytest
+import torch
+from dense_derivatives import flat
+
+from isoloss.curvature.fisher_diagonal import fisher_diagonal
+from isoloss.curvature.measured_parameters import trainable_parameters
+from isoloss.errors import BadInput
+from isoloss.languages.sentences import Sentences
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.batch import Batch
+from isoloss.objectives.masked import MaskedObjective
+from tiny_models import ARCHITECTURES, tiny_model
+
+MASKED = MaskedObjective()
+
+
+def sentences(number: int) -> Batch:
+    generator = torch.Generator().manual_seed(3)
+    ids = torch.randint(0, 2, (number, 3), generator=generator)
+    return MASKED.draw(Sentences(ids, torch.full((number,), 3)), generator)
+
+
+def uneven() -> Batch:
+    """The first of two sentences has two predictions, and the second padding."""
+    one = sentences(2)
+    mask = one.attention_mask.clone()
+    mask[1, -1] = False
+    rows, positions = torch.tensor([0, 0, 1]), torch.tensor([0, 2, 1])
+    return Batch(one.input_ids, mask, rows, positions, one.targets[[0, 0, 1]])
+
+
+def dense_diagonal(model, batch: Batch) -> torch.Tensor:
+    leaves = list(trainable_parameters(model).values())
+    log_law = MASKED.logits(model, batch).log_softmax(dim=1)
+    counts = torch.bincount(batch.rows)[batch.rows]
+    total = torch.zeros(sum(leaf.numel() for leaf in leaves), dtype=torch.float64)
+    for row, predictions in zip(log_law, counts, strict=True):
+        for surprise in row:
+            score = torch.autograd.grad(surprise, leaves, retain_graph=True, materialize_grads=True)
+            total += surprise.exp().detach() * flat(score).square() / predictions
+    return total / len(batch)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("batch", [sentences(5), uneven()], ids=["one prediction", "uneven"])
+def test_it_is_that_of_the_dense_matrix(architecture, batch: Batch) -> None:
+    model = tiny_model(architecture, 2, 3).eval()
+    found = fisher_diagonal(model, MASKED, batch)
+    assert torch.allclose(found.values, dense_diagonal(model, batch), rtol=1e-9, atol=1e-14)
+    assert found.root_sum.value == pytest.approx(float(found.values.sqrt().sum()))
+
+
+def test_how_much_memory_there_is_changes_nothing() -> None:
+    model = tiny_model(PreLayerNormTransformer, 2, 3)
+    whole, piecemeal = (fisher_diagonal(model, MASKED, sentences(3), memory_bytes=m) for m in (1 << 30, 1))
+    assert torch.allclose(whole.values, piecemeal.values, rtol=1e-12)
+    assert model.training
+
+
+def test_the_error_is_that_of_other_sentences() -> None:
+    model = tiny_model(PreLayerNormTransformer, 2, 3).eval()
+    batch = sentences(128)
+    own = [fisher_diagonal(model, MASKED, batch.part(at, at + 16)).root_sum for at in range(0, 128, 16)]
+    spread = torch.tensor([each.value for each in own]).std()
+    typical = torch.tensor([each.standard_error for each in own]).mean()
+    assert 0.5 < float(typical / spread) < 2
+
+
+def test_what_has_no_error_or_no_parameter_is_refused() -> None:
+    model = tiny_model(PreLayerNormTransformer, 2, 3)
+    with pytest.raises(BadInput, match="at least 2"):
+        fisher_diagonal(model, MASKED, sentences(1))
+    with pytest.raises(BadInput, match="no parameter that requires a gradient"):
+        fisher_diagonal(model.requires_grad_(False), MASKED, sentences(2))
