@@ -17,6 +17,7 @@ from isoloss.experiments.quantities.lookup_table import LookupTableReference
 from isoloss.experiments.quantities.noise_sensitivity import NoiseSensitivityQuantity
 from isoloss.experiments.quantities.normalised_trace import NormalisedTraceQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity, TaskReference
+from isoloss.experiments.quantities.root_fisher import RootFisherQuantity
 from isoloss.experiments.quantities.top_eigenvalue import TopEigenvalueQuantity
 from isoloss.experiments.quantities.trace import TraceQuantity
 from isoloss.experiments.quantity import quantity_digest
@@ -68,6 +69,7 @@ RUNS = {
     ),
     "another seed": replace(PLAIN, seed=901),
     "sgd": replace(PLAIN, update_rule=SGD()),
+    "sgd with weight decay": replace(PLAIN, update_rule=SGD(weight_decay=0.01)),
     "sam": replace(PLAIN, update_rule=SAM(optimiser=AdamW())),
     "muon": replace(PLAIN, update_rule=Muon(rest=AdamW())),
     "sophia": replace(PLAIN, update_rule=Sophia()),
@@ -88,6 +90,7 @@ QUANTITIES = (
     NoiseSensitivityQuantity((0.1,), 64, 1),
     NormalisedTraceQuantity(64, 1),
     PROBE,
+    RootFisherQuantity(64, 1),
     TopEigenvalueQuantity(64, 1),
     TraceQuantity(64, 1),
 )

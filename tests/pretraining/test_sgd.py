@@ -1,4 +1,4 @@
-"""SGD against its definition: the warm-up's share of the run, momentum, no decay."""
+"""SGD against its definition: the warm-up's share of the run, momentum, decay of matrices alone."""
 
 import copy
 
@@ -9,11 +9,11 @@ from rule_cases import batch_of, tiny, training_of, weights_of
 from isoloss.pretraining.sgd import SGD
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.5])
-def test_sgd_is_its_definition_in_float64(momentum: float) -> None:
+@pytest.mark.parametrize(("momentum", "decay"), [(0.0, 0.0), (0.5, 0.0), (0.5, 0.1)])
+def test_sgd_is_its_definition_in_float64(momentum: float, decay: float) -> None:
     model = tiny()
     oracle = copy.deepcopy(model)
-    rule = SGD(learning_rate=0.1, momentum=momentum).build(training_of(model, steps=20))
+    rule = SGD(learning_rate=0.1, momentum=momentum, weight_decay=decay).build(training_of(model, steps=20))
     loss_of = training_of(oracle).loss
     velocity = [torch.zeros_like(weight) for weight in oracle.parameters()]
     for step in range(1, 6):
@@ -22,7 +22,8 @@ def test_sgd_is_its_definition_in_float64(momentum: float) -> None:
         rate = 0.1 * min(1.0, step / 3)  # 12 % of 20 steps, rounded up
         with torch.no_grad():
             for weight, speed, gradient in zip(oracle.parameters(), velocity, gradients, strict=True):
-                speed.mul_(momentum).add_(gradient)
+                decayed = decay * weight if weight.ndim >= 2 else 0 * weight
+                speed.mul_(momentum).add_(gradient + decayed)
                 weight -= rate * speed
     for weight, expected in zip(weights_of(model), weights_of(oracle), strict=True):
         torch.testing.assert_close(weight, expected, rtol=1e-10, atol=1e-12)

@@ -1,12 +1,20 @@
 """Stochastic gradient descent as in the paper's B.2."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
+from isoloss.checked_json import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
-from isoloss.pretraining.descent import Descent, GradientRule, check_learning_rate, plain_rule
+from isoloss.pretraining.adamw import parameters_by_decay
+from isoloss.pretraining.descent import (
+    Descent,
+    GradientRule,
+    check_learning_rate,
+    check_weight_decay,
+    plain_rule,
+)
 from isoloss.pretraining.update_rule import Training
 
 
@@ -15,13 +23,15 @@ class SGD:
     """θ ← θ - η ∇L(θ), η rising over the first 12 % of the run's steps to 1e-3 and constant after (B.2).
 
     The warm-up is ⌈`warm_up_share` · steps⌉ steps of the run, counted from its own first step, also when it
-    starts from a checkpoint. With momentum μ, v ← μ v + ∇L and θ ← θ - η v (torch's heavy ball). No weight
-    decay. A rate near the edge of stability is measured by `edge_of_stability_rate`.
+    starts from a checkpoint. With momentum μ, v ← μ v + ∇L and θ ← θ - η v (torch's heavy ball). Weight decay
+    adds λθ to the gradient of matrices and embeddings; the paper has none. A rate near the edge of stability
+    is measured by `edge_of_stability_rate`.
     """
 
     learning_rate: float = 1e-3
     warm_up_share: float = 0.12
     momentum: float = 0.0
+    weight_decay: float = field(default=0.0, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         check_learning_rate(self.learning_rate)
@@ -31,11 +41,14 @@ class SGD:
             )
         if not 0 <= self.momentum < 1:
             raise BadInput(f"momentum must be at least 0 and below 1, not {self.momentum}")
+        check_weight_decay(self.weight_decay)
 
     def descent(self, training: Training) -> Descent:
         """See `DescentSettings.descent`."""
         trained = [parameter for parameter in training.model.parameters() if parameter.requires_grad]
-        optimiser = torch.optim.SGD(trained, lr=self.learning_rate, momentum=self.momentum, fused=True)
+        # One group without decay: so is the state of runs from before there was one, which then go on.
+        groups = parameters_by_decay(training.model, self.weight_decay) if self.weight_decay else trained
+        optimiser = torch.optim.SGD(groups, lr=self.learning_rate, momentum=self.momentum, fused=True)
         return Descent([optimiser], math.ceil(self.warm_up_share * training.steps), training.steps)
 
     def build(self, training: Training) -> GradientRule:
