@@ -1,9 +1,14 @@
 """The drift, carried out in seconds."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from isoloss.experiments.drift.experiment import drift
+import pytest
+
+from isoloss.experiments.drift.experiment import adamw_clock, drift, drift_limits
+from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
+from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scales.smoke import DRIFT as SMOKE
 from isoloss.experiments.scales.smoke import smoke
 from jobs_in_turn import in_turn
@@ -25,3 +30,36 @@ def test_the_experiment_is_carried_out_and_drawn(tmp_path: Path) -> None:
         effect == effect for name, effect in judged.items() if name not in ("quarter-speed", "speed")
     ), judged
     assert [panel.name for panel in experiment.panels(table)] == ["clock-grammar-16", "distance-grammar-16"]
+
+
+def few(experiment: Experiment, varied: str) -> tuple[PlannedRun, ...]:
+    """The runs of the first seed that are plain or vary only this."""
+    seed = experiment.runs[0].first_seed
+    of_seed = (run for run in experiment.runs if run.first_seed == seed)
+    return tuple(run for run in of_seed if dict(run.labels).get("varied", varied) == varied)
+
+
+@pytest.mark.slow
+def test_where_the_clock_ends_is_looked_for_and_drawn(tmp_path: Path) -> None:
+    experiment = drift_limits(smoke())
+    experiment = replace(experiment, runs=few(experiment, "momentum"))
+    result = carry_out_experiments([experiment], tmp_path, in_turn).experiments[0]
+    assert result.outcome.failures == ()
+    assert result.table["complete"].all()
+    panels = experiment.panels(result.table)
+    assert [panel.name for panel in panels] == ["limit-momentum"]
+    assert panels[0].caption.startswith("To within 0.25 of the fall")
+
+
+@pytest.mark.slow
+def test_the_clock_of_adamw_is_carried_out_and_drawn(tmp_path: Path) -> None:
+    experiment = adamw_clock(smoke())
+    experiment = replace(experiment, runs=few(experiment, "epsilon"))
+    result = carry_out_experiments([experiment], tmp_path, in_turn).experiments[0]
+    assert result.outcome.failures == ()
+    assert result.table["complete"].all()
+    assert result.table["root_fisher"].null_count() == 0
+    judged = {judgement.claim.name: judgement.effect for judgement in result.judgements}
+    assert all(judged[name] == judged[name] for name in ("loss-stands", "root-falls", "root-before-trace"))
+    shown = [panel.name for panel in experiment.panels(result.table)]
+    assert shown == ["clock", "by-the-clock-of-sgd", "what-descends", "limit-epsilon"]

@@ -2,7 +2,7 @@
 
 from isoloss.experiments.ablations import ablations
 from isoloss.experiments.causal_objective import causal_objective
-from isoloss.experiments.drift.experiment import drift, figure_1_and_drift
+from isoloss.experiments.drift.experiment import adamw_clock, drift, drift_limits, figure_1_and_drift
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figure_2 import figure_2
 from isoloss.experiments.figure_3 import figure_3
@@ -50,6 +50,8 @@ def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
         table_3(scale),
         table_4(scale),
         drift(scale, scale.grammar.tasks[1]),
+        drift_limits(scale),
+        adamw_clock(scale),
         real_text_steps(scale),
         real_text_algorithms(scale),
         update_rules(scale),

@@ -9,7 +9,8 @@ import pytest
 
 from isoloss.experiments.drift import claims
 from isoloss.experiments.drift.clock import Pace
-from isoloss.experiments.drift.panels import curves, drift_panels, mean_over_seeds, with_start
+from isoloss.experiments.drift.curves import curves, with_start
+from isoloss.experiments.drift.panels import drift_panels, mean_over_seeds
 from isoloss.experiments.scales.laptop import DRIFT as LAPTOP
 
 START_TRACE, START_LOSS, START_ACCURACY = 16.0, 1.4, 0.85

@@ -3,7 +3,15 @@
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.drift.clock import Pace, mean_step, paces
+from isoloss.experiments.drift.clock import (
+    SECOND_MOMENT_STEPS,
+    AdamWPace,
+    Pace,
+    checkpoint_steps,
+    mean_step,
+    paces,
+)
+from isoloss.pretraining.descent import warmed_up
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 5, 200])
@@ -36,3 +44,22 @@ def test_what_makes_no_sgd_is_refused(rate: float, batch: int) -> None:
 def test_what_is_no_pace_is_named(text: str) -> None:
     with pytest.raises(BadInput, match="is no learning rate and batch"):
         paces(text)
+
+
+def test_the_time_of_adamw_is_that_of_its_rates_and_average() -> None:
+    pace = AdamWPace(4e-3, 32)
+    rates = [warmed_up(4e-3, SECOND_MOMENT_STEPS, step) for step in range(1, 1001)]
+    passed = [sum(rate**2 for rate in rates[:step]) / 4 for step in range(1, 1001)]
+    assert pace.time(150) == pytest.approx(sum(passed[:150]) / 150)
+    average = sum(passed[:200]) / 200
+    for step in range(201, 1001):
+        average += (passed[step - 1] - average) / 200
+    assert pace.time(1000) == pytest.approx(average)
+
+
+def test_the_time_of_adamw_has_no_batch_in_it() -> None:
+    times = (1e-3, 2e-3, 8e-3)
+    steps = checkpoint_steps(AdamWPace(4e-3, 32), times)
+    assert steps == checkpoint_steps(AdamWPace(4e-3, 512), times)
+    assert all(AdamWPace(4e-3, 32).time(step) >= time for step, time in zip(steps, times, strict=True))
+    assert AdamWPace(8e-3, 32).time_per_step == pytest.approx(4 * AdamWPace(4e-3, 32).time_per_step)

@@ -2,15 +2,22 @@
 
 import math
 from collections.abc import Sequence
-from itertools import groupby, permutations
+from itertools import permutations
 
 import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.drift.clock import Pace
-from isoloss.experiments.drift.panels import Curve, curves, with_start
-from isoloss.experiments.drift.runs import CONTROL, DRIFT, PART
+from isoloss.experiments.drift.curves import (
+    AnyClock,
+    by_model,
+    curves,
+    largest_distance,
+    steps_apart,
+    with_start,
+)
+from isoloss.experiments.drift.departures import CONTROL, DRIFT, PART
 from isoloss.experiments.statistics.region import above, below, within
 
 BATCHES_APART = 4
@@ -19,12 +26,13 @@ BATCHES_APART = 4
 NO_CLOCK = "none: the theorem is about the limit η → 0, and the paper shows one rate and batch"
 
 
-def distance_between_paces(runs: Sequence[pl.DataFrame]) -> float:
+def distance_between_paces(runs: Sequence[pl.DataFrame], of: str = "trace", clock: AnyClock = Pace) -> float:
     """Largest distance between two paces at one time, over the mean fall at the last time.
 
     Of the models that where it is largest; nan where the trace has not fallen.
     """
-    return max((_distance(list(own)) for own in _by_model(curves(runs, DRIFT))), default=math.nan)
+    found = by_model(curves(runs, DRIFT, of=of, clock=clock))
+    return max((largest_distance(own) for own in found), default=math.nan)
 
 
 def lag_of_larger_batches(runs: Sequence[pl.DataFrame]) -> float:
@@ -35,18 +43,18 @@ def lag_of_larger_batches(runs: Sequence[pl.DataFrame]) -> float:
     """
     ratios = [
         ratio
-        for own in map(list, _by_model(curves(runs, DRIFT)))
+        for own in by_model(curves(runs, DRIFT))
         for small, large in permutations(own, 2)
         if small.pace.learning_rate == large.pace.learning_rate
         and large.pace.batch_size == BATCHES_APART * small.pace.batch_size
-        for ratio in _steps_apart(small, large)
+        for ratio in steps_apart(small, large)
     ]
     return float(np.mean(ratios)) - math.log2(BATCHES_APART) if ratios else math.nan
 
 
 def change_of_loss(runs: Sequence[pl.DataFrame]) -> float:
     """Largest change of a pace's mean loss since the start, at any checkpoint, over the loss at the start."""
-    table = with_start(runs)
+    table = with_start(runs, ("loss",))
     if table.is_empty():
         return math.nan
     by = ["language", "width", "pace", "step"]
@@ -55,15 +63,15 @@ def change_of_loss(runs: Sequence[pl.DataFrame]) -> float:
     return float(max(changes, default=math.nan))
 
 
-def halvings_of_trace(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over paces of log2(trace at the start / at the last checkpoint)."""
-    return _mean([float(curve.fallen[-1]) for curve in curves(runs, DRIFT)])
+def halvings_of_trace(runs: Sequence[pl.DataFrame], of: str = "trace", clock: AnyClock = Pace) -> float:
+    """Mean over paces of log2(trace at the start / at the last checkpoint); or of another quantity."""
+    return _mean([float(curve.fallen[-1]) for curve in curves(runs, DRIFT, of=of, clock=clock)])
 
 
 def share_that_falls_without_noise(runs: Sequence[pl.DataFrame]) -> float:
     """How far the control falls in as many steps at the same learning rate, over how far its twin does."""
     shares = []
-    for own in map(list, _by_model(curves(runs, DRIFT, CONTROL))):
+    for own in by_model(curves(runs, DRIFT, CONTROL)):
         for control in (curve for curve in own if curve.part == CONTROL):
             rate = control.pace.learning_rate
             twins = [curve for curve in own if curve.part == DRIFT and curve.pace.learning_rate == rate]
@@ -114,28 +122,6 @@ def speed_over_theory(runs: Sequence[pl.DataFrame]) -> float:
                 measured += slope * at["trace"] / pace.time(at["step"])
                 predicted += at["predicted_descent"]
     return math.log2(measured / predicted) if measured > 0 and predicted > 0 else math.nan
-
-
-def _by_model(found: Sequence[Curve]) -> list[list[Curve]]:
-    ordered = sorted(found, key=lambda curve: curve.model)
-    return [list(own) for _, own in groupby(ordered, key=lambda curve: curve.model)]
-
-
-def _distance(own: Sequence[Curve]) -> float:
-    fallen = np.stack([curve.fallen for curve in own])
-    fall = fallen[:, -1].mean()
-    return float(np.ptp(fallen, axis=0).max() / fall) if fall > 0 else math.nan
-
-
-def _steps_apart(small: Curve, large: Curve) -> list[float]:
-    """log2(steps of the large batch / of the small one to the same trace), where both have been there."""
-    # Measured falls rise but for noise, and a fall that two times have is passed at the first.
-    risen = np.maximum.accumulate(small.fallen)
-    inside = (large.fallen >= risen[0]) & (large.fallen <= risen[-1])
-    times = np.exp(np.interp(large.fallen[inside], risen, np.log(small.times)))
-    paces = large.pace.time_per_step / small.pace.time_per_step
-    ratios: list[float] = np.log2(large.times[inside] / times / paces).tolist()
-    return ratios
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,12 +1,67 @@
-"""The time by which SGD's drift towards flatter minima goes (Theorem 3.3), also of averaged weights."""
+"""The time by which drifts to flatter minima go, SGD's (Theorem 3.3) and AdamW's, of averaged weights."""
 
 import math
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import Protocol, runtime_checkable
 
 from isoloss.errors import BadInput
 
 FEWEST_AVERAGED = 200
 RETURNS_AVERAGED = 40
+SECOND_MOMENT_STEPS = 100
+
+
+@runtime_checkable
+class Clock(Protocol):
+    """A learning rate and a batch, and the time that so many steps at them take."""
+
+    @property
+    def learning_rate(self) -> float:
+        """η or α."""
+        ...
+
+    @property
+    def batch_size(self) -> int:
+        """B, in sentences."""
+        ...
+
+    @property
+    def time_per_step(self) -> float:
+        """How far one step at the full rate goes."""
+        ...
+
+    @property
+    def horizon(self) -> int:
+        """Over how many steps weights are averaged."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """A name without spaces."""
+        ...
+
+    def time(self, step: int) -> float:
+        """Of the averaged weights of that step."""
+        ...
+
+    def step_at(self, time: float) -> int:
+        """The first step whose averaged weights have that time."""
+        ...
+
+
+def checkpoint_steps(pace: Clock, times: tuple[float, ...]) -> tuple[int, ...]:
+    """The steps at which it has these times. Raises BadInput where two times are one step.
+
+    >>> checkpoint_steps(Pace(0.4, 128), (0.1, 0.2))
+    (497, 835)
+    """
+    steps = tuple(pace.step_at(time) for time in times)
+    if len(set(steps)) < len(steps):
+        raise BadInput(
+            f"{pace} is past two of the times {times} in one step; give it a smaller rate or a larger batch"
+        )
+    return steps
 
 
 @dataclass(frozen=True)
@@ -74,11 +129,85 @@ class Pace:
         >>> [Pace(0.4, 128).step_at(time) for time in (0.1, 0.2)]
         [497, 835]
         """
-        first, last = 0, self.horizon + math.ceil(time / self.time_per_step)
-        while last - first > 1:
-            middle = (first + last) // 2
-            first, last = (first, middle) if self.time(middle) >= time else (middle, last)
-        return last
+        return _first_step(self, time, self.horizon + math.ceil(time / self.time_per_step))
+
+
+@dataclass(frozen=True)
+class AdamWPace:
+    """A learning rate α and a batch of B sentences: how fast Adam drifts, which is by α²k / 4 whatever B is.
+
+    Where gradients are noise of covariance H / B, Adam's preconditioner is D = √(B / H_ii) along parameter i,
+    and its noise has covariance α²I a step. Close to a minimum the deviations of θ then have the variance
+    α / 2√(B H_ii), which adds (α / 4√B) Σ_i √H_ii to the loss; and the descent αD of that sum along the
+    minima is dθ_i/dt = -H_ii^(-1/2) ∂_i Σ_j √H_jj with t = α²k / 4, in which B has cancelled.
+
+    The second moment is known only after some steps, so the rate rises over the first `SECOND_MOMENT_STEPS`,
+    and t sums the squares of the rates as they are. Raises BadInput unless rate and batch are positive.
+    """
+
+    learning_rate: float
+    batch_size: int
+
+    def __post_init__(self) -> None:
+        Pace(self.learning_rate, self.batch_size)
+
+    def __str__(self) -> str:
+        """In words.
+
+        >>> str(AdamWPace(4e-3, 1024))
+        'α 0.004, B 1,024'
+        """
+        return f"α {self.learning_rate:g}, B {self.batch_size:,}"
+
+    @property
+    def key(self) -> str:
+        """See `Clock`."""
+        return Pace(self.learning_rate, self.batch_size).key
+
+    @property
+    def time_per_step(self) -> float:
+        """α² / 4."""
+        return self.learning_rate**2 / 4
+
+    @property
+    def horizon(self) -> int:
+        """Over how many steps weights are averaged."""
+        return FEWEST_AVERAGED
+
+    def time(self, step: int) -> float:
+        """t = Σ α_r² / 4 of the averaged weights of that step: the mean of the times in their average.
+
+        At a constant rate the average stays h - 1 steps behind, h the horizon; what the first h steps leave
+        of anything else falls by a factor 1 - 1/h a step.
+
+        >>> round(AdamWPace(4e-3, 32).time(2000) / AdamWPace(4e-3, 32).time_per_step, 1)
+        1734.8
+        """
+        squares = [min(1.0, r / SECOND_MOMENT_STEPS) ** 2 for r in range(1, self.horizon + 1)]
+        passed = list(accumulate(squares))
+        if step <= self.horizon:
+            return self.time_per_step * sum(passed[:step]) / step
+        behind = passed[-1] - (self.horizon - 1)
+        beside = sum(passed) / self.horizon - behind
+        left = beside * (1 - 1 / self.horizon) ** (step - self.horizon)
+        return self.time_per_step * (behind + step - self.horizon + left)
+
+    def step_at(self, time: float) -> int:
+        """The first step whose averaged weights have that time.
+
+        >>> AdamWPace(4e-3, 32).step_at(1e-3), AdamWPace(8e-3, 512).step_at(1e-3)
+        (489, 234)
+        """
+        return _first_step(self, time, 2 * self.horizon + math.ceil(time / self.time_per_step))
+
+
+def _first_step(pace: Clock, time: float, last: int) -> int:
+    """The first step that has that time, if one before `last` has; else that."""
+    first = 0
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (first, middle) if pace.time(middle) >= time else (middle, last)
+    return last
 
 
 def paces(text: str) -> tuple[Pace, ...]:

@@ -1,4 +1,4 @@
-"""The drift as an experiment of its own, and its short form, which stands beside Figure 1."""
+"""The experiments about the drift: SGD's clock, where it ends, and AdamW's."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,17 +6,22 @@ from dataclasses import replace
 import polars as pl
 
 from isoloss.experiments.claims import Claim
+from isoloss.experiments.drift import adamw_clock as adamw
 from isoloss.experiments.drift.claims import CLAIMS, IN_SHORT
+from isoloss.experiments.drift.clock import Pace
+from isoloss.experiments.drift.departures import HEADLINE, PART, departed, of_language
+from isoloss.experiments.drift.limits import BAND, limit_arms, limit_panels
 from isoloss.experiments.drift.panels import drift_panels
-from isoloss.experiments.drift.runs import PART, DriftRuns, drift_runs
+from isoloss.experiments.drift.runs import DriftRuns, drift_runs, plain
 from isoloss.experiments.experiment import Experiment, Facts, Question
 from isoloss.experiments.figure_1 import figure_1
 from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.quantities.root_fisher import RootFisherQuantity
 from isoloss.experiments.scales.scale import Scale
 from isoloss.panels import Panel
 
-HEADLINE = "grammar"
-"""What the scale's own grammar is called where there are several languages."""
+LIMIT_SEEDS = 3
+"""With how many of the scale's seeds it is looked where the clock ends: the first."""
 
 
 def drift(scale: Scale, task: str) -> Experiment:
@@ -53,15 +58,85 @@ def every_drift_run(scale: Scale, settings: DriftRuns, task: str) -> tuple[Plann
     quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task))
     languages = ((HEADLINE, scale.grammar.language), *settings.other_languages)
     return tuple(
-        replace(
-            run,
-            name=run.name if language == HEADLINE else f"{language.replace(' ', '-')}-{run.name}",
-            labels=(("language", language), *run.labels),
-        )
+        of_language(run, language)
         for language, plan in languages
         for run in drift_runs(
             settings, replace(scale.grammar, language=plan), scale.seeds, quantities, sizes.loss()
         )
+    )
+
+
+def drift_limits(scale: Scale) -> Experiment:
+    """The law's curve from a few of the drift's own runs, and the arms from the same starts."""
+    short, sizes = scale.drift.in_short, scale.sizes
+    quantities = (sizes.loss(), sizes.trace())
+    arms = limit_arms(short.paces[0])
+    departures = (
+        *(plain(pace, short.steps(pace)) for pace in short.paces),
+        *(arm.departure(short.times) for arm in arms),
+    )
+    return Experiment(
+        name="drift-limits",
+        question=Question.THEORY,
+        title="How far does SGD's clock tell the time?",
+        text=(
+            "Theorem 3.3 is about small rates and about SGD without momentum, weight decay or dropout. Here "
+            "each of these is changed by itself, from the drift's own starts, and the trace is held against "
+            "the curve that plain SGD gives: over τ = η²k / 4B, with η / (1 - m) for η where there is a "
+            "momentum m.",
+            f"The law is said to hold where the trace is never further from that curve than {BAND:g} of its "
+            "fall, which is what the drift's own paces are claimed to keep to. Nothing here is a claim: "
+            "where a law ends is looked for, and each panel says what was found.",
+        ),
+        runs=departed(scale.grammar, short.widths, scale.seeds[:LIMIT_SEEDS], departures, quantities),
+        panels=lambda table: limit_panels(table, Pace),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(
+            ("start", f"AdamW's checkpoint of step {scale.grammar.steps:,}, widths {short.widths}"),
+            ("plain SGD", "; ".join(map(str, short.paces))),
+            *((arm.varied, f"{arm.value}, by the clock of {arm.pace}") for arm in arms),
+            ("measurement seed", str(sizes.seed)),
+        ),
+    )
+
+
+def adamw_clock(scale: Scale) -> Experiment:
+    """AdamW's clock: its paces from common starts, SGD beside them, and what the clock does not know of."""
+    settings, sizes = scale.adamw_clock, scale.sizes
+    root = RootFisherQuantity(sizes.trace_sentences, sizes.seed + 2)
+    quantities = (sizes.loss(), sizes.trace(), root)
+    grammar, width = scale.grammar, (settings.width,)
+    arms = tuple(arm.departure(settings.times) for arm in settings.arms)
+    few = settings.seeds[: settings.arm_seeds]
+    started = departed(grammar, width, settings.seeds, settings.departures, quantities, (sizes.loss(),))
+    return Experiment(
+        name="adamw-clock",
+        question=Question.THEORY,
+        title="Does AdamW drift by a clock of its own, without the batch?",
+        text=(
+            "Theorem 3.3's clock is SGD's: τ = η²k / 4B. Where the noise of gradients has the covariance "
+            "H / B and AdamW divides by its root, the same argument gives another: t = α²k / 4, whatever the "
+            "batch is, along which Σ_i √H_ii descends and not the trace. So runs that differ in α, B and the "
+            "number of steps k must lie on one curve over t, and at one α and k the batch must not matter.",
+            "From each of AdamW's last checkpoints AdamW goes on without weight decay, at other rates and "
+            "batches, its rate rising over the first hundred steps. Trace, Σ √H_ii and loss are those of "
+            "weights averaged over the last 200 steps, and so is the time. Σ √H_ii is over the exact "
+            "diagonal of the Fisher information. SGD goes on from the same starts for comparison.",
+        ),
+        runs=(*started, *departed(grammar, width, few, arms, quantities)[len(few) :]),
+        claims=adamw.CLAIMS,
+        panels=adamw.adamw_panels,
+        pilot_seeds=scale.pilot_seeds,
+        settings=(
+            ("start", f"AdamW's checkpoint of step {grammar.steps:,}, width {settings.width}"),
+            (
+                "AdamW",
+                "; ".join(f"{pace}, {pace.step_at(settings.times[-1]):,} steps" for pace in settings.paces),
+            ),
+            ("SGD", f"{settings.sgd}, to τ = {settings.sgd_time:g}"),
+            *((arm.varied, f"{arm.value}, {arm.pace}") for arm in settings.arms),
+            ("measurement seed", str(sizes.seed)),
+        ),
     )
 
 

@@ -1,18 +1,11 @@
 """Pictures of the drift: trace and accuracy over τ, and the trace over the distance of descent, ηk."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
-import numpy as np
 import polars as pl
-from jaxtyping import Float
 
 from isoloss.experiments.drift.clock import Pace
-from isoloss.experiments.drift.runs import DRIFT, PART, START
+from isoloss.experiments.drift.curves import MODEL, AnyClock
+from isoloss.experiments.drift.departures import DRIFT, PART, START, VARIED
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
-
-MODEL = ("language", "width")
-"""The columns that tell whose curves can lie on one another: those from the same starts."""
 
 TIME = Axis("time", "time of the drift, τ = η²k / 4B", logarithmic=True)
 DISTANCE = Axis("distance", "learning rate × steps, ηk", logarithmic=True)
@@ -22,7 +15,7 @@ LOSS = Axis("loss", "exact pre-training loss (nats)", "loss_error")
 RAW_LOSS = Axis("raw_loss", "loss of the raw weights (nats)", "raw_loss_error")
 BY_PACE = Colour("pace", "SGD's η and B")
 SEEDS = Axis("seeds", "seeds")
-MEANS = ("trace", "accuracy", "loss", "raw_loss")
+MEANS = ("trace", "root_fisher", "accuracy", "loss", "raw_loss")
 
 
 def drift_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
@@ -37,13 +30,14 @@ def drift_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     )
 
 
-def mean_over_seeds(table: pl.DataFrame) -> pl.DataFrame:
+def mean_over_seeds(table: pl.DataFrame, clock: AnyClock = Pace) -> pl.DataFrame:
     """A row a model, pace and checkpoint: means over seeds with their standard errors, 0 of one seed.
 
     Columns `time` and `distance`, both 0 at the start, beside those of `MEANS` that have been measured.
     """
     known = [name for name in MEANS if name in table.columns]
-    by = [*MODEL, PART, "pace", "learning_rate", "batch_size", "step"]
+    asked = [VARIED] if VARIED in table.columns else []
+    by = [*MODEL, PART, *asked, "pace", "learning_rate", "batch_size", "step"]
     spread = [(pl.col(n).std() / pl.len().sqrt()).fill_null(0.0).alias(f"{n}_error") for n in known]
     for name in by:
         if name not in table.columns:  # where only starts have been measured
@@ -53,7 +47,7 @@ def mean_over_seeds(table: pl.DataFrame) -> pl.DataFrame:
     )
     times, distances = [], []
     for row in means.iter_rows(named=True):
-        pace = Pace(row["learning_rate"], row["batch_size"]) if row["learning_rate"] else None
+        pace = clock(row["learning_rate"], row["batch_size"]) if row["learning_rate"] else None
         times.append(pace.time(row["step"]) if pace else 0.0)
         distances.append(pace.learning_rate * row["step"] if pace else 0.0)
     return means.with_columns(pl.Series("time", times), pl.Series("distance", distances))
@@ -94,51 +88,3 @@ def _with_beginning(rows: pl.DataFrame) -> pl.DataFrame:
     ends = [start.with_columns(time=pl.lit(end)) for end in (drifting.min(), drifting.max()) if end]
     marked = [part.with_columns(beginning=pl.lit(value=True)) for part in ends]
     return pl.concat([*marked, moved.with_columns(beginning=pl.lit(value=False))])
-
-
-@dataclass(frozen=True)
-class Curve:
-    """One pace from the models of one width on one language, at its n checkpoints, as the mean over seeds.
-
-    `fallen` is log2(trace at the start / trace), in halvings.
-    """
-
-    model: tuple[str, int]
-    part: str
-    pace: Pace
-    times: Float[np.ndarray, " n"]
-    fallen: Float[np.ndarray, " n"]
-
-
-def with_start(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """All checkpoints of SGD with their start's `start_trace`, `start_loss` and `start_accuracy`.
-
-    Frames of runs that have no part in the drift are left out, and so are runs whose start is not there.
-    """
-    own = [run for run in runs if PART in run.columns and run[PART][0] is not None]
-    if not own:
-        return pl.DataFrame()
-    table = pl.concat(own, how="diagonal_relaxed")
-    starts = table.filter(pl.col(PART) == START).select(
-        "seed", *MODEL, *(pl.col(name).alias(f"start_{name}") for name in ("trace", "loss", "accuracy"))
-    )
-    return table.filter(pl.col(PART) != START).join(starts, on=["seed", *MODEL], maintain_order="left")
-
-
-def curves(runs: Sequence[pl.DataFrame], *parts: str) -> list[Curve]:
-    """A curve for each pace of these `parts`, of each model."""
-    table = with_start(runs)
-    if table.is_empty():
-        return []
-    fallen = (pl.col("start_trace") / pl.col("trace")).log(2)
-    by = [*MODEL, PART, "learning_rate", "batch_size"]
-    means = table.filter(pl.col(PART).is_in(parts)).group_by(*by, "step").agg(fallen.mean().alias("fallen"))
-    return [_curve(rows) for rows in means.sort(*by, "step").partition_by(by, maintain_order=True)]
-
-
-def _curve(rows: pl.DataFrame) -> Curve:
-    first = rows.row(0, named=True)
-    pace = Pace(first["learning_rate"], first["batch_size"])
-    times = np.array([pace.time(step) for step in rows["step"].to_list()])
-    model = (first["language"], first["width"])
-    return Curve(model, first[PART], pace, times, rows["fallen"].to_numpy())

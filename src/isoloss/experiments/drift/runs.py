@@ -4,17 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isoloss.errors import BadInput
-from isoloss.experiments.descent_runs import OTHER_SENTENCES
-from isoloss.experiments.drift.clock import Pace, mean_step
-from isoloss.experiments.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
-from isoloss.experiments.planned_run import Continued, Labels, LanguagePlan, PlannedRun
+from isoloss.experiments.drift.clock import Pace, checkpoint_steps, mean_step
+from isoloss.experiments.drift.departures import CONTROL, DRIFT, Departure, starts
+from isoloss.experiments.language_runs import AnyRuns
+from isoloss.experiments.planned_run import LanguagePlan, PlannedRun
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantities.trace_descent import TraceDescentQuantity
 from isoloss.experiments.quantity import AnyQuantity, MeasuredAt
 from isoloss.pretraining.sgd import SGD
-
-PART, START, DRIFT, CONTROL = "drift", "start", "drift", "control"
-"""The column that tells a run's part, and its values: where runs start, which drift, which have no noise."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +66,7 @@ class DriftRuns:
 
         Raises BadInput where the pace is so fast that two times are one step.
         """
-        steps = tuple(pace.step_at(time) for time in self.times)
-        if len(set(steps)) < len(steps):
-            raise BadInput(
-                f"{pace} is past two of the times {self.times} in one step; give it a smaller rate or a "
-                "larger batch"
-            )
-        return steps
+        return checkpoint_steps(pace, self.times)
 
     @property
     def control_steps(self) -> tuple[int, ...]:
@@ -95,69 +86,43 @@ def drift_runs(
     `quantities` are measured of the averaged weights at every checkpoint, `raw_loss` of the weights as SGD
     has them. Raises BadInput where no model has one of the widths.
     """
-    chosen = tuple(model for model in runs.architectures if width_of(model) in drift.widths)
-    if len(chosen) < len(drift.widths):
-        widths = ", ".join(str(width_of(model)) for model in runs.architectures)
-        raise BadInput(f"the drift starts from models of widths {drift.widths}, and there are {widths}")
-    at_start = tuple(MeasuredAt(quantity, (runs.steps,)) for quantity in quantities)
-    origins = runs_of_sizes(replace(runs, architectures=chosen), seeds, at_start)
-    starts = tuple(
-        replace(origin, name=f"start-{origin.name}", labels=(*origin.labels, *_labels(START)))
-        for origin in origins
+    origins = starts(runs, drift.widths, seeds, quantities)
+    departures = (
+        *(plain(pace, drift.steps(pace)) for pace in drift.paces),
+        _control(drift.control, drift.control_steps),
     )
-    models = [model for model in chosen for _ in seeds]
-    drifting = [(DRIFT, pace, drift.steps(pace)) for pace in drift.paces]
     descents = tuple(
-        replace(
-            _descent(origin, model, *planned),
-            measured=(
-                *(MeasuredAt(quantity, planned[2]) for quantity in quantities),
-                MeasuredAt(raw_loss, planned[2], weights="raw"),
-                *_predicted(drift, origin, planned[1], raw_loss.seed),
+        departure.run(
+            start,
+            (
+                *(MeasuredAt(quantity, departure.steps) for quantity in quantities),
+                MeasuredAt(raw_loss, departure.steps, weights="raw"),
+                *_predicted(drift, start.run, departure, raw_loss.seed),
             ),
         )
-        for origin, model in zip(origins, models, strict=True)
-        for planned in (*drifting, (CONTROL, drift.control, drift.control_steps))
+        for start in origins
+        for departure in departures
     )
-    return (*starts, *descents)
+    return (*(start.measured for start in origins), *descents)
 
 
-def _predicted(drift: DriftRuns, origin: PlannedRun, pace: Pace, seed: int) -> tuple[MeasuredAt, ...]:
-    first = pace == drift.paces[0] and dict(origin.labels)["width"] == drift.widths[0]
+def plain(pace: Pace, steps: tuple[int, ...]) -> Departure:
+    """SGD as the theorem has it: no momentum, decay, warm-up or dropout."""
+    rule = SGD(pace.learning_rate, warm_up_share=0.0)
+    return Departure(DRIFT, pace, rule, steps, str(pace), pace.key)
+
+
+def _control(pace: Pace, steps: tuple[int, ...]) -> Departure:
+    return replace(plain(pace, steps), part=CONTROL, arm=f"control, {pace}")
+
+
+def _predicted(
+    drift: DriftRuns, origin: PlannedRun, departure: Departure, seed: int
+) -> tuple[MeasuredAt, ...]:
+    pace = drift.paces[0]
+    first = departure.pace == pace and dict(origin.labels)["width"] == drift.widths[0]
     if not first or not drift.rate_sentences:
         return ()
     step = drift.steps(pace)[1]
     distance = pace.learning_rate * mean_step(step, pace.horizon)
     return (MeasuredAt(TraceDescentQuantity(drift.rate_sentences, distance, seed), (step,)),)
-
-
-def _descent(
-    origin: PlannedRun, model: AnyModel, part: str, pace: Pace, steps: tuple[int, ...]
-) -> PlannedRun:
-    return replace(
-        origin,
-        name=f"{part}-{pace.key}-{origin.name}",
-        architecture=replace(model, dropout=0.0),
-        update_rule=SGD(pace.learning_rate, warm_up_share=0.0),
-        steps=steps[-1],
-        batch_size=pace.batch_size,
-        seed=origin.seed + OTHER_SENTENCES,
-        checkpoint_steps=steps,
-        saturated_from=steps[0],
-        averaging_horizon=pace.horizon,
-        measured=(),
-        labels=(*origin.labels, *_labels(part, pace)),
-        continues=Continued(origin, origin.steps),
-    )
-
-
-def _labels(part: str, pace: Pace | None = None) -> Labels:
-    if pace is None:
-        return ((PART, part), ("pace", START))
-    name = f"control, {pace}" if part == CONTROL else str(pace)
-    return (
-        (PART, part),
-        ("pace", name),
-        ("learning_rate", pace.learning_rate),
-        ("batch_size", pace.batch_size),
-    )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from isoloss.experiments.chosen_languages import second_grammar, third_grammar
 from isoloss.experiments.descent_runs import Descents
-from isoloss.experiments.drift.clock import Pace
+from isoloss.experiments.drift.clock import AdamWPace, Pace
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scales import laptop
@@ -74,6 +74,15 @@ DRIFT = DriftRuns(
 )
 """Three languages, η²/B sixteenfold apart, and to ten times the laptop's last time."""
 
+ADAMW_CLOCK = replace(
+    laptop.ADAMW_CLOCK,
+    seeds=tuple(range(211, 221)),
+    paces=(*laptop.ADAMW_CLOCK.paces, AdamWPace(2e-3, 512)),
+    times=(*laptop.ADAMW_CLOCK.times, 8e-3, 1.6e-2),
+    arm_seeds=3,
+)
+"""Four times as long, and a fifth pace, so that batches are sixteenfold apart at one rate."""
+
 
 def night() -> Scale:
     """Three sizes over a factor of four, ten seeds, three times the laptop's steps: a night on two cores.
@@ -97,4 +106,5 @@ def night() -> Scale:
         causal_language=CAUSAL_LANGUAGE,
         descents=DESCENTS,
         drift=DRIFT,
+        adamw_clock=ADAMW_CLOCK,
     )

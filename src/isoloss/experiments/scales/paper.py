@@ -7,7 +7,8 @@ from isoloss.corpora.task_splits import TaskSizes
 from isoloss.corpora.vocabulary import NamedTokenizer
 from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.descent_runs import DescentRuns, Descents
-from isoloss.experiments.drift.clock import Pace
+from isoloss.experiments.drift.adamw_clock import AdamWClockRuns
+from isoloss.experiments.drift.clock import AdamWPace, Pace
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.paper_languages import GRAMMAR_ENTROPY, paper_hmm, paper_pcfg
 from isoloss.experiments.planned_run import ReadyLanguage
@@ -138,6 +139,17 @@ DRIFT = DriftRuns(
 """The paper's rate and batch (B.2: 1e-3 and 4,096) reach τ = 7e-6 in its 120,000 steps. No pilot has been run
 at this scale."""
 
+ADAMW_CLOCK = AdamWClockRuns(
+    width=512,
+    seeds=(21, 22, 23),
+    paces=(AdamWPace(1e-3, 256), AdamWPace(1e-3, 1024), AdamWPace(2e-3, 1024), AdamWPace(2e-3, 4096)),
+    times=(5e-4, 1e-3, 2e-3, 4e-3),
+    changed=AdamWPace(2e-3, 1024),
+    sgd=Pace(0.2, 256),
+    sgd_time=0.1,
+)
+"""No pilot has been run at this scale."""
+
 _WORDS = 30_519
 """Of the 30,522 tokens of bert-large-uncased all but [PAD], [CLS] and [MASK]."""
 
@@ -231,5 +243,6 @@ def paper() -> Scale:
         causal_language=CAUSAL_LANGUAGE,
         descents=DESCENTS,
         drift=DRIFT,
+        adamw_clock=ADAMW_CLOCK,
         real_text=REAL_TEXT,
     )

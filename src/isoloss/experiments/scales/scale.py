@@ -7,6 +7,7 @@ from typing import Literal
 from isoloss.curvature.ascent_sharpness import RADII
 from isoloss.errors import BadInput
 from isoloss.experiments.descent_runs import Descents
+from isoloss.experiments.drift.adamw_clock import AdamWClockRuns
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.language_runs import LanguageRuns, with_tokens
 from isoloss.experiments.quantities.ascent_sharpness import AscentSharpnessQuantity, sam_column
@@ -200,6 +201,7 @@ class Scale:
     causal_language: CausalLanguageRuns
     descents: Descents
     drift: DriftRuns
+    adamw_clock: AdamWClockRuns
     real_text: RealTextRuns
 
     def with_tokens(self, tokens: int) -> "Scale":

@@ -9,7 +9,8 @@ from isoloss.corpora.task_splits import Shares, TaskSizes, split_by_hash
 from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.descent_runs import DescentRuns, Descents
-from isoloss.experiments.drift.clock import Pace
+from isoloss.experiments.drift.adamw_clock import AdamWClockRuns
+from isoloss.experiments.drift.clock import AdamWPace, Pace
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.real_text_runs import CorpusRuns, RealTextRuns, TextSizes
@@ -141,6 +142,17 @@ DRIFT = DriftRuns(
     rate_sentences=8,
 )
 
+ADAMW_CLOCK = AdamWClockRuns(
+    width=16,
+    seeds=(3, 4),
+    paces=(AdamWPace(4e-3, 8), AdamWPace(4e-3, 16)),
+    times=(4e-5, 8e-5),
+    changed=AdamWPace(4e-3, 8),
+    sgd=Pace(0.4, 8),
+    sgd_time=0.02,
+    arm_seeds=1,
+)
+
 _WORDS = 97
 """Of 100 pieces all but [PAD], [CLS] and [MASK]."""
 
@@ -233,6 +245,7 @@ def smoke() -> Scale:
         causal_language=CAUSAL_LANGUAGE,
         descents=DESCENTS,
         drift=DRIFT,
+        adamw_clock=ADAMW_CLOCK,
         real_text=REAL_TEXT,
     )
 

@@ -1,0 +1,245 @@
+"""AdamW's own clock, α²k / 4 without the batch, and what descends by it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import permutations
+
+import numpy as np
+import polars as pl
+
+from isoloss.experiments.claims import Claim
+from isoloss.experiments.drift.claims import change_of_loss, distance_between_paces, halvings_of_trace
+from isoloss.experiments.drift.clock import SECOND_MOMENT_STEPS, AdamWPace, Pace, checkpoint_steps
+from isoloss.experiments.drift.curves import by_model, curves, steps_apart, with_start
+from isoloss.experiments.drift.departures import DRIFT, PART, START, Departure
+from isoloss.experiments.drift.limits import Arm, limit_panels
+from isoloss.experiments.drift.panels import LOSS, RAW_LOSS, TRACE, mean_over_seeds
+from isoloss.experiments.drift.runs import plain
+from isoloss.experiments.statistics.region import above, below, within
+from isoloss.panels import Axis, Colour, Lines, Panel, Table
+from isoloss.pretraining.adamw import AdamW
+
+SGD_PART = "sgd"
+"""The part of a run of plain SGD from the same start, for comparison."""
+
+NOBODY = "none: the paper's theorem is about SGD"
+TIME = Axis("time", "time of AdamW's drift, α²k / 4", logarithmic=True)
+SGD_TIME = Axis("time_over_batch", "by SGD's clock, α²k / 4B", logarithmic=True)
+ROOT = Axis("root_fisher", "Σ √H_ii (Fisher form)", "root_fisher_error", logarithmic=True)
+BY_PACE = Colour("pace", "AdamW's α and B")
+
+
+def lag_of_larger_batches(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean log2 of how many times the steps a larger batch takes to a trace, over log2 of the batches' ratio.
+
+    Over all pairs of paces of one learning rate, and their checkpoints; 1 by SGD's clock.
+    """
+    found = curves(runs, DRIFT, clock=AdamWPace)
+    ratios = [
+        ratio / math.log2(large.pace.batch_size / small.pace.batch_size)
+        for own in by_model(found)
+        for small, large in permutations(own, 2)
+        if small.pace.learning_rate == large.pace.learning_rate
+        and small.pace.batch_size < large.pace.batch_size
+        for ratio in steps_apart(small, large)
+    ]
+    return float(np.mean(ratios)) if ratios else math.nan
+
+
+def root_before_trace(runs: Sequence[pl.DataFrame]) -> float:
+    """How many more halvings (Σ √H_ii)² falls by than the trace: along AdamW's paces, less along SGD.
+
+    From the start to the last checkpoint. Both are 0 where all curvatures shrink alike.
+    """
+
+    def ahead(part: str) -> float:
+        root, trace = (
+            [curve.fallen[-1] for curve in curves(runs, part, of=of)] for of in ("root_fisher", "trace")
+        )
+        return 2 * float(np.mean(root)) - float(np.mean(trace)) if root else math.nan
+
+    return ahead(DRIFT) - ahead(SGD_PART)
+
+
+def excess_loss(runs: Sequence[pl.DataFrame]) -> float:
+    """log2 of what raw weights lose more than averaged ones, over α Σ √H_ii / 4√B; sums over checkpoints."""
+    table = with_start(runs, ())
+    if table.is_empty():
+        return math.nan
+    rows = table.filter(pl.col(PART) == DRIFT)
+    excess = float((rows["raw_loss"] - rows["loss"]).sum())
+    predicted = float((rows["learning_rate"] * rows["root_fisher"] / (4 * rows["batch_size"].sqrt())).sum())
+    return math.log2(excess / predicted) if excess > 0 and predicted > 0 else math.nan
+
+
+CLAIMS = (
+    Claim(
+        name="loss-stands",
+        sentence="Along AdamW the loss stays what it is.",
+        paper=NOBODY,
+        measure="largest change of a pace's mean exact loss since the start, over the loss at the start",
+        unit="",
+        claimed=below(0.01),
+        statistic=change_of_loss,
+        kind="premise",
+        reason="twice what is asked along SGD: small batches at these rates come to rest a little higher",
+    ),
+    Claim(
+        name="root-falls",
+        sentence="Along AdamW Σ √H_ii falls.",
+        paper=NOBODY,
+        measure="mean over paces of log2(Σ √H_ii at the start / at the last checkpoint)",
+        unit="halvings",
+        claimed=above(0.1),
+        statistic=partial(halvings_of_trace, of="root_fisher", clock=AdamWPace),
+        reason="several times its error",
+    ),
+    Claim(
+        name="one-clock",
+        sentence="Runs of all learning rates and batches lie on one curve over t = α²k / 4.",
+        paper=NOBODY,
+        measure=(
+            "largest distance between two paces' mean log2 trace at one t, over the mean fall at the last t"
+        ),
+        unit="of the fall",
+        claimed=below(0.4),
+        statistic=partial(distance_between_paces, clock=AdamWPace),
+        reason="by a clock with 1/B in it paces would be apart by about the whole fall",
+    ),
+    Claim(
+        name="batch-does-not-matter",
+        sentence="At one learning rate and step the batch does not change how far AdamW has drifted.",
+        paper=NOBODY,
+        measure=(
+            "mean log2 of the steps that the larger batch takes to a trace over those of the smaller, for "
+            "each doubling of the batch; pairs of paces of one learning rate"
+        ),
+        unit="doublings a doubling",
+        claimed=within(0.5),
+        statistic=lag_of_larger_batches,
+        reason="half of what SGD's clock says, which is 1",
+    ),
+    Claim(
+        name="root-before-trace",
+        sentence="It is Σ √H_ii that AdamW lowers, further than SGD does beside the trace.",
+        paper=NOBODY,
+        measure=(
+            "halvings of (Σ √H_ii)² less those of the trace, from start to last checkpoint: AdamW's, the "
+            "mean over paces, less SGD's"
+        ),
+        unit="halvings",
+        claimed=above(0.25),
+        statistic=root_before_trace,
+        reason="a third of the trace's own fall; did both descend one thing, it would be 0",
+    ),
+    Claim(
+        name="excess-loss",
+        sentence="What AdamW's noise adds to the loss is α Σ √H_ii / 4√B, to within a factor of two.",
+        paper=NOBODY,
+        measure=(
+            "log2 of (loss of raw weights - of averaged ones) over α Σ √H_ii / 4√B, sums over checkpoints"
+        ),
+        unit="doublings",
+        claimed=within(1.0),
+        statistic=excess_loss,
+        reason="a factor of two: a diagonal H, and a second moment that is all noise",
+    ),
+)
+"""The bounds were fixed on runs with pilot seeds."""
+
+
+@dataclass(frozen=True)
+class AdamWClockRuns:
+    """AdamW without weight decay from the last checkpoints of the model of one `width`.
+
+    Every pace has its checkpoints at the same `times` t = α²k / 4. One of them is changed in one thing to see
+    where the clock ends, on the first `arm_seeds` of the seeds. `sgd` runs beside them up to `sgd_time`.
+    `seeds` are fresh: the drift's own have been looked at.
+    """
+
+    width: int
+    seeds: tuple[int, ...]
+    paces: tuple[AdamWPace, ...]
+    times: tuple[float, ...]
+    changed: AdamWPace
+    sgd: Pace
+    sgd_time: float
+    arm_seeds: int = 3
+
+    @property
+    def departures(self) -> tuple[Departure, ...]:
+        """The paces, and SGD."""
+        sgd = plain(self.sgd, (self.sgd.step_at(self.sgd_time),))
+        named = replace(sgd, part=SGD_PART, arm=f"SGD, {self.sgd}")
+        return (*(self._plain(pace) for pace in self.paces), named)
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """What the derivation takes no account of: how long the second moment remembers, ε, and decay."""
+        pace, rule = self.changed, _rule(self.changed)
+        return (
+            *(
+                Arm("second moment", f"beta {beta:g}", pace, replace(rule, second_beta=beta))
+                for beta in (0.9, 0.999)
+            ),
+            *(
+                Arm("epsilon", f"ε {epsilon:g}", pace, replace(rule, epsilon=epsilon))
+                for epsilon in (1e-4, 1e-3)
+            ),
+            *(
+                Arm("weight decay", f"λ {decay:g}", pace, replace(rule, weight_decay=decay))
+                for decay in (0.01, 0.1)
+            ),
+        )
+
+    def _plain(self, pace: AdamWPace) -> Departure:
+        steps = checkpoint_steps(pace, self.times)
+        return Departure(DRIFT, pace, _rule(pace), steps, str(pace), pace.key)
+
+
+def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
+    """One curve over AdamW's time, several over SGD's; what descends; and where the clock ends."""
+    if table.is_empty() or PART not in table.columns:
+        return ()
+    means = mean_over_seeds(table, AdamWPace).with_columns(
+        time_over_batch=pl.col("time") / pl.col("batch_size")
+    )
+    moved, bars = (
+        means.filter(pl.col(PART) == DRIFT),
+        "Dots are means over seeds, bars their standard errors.",
+    )
+    both = means.filter(pl.col(PART).is_in([START, DRIFT, SGD_PART]))
+    return (
+        Panel(
+            "clock",
+            "Is there one clock, with no batch in it?",
+            f"Trace and Σ √H_ii over t = α²k̄ / 4, k̄ the mean step of the averaged weights. {bars}",
+            (Lines(TIME, TRACE, BY_PACE, "pace"), Lines(TIME, ROOT, BY_PACE, "pace")),
+            moved,
+            "stacked",
+        ),
+        Panel(
+            "by-the-clock-of-sgd",
+            "Or is it SGD's?",
+            f"If AdamW drifted as SGD does, there would be one curve here. {bars}",
+            (
+                Lines(SGD_TIME, TRACE, BY_PACE, "pace"),
+                Table((Axis("pace", "pace"), Axis("seeds", "seeds"), TIME, TRACE, ROOT, LOSS, RAW_LOSS)),
+            ),
+            moved,
+        ),
+        Panel(
+            "what-descends",
+            "What descends?",
+            f"Σ √H_ii over the trace, as both fall from the start: along AdamW and along SGD. {bars}",
+            (Lines(TRACE, ROOT, BY_PACE, "pace"),),
+            both,
+        ),
+        *limit_panels(table, AdamWPace),
+    )
+
+
+def _rule(pace: AdamWPace) -> AdamW:
+    return AdamW(pace.learning_rate, SECOND_MOMENT_STEPS, weight_decay=0.0)

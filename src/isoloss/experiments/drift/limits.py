@@ -1,0 +1,140 @@
+"""Where the law of the drift ends: arms that it says nothing of, held against the curve that it gives."""
+
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from isoloss.experiments.drift.clock import Clock, Pace, checkpoint_steps
+from isoloss.experiments.drift.curves import MODEL, AnyClock, with_start
+from isoloss.experiments.drift.departures import ARM, DRIFT, PART, VARIED, Departure
+from isoloss.experiments.drift.panels import BY_PACE, LOSS, TIME, TRACE, mean_over_seeds
+from isoloss.panels import Axis, Lines, Panel, Table
+from isoloss.pretraining.sgd import SGD
+from isoloss.pretraining.update_rule import UpdateRuleSettings
+
+BAND = 0.25
+"""How far an arm may be from the law's curve, as a share of the fall: as is claimed of the drift's paces."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One value of something that the law says nothing of.
+
+    `pace` is the clock that it should go by if the law held: with momentum m, that of η / (1 - m).
+    """
+
+    varied: str
+    value: str
+    pace: Clock
+    rule: UpdateRuleSettings
+    dropout: float = 0.0
+
+    def departure(self, times: tuple[float, ...]) -> Departure:
+        """With its checkpoints at these times."""
+        steps = checkpoint_steps(self.pace, times)
+        number = self.pace.key if self.value == str(self.pace) else self.value.split()[-1]
+        key = f"{self.varied.replace(' ', '-')}-{number}"
+        return Departure(ARM, self.pace, self.rule, steps, self.value, key, self.dropout, self.varied)
+
+
+def limit_arms(pace: Pace) -> tuple[Arm, ...]:
+    """Rates above those of the drift, small batches, momentum, weight decay and dropout, from one pace.
+
+    >>> [arm.value for arm in limit_arms(Pace(0.2, 32)) if arm.varied == "momentum"]
+    ['m 0.5', 'm 0.9', 'm 0.99']
+    """
+    rate = pace.learning_rate
+    faster = tuple(Pace(up * rate, more * pace.batch_size) for up, more in ((3, 4), (4, 8), (5, 16)))
+    smaller = tuple(Pace(rate / 4, batch) for batch in (8, 4, 2, 1))
+    return (
+        *(Arm("learning rate", str(own), own, _sgd(own.learning_rate)) for own in faster),
+        *(Arm("small batches", str(own), own, _sgd(own.learning_rate)) for own in smaller),
+        *(
+            Arm("momentum", f"m {m:g}", pace, SGD(rate * (1 - m), warm_up_share=0.0, momentum=m))
+            for m in (0.5, 0.9, 0.99)
+        ),
+        *(
+            Arm("weight decay", f"λ {decay:g}", pace, replace(_sgd(rate), weight_decay=decay))
+            for decay in (1e-4, 1e-3, 1e-2)
+        ),
+        *(Arm("dropout", f"p {p:g}", pace, _sgd(rate), dropout=p) for p in (0.01, 0.03, 0.1)),
+    )
+
+
+def limit_panels(table: pl.DataFrame, clock: AnyClock) -> tuple[Panel, ...]:
+    """A panel for each thing varied: its arms, the law's curve behind them, and in words how far it holds."""
+    if table.is_empty() or VARIED not in table.columns:
+        return ()
+    means = mean_over_seeds(table.filter(pl.col(PART).is_in([DRIFT, ARM])), clock)
+    found = distances(table)
+    return tuple(
+        _panel(varied, means, found.filter(pl.col(VARIED) == varied))
+        for varied in means[VARIED].drop_nulls().unique(maintain_order=True)
+    )
+
+
+def distances(table: pl.DataFrame) -> pl.DataFrame:
+    """A row an arm: its largest `distance` from the law's curve, over that one's whole fall, and its `error`.
+
+    The law's curve is, of each seed, the mean of the plain paces at a checkpoint; all have theirs at the same
+    times. The error is the standard error over seeds at that checkpoint. Arms without a complete run are
+    left out, as are seeds.
+    """
+    complete = table.filter(pl.col("complete")).partition_by("run", maintain_order=True)
+    runs = with_start(complete, ("trace",))
+    if runs.is_empty():
+        return pl.DataFrame(schema={VARIED: pl.String, "pace": pl.String, "distance": pl.Float64})
+    fallen = (pl.col("start_trace") / pl.col("trace")).log(2).alias("fallen")
+    runs = runs.with_columns(fallen, pl.col("step").rank().over("run").alias("place"))
+    at = [*MODEL, "seed", "place"]
+    law = runs.filter(pl.col(PART) == DRIFT).group_by(at).agg(pl.col("fallen").mean().alias("by_law"))
+    fall = law.filter(pl.col("place") == pl.col("place").max())["by_law"].mean()
+    apart = (pl.col("fallen") - pl.col("by_law")) / pl.lit(fall)
+    return (
+        runs.filter(pl.col(PART) == ARM)
+        .join(law, on=at, maintain_order="left")
+        .group_by(VARIED, "pace", "place", maintain_order=True)
+        .agg(apart.mean().abs().alias("distance"), (apart.std() / pl.len().sqrt()).alias("error"))
+        .sort("distance", descending=True)
+        .unique([VARIED, "pace"], keep="first")
+    )
+
+
+def how_far(found: pl.DataFrame) -> str:
+    """The rows of `distances` as a sentence.
+
+    >>> row = {"pace": "m 0.5", "distance": 0.1, "error": 0.02}
+    >>> how_far(pl.DataFrame([row, {"pace": "m 0.9", "distance": 0.6, "error": None}]))
+    'To within 0.25 of the fall the law holds at m 0.5 (0.10 ± 0.02); it does not at m 0.9 (0.60).'
+    """
+    rows = found.sort("distance").to_dicts()
+    told = {
+        row["pace"]: f"{row['pace']} ({row['distance']:.2f}"
+        + (f" ± {row['error']:.2f})" if row["error"] is not None else ")")
+        for row in rows
+    }
+    inside = "; ".join(told[row["pace"]] for row in rows if row["distance"] <= BAND)
+    outside = "; ".join(told[row["pace"]] for row in rows if row["distance"] > BAND)
+    holds = f"To within {BAND:g} of the fall the law holds at {inside or 'none of these values'}"
+    return f"{holds}; it does not at {outside}." if outside else f"{holds}."
+
+
+def _panel(varied: str, means: pl.DataFrame, found: pl.DataFrame) -> Panel:
+    behind = pl.col(PART) == DRIFT
+    rows = means.filter(behind | (pl.col(VARIED) == varied)).with_columns(behind.alias("behind"))
+    return Panel(
+        f"limit-{varied.replace(' ', '-')}",
+        f"How far does the clock hold? {varied[0].upper()}{varied[1:]}",
+        f"{how_far(found)} The dashed lines are the law's curve: runs that differ in rate and batch alone. "
+        "Dots are means over seeds, bars their standard errors.",
+        (
+            Lines(TIME, TRACE, BY_PACE, "pace", predicted="behind", dashed="plain paces"),
+            Lines(TIME, LOSS, BY_PACE, "pace", predicted="behind", dashed="plain paces"),
+            Table((Axis("pace", "arm"), TIME, TRACE, LOSS)),
+        ),
+        rows,
+    )
+
+
+def _sgd(rate: float) -> SGD:
+    return SGD(rate, warm_up_share=0.0)

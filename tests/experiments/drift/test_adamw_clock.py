@@ -1,0 +1,89 @@
+"""The claims about AdamW's clock, on traces that are a function of one clock or another."""
+
+import math
+from collections.abc import Callable
+
+import polars as pl
+import pytest
+
+from isoloss.experiments.drift import adamw_clock as adamw
+from isoloss.experiments.drift.clock import AdamWPace
+from isoloss.experiments.scales.laptop import ADAMW_CLOCK
+
+START_TRACE, START_ROOT, START_LOSS = 12.0, 80.0, 1.4
+
+
+def without_batch(pace: AdamWPace, step: int) -> float:
+    """Halvings of the trace."""
+    return math.log2(1 + 100 * pace.time(step))
+
+
+def with_batch(pace: AdamWPace, step: int) -> float:
+    return math.log2(1 + 10_000 * pace.time(step) / pace.batch_size)
+
+
+def runs(halvings: Callable[[AdamWPace, int], float], root_share: float = 0.5) -> list[pl.DataFrame]:
+    """Σ √H_ii falls by `root_share` of the trace's halvings along AdamW, by a quarter of them along SGD."""
+    frames = []
+    for seed in (1, 2, 3):
+        place = {"language": "grammar", "width": 32, "seed": seed, "saturated": True, "complete": True}
+        start = {"trace": START_TRACE, "root_fisher": START_ROOT, "loss": START_LOSS, "step": 5657}
+        frames.append(
+            pl.DataFrame([{"run": f"start-{seed}", **place, **start, "drift": "start", "pace": "start"}])
+        )
+        for departure in ADAMW_CLOCK.departures:
+            part, pace = departure.part, departure.pace
+            share = root_share if part == "drift" else 0.25
+            rows = []
+            for step in departure.steps:
+                fallen = halvings(pace, step) if part == "drift" else 1.0
+                root = START_ROOT * 2 ** (-share * fallen)
+                excess = pace.learning_rate * root / (4 * pace.batch_size**0.5)
+                numbers = {"trace": START_TRACE * 2**-fallen, "root_fisher": root, "loss": START_LOSS}
+                setting = {"learning_rate": pace.learning_rate, "batch_size": pace.batch_size}
+                own = {
+                    "run": f"{departure.key}-{part}-{seed}",
+                    "drift": part,
+                    "pace": departure.arm,
+                    "step": step,
+                }
+                rows.append({**place, **own, **setting, **numbers, "raw_loss": START_LOSS + excess})
+            frames.append(pl.DataFrame(rows))
+    return frames
+
+
+def test_by_a_clock_without_batch_all_claims_hold() -> None:
+    found = runs(without_batch)
+    effects = {claim.name: claim.statistic(found) for claim in adamw.CLAIMS}
+    assert effects["loss-stands"] == pytest.approx(0)
+    assert effects["one-clock"] == pytest.approx(0, abs=0.02)  # steps are whole
+    assert effects["batch-does-not-matter"] == pytest.approx(0, abs=0.02)
+    assert effects["excess-loss"] == pytest.approx(0)
+    assert effects["root-before-trace"] == pytest.approx(0.5)
+    assert all(claim.claimed.low < effects[claim.name] < claim.claimed.high for claim in adamw.CLAIMS)
+
+
+def test_by_the_clock_of_sgd_they_fail() -> None:
+    found = runs(with_batch, root_share=-0.5)
+    effects = {claim.name: claim.statistic(found) for claim in adamw.CLAIMS}
+    assert effects["one-clock"] > 0.8
+    assert effects["batch-does-not-matter"] == pytest.approx(1, abs=0.05)
+    assert effects["root-before-trace"] < -0.2
+
+
+def test_none_is_judged_on_nothing() -> None:
+    for claim in adamw.CLAIMS:
+        assert math.isnan(claim.statistic([])), claim.name
+
+
+def test_the_panels_show_the_clock_and_what_descends() -> None:
+    shown = adamw.adamw_panels(pl.concat(runs(without_batch), how="diagonal_relaxed"))
+    assert [panel.name for panel in shown] == ["clock", "by-the-clock-of-sgd", "what-descends"]
+    assert adamw.adamw_panels(pl.DataFrame()) == ()
+
+
+def test_an_arm_differs_in_one_thing() -> None:
+    plain = {departure.pace: departure.rule for departure in ADAMW_CLOCK.departures}
+    for arm in ADAMW_CLOCK.arms:
+        changed = [name for name, value in vars(plain[arm.pace]).items() if getattr(arm.rule, name) != value]
+        assert len(changed) == 1, arm
