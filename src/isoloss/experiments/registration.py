@@ -14,6 +14,7 @@ REGISTERED = {
     "table-1": _FIRST,
     "table-2": _FIRST,
     "drift": _FIRST,
+    "adamw-clock": "c6c8c3fec09343190b86711d387d0279dc5c83d6",
     "real-text-steps": _FIRST,
     "real-text-algorithms": _FIRST,
     "update-rules": _FIRST,
