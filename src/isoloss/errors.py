@@ -1,5 +1,8 @@
 """Errors that a user can mend: one clear sentence each, shown without a traceback."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class IsolossError(Exception):
     """Something the user can mend; its text says what is wrong, where, and what to do.
@@ -20,3 +23,15 @@ class Interrupted(IsolossError):
 
 class FolderHeld(IsolossError):
     """Another process works in the folder; it may let go."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question that ends a sentence about an unknown name; empty where no known name is near.
+
+    >>> did_you_mean("flatnes", ["flatness", "compare"])
+    "; did you mean 'flatness'?"
+    >>> did_you_mean("zebra", ["flatness", "compare"])
+    ''
+    """
+    near = get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from isoloss.cli import main
+from isoloss.command_line.language_argument import read_language
 from isoloss.experiments.teacher import Teacher
-from isoloss.languages.language_file import read_language
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.models.causal import GPT2Transformer
 from isoloss.models.shapes import Shape

@@ -8,10 +8,10 @@ import pytest
 import torch
 from page_blocks import ROOT, blocks, commands
 
+from isoloss.command_line.language_argument import parse_language
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.languages.hmm import hmm
 from isoloss.languages.language import Language
-from isoloss.languages.language_file import parse_language
 
 README = ROOT / "README.md"
 

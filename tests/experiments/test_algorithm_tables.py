@@ -4,20 +4,20 @@ import numpy as np
 import polars as pl
 import pytest
 
-from isoloss.experiments.algorithm_table import (
+from isoloss.experiments.claims import judge
+from isoloss.experiments.figures.tables_1_and_2 import (
     ADVERSARIAL,
-    CLAIMS,
+    CLAIMS_1,
+    CLAIMS_2,
+    COLUMNS_1,
     LOOKUP_TABLE,
     TASK_A,
     TASK_B,
+    TASK_C,
     advantage_over_lookup_table,
     algorithm_panels,
     surplus_loss,
 )
-from isoloss.experiments.claims import judge
-from isoloss.experiments.table_1 import COLUMNS
-from isoloss.experiments.table_2 import CLAIMS as CLAIMS_2
-from isoloss.experiments.table_2 import TASK_C
 from isoloss.verdict import Verdict
 
 
@@ -55,7 +55,7 @@ def test_the_statistics_are_what_their_claims_say() -> None:
     assert advantage_over_lookup_table("AdamW", TASK_A)(AS_THE_PAPER) == pytest.approx(20.0)
     assert advantage_over_lookup_table(ADVERSARIAL, TASK_A)(AS_THE_PAPER) == pytest.approx(10.0)
     assert math.isnan(advantage_over_lookup_table("AdamW", TASK_A)(AS_THE_PAPER[:2]))
-    by_name = {claim.name: claim.statistic(AS_THE_PAPER) for claim in (*CLAIMS, *CLAIMS_2)}
+    by_name = {claim.name: claim.statistic(AS_THE_PAPER) for claim in (*CLAIMS_1, *CLAIMS_2)}
     assert by_name["adversary-worse-on-a"] == pytest.approx(-10.0)
     assert by_name["adversary-worse-on-c"] == pytest.approx(-10.0)
     assert by_name["adversary-sharper"] == pytest.approx(1.0)
@@ -78,13 +78,13 @@ def test_every_claim_can_hold_and_fail(adversary, lookup, expected) -> None:
             frame("AdamW", seed, 2.0 + noise, 0.9 + noise, 8.0 + noise),
             frame(ADVERSARIAL, seed, loss - noise, accuracy - noise, trace - noise),
         ]
-    for claims in (CLAIMS, CLAIMS_2):
+    for claims in (CLAIMS_1, CLAIMS_2):
         assert {judged.verdict for judged in judge(claims, runs)} == {expected}
 
 
 def test_the_table_has_a_row_an_algorithm_and_its_errors() -> None:
     runs = [*AS_THE_PAPER, frame("AdamW", 2, 2.0, 0.8, 8.0), frame(ADVERSARIAL, 2, 2.004, 0.8, 16.0)]
-    summary, pairs = algorithm_panels(pl.concat(runs, how="diagonal"), COLUMNS)
+    summary, pairs = algorithm_panels(pl.concat(runs, how="diagonal"), COLUMNS_1)
     rows = {row["rule"]: row for row in summary.data.iter_rows(named=True)}
     assert list(rows) == ["AdamW", ADVERSARIAL, LOOKUP_TABLE]
     assert rows["AdamW"][TASK_A] == pytest.approx(0.85)
@@ -96,4 +96,4 @@ def test_the_table_has_a_row_an_algorithm_and_its_errors() -> None:
 
 
 def test_tables_of_nothing_are_empty() -> None:
-    assert all(panel.data.is_empty() for panel in algorithm_panels(pl.DataFrame(), COLUMNS))
+    assert all(panel.data.is_empty() for panel in algorithm_panels(pl.DataFrame(), COLUMNS_1))

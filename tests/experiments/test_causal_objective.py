@@ -2,8 +2,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from isoloss.experiments.causal_objective import CLAIMS, MASKED, NEXT_WORD, causal_runs, masked_advantage
 from isoloss.experiments.claims import judge
+from isoloss.experiments.figures.causal_objective import (
+    CLAIMS,
+    MASKED,
+    NEXT_WORD,
+    causal_runs,
+    masked_advantage,
+)
 from isoloss.experiments.scales.smoke import smoke
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.verdict import Verdict

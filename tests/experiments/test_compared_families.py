@@ -5,18 +5,16 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from isoloss.experiments.algorithm_table import LOOKUP_TABLE, TASK_A
-from isoloss.experiments.causal_objective import causal_objective
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
-from isoloss.experiments.figure_5 import figure_5
-from isoloss.experiments.flatness_measures import flatness_measures
-from isoloss.experiments.longer_training import longer_training
+from isoloss.experiments.figures.causal_objective import causal_objective
+from isoloss.experiments.figures.figure_5 import figure_5
+from isoloss.experiments.figures.flatness_measures import flatness_measures
+from isoloss.experiments.figures.longer_training import longer_training
+from isoloss.experiments.figures.tables_1_and_2 import LOOKUP_TABLE, TASK_A, table_1, table_2
+from isoloss.experiments.figures.update_rules import update_rules
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.scales.smoke import smoke
-from isoloss.experiments.table_1 import table_1
-from isoloss.experiments.table_2 import table_2
-from isoloss.experiments.update_rules import update_rules
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.panels import Axis, Categories, Chart, Dots, Lines, Table
 from jobs_in_turn import in_turn

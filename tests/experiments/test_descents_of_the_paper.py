@@ -2,8 +2,7 @@
 
 import pytest
 
-from isoloss.experiments.figure_4 import figure_4
-from isoloss.experiments.figure_10 import figure_10
+from isoloss.experiments.figures.figures_4_and_10 import figure_4, figure_10
 from isoloss.experiments.scales.laptop import DESCENTS as LAPTOP
 from isoloss.experiments.scales.paper import DESCENTS as PAPER
 from isoloss.experiments.scales.paper import paper

@@ -8,7 +8,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.claims import judge
 from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import only_named
-from isoloss.experiments.figure_1 import CLAIMS, figure_1
+from isoloss.experiments.figures.figure_1 import CLAIMS, figure_1
 from isoloss.experiments.grammar_runs import task_name
 from isoloss.experiments.quantities.probe import named_task
 from isoloss.experiments.scales.laptop import laptop

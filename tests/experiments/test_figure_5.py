@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isoloss.experiments.claims import judge
-from isoloss.experiments.figure_5 import CLAIMS
+from isoloss.experiments.figures.figure_5 import CLAIMS
 from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
 from isoloss.experiments.quantity import Subject
 from isoloss.experiments.scales.laptop import laptop

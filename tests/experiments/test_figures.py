@@ -11,13 +11,11 @@ from isoloss.errors import BadInput
 from isoloss.experiments.descent_runs import OTHER_SENTENCES, DescentRuns, Descents
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.figure_1 import figure_1
-from isoloss.experiments.figure_2 import figure_2
-from isoloss.experiments.figure_3 import figure_3
-from isoloss.experiments.figure_4 import figure_4
-from isoloss.experiments.figure_8 import figure_8
-from isoloss.experiments.figure_9 import figure_9
-from isoloss.experiments.figure_10 import figure_10
+from isoloss.experiments.figures.figure_1 import figure_1
+from isoloss.experiments.figures.figure_2 import figure_2
+from isoloss.experiments.figures.figure_9 import figure_9
+from isoloss.experiments.figures.figures_3_and_8 import figure_3, figure_8
+from isoloss.experiments.figures.figures_4_and_10 import figure_4, figure_10
 from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.smoke import smoke

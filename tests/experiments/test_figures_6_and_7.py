@@ -6,8 +6,7 @@ import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment_result import experiment_table
-from isoloss.experiments.figure_6 import figure_6
-from isoloss.experiments.figure_7 import figure_7, sentence_panels
+from isoloss.experiments.figures.figures_6_and_7 import figure_6, figure_7, sentence_panels
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scales.smoke import smoke
 from isoloss.languages.dyck import dyck

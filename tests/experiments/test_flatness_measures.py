@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.claims import judge
-from isoloss.experiments.flatness_measures import CLAIMS, flatness_measures, ranking_panel
+from isoloss.experiments.figures.flatness_measures import CLAIMS, flatness_measures, ranking_panel
 from isoloss.experiments.scales.smoke import smoke
 from isoloss.verdict import Verdict
 

@@ -10,7 +10,7 @@ import torch
 
 from isoloss.corpora.fetched_package import FetchedPackage
 from isoloss.experiments.experiment_result import carry_out_experiments
-from isoloss.experiments.glue_of_causal_language import Gain, glue_of_causal_language
+from isoloss.experiments.figures.glue_of_causal_language import Gain, glue_of_causal_language
 from isoloss.experiments.quantities.generated_words_probe import UntrainedTextProbe
 from isoloss.experiments.quantity import Subject
 from isoloss.experiments.scales.gpu import gpu

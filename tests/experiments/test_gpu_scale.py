@@ -10,8 +10,8 @@ from isoloss.errors import BadInput
 from isoloss.experiments.descent_runs import DescentRuns, Descents
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
-from isoloss.experiments.figure_1 import figure_1
-from isoloss.experiments.figure_4 import figure_4
+from isoloss.experiments.figures.figure_1 import figure_1
+from isoloss.experiments.figures.figures_4_and_10 import figure_4
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scales.gpu import gpu
 from isoloss.experiments.scales.paper import paper

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from isoloss.command_line.language_argument import read_language
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import keep_names
@@ -16,7 +17,6 @@ from isoloss.experiments.quantities.trace import TraceQuantity
 from isoloss.experiments.quantity import MeasuredAt, quantity_digest
 from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
-from isoloss.languages.language_file import read_language
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_hmm import random_hmm

@@ -11,10 +11,10 @@ from isoloss.errors import IsolossError
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.experiment_result import ExperimentResult, carry_out_experiments, judged_runs
-from isoloss.experiments.figure_2 import figure_2
-from isoloss.experiments.figure_4 import figure_4
-from isoloss.experiments.figure_8 import figure_8
-from isoloss.experiments.figure_9 import figure_9
+from isoloss.experiments.figures.figure_2 import figure_2
+from isoloss.experiments.figures.figure_9 import figure_9
+from isoloss.experiments.figures.figures_3_and_8 import figure_8
+from isoloss.experiments.figures.figures_4_and_10 import figure_4
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.scales.smoke import CAUSAL_LANGUAGE as SMOKE

@@ -6,7 +6,7 @@ import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.claims import judge
-from isoloss.experiments.longer_training import longer_training, longer_training_claims
+from isoloss.experiments.figures.longer_training import longer_training, longer_training_claims
 from isoloss.experiments.scales.smoke import smoke
 from isoloss.verdict import Verdict
 

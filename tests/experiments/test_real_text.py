@@ -11,10 +11,10 @@ from isoloss.corpora.movie_snippets import MovieSnippets
 from isoloss.corpora.shared_texts import stand_in_validation
 from isoloss.experiments.claims import judge
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
+from isoloss.experiments.figures.real_text_algorithms import claims_of, real_text_algorithms
+from isoloss.experiments.figures.real_text_steps import real_text_steps
 from isoloss.experiments.quantities.text_probe import drawn_task
-from isoloss.experiments.real_text_algorithms import claims_of, real_text_algorithms
 from isoloss.experiments.real_text_runs import ADAMW, BARE, SAM_RULE
-from isoloss.experiments.real_text_steps import real_text_steps
 from isoloss.experiments.scales.laptop import REAL_TEXT as LAPTOP
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.paper import REAL_TEXT as PAPER

@@ -1,8 +1,6 @@
 import pytest
 
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.smoke import smoke
-from isoloss.experiments.shape_table import (
+from isoloss.experiments.figures.tables_3_and_4 import (
     BERT_POSITIONS,
     BERT_TOKENS,
     COUNTS,
@@ -10,9 +8,11 @@ from isoloss.experiments.shape_table import (
     PAPER_WORDS,
     parameters,
     shape_rows,
+    table_3,
+    table_4,
 )
-from isoloss.experiments.table_3 import table_3
-from isoloss.experiments.table_4 import table_4
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.models.shapes import TABLE_3, TABLE_4, TABLE_4_PRINTED_INNER, Shape
 from isoloss.models.transformers import PreLayerNormTransformer, parameter_count
 from isoloss.objectives.tokens import FIRST_WORD

@@ -5,8 +5,14 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.claims import judge
-from isoloss.experiments.same_loss_table import rows_at_same_loss
-from isoloss.experiments.update_rules import CLAIMS, PEERS, REGULARISED, against_reference, flatter_is_better
+from isoloss.experiments.figures.update_rules import (
+    CLAIMS,
+    PEERS,
+    REGULARISED,
+    against_reference,
+    flatter_is_better,
+)
+from isoloss.experiments.statistics.same_loss import rows_at_same_loss
 from isoloss.verdict import Verdict
 
 

@@ -18,8 +18,8 @@ from shown_results import (
 from isoloss.errors import IsolossError
 from isoloss.experiments.claims import Judgement
 from isoloss.experiments.language_portrait import language_portrait
-from isoloss.report.interval_picture import WIDTH, interval_picture
 from isoloss.report.site import Site, write_site
+from isoloss.report.templates import WIDTH, interval_picture
 
 
 class Reader(HTMLParser):

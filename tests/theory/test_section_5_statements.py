@@ -6,8 +6,7 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.models.enlarging.enlargement import Enlargement
-from isoloss.models.enlarging.forms import Recipe, exact_form
-from isoloss.models.enlarging.transformer import enlarged
+from isoloss.models.enlarging.transformer import Recipe, enlarged, exact_form
 from isoloss.models.feed_forward import FeedForward, widened
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.theory.appendix_b_4 import (

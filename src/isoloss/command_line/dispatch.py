@@ -7,8 +7,7 @@ import tyro
 
 from isoloss.command_line.commands import COMMANDS, FORMER_NAMES, Command, overview
 from isoloss.command_line.progress_display import announced_when_slow
-from isoloss.errors import BadInput
-from isoloss.nearest import did_you_mean
+from isoloss.errors import BadInput, did_you_mean
 
 SETTINGS = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 COMPLETION = "--tyro-"

@@ -1,5 +1,6 @@
 """The language that a command is given as a file, of whichever kind."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -10,14 +11,15 @@ from isoloss.errors import BadInput
 from isoloss.files import read_text
 from isoloss.inference.suffix_scores import SuffixCost
 from isoloss.languages.causal_lm import CausalLM
-from isoloss.languages.dyck import Dyck
+from isoloss.languages.dyck import Dyck, parse_dyck
 from isoloss.languages.grammar import check_well_formed
 from isoloss.languages.hmm import HMM
-from isoloss.languages.language_file import EXPECTED, names_a_model, parse_language, refuse_maximum_length
+from isoloss.languages.hmm_file import parse_hmm
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
 from isoloss.languages.termination import longest_sentence
 
+EXPECTED = "a language: a grammar in NLTK's notation, or JSON of an HMM, a Dyck or a causal language"
 LanguageOfFile = PCFG | HMM | Dyck | CausalLM
 
 
@@ -94,3 +96,57 @@ def _tell(language: CausalLM, cost: SuffixCost) -> None:
         file=sys.stderr,
         flush=True,
     )
+
+
+def read_language(path: Path | str, maximum_length: int | None = None) -> PCFG | HMM | Dyck:
+    """The language of a file; see `parse_language`.
+
+    Raises BadInput when there is no such file, when it is no text, or for what `parse_language` refuses.
+    """
+    return parse_language(read_text(Path(path), EXPECTED), str(path), maximum_length)
+
+
+def parse_language(
+    text: str, source: str = "the language", maximum_length: int | None = None
+) -> PCFG | HMM | Dyck:
+    """The language of a file's text: JSON, which starts with a brace, of an HMM or Dyck, or else a grammar.
+
+    Raises BadInput for what `parse_hmm`, `parse_dyck`, `parse_grammar` and `pcfg` refuse, for a maximum
+    length given with a language of one length, and for a causal language, which needs its model:
+    `models.causal_language` reads it.
+
+    >>> parse_language('{"dyck": {"length": 4}}')
+    Dyck(length=4)
+    """
+    if not text.lstrip().startswith("{"):
+        return pcfg(parse_grammar(text, source), maximum_length)
+    refuse_maximum_length(source, maximum_length)
+    if names_a_model(text):
+        raise BadInput(f"{source} is a causal language; read it with models.causal_language")
+    return parse_dyck(text, source) if "dyck" in _keys(text) else parse_hmm(text, source)
+
+
+def names_a_model(text: str) -> bool:
+    """Whether a file's text is that of a causal language.
+
+    >>> names_a_model('{"causal_language_model": "facebook/opt-125m"}')
+    True
+    """
+    return text.lstrip().startswith("{") and "causal_language_model" in _keys(text)
+
+
+def refuse_maximum_length(source: str, maximum_length: int | None) -> None:
+    """Raise BadInput for a maximum length, which only a grammar can be cut at."""
+    if maximum_length is not None:
+        raise BadInput(
+            f"{source} is no grammar, and its sentences have one length; leave the maximum length out"
+        )
+
+
+def _keys(text: str) -> set[str]:
+    """The keys of a JSON object; none where the text is not one, which is for its parser to say."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return set()
+    return set(content) if isinstance(content, dict) else set()

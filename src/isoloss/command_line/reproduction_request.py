@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from isoloss.command_line.options.reproduce import ReproduceOptions
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, did_you_mean
 from isoloss.executors.runner import Outcome
 from isoloss.experiments.carry_out import is_complete
 from isoloss.experiments.drift.clock import paces
@@ -20,7 +20,6 @@ from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.suite import every_experiment, scale_named
 from isoloss.languages.pcfg import read_pcfg
-from isoloss.nearest import did_you_mean
 from isoloss.pretraining.compute import Compute
 from isoloss.progress import Progress, silent
 from isoloss.report.site import Site, write_site

@@ -6,11 +6,10 @@ from enum import StrEnum
 
 import polars as pl
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.reference import PlannedReference
-from isoloss.nearest import did_you_mean
 from isoloss.panels import Panel
 
 Facts = tuple[tuple[str, str], ...]

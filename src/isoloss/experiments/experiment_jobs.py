@@ -7,10 +7,9 @@ from pathlib import Path
 
 from isoloss.executors.runner import Job
 from isoloss.experiments.carry_out import carry_out, is_complete
-from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.planned_run import LanguagePlan, PlannedRun
+from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan, PlannedRun
 from isoloss.experiments.quantity import AnyQuantity, drawn
 from isoloss.experiments.reference import PlannedReference
 from isoloss.objectives.pretraining_objective import PretrainingObjective

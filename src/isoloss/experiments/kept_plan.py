@@ -6,8 +6,7 @@ from typing import Any
 
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
-from isoloss.experiments.corpus_plan import CorpusPlan
-from isoloss.experiments.planned_run import LanguagePlan, PlannedRun, ReadyLanguage
+from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan, PlannedRun, ReadyLanguage
 from isoloss.experiments.quantity import quantity_digest, weights_setting
 from isoloss.files import write_atomically
 from isoloss.languages.dyck import Dyck, write_dyck

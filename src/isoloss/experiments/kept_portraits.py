@@ -8,13 +8,12 @@ from typing import Any
 
 import torch
 
-from isoloss.checked_json import read_json, write_json
+from isoloss.checked_files import read_json, write_json
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job
-from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.language_portrait import LanguagePortrait, TaskPortrait, WordLaws, language_portrait
-from isoloss.experiments.planned_run import LanguagePlan
+from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan
 from isoloss.languages.derivation import Derivation
 from isoloss.measurements.record import Record
 from isoloss.progress import Progress

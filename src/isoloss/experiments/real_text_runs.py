@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import TaskSource
 from isoloss.corpora.task_splits import TaskSizes
-from isoloss.experiments.corpus_plan import CorpusPlan
-from isoloss.experiments.planned_run import Labels, PlannedRun
+from isoloss.experiments.planned_run import CorpusPlan, Labels, PlannedRun
 from isoloss.experiments.quantities.corpus_loss import CorpusLossQuantity
 from isoloss.experiments.quantities.text_fine_tuning import TextFineTuningQuantity
 from isoloss.experiments.quantities.text_probe import MajorityReference, TextProbeQuantity

@@ -9,8 +9,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
-from isoloss.experiments.corpus_plan import CorpusPlan
-from isoloss.experiments.planned_run import Labels, LanguagePlan
+from isoloss.experiments.planned_run import CorpusPlan, Labels, LanguagePlan
 from isoloss.experiments.quantity import Columns
 from isoloss.languages.language import Language
 from isoloss.measurements.record import Record

@@ -1,35 +1,30 @@
 """Every experiment of a scale, in the order in which the page shows them."""
 
-from isoloss.experiments.ablations import ablations
-from isoloss.experiments.causal_objective import causal_objective
 from isoloss.experiments.drift.experiment import adamw_clock, drift, drift_limits, figure_1_and_drift
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figure_2 import figure_2
-from isoloss.experiments.figure_3 import figure_3
-from isoloss.experiments.figure_4 import figure_4
-from isoloss.experiments.figure_5 import figure_5
-from isoloss.experiments.figure_6 import figure_6
-from isoloss.experiments.figure_7 import figure_7
-from isoloss.experiments.figure_8 import figure_8
-from isoloss.experiments.figure_9 import figure_9
-from isoloss.experiments.figure_10 import figure_10
-from isoloss.experiments.flatness_measures import flatness_measures
-from isoloss.experiments.glue_of_causal_language import glue_of_causal_language
-from isoloss.experiments.longer_training import longer_training
-from isoloss.experiments.projection import projection
-from isoloss.experiments.real_text_algorithms import real_text_algorithms
-from isoloss.experiments.real_text_steps import real_text_steps
+from isoloss.experiments.figures.ablations import ablations
+from isoloss.experiments.figures.causal_objective import causal_objective
+from isoloss.experiments.figures.figure_2 import figure_2
+from isoloss.experiments.figures.figure_5 import figure_5
+from isoloss.experiments.figures.figure_9 import figure_9
+from isoloss.experiments.figures.figures_3_and_8 import figure_3, figure_8
+from isoloss.experiments.figures.figures_4_and_10 import figure_4, figure_10
+from isoloss.experiments.figures.figures_6_and_7 import figure_6, figure_7
+from isoloss.experiments.figures.flatness_measures import flatness_measures
+from isoloss.experiments.figures.glue_of_causal_language import glue_of_causal_language
+from isoloss.experiments.figures.longer_training import longer_training
+from isoloss.experiments.figures.projection import projection
+from isoloss.experiments.figures.real_text_algorithms import real_text_algorithms
+from isoloss.experiments.figures.real_text_steps import real_text_steps
+from isoloss.experiments.figures.tables_1_and_2 import table_1, table_2
+from isoloss.experiments.figures.tables_3_and_4 import table_3, table_4
+from isoloss.experiments.figures.update_rules import update_rules
 from isoloss.experiments.scales.gpu import gpu
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.night import night
 from isoloss.experiments.scales.paper import paper
 from isoloss.experiments.scales.scale import Scale, ScaleName
 from isoloss.experiments.scales.smoke import smoke
-from isoloss.experiments.table_1 import table_1
-from isoloss.experiments.table_2 import table_2
-from isoloss.experiments.table_3 import table_3
-from isoloss.experiments.table_4 import table_4
-from isoloss.experiments.update_rules import update_rules
 
 
 def every_experiment(scale: Scale) -> tuple[Experiment, ...]:

@@ -8,9 +8,8 @@ from time import perf_counter
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.cost import UTILISATION, Device, this_machine, wait_for
-from isoloss.experiments.planned_run import LanguagePlan, PlannedRun, ReadyLanguage
+from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan, PlannedRun, ReadyLanguage
 from isoloss.experiments.step_cost import StepCost, step_cost
 from isoloss.languages.language import SentenceSource
 from isoloss.languages.text_windows import words_in_a_row

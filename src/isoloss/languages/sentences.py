@@ -7,8 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from isoloss.errors import BadInput
-from isoloss.nearest import did_you_mean
+from isoloss.errors import BadInput, did_you_mean
 
 PADDING = -1
 """What stands in `Sentences.ids` after a sentence's end; no word has this number."""

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
-from isoloss.checked_json import ONLY_WHEN_CHANGED
+from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.estimate import mean_over_sentences
 from isoloss.languages.task import LabelledSentences

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from isoloss.checked_json import ONLY_WHEN_CHANGED
+from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import Attention, check_dropout, initialised
 from isoloss.objectives.tokens import CLS, FIRST_WORD, vocabulary_settings

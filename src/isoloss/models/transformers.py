@@ -14,7 +14,7 @@ from transformers import (
     RobertaPreLayerNormForMaskedLM,
 )
 
-from isoloss.checked_json import ONLY_WHEN_CHANGED
+from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.models.shapes import Shape
 from isoloss.objectives.tokens import PAD, vocabulary_settings

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from isoloss.checked_json import ONLY_WHEN_CHANGED
+from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import Batch

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from isoloss.checked_json import ONLY_WHEN_CHANGED
+from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.pretraining.descent import (
     Decay,

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.checked_json import ONLY_WHEN_CHANGED
+from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.models.chosen_positions.forward import last_block_at, states_at
 from isoloss.objectives.batch import Batch, Objective

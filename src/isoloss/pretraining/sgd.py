@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from isoloss.checked_json import ONLY_WHEN_CHANGED
+from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.pretraining.adamw import parameters_by_decay
 from isoloss.pretraining.descent import (

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from markupsafe import Markup
+
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import ExperimentResult
@@ -16,10 +18,9 @@ from isoloss.progress import Progress, silent
 from isoloss.report.experiment_page import ExperimentPage, told
 from isoloss.report.frame import Link, within_site, write_assets
 from isoloss.report.language_page import language_page
-from isoloss.report.offered_files import result_as_json, write_run_files
+from isoloss.report.offered_files import json_link, result_as_json, write_run_files
 from isoloss.report.overview import OVERVIEW, Card, Overview
-from isoloss.report.page import Page, write_page
-from isoloss.report.statement_page import statement_page, statement_page_name
+from isoloss.report.page import Page, Section, drawn, write_page
 from isoloss.report.templates import rendered
 from isoloss.theory.finding import Statement
 from isoloss.theory.statement_file import statement_content
@@ -140,3 +141,28 @@ def _links(overview: Overview) -> tuple[Link, ...]:
 
 def _language_link(digest: str, portrait: LanguagePortrait) -> Link:
     return Link(f"language-{digest[:8]}", f"{portrait.kind}, {portrait.source}")
+
+
+def statement_page(statement: Statement) -> Page:
+    """All that the statement says; its page's name begins with `theory-`."""
+    corrections = Markup("").join(Markup("<li>{}</li>").format(text) for text in statement.corrections)
+    sections = [
+        Section("Settings", rows=statement.settings),
+        Section("Every number", markup=json_link(statement_page_name(statement))),
+    ]
+    if statement.corrections:
+        markup = Markup("<ul>{}</ul>").format(corrections)
+        sections.insert(0, Section("Where the paper’s constants and the arithmetic differ", markup=markup))
+    return Page(
+        name=statement_page_name(statement),
+        title=statement.title,
+        text=(statement.text,),
+        panels=tuple(drawn(panel) for panel in statement.panels),
+        findings=statement.findings,
+        sections=tuple(sections),
+    )
+
+
+def statement_page_name(statement: Statement) -> str:
+    """The name of its page's file."""
+    return f"theory-{statement.name}"

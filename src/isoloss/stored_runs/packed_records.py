@@ -14,7 +14,7 @@ import polars as pl
 import torch
 
 import isoloss
-from isoloss.checked_json import write_json
+from isoloss.checked_files import write_json
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder, write_atomically
 from isoloss.measurements.record import Record

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from isoloss.checked_json import read_json
-from isoloss.errors import BadInput
+from isoloss.checked_files import read_json
+from isoloss.errors import BadInput, did_you_mean
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import read_records
-from isoloss.nearest import did_you_mean
 
 # As in `pretraining.run_folder`, `pretraining.checkpoint`, `kept_plan` and `kept_names`, which need torch.
 SPECIFICATION_FILE, PLAN_FILE, NAMES_FOLDER = "specification.json", "plan.json", "experiments"

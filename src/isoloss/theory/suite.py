@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from isoloss.errors import BadInput
-from isoloss.nearest import did_you_mean
+from isoloss.errors import BadInput, did_you_mean
 from isoloss.progress import Progress
 from isoloss.theory import (
     adamw_coin,

@@ -11,7 +11,7 @@ from isoloss.experiments.drift.clock import Pace
 from isoloss.experiments.drift.experiment import drift, every_drift_run, with_drift
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.figure_1 import figure_1
+from isoloss.experiments.figures.figure_1 import figure_1
 from isoloss.experiments.scales.laptop import DRIFT as LAPTOP
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.smoke import DRIFT as SMOKE

@@ -3,7 +3,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from isoloss.experiments.flatness_measures import rank_correlation_table
+from isoloss.experiments.figures.flatness_measures import rank_correlation_table
 from isoloss.experiments.statistics.cluster_bootstrap import BoundedEstimate, Resamples, cluster_estimate
 from isoloss.experiments.statistics.rank_correlation import (
     Advantage,

@@ -3,14 +3,15 @@ import math
 import polars as pl
 import pytest
 
-from isoloss.experiments.same_loss_table import mean_over_runs, rows_at_same_loss
 from isoloss.experiments.statistics.same_loss import (
     at_same_loss,
     curve,
     doublings,
     falling,
     mean_at_same_loss,
+    mean_over_runs,
     percent_points,
+    rows_at_same_loss,
 )
 
 

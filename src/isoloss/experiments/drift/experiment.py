@@ -14,7 +14,7 @@ from isoloss.experiments.drift.limits import BAND, limit_arms, limit_panels
 from isoloss.experiments.drift.panels import drift_panels
 from isoloss.experiments.drift.runs import DriftRuns, drift_runs, plain
 from isoloss.experiments.experiment import Experiment, Facts, Question
-from isoloss.experiments.figure_1 import figure_1
+from isoloss.experiments.figures.figure_1 import figure_1
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.root_fisher import RootFisherQuantity
 from isoloss.experiments.scales.scale import Scale

@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from isoloss.errors import BadInput
-from isoloss.experiments.corpus_plan import CorpusPlan
+from isoloss.experiments.figures.tables_3_and_4 import BERT_POSITIONS, BERT_TOKENS, parameters
 from isoloss.experiments.language_runs import AnyRuns
 from isoloss.experiments.paper_languages import GRAMMAR_ENTROPY, GRAMMAR_LENGTH, HMM_ENTROPY
 from isoloss.experiments.paper_settings.setting import PaperSetting, SettingsGroup, trained_on
-from isoloss.experiments.planned_run import ReadyLanguage
+from isoloss.experiments.planned_run import CorpusPlan, ReadyLanguage
 from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.shape_table import BERT_POSITIONS, BERT_TOKENS, parameters
 from isoloss.languages.hmm import HMM
 from isoloss.languages.paper_grammar import mean_length
 from isoloss.languages.pcfg import PCFG

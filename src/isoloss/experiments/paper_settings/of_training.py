@@ -1,5 +1,6 @@
 """How a scale's models are built, trained and measured beside the paper's (A.4, A.5, B.1 to B.4)."""
 
+from isoloss.experiments.figures.tables_3_and_4 import BERT_POSITIONS, BERT_TOKENS, parameters
 from isoloss.experiments.language_runs import width_of
 from isoloss.experiments.paper_settings.setting import (
     PaperSetting,
@@ -16,7 +17,6 @@ from isoloss.experiments.quantities.text_fine_tuning import TextFineTuningQuanti
 from isoloss.experiments.quantities.text_probe import TextProbeQuantity
 from isoloss.experiments.quantities.trace import TraceQuantity
 from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.shape_table import BERT_POSITIONS, BERT_TOKENS, parameters
 from isoloss.models.shapes import TABLE_4_PRINTED_INNER
 from isoloss.pretraining.adversarial import Adversarial
 

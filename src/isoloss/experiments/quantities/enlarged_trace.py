@@ -13,8 +13,7 @@ from isoloss.measurements.flatness import FlatnessSet, flatness
 from isoloss.measurements.flatness_records import flatness_records, trace_sentence_values
 from isoloss.measurements.record import Record
 from isoloss.models.enlarging.enlargement import enlargement_between
-from isoloss.models.enlarging.forms import exact_form, paper_form
-from isoloss.models.enlarging.transformer import enlarged
+from isoloss.models.enlarging.transformer import enlarged, exact_form, paper_form
 from isoloss.models.shapes import Shape
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretraining_objective import PretrainingObjective

@@ -2,13 +2,59 @@
 
 from dataclasses import dataclass
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language
-from isoloss.measurements.exact_label_law import ExactLabelLaw
+from isoloss.languages.sentences import PADDING, Sentences
 from isoloss.measurements.flatness import FlatnessSet
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretraining_objective import ExactObjective, PretrainingObjective
 from isoloss.objectives.tokens import FIRST_WORD
+
+
+@dataclass(frozen=True)
+class ExactLabelLaw:
+    """The exact law of each prediction of a batch that `objective` made of the language's sentences.
+
+    Hand it as `law` to `hessian_trace` and its like. Sentences must have one masked word at most, since the
+    masked law is that of one word given all others.
+    """
+
+    language: Language
+    objective: ExactObjective
+    tokens: int
+
+    def __call__(self, batch: Batch) -> Float[Tensor, "m v"]:
+        """Probabilities over the model's `tokens` tokens, float64, on the batch's device."""
+        ids = batch.input_ids.cpu().clone()
+        rows, positions = batch.rows.cpu(), batch.positions.cpu()
+        sentences = _sentences(ids, batch)
+        every = self.objective.every_prediction(sentences)
+        counts = self.objective.predictions(sentences)
+        # `every_prediction` is in sentence and then position order, as the laws are.
+        sentence_of = torch.arange(len(sentences)).repeat_interleave(counts)
+        places = {
+            key: place
+            for place, key in enumerate(zip(sentence_of.tolist(), every.positions.tolist(), strict=True))
+        }
+        chosen = [places[key] for key in zip(rows.tolist(), positions.tolist(), strict=True)]
+        law = self.objective.log_law(self.language, sentences)[chosen].exp()
+        whole = torch.zeros(len(chosen), self.tokens, dtype=torch.float64)
+        # Which token stands for which outcome, read off by handing over the tokens' own numbers.
+        outcomes = self.objective.outcomes(torch.arange(self.tokens).double().expand(len(chosen), -1)).long()
+        return whole.scatter(1, outcomes, law).to(batch.rows.device)
+
+
+def _sentences(ids: Tensor, batch: Batch) -> Sentences:
+    """The sentences with the hidden words put back; positions whose own token is shown are left alone."""
+    masked = ids[batch.rows.cpu(), batch.positions.cpu()] < FIRST_WORD
+    words = masked & (batch.positions.cpu() > 0)
+    ids[batch.rows.cpu()[words], batch.positions.cpu()[words]] = batch.targets.cpu()[words]
+    real = batch.attention_mask.cpu()[:, 1:]
+    return Sentences((ids[:, 1:] - FIRST_WORD).where(real, PADDING), real.sum(dim=1))
 
 
 @dataclass(frozen=True)

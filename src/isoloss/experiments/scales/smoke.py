@@ -7,12 +7,11 @@ from isoloss.corpora.labelled_texts import GivenTask, LabelledTexts
 from isoloss.corpora.prepared_corpus import CorpusRequest
 from isoloss.corpora.task_splits import Shares, TaskSizes, split_by_hash
 from isoloss.corpora.vocabulary import OwnVocabulary
-from isoloss.experiments.corpus_plan import CorpusPlan
 from isoloss.experiments.descent_runs import DescentRuns, Descents
 from isoloss.experiments.drift.adamw_clock import AdamWClockRuns
 from isoloss.experiments.drift.clock import AdamWPace, Pace
 from isoloss.experiments.drift.runs import DriftRuns
-from isoloss.experiments.planned_run import ReadyLanguage
+from isoloss.experiments.planned_run import CorpusPlan, ReadyLanguage
 from isoloss.experiments.real_text_runs import CorpusRuns, RealTextRuns, TextSizes
 from isoloss.experiments.scales.scale import (
     PILOT_SEEDS,

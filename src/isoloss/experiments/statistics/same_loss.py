@@ -13,6 +13,15 @@ from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.matched_losses import MatchedCheckpoint, MatchedLosses, interpolated_to_loss
 from isoloss.measurements.step_curve import StepCurve
 
+ROWS = {
+    "rule": pl.String,
+    "seed": pl.Int64,
+    "against": pl.String,
+    "step": pl.Float64,
+    "loss": pl.Float64,
+    "loss_error": pl.Float64,
+    "same_loss": pl.String,
+}
 LOSS_WINDOW = 0.005
 """Widest spread of losses, as a share of the mean loss, that still counts as one loss. The paper's own
 window, 3.204 to 3.208 nats, is 0.0012 wide in these terms, and its losses lie 0.0025 to 0.004 above its
@@ -131,3 +140,44 @@ def curve(frame: pl.DataFrame, column: str, error: str) -> StepCurve:
     return StepCurve(
         str(frame["run"][0]), tuple(row[0] for row in rows), tuple(Estimate(*row[1:]) for row in rows)
     )
+
+
+def rows_at_same_loss(
+    table: pl.DataFrame, rules: Sequence[str], reference: str, columns: Sequence[str]
+) -> pl.DataFrame:
+    """Two rows a pair: a rule's run and the reference run of its seed, each where it has the pair's loss.
+
+    `against` is the rule of the pair, also in the reference's row; `step` lies between two checkpoints in
+    general. Each of `columns` comes with its standard error.
+    """
+    schema = ROWS | {name: pl.Float64 for column in columns for name in (column, f"{column}_error")}
+    runs = table.filter("complete", pl.col("step").is_not_null()) if "step" in table.columns else table
+    frames = runs.partition_by("run", maintain_order=True) if not runs.is_empty() else []
+    pairs = [(rule, pair) for rule in rules for pair in pairs_at_same_loss(frames, rule, reference)]
+    return pl.DataFrame([row for pair in pairs for row in _rows(*pair, columns)], schema=schema)
+
+
+def _rows(rule: str, pair: SameLoss, columns: Sequence[str]) -> list[dict[str, object]]:
+    rows = []
+    for side in (pair.reference, pair.run):
+        row: dict[str, object] = {
+            "rule": side.frame["rule"][0],
+            "seed": side.frame["seed"][0],
+            "against": rule,
+            "step": side.point.step,
+            "loss": side.point.loss.value,
+            "loss_error": side.point.loss.standard_error,
+            "same_loss": pair.verdict,
+        }
+        for column in columns:
+            estimate = side.value(column)
+            row |= {column: estimate.value, f"{column}_error": estimate.standard_error}
+        rows.append(row)
+    return rows
+
+
+def mean_over_runs(rows: pl.DataFrame, by: str, columns: Sequence[str]) -> pl.DataFrame:
+    """A row a value of `by`, in order: means over runs with their standard errors, null for a single run."""
+    spread = [(pl.col(c).std() / pl.len().sqrt()).alias(f"{c}_error") for c in columns]
+    means = [pl.col(column).mean() for column in columns]
+    return rows.group_by(by, maintain_order=True).agg(*means, *spread, pl.len().alias("runs"))

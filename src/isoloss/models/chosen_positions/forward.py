@@ -25,8 +25,11 @@ from transformers.models.roberta_prelayernorm.modeling_roberta_prelayernorm impo
     RobertaPreLayerNormSelfAttention,
 )
 
-from isoloss.models.chosen_positions.bert import post_layer_norm_states, pre_layer_norm_states
-from isoloss.models.chosen_positions.gpt2 import causal_states
+from isoloss.models.chosen_positions.attention import (
+    causal_states,
+    post_layer_norm_states,
+    pre_layer_norm_states,
+)
 
 StatesAt = Callable[[Any, Int[Tensor, "n S"], Bool[Tensor, "n S"] | None, Int[Tensor, " n"]], Tensor]
 """Of a backbone, token numbers, what is not padding, and a position of each sentence: states [n, 1, d]."""

@@ -2,16 +2,16 @@
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_WIDTH
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
-from isoloss.experiments.figure_3 import gain_by_projection
+from isoloss.experiments.figures.axes import ACCURACY, BY_WIDTH
+from isoloss.experiments.figures.figures_3_and_8 import gain_by_projection
+from isoloss.experiments.figures.shown_task import PROJECTED
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.language_runs import width_of
 from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.shown_task import PROJECTED
 from isoloss.experiments.statistics.region import within
 from isoloss.measurements.feature_adaptation import Projected
 from isoloss.panels import Axis, Dots, Panel

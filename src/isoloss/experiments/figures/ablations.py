@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.axes import BY_SEED, KL
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Facts, Question
+from isoloss.experiments.figures.axes import BY_SEED, KL
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.probe import ProbeQuantity

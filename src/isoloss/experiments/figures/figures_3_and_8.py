@@ -1,23 +1,34 @@
-"""Figure 3: at the same pre-training loss, larger models do better."""
+"""Figures 3 and 8: at the same pre-training loss, larger models do better, on every task."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_SEED, LOSS, OWN_TASK, SIZE, loss_bars, probe_bars
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
-from isoloss.experiments.figure_1 import WHY_WINDOW
-from isoloss.experiments.run_facts import measurement_facts, run_facts
+from isoloss.experiments.figures.axes import ACCURACY, BY_SEED, LOSS, OWN_TASK, SIZE, loss_bars, probe_bars
+from isoloss.experiments.figures.figure_1 import WHY_WINDOW
+from isoloss.experiments.figures.shown_task import (
+    PROJECTED,
+    ShownTask,
+    first_text_task,
+    measurement_facts,
+    run_facts,
+    second_text_task,
+    task_6,
+    task_10,
+    task_a,
+    task_b,
+)
 from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.shown_task import PROJECTED, ShownTask, first_text_task, task_10, task_b
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
 from isoloss.experiments.statistics.region import above, below, within
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percent_points
 from isoloss.experiments.statistics.sizes import GapBetweenWidths, OfNarrowest, SlopeOverWidths
 from isoloss.panels import Lines, Panel
 
+PAPER = "“the increase in downstream performance as we scale up” (A.6; no number given)"
 GAINS = ("6.9", "4.5", "2.0")
 """What scaling up adds to accuracy in the paper, in percent points: PCFG, HMM, OPT (Section 2.3)."""
 
@@ -133,3 +144,24 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
     )
     charts = tuple(Lines(SIZE, y, BY_SEED, "seed") for y in (LOSS, ACCURACY))
     return Panel(task.key, task.title, caption, charts, task.last_rows(table))
+
+
+def figure_8(scale: Scale) -> Experiment:
+    """The figure's runs, claims and panels at a scale."""
+    tasks = (task_a(scale), task_6(scale), second_text_task(scale))
+    return Experiment(
+        name="figure-8",
+        title="Are larger models better on other tasks too?",
+        question=Question.LARGER,
+        text=(
+            "The models of Figure 3 on the paper's other tasks: A on the grammar, task-6 on the hidden "
+            "Markov model, and in the place of SST-2 another task of the causal model's own language. "
+            f"Whether the sizes have one loss is judged with Figure 3. {OWN_TASK}",
+        ),
+        runs=tuple(run for task in tasks for run in task.projected_runs(scale)),
+        references=tuple(task.reference(scale.sizes) for task in tasks),
+        claims=tuple(larger_is_better(task, PAPER) for task in tasks),
+        panels=lambda table: size_panels(tasks, table, scale),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
+    )

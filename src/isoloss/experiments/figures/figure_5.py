@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_WIDTH, KL, TRACE
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
-from isoloss.experiments.figure_1 import ASSOCIATION, WHY_ASSOCIATION
+from isoloss.experiments.figures.axes import ACCURACY, BY_WIDTH, KL, TRACE
+from isoloss.experiments.figures.figure_1 import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
 from isoloss.experiments.quantity import MeasuredAt

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.axes import BY_WIDTH, LOSS, STEP
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Facts, Question
+from isoloss.experiments.figures.axes import BY_WIDTH, LOSS, STEP
 from isoloss.experiments.language_runs import runs_of_sizes
 from isoloss.experiments.quantities.generated_words_probe import (
     GeneratedWordsProbe,

@@ -4,15 +4,30 @@ from dataclasses import replace
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_SEED, BY_WIDTH, LOG_KL, SIZE, STEP, loss_bars, probe_bars
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
-from isoloss.experiments.figure_1 import WHY_WINDOW
+from isoloss.experiments.figures.axes import (
+    ACCURACY,
+    BY_SEED,
+    BY_WIDTH,
+    LOG_KL,
+    SIZE,
+    STEP,
+    loss_bars,
+    probe_bars,
+)
+from isoloss.experiments.figures.figure_1 import WHY_WINDOW
+from isoloss.experiments.figures.shown_task import (
+    ShownTask,
+    first_text_task,
+    measurement_facts,
+    run_facts,
+    task_10,
+    task_b,
+)
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantity import MeasuredAt
-from isoloss.experiments.run_facts import measurement_facts, run_facts
 from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.shown_task import ShownTask, first_text_task, task_10, task_b
 from isoloss.experiments.statistics.along_runs import LastDoubling, MeanWithinRuns
 from isoloss.experiments.statistics.region import below
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW

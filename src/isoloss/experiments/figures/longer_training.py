@@ -3,9 +3,9 @@
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.axes import ACCURACY, BY_SEED, KL, STEP, TRACE
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
+from isoloss.experiments.figures.axes import ACCURACY, BY_SEED, KL, STEP, TRACE
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity
 from isoloss.experiments.quantities.noise_sensitivity import noise_column

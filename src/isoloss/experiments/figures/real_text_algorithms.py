@@ -5,17 +5,23 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.axes import TRACE
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
-from isoloss.experiments.figure_1 import WHY_WINDOW
+from isoloss.experiments.figures.axes import TRACE
+from isoloss.experiments.figures.figure_1 import WHY_WINDOW
 from isoloss.experiments.quantity import AnyQuantity, MeasuredAt
 from isoloss.experiments.real_text_facts import corpus_facts, measurement_facts, task_facts
 from isoloss.experiments.real_text_runs import ADAMW, BARE, SAM_RULE, ComparedTask, compared_runs, majority
-from isoloss.experiments.same_loss_table import mean_over_runs, rows_at_same_loss
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.region import above, below
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, doublings, mean_at_same_loss, percent_points
+from isoloss.experiments.statistics.same_loss import (
+    LOSS_WINDOW,
+    doublings,
+    mean_at_same_loss,
+    mean_over_runs,
+    percent_points,
+    rows_at_same_loss,
+)
 from isoloss.panels import Axis, Panel, Table
 
 LOWER = {

@@ -1,15 +1,24 @@
-"""Figure 4: along SGD from a saturated model the trace of the Hessian falls and accuracy rises."""
+"""Figures 4 and 10: along SGD from a saturated model the trace of the Hessian falls and accuracy rises."""
 
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.descent_panel import descent_panels
 from isoloss.experiments.descent_runs import DescentRuns
 from isoloss.experiments.experiment import Experiment, Question
-from isoloss.experiments.figure_1 import ASSOCIATION, WHY_ASSOCIATION
-from isoloss.experiments.figure_2 import one_loss_over_steps
-from isoloss.experiments.run_facts import descent_facts, measurement_facts, run_facts
+from isoloss.experiments.figures.figure_1 import ASSOCIATION, WHY_ASSOCIATION
+from isoloss.experiments.figures.figure_2 import one_loss_over_steps
+from isoloss.experiments.figures.shown_task import (
+    ShownTask,
+    descent_facts,
+    descent_panels,
+    measurement_facts,
+    run_facts,
+    task_6,
+    task_10,
+    task_a,
+    task_b,
+    task_c,
+)
 from isoloss.experiments.scales.paper import DESCENTS as PAPER
 from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.shown_task import ShownTask, task_10, task_c
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT_BY_FLATTENING, MeanWithinRuns
 from isoloss.experiments.statistics.rank_correlation import Ranking
 from isoloss.experiments.statistics.region import above, below
@@ -124,4 +133,33 @@ def flatter_is_better(task: ShownTask) -> Claim:
         statistic=task.statistic(MeanWithinRuns(Ranking("trace"))),
         reason=WHY_ASSOCIATION,
         limit=1.0,
+    )
+
+
+def figure_10(scale: Scale) -> Experiment:
+    """The figure's runs, claims and panels at a scale."""
+    shown = (
+        (task_a(scale), scale.descents.grammar),
+        (task_b(scale), scale.descents.grammar),
+        (task_6(scale), scale.descents.hidden_markov),
+    )
+    return Experiment(
+        name="figure-10",
+        title="Are flatter checkpoints of SGD better on other tasks too?",
+        question=Question.FLATNESS,
+        text=(
+            "The runs of Figure 4 on the paper's other tasks: A and B on the grammar, task-6 on the hidden "
+            "Markov model. That the trace falls is judged with Figure 4; here, that flatter checkpoints "
+            "of a run do better.",
+        ),
+        runs=tuple(run for task, descent in shown for run in task.descents(descent, scale)),
+        references=tuple(task.reference(scale.sizes) for task, _ in shown),
+        claims=tuple(flatter_is_better(task) for task, _ in shown),
+        panels=lambda table: descent_panels(shown, table, scale),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(
+            *run_facts([task for task, _ in shown]),
+            *descent_facts(shown),
+            *measurement_facts(scale.sizes),
+        ),
     )

@@ -6,15 +6,30 @@ import numpy as np
 import polars as pl
 
 from isoloss.experiments.claims import Claim
-from isoloss.experiments.figure_1 import WHY_WINDOW
-from isoloss.experiments.grammar_runs import ADAMW
-from isoloss.experiments.same_loss_table import mean_over_runs, rows_at_same_loss
+from isoloss.experiments.experiment import Experiment, Question
+from isoloss.experiments.figures.figure_1 import WHY_WINDOW
+from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
+from isoloss.experiments.quantities.lookup_table import LookupTableReference
+from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.region import above, below
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, curve, mean_at_same_loss, percent_points
+from isoloss.experiments.statistics.same_loss import (
+    LOSS_WINDOW,
+    curve,
+    doublings,
+    mean_at_same_loss,
+    mean_over_runs,
+    percent_points,
+    rows_at_same_loss,
+)
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.panels import Axis, Panel, Table
 
+TASK_C = "accuracy_c"
+COLUMNS_2 = (
+    Axis(TASK_C, "accuracy on task C", f"{TASK_C}_error"),
+    Axis("trace", "trace of the Hessian (Fisher form)", "trace_error"),
+)
 ADVERSARIAL = "adversarial"
 LOOKUP_TABLE = "lookup table"
 TASK_A, TASK_B = "accuracy_a", "accuracy_b"
@@ -127,7 +142,7 @@ def _lookup_table_is_worse(rule: str, task: str, column: str, paper: str) -> Cla
     )
 
 
-CLAIMS = (
+CLAIMS_1 = (
     Claim(
         name="adversary-reaches-the-loss",
         sentence="The adversary reaches almost the same pre-training loss as AdamW in as many steps.",
@@ -148,3 +163,90 @@ CLAIMS = (
         ADVERSARIAL, "B", TASK_B, "39.7 against 42.3 %, worse than all others (Section 2.3)"
     ),
 )
+
+
+COLUMNS_1 = (
+    Axis(TASK_A, "accuracy on task A", f"{TASK_A}_error"),
+    Axis(TASK_B, "accuracy on task B", f"{TASK_B}_error"),
+)
+
+
+def table_1(scale: Scale) -> Experiment:
+    """The table's rows on the grammar: AdamW, the adversarial algorithm, the lookup table."""
+    task_a, task_b, _ = scale.grammar.tasks
+    loss = scale.sizes.loss()
+    probes = (scale.sizes.probe_of(task_a, TASK_A), scale.sizes.probe_of(task_b, TASK_B))
+    adversary = ((ADVERSARIAL, scale.compared.adversary),)
+    lookup = PlannedReference(
+        LOOKUP_TABLE,
+        scale.grammar.language,
+        LookupTableReference(loss, probes),
+        labels=(("rule", LOOKUP_TABLE),),
+        judged=True,
+    )
+    return Experiment(
+        name="table-1",
+        title="Does the algorithm of pre-training decide accuracy at the same loss?",
+        question=Question.ALGORITHM,
+        text=(
+            *TEXT,
+            "The lookup table answers with the law itself: no loss is lower than its, the law's entropy. Its "
+            "vector of a word is the law of that word, for the same linear probe.",
+            f"{REAL_TEXT} There QNLI and SST-2 are the tasks.",
+        ),
+        runs=adamw_runs(scale, (loss, *probes)) + rule_runs(scale, adversary, (loss, *probes)),
+        references=(lookup,),
+        claims=CLAIMS_1,
+        panels=lambda table: algorithm_panels(table, COLUMNS_1),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(("tasks A and B", f"{task_a} and {task_b}"), ("adversary", adversary_in_words(scale))),
+        paper_numbers=(
+            ("AdamW", "loss 3.204; A 89.9 ± 0.3 %, B 49.2 ± 0.8 %"),
+            ("adversarial", "loss 3.206; A 83.1 ± 0.6 %, B 42.3 ± 1.5 %"),
+            ("lookup table", "loss 3.196; A 71.2 %, B 39.7 %"),
+        ),
+    )
+
+
+CLAIMS_2 = (
+    Claim(
+        name="adversary-sharper",
+        sentence="At the same loss the adversarially trained model is at a sharper minimum than AdamW's.",
+        paper="19.34 against 8.01, 1.27 doublings (Table 2)",
+        measure="mean over seeds of log2(adversarial trace / AdamW's) at the pair's common loss",
+        unit="doublings",
+        claimed=above(0.0),
+        statistic=mean_at_same_loss(ADVERSARIAL, ADAMW, "trace", doublings),
+    ),
+    Claim(
+        name="adversary-worse-on-c",
+        sentence="At the same loss the adversarially trained model does worse than AdamW's on task C.",
+        paper="50.2 against 55.7 % (Table 2)",
+        measure="mean over seeds of accuracy at the pair's common loss, adversarial minus AdamW",
+        unit="percent points",
+        claimed=below(0.0),
+        statistic=mean_at_same_loss(ADVERSARIAL, ADAMW, TASK_C, percent_points),
+    ),
+)
+
+
+def table_2(scale: Scale) -> Experiment:
+    """The table's rows on the grammar, from the runs of Table 1."""
+    task = scale.grammar.tasks[2]
+    measured = (scale.sizes.loss(), scale.sizes.trace(), scale.sizes.probe_of(task, TASK_C))
+    adversary = ((ADVERSARIAL, scale.compared.adversary),)
+    return Experiment(
+        name="table-2",
+        title="Does the algorithm of pre-training decide flatness at the same loss?",
+        question=Question.ALGORITHM,
+        text=(*TEXT, f"{REAL_TEXT} There RTE is the task."),
+        runs=adamw_runs(scale, measured) + rule_runs(scale, adversary, measured),
+        claims=CLAIMS_2,
+        panels=lambda table: algorithm_panels(table, COLUMNS_2),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(("task C", task), ("adversary", adversary_in_words(scale))),
+        paper_numbers=(
+            ("AdamW", "loss 3.204; C 55.7 ± 0.6 %, trace 8.01 ± 0.73"),
+            ("adversarial", "loss 3.206; C 50.2 ± 1.0 %, trace 19.34 ± 0.92"),
+        ),
+    )

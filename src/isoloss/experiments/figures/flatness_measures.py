@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, TRACE, probe_bars
 from isoloss.experiments.claims import CONFIDENCE, Claim
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.experiment_result import judged_runs
-from isoloss.experiments.figure_1 import ASSOCIATION, WHY_ASSOCIATION
+from isoloss.experiments.figures.axes import ACCURACY, TRACE, probe_bars
+from isoloss.experiments.figures.figure_1 import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.grammar_runs import ADAMW, grammar_runs, rule_runs
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantity import MeasuredAt, Quantity

@@ -2,13 +2,18 @@
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_WIDTH, LOSS, OWN_TASK, STEP, loss_bars, probe_bars
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
-from isoloss.experiments.figure_1 import WHY_WINDOW
-from isoloss.experiments.run_facts import measurement_facts, run_facts
+from isoloss.experiments.figures.axes import ACCURACY, BY_WIDTH, LOSS, OWN_TASK, STEP, loss_bars, probe_bars
+from isoloss.experiments.figures.figure_1 import WHY_WINDOW
+from isoloss.experiments.figures.shown_task import (
+    ShownTask,
+    first_text_task,
+    measurement_facts,
+    run_facts,
+    task_c,
+)
 from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.shown_task import ShownTask, first_text_task, task_c
 from isoloss.experiments.statistics.along_runs import IMPROVEMENT, RANGE_OF_LOSS
 from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW

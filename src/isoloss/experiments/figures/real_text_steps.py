@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from isoloss.experiments.axes import BY_SEED, STEP, TRACE
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
-from isoloss.experiments.figure_1 import WHY_WINDOW
+from isoloss.experiments.figures.axes import BY_SEED, STEP, TRACE
+from isoloss.experiments.figures.figure_1 import WHY_WINDOW
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.real_text_facts import corpus_facts, measurement_facts, task_facts
 from isoloss.experiments.real_text_runs import followed_runs, majority

@@ -1,4 +1,4 @@
-"""A language's task as a panel shows it: the runs that are probed for it, its reference, its rows."""
+"""A downstream task as figures show it, its panel along SGD, and the settings of its runs in words."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from isoloss.experiments.descent_runs import DescentRuns, descents
-from isoloss.experiments.language_runs import AnyRuns, runs_of_sizes, width_of
+from isoloss.experiments.experiment import Facts
+from isoloss.experiments.figures.axes import (
+    ACCURACY,
+    BY_SEED,
+    DESCENT_STEP,
+    LOSS,
+    TRACE,
+    loss_bars,
+    probe_bars,
+    trace_bars,
+)
+from isoloss.experiments.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
 from isoloss.experiments.planned_run import Labels, PlannedRun
 from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity, TaskReference
@@ -16,7 +27,10 @@ from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scales.scale import MeasurementSizes, Scale
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.feature_adaptation import Projected
+from isoloss.models.lstm import LSTM
+from isoloss.panels import Dots, Lines, Panel
 
+START = {"last checkpoint": "AdamW's last weights", "fresh weights": "fresh weights"}
 PROJECTED = "projected_accuracy"
 """The column of the probe on features of one dimension for all widths."""
 
@@ -170,3 +184,89 @@ def _hidden_state_task(scale: Scale, papers: str, number: int) -> ShownTask:
 def _text_task(scale: Scale, number: int) -> ShownTask:
     runs, task = scale.causal_language, scale.causal_language.tasks[number]
     return ShownTask(f"causal-lm-{task}", "causal LM", task, runs, task)
+
+
+Descending = tuple[tuple[ShownTask, DescentRuns], ...]
+"""Tasks, and the SGD that is run for each."""
+
+
+def descent_panels(shown: Descending, table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
+    """Trace, accuracy and loss along SGD, a panel for each task that has been measured."""
+    return tuple(
+        _panel(task, descent, table, scale) for task, descent in shown if not task.rows(table).is_empty()
+    )
+
+
+def _panel(task: ShownTask, descent: DescentRuns, table: pl.DataFrame, scale: Scale) -> Panel:
+    marked = descent.saturated_from
+    caption = (
+        f"{task.chance_and_ceiling(table)}A line for each of {len(scale.seeds)} seeds, width "
+        f"{descent.width}, from {START[descent.start]}. Claims are judged on the checkpoints "
+        f"from the end of SGD's warm-up (dashed line, step {marked:,}) on. "
+        f"{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
+    )
+    trace, accuracy, loss = (
+        Lines(DESCENT_STEP, y, BY_SEED, "run", marked=marked) for y in (TRACE, ACCURACY, LOSS)
+    )
+    charts = (trace, accuracy, loss, Dots(TRACE, ACCURACY, BY_SEED))
+    return Panel(task.key, task.title, caption, charts, task.rows(table))
+
+
+def run_facts(tasks: Sequence[ShownTask]) -> Facts:
+    """What is trained, how long, and on which rule: once for each language."""
+    by_language = {task.runs.language.digest: task for task in tasks}
+    return tuple(fact for task in by_language.values() for fact in _of_language(task))
+
+
+def descent_facts(shown: Descending) -> Facts:
+    """How SGD is run: once for each language."""
+    by_language = {task.language: descent for task, descent in shown}
+    return tuple(
+        (
+            f"{language}: SGD",
+            f"width {descent.width}, {descent.steps:,} steps of {descent.batch_size:,} fresh sentences, "
+            f"learning rate {descent.update_rule.learning_rate:g}, constant after a warm-up of "
+            f"{descent.update_rule.warm_up_share:.0%} of the steps, from "
+            f"{START[descent.start]}; "
+            f"no dropout, no weight decay, no momentum; drift time η²k/4B {descent.drift_time:.1e}",
+        )
+        for language, descent in by_language.items()
+    )
+
+
+def measurement_facts(sizes: MeasurementSizes) -> Facts:
+    """How the numbers are taken."""
+    return (
+        (
+            "linear probe",
+            f"{sizes.probe_train:,} training sentences, {sizes.probe.epochs} epochs, AdamW "
+            f"{sizes.probe.learning_rate:g}, last epoch; contextual vectors of all words, [CLS] left out",
+        ),
+        ("measurement seed", str(sizes.seed)),
+    )
+
+
+def _of_language(task: ShownTask) -> Facts:
+    runs = task.runs
+    rule = runs.update_rule
+    return (
+        (f"{task.language}: models", "; ".join(map(_in_words, runs.architectures))),
+        (
+            f"{task.language}: training",
+            f"{runs.steps:,} steps of {runs.batch_size:,} fresh sentences, one masked word each; AdamW, "
+            f"learning rate {rule.learning_rate:g}, constant after {rule.warm_up_steps:,} steps of warm-up, "
+            f"weight decay {rule.weight_decay:g}, dropout {runs.architectures[0].dropout:g}"
+            f"{_averaging(runs.averaging_horizon)}",
+        ),
+    )
+
+
+def _averaging(horizon: int | None) -> str:
+    return f"; checkpoints hold the weights' average over a horizon of {horizon:,} steps" if horizon else ""
+
+
+def _in_words(model: AnyModel) -> str:
+    if isinstance(model, LSTM):
+        return f"LSTM of width {model.width} ({model.layers} layers, both directions)"
+    shape = model.shape
+    return f"transformer of width {shape.width} ({shape.layers} layers, {shape.heads} heads)"

@@ -2,9 +2,18 @@
 
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, BY_WIDTH, LOSS, STEP, TRACE, loss_bars, probe_bars, trace_bars
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
+from isoloss.experiments.figures.axes import (
+    ACCURACY,
+    BY_WIDTH,
+    LOSS,
+    STEP,
+    TRACE,
+    loss_bars,
+    probe_bars,
+    trace_bars,
+)
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.quantities.control_probes import control_references
 from isoloss.experiments.quantities.probe import TaskReference

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.axes import KL, STEP, TRACE
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Facts, Question
-from isoloss.experiments.figure_1 import ASSOCIATION, WHY_ASSOCIATION
+from isoloss.experiments.figures.axes import KL, STEP, TRACE
+from isoloss.experiments.figures.figure_1 import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
-from isoloss.experiments.same_loss_table import rows_at_same_loss
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.rank_correlation import rank_correlation
 from isoloss.experiments.statistics.region import above, below
@@ -19,6 +18,7 @@ from isoloss.experiments.statistics.same_loss import (
     mean_at_same_loss,
     pairs_at_same_loss,
     percent_points,
+    rows_at_same_loss,
 )
 from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
 from isoloss.pretraining.specification import settings_as_json

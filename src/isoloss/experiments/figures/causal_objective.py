@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.axes import ACCURACY, KL, STEP, TRACE
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
+from isoloss.experiments.figures.axes import ACCURACY, KL, STEP, TRACE
 from isoloss.experiments.grammar_runs import adamw_runs
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
