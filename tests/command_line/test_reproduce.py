@@ -273,6 +273,8 @@ def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(
     assert [family["model"] for family in families] == ["transformer 64 × 1", "transformer 1536 × 24"]
     assert [family["runs"] for family in families] == [3] * 2
     assert families[-1]["hours_a100"] > families[0]["hours_a100"] > 0
+    minutes = 60 * families[0]["hours_a100"] * 19.5 / 67 / 3  # three seeds
+    assert families[0]["minutes_a_run_h100"] == pytest.approx(minutes)
     # The paper: "transformers from 2M to 950M".
     assert 0.6e9 < families[-1]["parameters"] < 1.0e9
     assert content["total"]["runs"] == 6

@@ -72,6 +72,7 @@ def test_all_of_it_runs_and_a_student_that_has_not_converged_is_not_judged(tmp_p
         (controls,) = result.table.drop_nulls(f"accuracy_{task}_coverage").rows(named=True)
         assert 0 < controls[f"accuracy_{task}_coverage"] < 1
         assert controls[f"accuracy_{task}_longer"] == 1.0
+        assert 0 <= controls[f"accuracy_{task}_coverage_resegmented"] <= 1
     assert {judged.verdict for judged in result.judgements} == {Verdict.INCONCLUSIVE}
     panels = experiment.panels(result.table)
     assert len(panels) == 4

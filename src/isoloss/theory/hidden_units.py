@@ -186,7 +186,7 @@ def _encodings(strings: BracketStrings, length: int) -> Panel:
         "encodings",
         f"Encodings of a string of {length} (Figure 12, left), computed",
         f"A column a bracket, masked at place {MASKED_PLACE + 1}: 1 at its place for ⟨, -1 for ⟩, and in the "
-        f"lower half of the coordinates (from {length + 1} on) for a mask. The last column is z, their sum.",
+        f"second half of the coordinates (from {length + 1} on) for a mask. The last column is z, their sum.",
         columns,
         (Axis("column", "place in the string; then z"), Axis("coordinate", "coordinate")),
     )

@@ -107,8 +107,8 @@ def ablations(scale: Scale) -> Experiment:
             "features, minibatches of 512 and a rate that falls after 50 steps. Everywhere else here the "
             "text is followed. On this page each choice is made alone, all else as in Figure 1.",
             "The rate falls to 0 at the run's end, over its own length; a batch has as many masked rows "
-            "either way, and so a fifth of the sentences with copies. Of "
-            f"{grammar.language.maximum_length} words {masked} are masked at 15 %.",
+            "either way, and so a fifth of the sentences with copies. 15 % of "
+            f"{grammar.language.maximum_length} words, rounded, are {masked}.",
         ),
         runs=_runs(scale, probe, released),
         claims=CLAIMS,
@@ -124,14 +124,14 @@ def _runs(scale: Scale, probe: ProbeQuantity, released: ProbeQuantity) -> tuple[
     architecture, last = grammar.architectures[scale.compared.size], grammar.checkpoint_steps[-1:]
     measured = tuple(MeasuredAt(quantity, last) for quantity in (scale.sizes.loss(), probe, released))
     text = [run for run in grammar_runs(scale, measured) if run.architecture == architecture]
-    choices: tuple[tuple[str, dict[str, Any]], ...] = (
-        (TEXT, {}),
-        (MASKS, {"objective": ManyMasksObjective(copies=COPIES)}),
-        (DECAY, {"update_rule": replace(grammar.update_rule, decay="linear")}),
+    choices: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        ("text", TEXT, {}),
+        ("masks", MASKS, {"objective": ManyMasksObjective(copies=COPIES)}),
+        ("decay", DECAY, {"update_rule": replace(grammar.update_rule, decay="linear")}),
     )
     return tuple(
-        replace(run, name=f"{choice}-seed-{run.seed}", labels=((CHOICE, choice),), **changed)
-        for choice, changed in choices
+        replace(run, name=f"{name}-seed-{run.seed}", labels=((CHOICE, choice),), **changed)
+        for name, choice, changed in choices
         for run in text
     )
 

@@ -258,12 +258,14 @@ def _converged(rows: pl.DataFrame) -> str:
 
 
 def _controls(task: ComparedTask, table: pl.DataFrame) -> str:
-    names = [f"{task.column}_{name}" for name in ("majority", "bag", "coverage", "longer")]
+    names = [
+        f"{task.column}_{name}" for name in ("majority", "bag", "coverage", "coverage_resegmented", "longer")
+    ]
     if names[0] not in table.columns:
         return ""
-    majority, bag, coverage, longer = (table[name].drop_nulls()[0] for name in names)
+    majority, bag, coverage, anew, longer = (table[name].drop_nulls()[0] for name in names)
     return (
         f"A bag of the same tokens is right {bag:.1%} of the time, the most common class {majority:.1%}. Of "
-        f"the test texts' tokens {coverage:.1%} are words that the language has, and {longer:.1%} of the "
-        "texts are longer than its sentences and cut. "
+        f"the test texts' tokens {coverage:.1%} are words that the language has ({anew:.1%} where they are "
+        f"cut up anew), and {longer:.1%} of the texts are longer than its sentences and cut. "
     )

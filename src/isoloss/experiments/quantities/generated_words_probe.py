@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
@@ -210,7 +210,12 @@ class TextControls:
             self.of.probe,
             progress,
         )
-        shares = {"coverage": test.coverage, "longer_texts": test.longer}
+        _, _, anew = replace(self.of, policy="resegment").texts(language, progress)
+        shares = {
+            "coverage": test.coverage,
+            "coverage_resegmented": anew.coverage,
+            "longer_texts": test.longer,
+        }
         return [
             majority_record(task, settings),
             bag.records(BAG, settings)[0],
@@ -222,5 +227,5 @@ class TextControls:
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `ReferenceQuantity`."""
-        names = ("majority", "bag", "coverage", "longer")
+        names = ("majority", "bag", "coverage", "coverage_resegmented", "longer")
         return {f"{self.prefix}_{name}": record.value for name, record in zip(names, records, strict=True)}
