@@ -26,8 +26,7 @@ from transformers import (
 
 from benchmarks.comparison import Comparison, compare
 from benchmarks.trace_estimators import OBJECTIVE
-from isoloss.curvature.directions import Directions
-from isoloss.curvature.label_draws import drawn_directions, sign_bits
+from isoloss.curvature.label_draws import Directions, drawn_directions, sign_bits
 from isoloss.curvature.per_sentence_norms import norms_along
 from isoloss.curvature.sentence_traces import sentence_fisher_traces
 from isoloss.models.causal import GPT2Transformer

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import torch
 
-from isoloss.curvature.parameter_groups import parameter_group
+from isoloss.curvature.measured_parameters import parameter_group
 
 
 def dense_squared_norms(model, logits, rows, cotangents):

@@ -6,11 +6,12 @@ from dense_derivatives import dense_hessian, flat
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from isoloss.curvature.measured_parameters import trainable_parameters
-from isoloss.curvature.trace_descent import damped, trace_descent_rate
-from isoloss.curvature.trace_gradient import (
+from isoloss.curvature.trace_descent import (
+    damped,
     directional_trace_gradient,
     fisher_trace_gradient,
     fisher_vector_product,
+    trace_descent_rate,
 )
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences

@@ -9,8 +9,8 @@ from transformers import PrinterCallback, TrainerCallback
 from enumerated_language import EnumeratedLanguage
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
-from isoloss.measurements.flatness import FlatnessSet, flatness
 from isoloss.measurements.flatness_callback import FlatnessAtCheckpoints, FlatnessCallback
+from isoloss.measurements.flatness_records import FlatnessSet, flatness
 from isoloss.measurements.records_file import read_records
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import Shape

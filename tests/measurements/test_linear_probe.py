@@ -5,8 +5,8 @@ from torch import nn
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences
-from isoloss.measurements.accuracy import Accuracy
 from isoloss.measurements.linear_probe import (
+    Accuracy,
     Heads,
     ProbeSettings,
     linear_probe,

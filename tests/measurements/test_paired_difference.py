@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import stats
 
-from isoloss.measurements.accuracy import Accuracy
+from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.paired_difference import PairedDifference, constant_accuracy
 
 

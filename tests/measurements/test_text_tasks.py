@@ -10,10 +10,9 @@ from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
-from isoloss.measurements.text_features import text_features
+from isoloss.measurements.text_features import majority_correct, majority_record, text_features, text_probe
 from isoloss.measurements.text_fine_tuning import fine_tune_text, fine_tune_text_seed, fine_tuning_inputs
 from isoloss.measurements.text_inputs import text_inputs
-from isoloss.measurements.text_probe import majority_correct, majority_record, text_probe
 from isoloss.models.classifier import classifier_of
 from tiny_text_models import WORDS, text_model, text_tokenizer
 

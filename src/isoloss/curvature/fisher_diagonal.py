@@ -7,8 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from isoloss.curvature.every_other_parameter import gradients_by_sentence
-from isoloss.curvature.finite_scores import refuse_non_finite
-from isoloss.curvature.label_laws import sentence_weights
+from isoloss.curvature.label_laws import refuse_non_finite, sentence_weights
 from isoloss.curvature.measured_parameters import MeasuredParameters
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.errors import BadInput

@@ -8,11 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.curvature.group_products import inner_products_by_group
-from isoloss.curvature.hessian_vector_products import gradient
+from isoloss.curvature.hessian_vector_products import gradient, inner_products_by_group
 from isoloss.curvature.label_laws import LabelLaw, mean_loss
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
-from isoloss.curvature.sentence_blocks import sentence_blocks
+from isoloss.curvature.sentence_rows import sentence_blocks
 from isoloss.estimate import Estimate
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode

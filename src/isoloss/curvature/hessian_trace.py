@@ -10,8 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from isoloss.curvature.fisher_trace import RunningFisherTrace
-from isoloss.curvature.group_products import inner_products_by_group
-from isoloss.curvature.hessian_vector_products import hessian_vector_product
+from isoloss.curvature.hessian_vector_products import hessian_vector_product, inner_products_by_group
 from isoloss.curvature.label_laws import LabelLaw, label_surprise
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES

@@ -1,10 +1,12 @@
-"""Products of a loss's Hessian with a vector, by differentiating twice (Pearlmutter 1994)."""
+"""Products of a loss's Hessian with a vector (Pearlmutter 1994), and of vectors split by parameter."""
 
 from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from isoloss.curvature.measured_parameters import parameter_group
 
 
 def hessian_vector_product(
@@ -37,3 +39,12 @@ def gradient(scalar: Callable[[], Tensor], parameters: Mapping[str, Tensor]) -> 
     with torch.enable_grad():
         gradients = torch.autograd.grad(scalar(), list(parameters.values()), materialize_grads=True)
     return dict(zip(parameters, gradients, strict=True))
+
+
+def inner_products_by_group(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> dict[str, float]:
+    """Σ left · right over each group's parameters, in float64."""
+    products: dict[str, float] = {}
+    for name, values in left.items():
+        group = parameter_group(name)
+        products[group] = products.get(group, 0.0) + float((values.double() * right[name]).sum())
+    return products

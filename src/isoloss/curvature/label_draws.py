@@ -1,12 +1,36 @@
 """Random directions in the space of logits whose squared gradients have the Fisher's trace as their mean."""
 
 import hashlib
+from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
-from isoloss.curvature.directions import Directions
+
+@dataclass(frozen=True)
+class Directions:
+    """One vector c_j for each of the m predictions; the gradient of Σ_j c_j · logits_j is what is normed.
+
+    Where they are drawn at random, independent and with mean zero, `mean_squares` has E |c_j|². A part of the
+    squared norm whose mean follows from these alone is then given by its mean, without the noise of a draw:
+    that of the output layer, Σ_{j,j'} (c_j·c_j')(h_j·h_j') for its matrix, h_j its input, with the mean
+    Σ_j E|c_j|² |h_j|². None of a sentence's values needs then be above zero, but their mean is the same.
+    """
+
+    cotangents: Float[Tensor, "m v"]
+    mean_squares: Float[Tensor, " m"] | None = None
+
+    def at(self, chosen: Bool[Tensor, " m"]) -> "Directions":
+        """Those of some of the predictions.
+
+        >>> import torch
+        >>> Directions(torch.eye(2)).at(torch.tensor([False, True])).cotangents.tolist()
+        [[0.0, 1.0]]
+        """
+        mean_squares = None if self.mean_squares is None else self.mean_squares[chosen]
+        return Directions(self.cotangents[chosen], mean_squares)
+
 
 NUMBERS_AT_ONCE = 1 << 20
 """How many logits are worked on at once: little memory beside a model's, and enough to keep a GPU busy."""

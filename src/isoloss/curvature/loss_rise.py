@@ -7,8 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.curvature.finite_scores import NonFiniteScores, refuse_non_finite
-from isoloss.curvature.label_laws import LabelLaw, law_over
+from isoloss.curvature.label_laws import LabelLaw, NonFiniteScores, law_over, refuse_non_finite
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, split_sentences

@@ -1,10 +1,20 @@
-"""Which of a model's parameters are differentiated, and which are frozen and left out."""
+"""Which parameters are differentiated, and which part of a transformer each belongs to."""
 
+import re
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
+
+_LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?|albert_layer_groups)\.(\d+)\.(.+)")
+_NORM = re.compile(r"(?:^|[._])(?:\w*norm|ln_\w+)(?:\.|$)", re.IGNORECASE)
+_EMBEDDINGS = re.compile(
+    r"embeddings?\.|embed_(?:tokens|positions|in)\.|wte\.|wpe\.|embedding_hidden|project_in\."
+)
+_HEAD = re.compile(
+    r"(?:^|\.)(?:cls|lm_head|predictions|vocab_\w+|embed_out|project_out)\.|^(?:head|decoder)\."
+)
 
 
 @dataclass(frozen=True)
@@ -33,3 +43,32 @@ class MeasuredParameters:
 def trainable_parameters(model: nn.Module) -> dict[str, Tensor]:
     """What requires a gradient, by name, each tensor once under the first of its names."""
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def parameter_group(name: str) -> str:
+    """The part of the model that the parameter called `name` belongs to; layers count from 1.
+
+    Norms inside a layer, its attention, its MLP; the embeddings with their own norm; the head; the final
+    norm. A tied output matrix is one parameter with the input embeddings' name, so it counts among the
+    embeddings. Known are the names of BERT, RoBERTa, ALBERT, DistilBERT, ModernBERT, GPT-2, OPT, GPT-NeoX
+    and Llama; a parameter that is called otherwise belongs to the first component of its name.
+
+    >>> parameter_group("bert.encoder.layer.0.attention.self.query.weight")
+    'layer 1 attention'
+    >>> parameter_group("transformer.h.3.ln_2.bias"), parameter_group("model.layers.1.mlp.up_proj.weight")
+    ('layer 4 norms', 'layer 2 MLP')
+    >>> parameter_group("roberta_prelayernorm.LayerNorm.weight"), parameter_group("lstm.weight_ih_l0")
+    ('final norm', 'lstm')
+    """
+    layer = _LAYER.search(name)
+    if layer:
+        number, inside = int(layer[1]) + 1, layer[2]
+        if _NORM.search(inside):
+            return f"layer {number} norms"
+        is_attention = "attention" in inside or "attn" in inside
+        return f"layer {number} attention" if is_attention else f"layer {number} MLP"
+    if _EMBEDDINGS.search(name):
+        return "embeddings"
+    if _HEAD.search(name):
+        return "head"
+    return "final norm" if _NORM.search(name) else name.split(".")[0]

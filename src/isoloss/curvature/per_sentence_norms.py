@@ -9,14 +9,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 
-from isoloss.curvature.autograd_graph import AutogradGraph, Node
-from isoloss.curvature.directions import Directions
+from isoloss.curvature.autograd_graph import AutogradGraph, Node, every_parameter_recorded
 from isoloss.curvature.every_other_parameter import squared_norms_by_sentence
-from isoloss.curvature.every_parameter_recorded import every_parameter_recorded
-from isoloss.curvature.gathered_gradient import GatheredGradient
-from isoloss.curvature.parameter_groups import parameter_group
+from isoloss.curvature.gradient_factors import GatheredGradient
+from isoloss.curvature.label_draws import Directions
+from isoloss.curvature.measured_parameters import parameter_group
 from isoloss.curvature.parameter_uses import ParameterUses, Use, output_layer, way_of
-from isoloss.curvature.sentence_batches import last_sentence_twice
 from isoloss.curvature.sentence_gradients import sentence_gradients, with_mean
 from isoloss.curvature.sentence_rows import SentenceRows
 from isoloss.errors import BadInput
@@ -193,3 +191,15 @@ def _refuse_batch_statistics(model: nn.Module) -> None:
                 f"{name} normalises over the batch, so that a sentence has no gradient of its own; give it "
                 "running statistics, or replace it by a layer norm"
             )
+
+
+def last_sentence_twice(batch: Batch) -> Batch:
+    """The batch with a copy of its last sentence, and of that one's predictions, at the end."""
+    own = batch.rows == len(batch) - 1
+    return Batch(
+        torch.cat([batch.input_ids, batch.input_ids[-1:]]),
+        torch.cat([batch.attention_mask, batch.attention_mask[-1:]]),
+        torch.cat([batch.rows, batch.rows[own] + 1]),
+        torch.cat([batch.positions, batch.positions[own]]),
+        torch.cat([batch.targets, batch.targets[own]]),
+    )

@@ -21,8 +21,7 @@ from isoloss.experiments.quantity import (
 )
 from isoloss.languages.language import Language
 from isoloss.measurements.record import Record, Setting
-from isoloss.measurements.records_file import read_records, write_records
-from isoloss.measurements.sentence_values import write_sentence_values
+from isoloss.measurements.records_file import read_records, write_records, write_sentence_values
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.pretraining_objective import PretrainingObjective

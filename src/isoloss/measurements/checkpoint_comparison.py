@@ -12,7 +12,6 @@ import torch
 
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.errors import IsolossError
-from isoloss.measurements.accuracy import Accuracy
 from isoloss.measurements.checkpoint_measurements import (
     FINE_TUNING,
     LOSS,
@@ -25,9 +24,10 @@ from isoloss.measurements.checkpoint_measurements import (
 from isoloss.measurements.compared_checkpoints import Checkpoint, Models
 from isoloss.measurements.flatness_records import TRACE_UNIT
 from isoloss.measurements.kept_measurements import KeptMeasurements, Measurement
+from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.paired_difference import PairedDifference, constant_accuracy
 from isoloss.measurements.record import Record
-from isoloss.measurements.text_probe import majority_correct, majority_record
+from isoloss.measurements.text_features import majority_correct, majority_record
 from isoloss.progress import Progress, silent
 
 QUANTITIES = {

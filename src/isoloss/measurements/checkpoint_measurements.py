@@ -8,21 +8,20 @@ import torch
 from transformers import PreTrainedModel
 
 from isoloss.corpora.labelled_texts import TextTask
-from isoloss.curvature.finite_scores import NonFiniteScores
+from isoloss.curvature.label_laws import NonFiniteScores
 from isoloss.curvature.stopping import Stopping, measure_until
-from isoloss.measurements.accuracy import Accuracy
 from isoloss.measurements.compared_checkpoints import Checkpoint
 from isoloss.measurements.compared_flatness import INTERRUPTED, compare_flatness
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.flatness_records import trace_sentence_values
 from isoloss.measurements.kept_measurements import Measurement
-from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.linear_probe import Accuracy, ProbeSettings
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.sentence_losses import RunningSentenceLosses
+from isoloss.measurements.text_features import text_probe
 from isoloss.measurements.text_fine_tuning import fine_tune_text_seed, fine_tuning_inputs
 from isoloss.measurements.text_inputs import text_inputs
-from isoloss.measurements.text_probe import text_probe
 from isoloss.progress import Progress, silent
 
 LOSS, TRACE, PROBE, FINE_TUNING = "loss", "trace", "probe", "fine-tuning"

@@ -1,30 +1,77 @@
 """A measure of flatness of one or several models on the same sentences, masks and draws."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal, TypeVar
 
 from torch import nn
 
-from isoloss.curvature.first_gradient import refuse_without_gradient
+from isoloss.curvature.ascent_sharpness import ascent_sharpness
 from isoloss.curvature.fisher_trace import FisherTrace, RunningFisherTrace
+from isoloss.curvature.forward_memory import refuse_without_gradient
+from isoloss.curvature.gradient_norm import gradient_norm
+from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
 from isoloss.curvature.hessian_trace import HessianTrace, RunningHessianTrace
+from isoloss.curvature.noise_sensitivity import noise_sensitivity
+from isoloss.curvature.normalised_trace import normalised_trace
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.curvature.stopping import RunningEstimate, Stopping, measure_until
-from isoloss.measurements.fixed_set_flatness import FixedSetQuantity, fixed_set_records
 from isoloss.measurements.flatness_records import (
+    ascent_sharpness_records,
     difference_record,
     flatness_records,
+    gradient_norm_records,
     hessian_trace_records,
+    noise_sensitivity_records,
+    normalised_trace_records,
+    top_eigenvalue_records,
 )
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH, NextToken, SampledBatches
-from isoloss.objectives.batch import Batch, sentences_between
+from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.objectives.sentences_apart import apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent
+
+FixedSetQuantity = Literal[
+    "gradient_norm", "hessian_top_eigenvalue", "normalised_trace", "ascent_sharpness", "noise_sensitivity"
+]
+
+
+def fixed_set_records(
+    quantity: FixedSetQuantity,
+    model: nn.Module,
+    sentences: Sequence[Batch],
+    objective: Objective,
+    *,
+    seed: int,
+    name: str,
+    settings: Mapping[str, Setting],
+    progress: Progress = silent,
+) -> list[Record]:
+    """Measure one quantity of the model called `name`; see the function of the quantity's own name.
+
+    Labels are the data's. Radii and noises are the functions' own. Raises BadInput as those do.
+    """
+    match quantity:
+        case "gradient_norm":
+            norm = gradient_norm(model, sentences, objective, progress=progress)
+            return gradient_norm_records(norm, seed, name, settings)
+        case "hessian_top_eigenvalue":
+            top = hessian_top_eigenvalue(model, sentences, objective, seed=seed, progress=progress)
+            return top_eigenvalue_records(top, seed, name, settings)
+        case "normalised_trace":
+            normalised = normalised_trace(model, sentences, objective, seed=seed, progress=progress)
+            return normalised_trace_records(normalised, seed, name, settings)
+        case "ascent_sharpness":
+            sharpness = ascent_sharpness(model, sentences, objective, progress=progress)
+            return ascent_sharpness_records(sharpness, seed, name, settings)
+        case "noise_sensitivity":
+            sensitivity = noise_sensitivity(model, sentences, objective, seed=seed, progress=progress)
+            return noise_sensitivity_records(sensitivity, seed, name, settings)
+
 
 Quantity = Literal["fisher_trace", "hessian_trace", FixedSetQuantity]
 

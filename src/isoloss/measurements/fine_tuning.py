@@ -13,8 +13,6 @@ from transformers import PreTrainedModel
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder
 from isoloss.languages.task import TaskSplits
-from isoloss.measurements.accuracy import Accuracy
-from isoloss.measurements.fine_tuning_data import check_fits, check_splits, splits_digest
 from isoloss.measurements.fine_tuning_run import (
     TASK,
     FineTuned,
@@ -22,7 +20,8 @@ from isoloss.measurements.fine_tuning_run import (
     fine_tune_seed,
     progress_of_seeds,
 )
-from isoloss.measurements.labelled_inputs import SentenceInputs
+from isoloss.measurements.labelled_inputs import SentenceInputs, check_fits, check_splits, splits_digest
+from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.record import Record, Setting
 from isoloss.models.classifier import load_classifier
 from isoloss.models.reading import quiet

@@ -10,8 +10,7 @@ from transformers import TrainerCallback
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
-from isoloss.measurements.flatness import FlatnessSet, flatness
-from isoloss.measurements.flatness_records import flatness_records
+from isoloss.measurements.flatness_records import FlatnessSet, flatness, flatness_records
 from isoloss.measurements.record import Setting
 from isoloss.measurements.records_file import append_records
 from isoloss.objectives.batch import Batch, Objective

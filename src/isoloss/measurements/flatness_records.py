@@ -3,19 +3,25 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from isoloss.curvature.ascent_sharpness import AscentSharpness
-from isoloss.curvature.fisher_trace import FisherTrace
+from isoloss.curvature.fisher_trace import FisherTrace, fisher_trace
 from isoloss.curvature.gradient_norm import GradientNorm
 from isoloss.curvature.hessian_top_eigenvalue import TopEigenvalue
 from isoloss.curvature.hessian_trace import HessianTrace
 from isoloss.curvature.measured_parameters import MeasuredParameters
 from isoloss.curvature.noise_sensitivity import NoiseSensitivity
 from isoloss.curvature.normalised_trace import NormalisedTrace
+from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.estimate import Estimate, cluster_values
+from isoloss.languages.language import SentenceSource
 from isoloss.measurements.record import Record, Setting
+from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.progress import Progress, silent
 
 TRACE_UNIT = "nats per squared parameter"
 GRADIENT_UNIT = "nats per parameter"
@@ -173,3 +179,41 @@ def difference_record(
 
 def _counts(parameters: MeasuredParameters) -> dict[str, Setting]:
     return {"parameters": parameters.count, "frozen_tensors": len(parameters.frozen)}
+
+
+@dataclass(frozen=True)
+class FlatnessSet:
+    """Fixed sentences and what is predicted of each: with `MaskedObjective` one word (spec 1).
+
+    `seed` settles the sentences and the masks, and the signs of the trace as well: checkpoints measured
+    on one set differ by their weights alone.
+    """
+
+    batch: Batch
+    seed: int
+
+    @staticmethod
+    def draw(language: SentenceSource, objective: PretrainingObjective, n: int, seed: int) -> "FlatnessSet":
+        """Draw n sentences and what the objective predicts of them."""
+        generator = torch.Generator().manual_seed(seed)
+        sentences = language.sample(n, generator)
+        return FlatnessSet(objective.draw(sentences, generator), seed)
+
+
+def flatness(
+    model: nn.Module,
+    objective: Objective,
+    flatness_set: FlatnessSet,
+    *,
+    memory_bytes: int = MEMORY_BYTES,
+    progress: Progress = silent,
+) -> FisherTrace:
+    """The trace of the model's Fisher information on the set; see `fisher_trace`."""
+    return fisher_trace(
+        model,
+        [flatness_set.batch],
+        objective,
+        seed=flatness_set.seed,
+        memory_bytes=memory_bytes,
+        progress=progress,
+    )

@@ -15,8 +15,12 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder
 from isoloss.measurements.record import Record
-from isoloss.measurements.records_file import read_records, write_records
-from isoloss.measurements.sentence_values import read_sentence_values, write_sentence_values
+from isoloss.measurements.records_file import (
+    read_records,
+    read_sentence_values,
+    write_records,
+    write_sentence_values,
+)
 
 RECORDS, VALUES, KEY = "records.jsonl", "values.npz", "key.json"
 

@@ -8,7 +8,7 @@ from scipy import stats
 from torch import Tensor
 
 from isoloss.estimate import paired_difference
-from isoloss.measurements.accuracy import Accuracy
+from isoloss.measurements.linear_probe import Accuracy
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,6 @@ import torch
 from transformers import PreTrainedModel
 
 from isoloss.corpora.labelled_texts import TextTask
-from isoloss.measurements.accuracy import Accuracy
-from isoloss.measurements.fine_tuning_data import check_splits
 from isoloss.measurements.fine_tuning_run import (
     TASK,
     FineTuned,
@@ -16,7 +14,8 @@ from isoloss.measurements.fine_tuning_run import (
     fine_tune_seed,
     progress_of_seeds,
 )
-from isoloss.measurements.labelled_inputs import InputSplits
+from isoloss.measurements.labelled_inputs import InputSplits, check_splits
+from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.text_inputs import LONGEST, padding_token, text_inputs
 from isoloss.models.classifier import classifier_of

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.models.chosen_positions.forward import last_block_at, states_at
+from isoloss.models.chosen_positions import last_block_at, states_at
 from isoloss.objectives.batch import Batch
 
 

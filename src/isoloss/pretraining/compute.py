@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
-from isoloss.models.chosen_positions.forward import last_block_at, states_at
+from isoloss.models.chosen_positions import last_block_at, states_at
 from isoloss.objectives.batch import Batch, Objective
 
 Precision = Literal["float32", "bfloat16"]

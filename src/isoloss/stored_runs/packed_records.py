@@ -18,8 +18,13 @@ from isoloss.checked_files import write_json
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder, write_atomically
 from isoloss.measurements.record import Record
-from isoloss.measurements.records_file import read_records, write_records
-from isoloss.measurements.sentence_values import read_sentence_values, value_name, write_sentence_values
+from isoloss.measurements.records_file import (
+    read_records,
+    read_sentence_values,
+    value_name,
+    write_records,
+    write_sentence_values,
+)
 from isoloss.stored_runs.stored_run import (
     FINISHED_FILE,
     MEASURED_FOLDER,

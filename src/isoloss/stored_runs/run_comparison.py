@@ -13,7 +13,7 @@ from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, mean_over_sentences
 from isoloss.measurements.matched_losses import MatchedCheckpoint, MatchedLosses, interpolated_to_loss
 from isoloss.measurements.record import Record, Setting
-from isoloss.measurements.sentence_values import read_sentence_values, value_name
+from isoloss.measurements.records_file import read_sentence_values, value_name
 from isoloss.measurements.step_curve import StepCurve
 from isoloss.stored_runs.run_filter import QUANTITIES, settings
 from isoloss.stored_runs.stored_run import MEASURED_FOLDER, StoredRun, measured_thing, measurement_name

@@ -9,8 +9,12 @@ from transformers import PreTrainedModel
 from isoloss.checked_files import Tensors
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language
-from isoloss.measurements.flatness import FlatnessSet, flatness
-from isoloss.measurements.flatness_records import flatness_records, trace_sentence_values
+from isoloss.measurements.flatness_records import (
+    FlatnessSet,
+    flatness,
+    flatness_records,
+    trace_sentence_values,
+)
 from isoloss.measurements.record import Record
 from isoloss.models.enlarging.enlargement import enlargement_between
 from isoloss.models.enlarging.transformer import enlarged, exact_form, paper_form

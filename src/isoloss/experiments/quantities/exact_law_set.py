@@ -9,7 +9,7 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import PADDING, Sentences
-from isoloss.measurements.flatness import FlatnessSet
+from isoloss.measurements.flatness_records import FlatnessSet
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretraining_objective import ExactObjective, PretrainingObjective
 from isoloss.objectives.tokens import FIRST_WORD

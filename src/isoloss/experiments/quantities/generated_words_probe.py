@@ -17,13 +17,11 @@ from isoloss.corpora.task_splits import TaskSizes
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.experiments.teacher_plan import TokenizerSource
 from isoloss.languages.language import Language
-from isoloss.measurements.accuracy import Accuracy
 from isoloss.measurements.generated_words import Policy, StudentTexts, bags_of_tokens, student_tokenizer
-from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.linear_probe import Accuracy, ProbeSettings
 from isoloss.measurements.record import Record, Setting
-from isoloss.measurements.text_features import features_of_inputs
+from isoloss.measurements.text_features import features_of_inputs, majority_record, probe_of_scaled
 from isoloss.measurements.text_inputs import TextInputs
-from isoloss.measurements.text_probe import majority_record, probe_of_scaled
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
 

@@ -14,8 +14,7 @@ from isoloss.languages.constituent_task import constituent_task
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG
 from isoloss.languages.task import Task, TaskSplits, task_splits
-from isoloss.measurements.accuracy import Accuracy
-from isoloss.measurements.linear_probe import ProbeSettings, linear_probe, reference_records
+from isoloss.measurements.linear_probe import Accuracy, ProbeSettings, linear_probe, reference_records
 from isoloss.measurements.record import Record
 from isoloss.measurements.sentence_features import sentence_features
 from isoloss.objectives.pretraining_objective import PretrainingObjective

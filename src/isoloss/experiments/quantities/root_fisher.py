@@ -10,7 +10,7 @@ from isoloss.checked_files import Tensors
 from isoloss.curvature.fisher_diagonal import fisher_diagonal
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language
-from isoloss.measurements.flatness import FlatnessSet
+from isoloss.measurements.flatness_records import FlatnessSet
 from isoloss.measurements.record import Record
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretraining_objective import PretrainingObjective

@@ -15,7 +15,7 @@ from isoloss.corpora.task_splits import TaskSizes
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.record import Record
-from isoloss.measurements.text_probe import majority_record, text_probe
+from isoloss.measurements.text_features import majority_record, text_probe
 from isoloss.models.loading import load_tokenizer
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress

@@ -12,8 +12,12 @@ from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.experiments.quantities.corpus_loss import validation_sample
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language
-from isoloss.measurements.flatness import FlatnessSet, flatness
-from isoloss.measurements.flatness_records import flatness_records, trace_sentence_values
+from isoloss.measurements.flatness_records import (
+    FlatnessSet,
+    flatness,
+    flatness_records,
+    trace_sentence_values,
+)
 from isoloss.measurements.record import Record
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretraining_objective import PretrainingObjective

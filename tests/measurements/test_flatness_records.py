@@ -3,8 +3,7 @@ import torch
 
 from enumerated_language import EnumeratedLanguage
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.measurements.flatness import FlatnessSet, flatness
-from isoloss.measurements.flatness_records import flatness_records
+from isoloss.measurements.flatness_records import FlatnessSet, flatness, flatness_records
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import MASK
 from tiny_models import ARCHITECTURES, tiny_model

@@ -1,1 +1,0 @@
-"""Forward passes whose last block is computed at one position of each sentence."""
