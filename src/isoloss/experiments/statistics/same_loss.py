@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
@@ -9,7 +10,7 @@ from scipy.optimize import isotonic_regression
 
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate
-from isoloss.experiments.statistics.seed_bootstrap import Statistic
+from isoloss.experiments.statistics.seed_bootstrap import FrameKey, Statistic
 from isoloss.measurements.matched_losses import MatchedCheckpoint, MatchedLosses, interpolated_to_loss
 from isoloss.measurements.step_curve import StepCurve
 
@@ -59,11 +60,16 @@ class SameLoss:
 
 def at_same_loss(run: pl.DataFrame, reference: pl.DataFrame) -> SameLoss | None:
     """The two runs at one loss; None where their checkpoints have none in common. See `matched_losses`."""
-    losses = matched_losses((run, reference))
+    return _at_same_loss(FrameKey(run), FrameKey(reference))
+
+
+@lru_cache(maxsize=512)
+def _at_same_loss(run: FrameKey, reference: FrameKey) -> SameLoss | None:
+    losses = matched_losses((run.frame, reference.frame))
     if losses is None:
         return None
     own, other = losses.points
-    return SameLoss(RunAtLoss(run, own), RunAtLoss(reference, other), losses)
+    return SameLoss(RunAtLoss(run.frame, own), RunAtLoss(reference.frame, other), losses)
 
 
 def matched_losses(runs: Sequence[pl.DataFrame]) -> MatchedLosses | None:
@@ -99,11 +105,16 @@ def falling(losses: StepCurve) -> StepCurve:
 
 def pairs_at_same_loss(runs: Sequence[pl.DataFrame], rule: str, reference: str) -> Iterator[SameLoss]:
     """Each run of `rule` with the reference run of its seed; those without a common loss are left out."""
-    references = {run["seed"][0]: run for run in runs if run["rule"][0] == reference}
-    for run in runs:
-        seed = run["seed"][0]
-        if run["rule"][0] == rule and seed in references and (found := at_same_loss(run, references[seed])):
+    told = [(run, *_rule_and_seed(FrameKey(run))) for run in runs]
+    references = {seed: run for run, own, seed in told if own == reference}
+    for run, own, seed in told:
+        if own == rule and seed in references and (found := at_same_loss(run, references[seed])):
             yield found
+
+
+@lru_cache(maxsize=2048)
+def _rule_and_seed(run: FrameKey) -> tuple[str, int]:
+    return run.frame["rule"][0], run.frame["seed"][0]
 
 
 def mean_at_same_loss(rule: str, reference: str, column: str, compare: Comparison) -> Statistic:
@@ -135,10 +146,16 @@ def percent_points(value: float, reference: float) -> float:
 
 def curve(frame: pl.DataFrame, column: str, error: str) -> StepCurve:
     """A column of a run's frame, with its error and its number of sentences, over the steps."""
-    columns = (frame[name].to_list() for name in ("step", column, error, f"{column}_sentences"))
+    return _curve(FrameKey(frame), column, error)
+
+
+@lru_cache(maxsize=2048)
+def _curve(run: FrameKey, column: str, error: str) -> StepCurve:
+    names = ("step", column, error, f"{column}_sentences")
+    columns = (run.frame[name].to_list() for name in names)
     rows = sorted(row for row in zip(*columns, strict=True) if None not in row)
     return StepCurve(
-        str(frame["run"][0]), tuple(row[0] for row in rows), tuple(Estimate(*row[1:]) for row in rows)
+        str(run.frame["run"][0]), tuple(row[0] for row in rows), tuple(Estimate(*row[1:]) for row in rows)
     )
 
 

@@ -16,6 +16,19 @@ Statistic = Callable[[Frames], float]
 """From the runs' frames to one number, which may be nan where they do not settle it."""
 
 
+class FrameKey:
+    """A run's frame as a cache's key, by identity: resamples by seeds hold the same frames again."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self.frame = frame
+
+    def __hash__(self) -> int:
+        return id(self.frame)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FrameKey) and self.frame is other.frame
+
+
 @dataclass(frozen=True)
 class SeedBootstrap:
     """Runs, and their resamples by seeds; made once for all the statistics of one figure.
