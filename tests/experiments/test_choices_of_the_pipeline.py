@@ -7,9 +7,17 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.figures.ablations import CLAIMS, DECAY, MASKS, RELEASED, TEXT, ablations
+from isoloss.experiments.figures.ablations import (
+    CLAIMS,
+    DECAY,
+    MASKS,
+    RELEASED,
+    TEXT,
+    ablations,
+    projected_dimension,
+    projection,
+)
 from isoloss.experiments.figures.figure_1 import figure_1
-from isoloss.experiments.figures.projection import projected_dimension, projection
 from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.smoke import smoke

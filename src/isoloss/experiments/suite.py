@@ -2,7 +2,7 @@
 
 from isoloss.experiments.drift.experiment import adamw_clock, drift, drift_limits, figure_1_and_drift
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.figures.ablations import ablations
+from isoloss.experiments.figures.ablations import ablations, projection
 from isoloss.experiments.figures.causal_objective import causal_objective
 from isoloss.experiments.figures.figure_2 import figure_2
 from isoloss.experiments.figures.figure_5 import figure_5
@@ -13,7 +13,6 @@ from isoloss.experiments.figures.figures_6_and_7 import figure_6, figure_7
 from isoloss.experiments.figures.flatness_measures import flatness_measures
 from isoloss.experiments.figures.glue_of_causal_language import glue_of_causal_language
 from isoloss.experiments.figures.longer_training import longer_training
-from isoloss.experiments.figures.projection import projection
 from isoloss.experiments.figures.real_text_algorithms import real_text_algorithms
 from isoloss.experiments.figures.real_text_steps import real_text_steps
 from isoloss.experiments.figures.tables_1_and_2 import table_1, table_2

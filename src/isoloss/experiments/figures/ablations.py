@@ -1,4 +1,4 @@
-"""What the authors' released pipeline does otherwise than their text: whether accuracy depends on it."""
+"""Whether accuracy depends on the released pipeline's own choices, and on a projection of the features."""
 
 import math
 from collections.abc import Sequence
@@ -10,18 +10,24 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Facts, Question
-from isoloss.experiments.figures.axes import BY_SEED, KL
+from isoloss.experiments.figures.axes import ACCURACY as PROBE
+from isoloss.experiments.figures.axes import BY_SEED, BY_WIDTH, KL
+from isoloss.experiments.figures.figures_3_and_8 import gain_by_projection
+from isoloss.experiments.figures.shown_task import PROJECTED
 from isoloss.experiments.grammar_runs import grammar_runs
+from isoloss.experiments.language_runs import width_of
 from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.region import within
 from isoloss.experiments.statistics.same_loss import percent_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
+from isoloss.measurements.feature_adaptation import Projected
 from isoloss.measurements.linear_probe import released_probe
 from isoloss.objectives.many_masks import ManyMasksObjective
-from isoloss.panels import Axis, Categories, Panel
+from isoloss.panels import Axis, Categories, Dots, Panel
 
 TEXT, MASKS, DECAY = "the text's", "15 % masks, five copies", "linear decay"
 """How a run is trained: as the paper's text says, or with one of the pipeline's choices."""
@@ -109,6 +115,8 @@ def ablations(scale: Scale) -> Experiment:
             "The rate falls to 0 at the run's end, over its own length; a batch has as many masked rows "
             "either way, and so a fifth of the sentences with copies. 15 % of "
             f"{grammar.language.maximum_length} words, rounded, are {masked}.",
+            "Where a claim holds, what is found by the text's choice may stand for what the pipeline would "
+            "find, on this language and at this length; where not, no accuracy goes without its choice.",
         ),
         runs=_runs(scale, probe, released),
         claims=CLAIMS,
@@ -165,3 +173,78 @@ def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     ]
     charts = tuple(Categories(CHOICE, axis, BY_SEED) for axis in shown if axis.column in rows.columns)
     return (Panel("choices", "Each choice alone", caption, charts, rows),) if charts else ()
+
+
+PAPERS_DIMENSION = 512
+PROJECTION_CLAIMS = (
+    Claim(
+        name="projection-changes-nothing",
+        sentence="A probe of features projected to few dimensions is as good as one of all features.",
+        paper="projection to 512 dimensions “does not affect the final performance” (A.5; no number given)",
+        measure="mean over runs of projected minus plain accuracy at the last checkpoint",
+        unit="percent points",
+        claimed=within(1.0),
+        statistic=gain_by_projection,
+        reason="a fraction of what the paper's sizes gain, 2.0 to 6.9 points",
+    ),
+)
+
+
+def projected_dimension(scale: Scale) -> int:
+    """The paper's 512, or half of the narrowest model's features where these are few.
+
+    >>> from isoloss.experiments.scales.laptop import laptop
+    >>> projected_dimension(laptop())
+    128
+    """
+    narrowest = min(width_of(model) for model in scale.grammar.architectures)
+    return min(PAPERS_DIMENSION, narrowest * scale.grammar.language.maximum_length // 2)
+
+
+def projection(scale: Scale) -> Experiment:
+    """Figure 1's runs, each probed twice at the end."""
+    task, last = scale.grammar.tasks[1], scale.grammar.checkpoint_steps[-1:]
+    probe, dimension = scale.sizes.probe_of(task), projected_dimension(scale)
+    projected = AdaptedProbeQuantity(probe, Projected(dimension, scale.sizes.seed), PROJECTED)
+    return Experiment(
+        name="projection",
+        title="Does a projection of the features change what a probe finds?",
+        question=Question.LARGER,
+        text=(
+            "The paper concatenates the vectors of all words and says that a Gaussian projection to 512 "
+            "dimensions does not affect the final performance, so that models of all sizes may be probed "
+            "alike. Here the last checkpoint of each run is probed twice, on all its features and on their "
+            f"projection to {dimension}: 512, or half of the narrowest model's features where they are few.",
+            "Where the claim holds, models of several widths may be probed at one dimension, and what a "
+            "larger one gains is not its probe's size; of fewer dimensions that says nothing.",
+        ),
+        runs=grammar_runs(scale, tuple(MeasuredAt(q, last) for q in (scale.sizes.loss(), probe, projected))),
+        claims=PROJECTION_CLAIMS,
+        panels=_projection_panels,
+        pilot_seeds=scale.pilot_seeds,
+        settings=(
+            ("downstream task", task),
+            ("dimensions", ", ".join(_dimensions(scale)) + f", all projected to {dimension}"),
+        ),
+        paper_numbers=(("dimensions", f"{PAPERS_DIMENSION}"),),
+    )
+
+
+def _dimensions(scale: Scale) -> list[str]:
+    length = scale.grammar.language.maximum_length
+    return [
+        f"width {model.shape.width}: {model.shape.width * length:,}" for model in scale.grammar.architectures
+    ]
+
+
+def _projection_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
+    if table.is_empty() or PROJECTED not in table.columns:
+        return ()
+    rows = table.filter(pl.col(PROJECTED).is_not_null() & pl.col("accuracy").is_not_null())
+    chart = Dots(
+        PROBE,
+        Axis(PROJECTED, "accuracy on projected features", f"{PROJECTED}_deviation"),
+        BY_WIDTH,
+    )
+    caption = "A dot a run, at its last checkpoint. Bars: one standard deviation over seeds of the probe."
+    return (Panel("projection", "All features against projected ones", caption, (chart,), rows),)

@@ -119,6 +119,8 @@ def glue_of_causal_language(scale: Scale) -> Experiment:
             "The language of two cores has few words and short sentences, to which texts are cut: what it "
             "knows of them is told in the caption. SmolLM2 in OPT's place takes a GPU: sentences of 8 "
             "tokens for one night's run, 1.5 million, are 3e15 operations, two days of a core.",
+            "A gain over the untrained model is what training on the language put into the student; accuracy "
+            "alone may be the tokens' own.",
         ),
         runs=runs_of_sizes(runs, scale.seeds, tuple(measured)),
         references=tuple(references),
