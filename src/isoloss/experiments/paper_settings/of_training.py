@@ -202,6 +202,12 @@ def probe_settings(scale: Scale) -> SettingsGroup:
                 f"{sizes.probe_test:,} to test",
             ),
             PaperSetting("features", "all words' vectors, concatenated", "the same, [CLS] left out"),
+            PaperSetting(
+                "projection",
+                "tried, to 512 dimensions; “does not affect the final performance”",
+                "none; where sizes are compared, to the narrowest's dimension too",
+                "`projection` tells whether accuracy depends on it, `ablations` of the released probe",
+            ),
             PaperSetting("AdamW's rate, epochs", "1e-3, 100", f"{probe.learning_rate:g}, {probe.epochs}"),
             PaperSetting(
                 "minibatch",
