@@ -7,7 +7,7 @@ from rule_cases import batch_of, tiny, training_of, weights_of
 from torch.func import functional_call, grad, hessian, vmap
 
 from isoloss.objectives.batch import Batch
-from isoloss.pretraining.flatness_regularised import FlatnessRegularised, weight_noise
+from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened, weight_noise
 from isoloss.pretraining.sgd import SGD
 
 
@@ -32,6 +32,40 @@ def test_a_pair_of_steps_has_opposite_noise_and_the_gradients_there() -> None:
         torch.testing.assert_close(loss, expected.detach(), rtol=1e-12, atol=0)
     for weight, expected in zip(weights_of(model), weights_of(oracle), strict=True):
         torch.testing.assert_close(weight, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_sharpening_descends_the_loss_less_what_noise_adds_to_it() -> None:
+    model = tiny()
+    oracle = copy.deepcopy(model)
+    sgd = SGD(learning_rate=0.1, warm_up_share=0.0)
+    rule = Sharpened((0.0, 4.0), noise=0.05, strength=2.0, smoothing=0.0, optimiser=sgd)
+    running = rule.build(training_of(model))
+    parameters, loss_of = list(oracle.parameters()), training_of(oracle).loss
+
+    def displaced_gradients(side: float, noise: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        with torch.no_grad():
+            for weight, direction in zip(parameters, noise, strict=True):
+                weight += side * direction
+        gradients = torch.autograd.grad(loss_of(batch_of(step)), parameters)
+        with torch.no_grad():
+            for weight, direction in zip(parameters, noise, strict=True):
+                weight -= side * direction
+        return gradients
+
+    for step in (1, 2):
+        loss = running.step(batch_of(step), step)
+        here = loss_of(batch_of(step))
+        torch.testing.assert_close(loss, here.detach(), rtol=1e-12, atol=0)
+        strength = 2.0 * (4.0 - float(here.detach())) / 4.0
+        assert running.readings()["lambda"] == strength
+        noise = weight_noise(parameters, 0, step)
+        own = torch.autograd.grad(here, parameters)
+        sides = displaced_gradients(0.05, noise), displaced_gradients(-0.05, noise)
+        with torch.no_grad():
+            for weight, at, above, below in zip(parameters, own, *sides, strict=True):
+                weight -= 0.1 * ((1 + strength) * at - strength / 2 * (above + below))
+    for weight, expected in zip(weights_of(model), weights_of(oracle), strict=True):
+        torch.testing.assert_close(weight, expected, rtol=1e-9, atol=1e-11)
 
 
 def test_the_noise_is_standard_normal_and_another_for_each_pair_and_seed() -> None:

@@ -18,7 +18,7 @@ from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.checkpoint import Checkpoint
 from isoloss.pretraining.compute import Compute
-from isoloss.pretraining.flatness_regularised import FlatnessRegularised
+from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.processes import ALONE, Processes
 from isoloss.pretraining.sam import SAM
@@ -34,6 +34,7 @@ RULES: dict[str, UpdateRuleSettings] = {
     "AdamW": QUICK,
     "SAM": SAM(optimiser=QUICK),
     "flatness-regularised": FlatnessRegularised(optimiser=QUICK),
+    "sharpened": Sharpened((0.0, 9.0), optimiser=QUICK),
 }
 
 

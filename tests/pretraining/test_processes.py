@@ -22,7 +22,7 @@ from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.pretraining.descent import Descent, GradientRule
-from isoloss.pretraining.flatness_regularised import FlatnessRegularised
+from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.launched_processes import launched_processes
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.muon import Muon
@@ -45,6 +45,7 @@ RULES: dict[str, UpdateRuleSettings] = {
     "SGD": SGD(learning_rate=0.1, warm_up_share=0.0, momentum=0.9),
     "SAM": SAM(optimiser=QUICK),
     "flatness-regularised": FlatnessRegularised(optimiser=QUICK),
+    "sharpened": Sharpened((0.0, 9.0), optimiser=QUICK),
     "adversarial": Adversarial((2.0, 4.0), strength=0.1, examples=8, smoothing=0.5, optimiser=QUICK),
     "Muon": Muon(learning_rate=1e-2, rest=QUICK),
 }

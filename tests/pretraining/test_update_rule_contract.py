@@ -20,7 +20,7 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
-from isoloss.pretraining.flatness_regularised import FlatnessRegularised
+from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.muon import Muon
 from isoloss.pretraining.peer_optimisers import SOAP, Lion
@@ -44,6 +44,7 @@ RULES: dict[str, UpdateRuleSettings] = {
     "SAM": SAM(optimiser=QUICK),
     "SAM over SGD": SAM(optimiser=SGD(learning_rate=0.2)),
     "flatness-regularised": FlatnessRegularised(optimiser=QUICK),
+    "sharpened": Sharpened((0.0, 9.0), optimiser=QUICK),
     "adversarial": Adversarial((0.3, 0.5), strength=0.1, examples=8, smoothing=0.5, optimiser=QUICK),
     "Muon": Muon(learning_rate=1e-2, rest=QUICK),
     "Lion": Lion(learning_rate=5e-3, warm_up_steps=3),

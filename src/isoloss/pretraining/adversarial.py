@@ -51,17 +51,15 @@ class Adversarial:
     optimiser: DescentSettings = field(default_factory=AdamW)
 
     def __post_init__(self) -> None:
-        lower, upper = self.loss_window
-        if not 0 <= lower < upper < math.inf:
-            raise BadInput(f"the loss window must be two rising numbers of nats, not {self.loss_window}")
-        if not 0 < self.strength < math.inf:
-            raise BadInput(f"the strength, which bounds λ, must be a positive number, not {self.strength}")
+        self.controller()  # refuses a window, strength or smoothing that steers nothing
         if self.examples < 2:
             raise BadInput(f"a head needs at least 2 examples to be fitted on, not {self.examples}")
         if not 0 < self.ridge < math.inf:
             raise BadInput(f"ridge must be a positive number, not {self.ridge}: without it V has no bound")
-        if not 0 <= self.smoothing < 1:
-            raise BadInput(f"smoothing must be at least 0 and below 1, not {self.smoothing}")
+
+    def controller(self) -> "LossController":
+        """What steers λ, fresh."""
+        return LossController(self.loss_window, self.strength, self.smoothing)
 
     def build(self, training: Training) -> "AdversarialRule":
         """See `UpdateRuleSettings.build`.
@@ -84,6 +82,50 @@ class Adversarial:
         return rule
 
 
+class LossController:
+    """How strongly to work against the loss, steered by the loss itself: λ, and its state.
+
+    With ℓ the loss averaged over about 1 / (1 - `smoothing`) steps, λ = `strength` at or below the lower end
+    of the `window`, 0 at or above the upper end, linear between.
+
+    >>> controller = LossController((1.0, 2.0), strength=4.0, smoothing=0.0)
+    >>> [controller.strength_at(loss) for loss in (0.5, 1.75, 3.0)]
+    [4.0, 1.0, 0.0]
+    """
+
+    def __init__(self, window: tuple[float, float], strength: float, smoothing: float) -> None:
+        lower, upper = window
+        if not 0 <= lower < upper < math.inf:
+            raise BadInput(f"the loss window must be two rising numbers of nats, not {window}")
+        if not 0 < strength < math.inf:
+            raise BadInput(f"the strength, which bounds λ, must be a positive number, not {strength}")
+        if not 0 <= smoothing < 1:
+            raise BadInput(f"smoothing must be at least 0 and below 1, not {smoothing}")
+        self._window, self._strength, self._smoothing = window, strength, smoothing
+        self.steps = 0
+        self.loss_average = 0.0
+        self.last: dict[str, float] = {}
+
+    def strength_at(self, loss: float) -> float:
+        """λ once `loss` is taken into the average."""
+        memory, (lower, upper) = self._smoothing, self._window
+        self.steps += 1
+        self.loss_average = memory * self.loss_average + (1 - memory) * loss
+        smoothed = self.loss_average / (1 - memory**self.steps)
+        strength = self._strength * min(1.0, max(0.0, (upper - smoothed) / (upper - lower)))
+        self.last |= {"lambda": strength, "smoothed_loss": smoothed}
+        return strength
+
+    def state_dict(self) -> dict[str, Any]:
+        """The average so far and the last readings."""
+        return {"steps": self.steps, "loss_average": self.loss_average, "last": dict(self.last)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what `state_dict` gave."""
+        self.steps, self.loss_average = state["steps"], state["loss_average"]
+        self.last = dict(state["last"])
+
+
 class AdversarialRule:
     """The adversary's `UpdateRule`."""
 
@@ -94,20 +136,18 @@ class AdversarialRule:
         self.tasks = tasks
         self.training = training
         self.descent = descent
-        self.steps = 0
-        self.loss_average = 0.0
-        self.last: dict[str, float] = {}
+        self.controller = settings.controller()
 
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
         """See `UpdateRule.step`; the loss is the pre-training loss alone."""
         loss = self.training.loss(batch)
         whole = self.training.averaged(loss)
-        strength = self._strength_at(whole.item())
+        strength = self.controller.strength_at(whole.item())
         objective = loss
         if strength > 0:
             head_loss = self.head_validation_loss(step)
             objective = loss - strength * head_loss.to(loss.dtype)
-            self.last["head_validation_loss"] = head_loss.item()
+            self.controller.last["head_validation_loss"] = head_loss.item()
         self.descent.clear()
         self.training.backward(objective)
         self.descent.update(step)
@@ -131,31 +171,18 @@ class AdversarialRule:
         number = self.settings.examples
         return task_splits(self.tasks[step % len(self.tasks)], number, number, 0, seed)
 
-    def _strength_at(self, loss: float) -> float:
-        """λ once `loss` is taken into the average."""
-        memory, (lower, upper) = self.settings.smoothing, self.settings.loss_window
-        self.steps += 1
-        self.loss_average = memory * self.loss_average + (1 - memory) * loss
-        smoothed = self.loss_average / (1 - memory**self.steps)
-        strength = self.settings.strength * min(1.0, max(0.0, (upper - smoothed) / (upper - lower)))
-        self.last |= {"lambda": strength, "smoothed_loss": smoothed}
-        return strength
-
     def readings(self) -> dict[str, float]:
         """See `UpdateRule.readings`."""
-        return dict(self.last)
+        return dict(self.controller.last)
 
     def state_dict(self) -> dict[str, Any]:
         """See `UpdateRule.state_dict`."""
-        controller = {"steps": self.steps, "loss_average": self.loss_average, "last": dict(self.last)}
-        return {"descent": self.descent.state_dict(), "controller": controller}
+        return {"descent": self.descent.state_dict(), "controller": self.controller.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """See `UpdateRule.load_state_dict`."""
         self.descent.load_state_dict(state["descent"])
-        controller = state["controller"]
-        self.steps, self.loss_average = controller["steps"], controller["loss_average"]
-        self.last = dict(controller["last"])
+        self.controller.load_state_dict(state["controller"])
 
 
 def ridge_head_loss(

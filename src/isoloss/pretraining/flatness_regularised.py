@@ -1,7 +1,8 @@
-"""Flatness-regularised pre-training in one backward pass: the loss smoothed over Gaussian weight noise."""
+"""Pre-training for flatness, or against it: by the loss smoothed over Gaussian noise on the weights."""
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -11,6 +12,7 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.evaluation_mode import displaced
 from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.adversarial import LossController
 from isoloss.pretraining.descent import DescentSettings, GradientRule
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.pretraining.update_rule import Training
@@ -51,6 +53,77 @@ class FlatnessRegularised:
                 return training.add_gradient(batch)
 
         return GradientRule(self.optimiser.descent(training), smoothed_gradient)
+
+
+@dataclass(frozen=True)
+class Sharpened:
+    """Descends L(θ) - λ (E_ε L(θ + σε) - L(θ)) = L(θ) - λ (σ²/2) Tr ∇²L(θ) + O(σ⁴): towards sharper minima.
+
+    `FlatnessRegularised` with its sign turned. As for the adversary the pre-training loss, averaged, steers λ
+    between 0 and `strength` over the `loss_window` (`LossController`), so that the model becomes sharper at
+    one loss. A step takes three passes, at θ and θ ± σε, whose first order in σ cancels. `optimiser` makes
+    the update. Returned and recorded is the batch's loss at θ; readings are `lambda` and `smoothed_loss`.
+    """
+
+    loss_window: tuple[float, float]
+    noise: float = 0.01
+    strength: float = 1.0
+    smoothing: float = 0.99
+    optimiser: DescentSettings = field(default_factory=AdamW)
+
+    def __post_init__(self) -> None:
+        FlatnessRegularised(self.noise)  # refuses noise that is none
+        self.controller()
+
+    def controller(self) -> LossController:
+        """What steers λ, fresh."""
+        return LossController(self.loss_window, self.strength, self.smoothing)
+
+    def build(self, training: Training) -> "SharpeningRule":
+        """See `UpdateRuleSettings.build`."""
+        return SharpeningRule(self, training)
+
+
+class SharpeningRule:
+    """The `UpdateRule` of `Sharpened`."""
+
+    def __init__(self, settings: Sharpened, training: Training) -> None:
+        self.settings, self.training = settings, training
+        self.weights: list[Tensor] = [w for w in training.model.parameters() if w.requires_grad]
+        self.descent = settings.optimiser.descent(training)
+        self.controller = settings.controller()
+
+    def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
+        """See `UpdateRule.step`."""
+        self.descent.clear()
+        loss = self.training.add_gradient(batch)
+        strength = self.controller.strength_at(loss.item())
+        if strength > 0:
+            # (1 + λ) ∇L - (λ/2) (∇L₊ + ∇L₋) is -λ/2 times what two more passes make of this.
+            self._scale(-2 * (1 + strength) / strength)
+            noise = weight_noise(self.weights, self.training.seed, step)
+            for side in (self.settings.noise, -self.settings.noise):
+                with displaced(self.weights, noise, side):
+                    self.training.add_gradient(batch)
+            self._scale(-strength / 2)
+        self.descent.update(step)
+        return loss
+
+    def _scale(self, factor: float) -> None:
+        torch._foreach_mul_([w.grad for w in self.weights if w.grad is not None], factor)
+
+    def readings(self) -> dict[str, float]:
+        """See `UpdateRule.readings`."""
+        return dict(self.controller.last)
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `UpdateRule.state_dict`."""
+        return {"descent": self.descent.state_dict(), "controller": self.controller.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See `UpdateRule.load_state_dict`."""
+        self.descent.load_state_dict(state["descent"])
+        self.controller.load_state_dict(state["controller"])
 
 
 def weight_noise(weights: list[Tensor], seed: int, pair: int) -> list[Tensor]:
