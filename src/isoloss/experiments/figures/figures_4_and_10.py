@@ -77,8 +77,8 @@ def drift_in_words(descent: DescentRuns) -> str:
         f"Over k steps at rate η and batch B SGD drifts along the minima for a time η²k/4B (Theorem 3.3): "
         f"{rule.learning_rate:g}² · {descent.steps:,} / (4 · {descent.batch_size:,}) = "
         f"{descent.drift_time:.1e} here. The paper's rate and batch (B.2), over {paper.steps:,} steps, give "
-        f"{paper.drift_time:.1e}. On a small grammar the trace of pilot runs fell by about a tenth in a time "
-        "of 2e-2, so in the paper's time this drift moves nothing that could be measured: what changes there "
+        f"{paper.drift_time:.1e}. On a small grammar the trace halves in a time of about 0.2 (experiment "
+        "drift), so in the paper's time this drift moves nothing that could be measured: what changes there "
         "is a loss that is still falling."
     )
 
