@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isoloss.experiments.drift.experiment import adamw_clock, drift, drift_limits
+from isoloss.experiments.drift.experiment import adamw_clock, drift, drift_limits, flatness_interventions
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.planned_run import PlannedRun
@@ -63,3 +63,17 @@ def test_the_clock_of_adamw_is_carried_out_and_drawn(tmp_path: Path) -> None:
     assert all(judged[name] == judged[name] for name in ("loss-stands", "root-falls", "root-before-trace"))
     shown = [panel.name for panel in experiment.panels(result.table)]
     assert shown == ["clock", "by-the-clock-of-sgd", "what-descends", "limit-epsilon"]
+
+
+@pytest.mark.slow
+def test_the_interventions_are_carried_out_and_drawn(tmp_path: Path) -> None:
+    scale = smoke()
+    experiment = flatness_interventions(scale, scale.grammar.tasks[1])
+    experiment = replace(experiment, runs=few(experiment, ""))
+    result = carry_out_experiments([experiment], tmp_path, in_turn).experiments[0]
+    assert result.outcome.failures == ()
+    assert result.table.height == 5
+    judged = {judgement.claim.name: judgement.effect for judgement in result.judgements}
+    assert all(effect == effect for effect in judged.values()), judged
+    (panel,) = experiment.panels(result.table)
+    assert len(panel.charts) == 5

@@ -1,6 +1,12 @@
 """Every experiment of a scale, in the order in which the page shows them."""
 
-from isoloss.experiments.drift.experiment import adamw_clock, drift, drift_limits, figure_1_and_drift
+from isoloss.experiments.drift.experiment import (
+    adamw_clock,
+    drift,
+    drift_limits,
+    figure_1_and_drift,
+    flatness_interventions,
+)
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures.ablations import ablations, projection
 from isoloss.experiments.figures.causal_objective import causal_objective
@@ -46,6 +52,7 @@ def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
         drift(scale, scale.grammar.tasks[1]),
         drift_limits(scale),
         adamw_clock(scale),
+        flatness_interventions(scale, scale.grammar.tasks[1]),
         real_text_steps(scale),
         real_text_algorithms(scale),
         update_rules(scale),

@@ -7,6 +7,7 @@ import polars as pl
 
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.drift import adamw_clock as adamw
+from isoloss.experiments.drift import interventions as ways
 from isoloss.experiments.drift.claims import CLAIMS, IN_SHORT
 from isoloss.experiments.drift.clock import Pace
 from isoloss.experiments.drift.departures import HEADLINE, PART, departed, of_language
@@ -16,7 +17,9 @@ from isoloss.experiments.drift.runs import DriftRuns, drift_runs, plain
 from isoloss.experiments.experiment import Experiment, Facts, Question
 from isoloss.experiments.figures.figure_1 import figure_1
 from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.quantities.adapted_probe import standardised
 from isoloss.experiments.quantities.root_fisher import RootFisherQuantity
+from isoloss.experiments.quantities.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.experiments.scales.scale import Scale
 from isoloss.panels import Panel
 
@@ -61,7 +64,11 @@ def every_drift_run(scale: Scale, settings: DriftRuns, task: str) -> tuple[Plann
         of_language(run, language)
         for language, plan in languages
         for run in drift_runs(
-            settings, replace(scale.grammar, language=plan), scale.seeds, quantities, sizes.loss()
+            settings if language == HEADLINE else replace(settings, widths=settings.widths[:1]),
+            replace(scale.grammar, language=plan),
+            scale.seeds,
+            quantities,
+            sizes.loss(),
         )
     )
 
@@ -135,6 +142,42 @@ def adamw_clock(scale: Scale) -> Experiment:
             ),
             ("SGD", f"{settings.sgd}, to τ = {settings.sgd_time:g}"),
             *((arm.varied, f"{arm.value}, {arm.pace}") for arm in settings.arms),
+            ("measurement seed", str(sizes.seed)),
+        ),
+    )
+
+
+def flatness_interventions(scale: Scale, task: str) -> Experiment:
+    """Four ways from one start to one loss, flatter and sharper, and what a downstream task makes of them."""
+    settings, sizes = scale.interventions, scale.sizes
+    probe = sizes.probe_of(task)
+    few = SampleEfficiencyQuantity(task, sizes.probe_test, sizes.probe, sizes.seed, ways.EXAMPLES)
+    quantities = (sizes.loss(), sizes.trace(), probe, standardised(probe, ways.STANDARDISED), few)
+    return Experiment(
+        name="flatness-interventions",
+        title="Is flatter better where flatness alone is set?",
+        question=Question.FLATNESS,
+        text=(
+            "The paper finds, among models of one pre-training loss, that flatter ones do better downstream, "
+            "and infers that flatness is why. Here flatness is set: from each of AdamW's last checkpoints "
+            "four ways go on for as many steps, to one loss. SGD with noise becomes flatter, by Theorem 3.3; "
+            f"with {settings.quieter} times the batch, and so hardly any noise, it does not; the flatness "
+            "regulariser descends L + (σ²/2) Tr H, with the weight that the noise of SGD has; and the same "
+            "with its sign turned becomes sharper, as strongly as the pre-training loss allows.",
+            "If flatness is why, accuracy falls as the trace is made to rise, whatever the way. The probes "
+            "are the paper's, one on standardised features, and both read from few examples.",
+        ),
+        runs=departed(scale.grammar, (settings.width,), settings.seeds, settings.departures, quantities),
+        claims=ways.CLAIMS,
+        panels=ways.intervention_panels,
+        pilot_seeds=scale.pilot_seeds,
+        settings=(
+            ("start", f"AdamW's checkpoint of step {scale.grammar.steps:,}, width {settings.width}"),
+            ("ways", "; ".join(f"{way.arm}, {way.pace}" for way in settings.departures)),
+            ("steps", f"{settings.departures[0].steps[-1]:,}"),
+            ("noise on weights", f"σ = {settings.noise:.3g}"),
+            ("sharpened", str(settings.sharpened)),
+            ("downstream task", task),
             ("measurement seed", str(sizes.seed)),
         ),
     )

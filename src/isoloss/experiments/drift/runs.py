@@ -21,9 +21,9 @@ class DriftRuns:
     Every pace has its checkpoints at the same `times` τ. The control is the first of `paces`, its twin, with
     a batch `control_factor` times as large: as much descent in as many steps, with hardly any noise. Its
     checkpoints are at the first `control_checkpoints` of its twin's steps. `other_languages`, by name, are
-    run beside the scale's. At the second time the fall of the trace that derivatives predict is measured on
-    `rate_sentences` sentences, of the first pace from models of the first width (0: not at all). Raises
-    BadInput for what cannot be compared.
+    run beside the scale's, from models of the first width. At the second time the fall of the trace that
+    derivatives predict is measured on `rate_sentences` sentences, of the first pace from models of the first
+    width (0: not at all). Raises BadInput for what cannot be compared.
     """
 
     widths: tuple[int, ...]

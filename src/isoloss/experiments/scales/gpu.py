@@ -71,5 +71,6 @@ def gpu() -> Scale:
         descents=Descents(grammar=descent, hidden_markov=descent),
         drift=replace(large.drift, widths=(128, 256)),
         adamw_clock=replace(large.adamw_clock, width=128),
+        interventions=replace(large.interventions, width=128),
         real_text=laptop.REAL_TEXT,
     )

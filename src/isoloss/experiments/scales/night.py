@@ -63,7 +63,7 @@ DESCENTS = Descents(
 
 DRIFT = DriftRuns(
     widths=(32, 64),
-    paces=(*laptop.DRIFT.paces, Pace(0.1, 64), Pace(0.05, 16)),
+    paces=(*laptop.DRIFT.paces, Pace(0.05, 16)),
     times=(0.0125, 0.03, 0.08, 0.2, 0.5, 1.0, 2.0),
     control_checkpoints=4,
     rate_sentences=1000,
@@ -79,9 +79,13 @@ ADAMW_CLOCK = replace(
     seeds=tuple(range(211, 221)),
     paces=(*laptop.ADAMW_CLOCK.paces, AdamWPace(2e-3, 512)),
     times=(*laptop.ADAMW_CLOCK.times, 8e-3, 1.6e-2),
+    sgd_time=0.2,
     arm_seeds=3,
 )
 """Four times as long, and a fifth pace, so that batches are sixteenfold apart at one rate."""
+
+INTERVENTIONS = replace(laptop.INTERVENTIONS, seeds=ADAMW_CLOCK.seeds, time=1.0)
+"""From the same starts, three times as long."""
 
 
 def night() -> Scale:
@@ -107,4 +111,5 @@ def night() -> Scale:
         descents=DESCENTS,
         drift=DRIFT,
         adamw_clock=ADAMW_CLOCK,
+        interventions=INTERVENTIONS,
     )

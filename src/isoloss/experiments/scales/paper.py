@@ -8,6 +8,7 @@ from isoloss.corpora.vocabulary import NamedTokenizer
 from isoloss.experiments.descent_runs import DescentRuns, Descents
 from isoloss.experiments.drift.adamw_clock import AdamWClockRuns
 from isoloss.experiments.drift.clock import AdamWPace, Pace
+from isoloss.experiments.drift.interventions import Interventions
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.paper_languages import GRAMMAR_ENTROPY, paper_hmm, paper_pcfg
 from isoloss.experiments.planned_run import CorpusPlan, ReadyLanguage
@@ -38,7 +39,7 @@ from isoloss.objectives.masked import OneMaskedWord
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.compute import Compute
-from isoloss.pretraining.flatness_regularised import FlatnessRegularised
+from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.muon import Muon
 from isoloss.pretraining.peer_optimisers import SOAP, Lion
 from isoloss.pretraining.sam import SAM
@@ -142,10 +143,24 @@ ADAMW_CLOCK = AdamWClockRuns(
     width=512,
     seeds=(21, 22, 23),
     paces=(AdamWPace(1e-3, 256), AdamWPace(1e-3, 1024), AdamWPace(2e-3, 1024), AdamWPace(2e-3, 4096)),
-    times=(5e-4, 1e-3, 2e-3, 4e-3),
+    times=(1e-3, 2e-3, 4e-3),
     changed=AdamWPace(2e-3, 1024),
     sgd=Pace(0.2, 256),
-    sgd_time=0.1,
+    sgd_time=0.05,
+)
+"""No pilot has been run at this scale."""
+
+INTERVENTIONS = Interventions(
+    width=512,
+    seeds=ADAMW_CLOCK.seeds,
+    pace=Pace(0.4, 512),
+    time=0.3,
+    regularised_batch=2048,
+    sharpened=Sharpened(
+        (GRAMMAR_ENTROPY + 0.02, GRAMMAR_ENTROPY + 0.05),
+        strength=24.0,
+        optimiser=SGD(0.1, warm_up_share=0.0),
+    ),
 )
 """No pilot has been run at this scale."""
 
@@ -243,5 +258,6 @@ def paper() -> Scale:
         descents=DESCENTS,
         drift=DRIFT,
         adamw_clock=ADAMW_CLOCK,
+        interventions=INTERVENTIONS,
         real_text=REAL_TEXT,
     )

@@ -8,6 +8,7 @@ from isoloss.curvature.ascent_sharpness import RADII
 from isoloss.errors import BadInput
 from isoloss.experiments.descent_runs import Descents
 from isoloss.experiments.drift.adamw_clock import AdamWClockRuns
+from isoloss.experiments.drift.interventions import Interventions
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.language_runs import LanguageRuns, with_tokens
 from isoloss.experiments.quantities.ascent_sharpness import AscentSharpnessQuantity, sam_column
@@ -202,6 +203,7 @@ class Scale:
     descents: Descents
     drift: DriftRuns
     adamw_clock: AdamWClockRuns
+    interventions: Interventions
     real_text: RealTextRuns
 
     def with_tokens(self, tokens: int) -> "Scale":

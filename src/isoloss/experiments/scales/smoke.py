@@ -10,6 +10,7 @@ from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.experiments.descent_runs import DescentRuns, Descents
 from isoloss.experiments.drift.adamw_clock import AdamWClockRuns
 from isoloss.experiments.drift.clock import AdamWPace, Pace
+from isoloss.experiments.drift.interventions import Interventions
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.planned_run import CorpusPlan, ReadyLanguage
 from isoloss.experiments.real_text_runs import CorpusRuns, RealTextRuns, TextSizes
@@ -44,7 +45,7 @@ from isoloss.objectives.many_masks import BertReplacement, ManyMasksObjective
 from isoloss.objectives.masked import OneMaskedWord
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
-from isoloss.pretraining.flatness_regularised import FlatnessRegularised
+from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.muon import Muon
 from isoloss.pretraining.peer_optimisers import SOAP, Lion
 from isoloss.pretraining.sam import SAM
@@ -152,6 +153,16 @@ ADAMW_CLOCK = AdamWClockRuns(
     arm_seeds=1,
 )
 
+INTERVENTIONS = Interventions(
+    width=16,
+    seeds=(3, 4),
+    pace=Pace(0.4, 8),
+    time=0.02,
+    regularised_batch=8,
+    sharpened=Sharpened((1.5, 2.5), optimiser=SGD(0.1, warm_up_share=0.0)),
+    quieter=4,
+)
+
 _WORDS = 97
 """Of 100 pieces all but [PAD], [CLS] and [MASK]."""
 
@@ -245,6 +256,7 @@ def smoke() -> Scale:
         descents=DESCENTS,
         drift=DRIFT,
         adamw_clock=ADAMW_CLOCK,
+        interventions=INTERVENTIONS,
         real_text=REAL_TEXT,
     )
 
