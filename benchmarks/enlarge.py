@@ -20,8 +20,7 @@ import torch
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.languages.sentences import Sentences
 from isoloss.models.enlarging.checkpoint import enlarge_checkpoint
-from isoloss.models.enlarging.enlargement import Enlargement, enlargement_between
-from isoloss.models.enlarging.transformer import enlarged, paper_form
+from isoloss.models.enlarging.transformer import Enlargement, enlarged, enlargement_between, paper_form
 from isoloss.models.shapes import TABLE_4, laptop_shape
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective

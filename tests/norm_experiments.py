@@ -14,7 +14,6 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.quantity import Columns, MeasuredAt, Subject
 from isoloss.experiments.reference import PlannedReference
-from isoloss.experiments.statistics.region import above
 from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
 from isoloss.measurements.record import Record
@@ -23,6 +22,7 @@ from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.progress import Progress
+from isoloss.verdict import above
 
 LANGUAGE = ReadyLanguage(dyck(4))
 

@@ -1,6 +1,10 @@
-"""What a computation says of a sentence that it could have contradicted."""
+"""What an interval says of a sentence that it could have contradicted: the numbers claimed, the verdict."""
 
+import math
+from dataclasses import dataclass
 from enum import StrEnum
+
+from isoloss.errors import BadInput
 
 
 class Verdict(StrEnum):
@@ -9,3 +13,67 @@ class Verdict(StrEnum):
     SUPPORTED = "supported"
     NOT_SUPPORTED = "not supported"
     INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class Region:
+    """All numbers between `low` and `high`, one of which may be infinite; see `above`, `below`, `within`.
+
+    Raises BadInput where that is no number, or every number.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high or not self.bounds:
+            raise BadInput(
+                f"a claim must leave some numbers out and some in, not say “from {self.low} to {self.high}”; "
+                "give it one finite bound, or two that rise"
+            )
+
+    @property
+    def bounds(self) -> tuple[float, ...]:
+        """The finite ones, of which there is one or two."""
+        return tuple(bound for bound in (self.low, self.high) if math.isfinite(bound))
+
+    def verdict(self, low: float, high: float) -> Verdict:
+        """What an interval of the statistic says: all of it inside, none of it, or neither (as with nan).
+
+        >>> str(above(2.0).verdict(2.5, 3.0)), str(above(2.0).verdict(-1.8, 1.5))
+        ('supported', 'not supported')
+        >>> str(within(1.0).verdict(-0.5, 0.7)), str(within(1.0).verdict(-0.5, 1.7))
+        ('supported', 'inconclusive')
+        """
+        if self.low < low and high < self.high:
+            return Verdict.SUPPORTED
+        if high < self.low or low > self.high:
+            return Verdict.NOT_SUPPORTED
+        return Verdict.INCONCLUSIVE
+
+    def __str__(self) -> str:
+        """In words, such as “above 0.25”.
+
+        >>> str(below(0.005)), str(within(2.0))
+        ('below 0.005', 'from -2 to 2')
+        """
+        if math.isinf(self.high):
+            return f"above {self.low:.3g}"
+        if math.isinf(self.low):
+            return f"below {self.high:.3g}"
+        return f"from {self.low:.3g} to {self.high:.3g}"
+
+
+def above(bound: float) -> Region:
+    """An effect of at least `bound`; 0 asks for the sign alone."""
+    return Region(bound, math.inf)
+
+
+def below(bound: float) -> Region:
+    """An effect of at most `bound`."""
+    return Region(-math.inf, bound)
+
+
+def within(bound: float) -> Region:
+    """Equivalence: the effect is smaller than `bound` whichever way it goes."""
+    return Region(-bound, bound)

@@ -6,6 +6,7 @@ Whoever changes one of them on purpose makes all stored results of it be compute
 from dataclasses import replace
 from pathlib import Path
 
+from isoloss.experiments.figures.tables_1_and_2 import LookupTableReference
 from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
 from isoloss.experiments.quantities.ascent_sharpness import AscentSharpnessQuantity
 from isoloss.experiments.quantities.corpus_loss import CorpusLossQuantity
@@ -13,7 +14,6 @@ from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity
 from isoloss.experiments.quantities.gradient_norm import GradientNormQuantity
-from isoloss.experiments.quantities.lookup_table import LookupTableReference
 from isoloss.experiments.quantities.noise_sensitivity import NoiseSensitivityQuantity
 from isoloss.experiments.quantities.normalised_trace import NormalisedTraceQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity, TaskReference

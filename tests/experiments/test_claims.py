@@ -8,9 +8,8 @@ from scipy import stats
 
 from isoloss.errors import BadInput
 from isoloss.experiments.claims import CONFIDENCE, Claim, Judgement, Kind, holm_adjusted, holm_levels, judge
-from isoloss.experiments.statistics.region import Region, above, below, within
 from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap
-from isoloss.verdict import Verdict
+from isoloss.verdict import Region, Verdict, above, below, within
 
 
 def mean_change(runs: Sequence[pl.DataFrame]) -> float:

@@ -8,7 +8,7 @@ import pytest
 
 from isoloss.corpora.labelled_texts import GivenTask
 from isoloss.corpora.movie_snippets import MovieSnippets
-from isoloss.corpora.shared_texts import stand_in_validation
+from isoloss.corpora.packed_corpus import stand_in_validation
 from isoloss.experiments.claims import judge
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
 from isoloss.experiments.figures.real_text_algorithms import claims_of, real_text_algorithms

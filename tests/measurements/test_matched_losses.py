@@ -10,11 +10,12 @@ from isoloss.estimate import Estimate
 from isoloss.measurements.matched_losses import (
     MatchedCheckpoint,
     MatchedLosses,
+    StepCurve,
     checkpoints_in_window,
     interpolated_to_loss,
+    step_curves,
 )
 from isoloss.measurements.record import Record
-from isoloss.measurements.step_curve import StepCurve, step_curves
 
 STEPS = (100, 200, 400, 800)
 

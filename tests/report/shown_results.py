@@ -12,14 +12,13 @@ from isoloss.experiments.claims import Claim, Judgement
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
-from isoloss.experiments.statistics.region import above
 from isoloss.languages.dyck import dyck
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
 from isoloss.pretraining.adamw import AdamW
 from isoloss.theory.finding import Finding, Statement
-from isoloss.verdict import Verdict
+from isoloss.verdict import Verdict, above
 
 LANGUAGE = ReadyLanguage(dyck(4))
 LOSS = Axis("loss", "exact loss (nats)", "loss_error")

@@ -9,8 +9,7 @@ from shown_results import JUDGEMENTS
 
 from isoloss.errors import IsolossError
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
-from isoloss.report.frame import Link, alone, within_site
-from isoloss.report.page import Page, Section, drawn, write_page
+from isoloss.report.page import Link, Page, Section, alone, drawn, within_site, write_page
 
 ACCURACY = Axis("accuracy", "accuracy", "accuracy_deviation")
 WIDTH = Colour("width", "width", ordered=True)

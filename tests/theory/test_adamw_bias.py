@@ -10,8 +10,8 @@ from isoloss.errors import BadInput
 from isoloss.theory import adamw_coin, adamw_factors
 from isoloss.theory.adamw_coin import CopiedCoin
 from isoloss.theory.adamw_flow import AdamWSettings, adamw_drift, adamw_paths, fisher_diagonal, sum_of_roots
-from isoloss.theory.bartlett_matrices import bartlett_matrices
 from isoloss.theory.coin_flow import BiasedCoin
+from isoloss.theory.lemma_3_2_approach import bartlett_matrices
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.sgd_paths import SGDSettings, sampled_gradient
 from isoloss.verdict import Verdict

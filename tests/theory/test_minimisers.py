@@ -3,8 +3,8 @@ import torch
 from small_problems import factor_problem
 
 from isoloss.errors import IsolossError
-from isoloss.theory.bartlett_matrices import bartlett_matrices
 from isoloss.theory.coin_flow import BiasedCoin
+from isoloss.theory.lemma_3_2_approach import bartlett_matrices
 from isoloss.theory.minimisers import Minimisers, trace_flow
 from isoloss.theory.softmax_model import Coin
 

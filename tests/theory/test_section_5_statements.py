@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.models.enlarging.enlargement import Enlargement
-from isoloss.models.enlarging.transformer import Recipe, enlarged, exact_form
+from isoloss.models.enlarging.transformer import Enlargement, Recipe, enlarged, exact_form
 from isoloss.models.feed_forward import FeedForward, widened
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.theory.appendix_b_4 import (

@@ -4,11 +4,10 @@ import torch
 from small_problems import factor_problem
 
 from isoloss.errors import BadInput
-from isoloss.theory.bartlett_matrices import bartlett_matrices
 from isoloss.theory.coin_flow import BiasedCoin
-from isoloss.theory.sgd_paths import SGDSettings, sgd_paths
+from isoloss.theory.lemma_3_2_approach import bartlett_matrices
+from isoloss.theory.sgd_paths import SGDSettings, sgd_paths, weighted_line
 from isoloss.theory.softmax_model import Coin
-from isoloss.theory.weighted_line import weighted_line
 
 
 def after_one_step(minimisers, start, batch_size, paths):

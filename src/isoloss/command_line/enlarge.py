@@ -19,8 +19,7 @@ def enlarge(options: EnlargeOptions) -> None:
     """Write a wider and deeper checkpoint that computes the same scores (paper B.4)."""
     # Models take seconds to import, which the other commands need not wait for.
     from isoloss.models.enlarging.checkpoint import enlarge_checkpoint
-    from isoloss.models.enlarging.enlargement import Enlargement
-    from isoloss.models.enlarging.transformer import exact_form, paper_form
+    from isoloss.models.enlarging.transformer import Enlargement, exact_form, paper_form
 
     by = Enlargement(options.width, options.layers)
     with progress_display() as progress:

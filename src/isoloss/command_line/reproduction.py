@@ -38,8 +38,7 @@ from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.report.number import ABSENT
 from isoloss.report.offered_files import result_as_json
-from isoloss.report.overview import counts, verdicts_on
-from isoloss.report.site import spoken
+from isoloss.report.site import counts, spoken, verdicts_on
 
 KINDS: tuple[Kind, ...] = ("premise", "effect")
 

@@ -8,9 +8,8 @@ from typing import Literal
 import polars as pl
 
 from isoloss.experiments.statistics.cluster_bootstrap import BoundedEstimate
-from isoloss.experiments.statistics.region import Region
 from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap, Statistic
-from isoloss.verdict import Verdict
+from isoloss.verdict import Region, Verdict
 
 CONFIDENCE = 0.95
 """Probability, at least, that none of one figure's effects is called supported or not supported wrongly; of
@@ -77,7 +76,7 @@ def judge(claims: Sequence[Claim], runs: Sequence[pl.DataFrame], seed: int = 0) 
 
     Raises BadInput for a frame without a column `seed`, or with several seeds in it.
 
-    >>> from isoloss.experiments.statistics.region import below
+    >>> from isoloss.verdict import below
     >>> runs = [pl.DataFrame({"seed": seed, "trace": [9.0, 5.0 + seed / 9]}) for seed in (1, 2, 3)]
     >>> claim = Claim("falls", "It falls.", "", "mean change", "", below(0.0),
     ...               lambda runs: sum(run["trace"][-1] - run["trace"][0] for run in runs) / len(runs))

@@ -8,7 +8,7 @@ from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.models.lookup_table import LookupTable
 from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
-from isoloss.objectives.word_vectors import word_vectors
+from isoloss.objectives.tokens import word_vectors
 
 SENTENCES_AT_ONCE = 4096
 

@@ -14,7 +14,7 @@ from isoloss.errors import BadInput
 from isoloss.languages.task import Task, TaskSplits, task_splits
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.evaluation_mode import evaluation_mode
-from isoloss.objectives.word_vectors import word_vectors
+from isoloss.objectives.tokens import word_vectors
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.descent import Descent, DescentSettings
 from isoloss.pretraining.seeds import derived_seed

@@ -3,6 +3,7 @@
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,59 @@ from isoloss.experiments.claims import Judgement
 from isoloss.files import write_atomically
 from isoloss.panels import Layout, Panel
 from isoloss.report.charts import draw
-from isoloss.report.frame import Frame, alone
 from isoloss.report.marks import CHART_WIDTH, STACKED_HEIGHT, STACKED_WIDTH, THEME, Drawing
-from isoloss.report.templates import as_script_data, rendered
+from isoloss.report.templates import as_script_data, rendered, source
 from isoloss.theory.finding import Finding
+
+ASSETS = "assets"
+
+
+@dataclass(frozen=True)
+class Link:
+    """A page of the site: its file's name without ending, and what it is called."""
+
+    name: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Frame:
+    """`style` and `script` are ready HTML, `links` lead to other pages, `files` is a folder."""
+
+    style: Markup
+    script: Markup
+    links: tuple[Link, ...] = ()
+    files: str = ""
+
+
+def alone() -> Frame:
+    """Of a page that is one file: style and script stand in it."""
+    style, script = Markup(source("style.css")), Markup(_charts_script())
+    return Frame(Markup("<style>{}</style>").format(style), Markup("<script>{}</script>").format(script))
+
+
+def within_site(links: tuple[Link, ...]) -> Frame:
+    """Of a page that shares style and script with the others; see `write_assets`."""
+    return Frame(
+        style=Markup(f'<link rel="stylesheet" href="{ASSETS}/style.css">'),
+        script=Markup(f'<script src="{ASSETS}/charts.js"></script>'),
+        links=links,
+        files="files",
+    )
+
+
+def write_assets(folder: Path) -> None:
+    """Write the style and the charts' JavaScript that pages `within_site` refer to."""
+    write_atomically(folder / ASSETS / "style.css", source("style.css"))
+    write_atomically(folder / ASSETS / "charts.js", _charts_script())
+
+
+@cache
+def _charts_script() -> str:
+    """Vega, Vega-Lite and their embedding; bundling them takes more than a second."""
+    version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
+
 
 COLUMNS = {1: "one", 4: "two"}
 """How a wide panel lays out so many charts: one beside a table is large, and none is left alone in a row."""

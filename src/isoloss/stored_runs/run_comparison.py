@@ -11,10 +11,14 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, mean_over_sentences
-from isoloss.measurements.matched_losses import MatchedCheckpoint, MatchedLosses, interpolated_to_loss
+from isoloss.measurements.matched_losses import (
+    MatchedCheckpoint,
+    MatchedLosses,
+    StepCurve,
+    interpolated_to_loss,
+)
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import read_sentence_values, value_name
-from isoloss.measurements.step_curve import StepCurve
 from isoloss.stored_runs.run_filter import QUANTITIES, settings
 from isoloss.stored_runs.stored_run import MEASURED_FOLDER, StoredRun, measured_thing, measurement_name
 

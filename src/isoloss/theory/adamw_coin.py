@@ -19,8 +19,7 @@ from isoloss.theory.adamw_flow import SOURCE, AdamWSettings, adamw_paths
 from isoloss.theory.coin_flow import BiasedCoin
 from isoloss.theory.finding import Finding, Statement, stated
 from isoloss.theory.minimisers import Minimisers
-from isoloss.theory.sgd_paths import SGDSettings
-from isoloss.theory.weighted_line import weighted_line
+from isoloss.theory.sgd_paths import SGDSettings, weighted_line
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,8 @@ from isoloss.theory.adamw_flow import (
 from isoloss.theory.context_laws import enumerated_contexts
 from isoloss.theory.finding import Finding, Statement, stated
 from isoloss.theory.minimisers import Minimisers, trace_flow
-from isoloss.theory.sgd_paths import SGDSettings
+from isoloss.theory.sgd_paths import SGDSettings, weighted_line
 from isoloss.theory.softmax_model import FactorTable
-from isoloss.theory.weighted_line import weighted_line
 
 
 @dataclass(frozen=True)

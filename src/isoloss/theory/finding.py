@@ -4,10 +4,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from isoloss.panels import Panel
+from isoloss.verdict import Verdict
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-from isoloss.verdict import Verdict
 
 DEVIATIONS = 1.96
 """Standard errors on either side of a measured number, in 95 % of cases."""

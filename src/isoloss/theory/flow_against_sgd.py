@@ -12,8 +12,7 @@ from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
 from isoloss.theory.finding import Finding
 from isoloss.theory.minimisers import COEFFICIENT, Minimisers, trace_flow
-from isoloss.theory.sgd_paths import SGDSettings, sgd_paths
-from isoloss.theory.weighted_line import Line, fitted_order, weighted_line
+from isoloss.theory.sgd_paths import Line, SGDSettings, fitted_order, sgd_paths, weighted_line
 
 SOURCE = "Theorem 3.3 and equation (1)"
 SINGLE_RUNS = 20

@@ -8,13 +8,14 @@ import polars as pl
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
-from isoloss.theory.bartlett_matrices import BartlettMatrices, bartlett_matrices
 from isoloss.theory.context_laws import enumerated_contexts
 from isoloss.theory.finding import Finding, Statement, stated
 from isoloss.theory.lemma_3_2_approach import (
+    BartlettMatrices,
     CheckpointMatrices,
     TrainingRuns,
     approaches,
+    bartlett_matrices,
     checkpoint_matrices,
     gap_exponent,
 )

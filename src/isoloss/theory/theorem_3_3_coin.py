@@ -17,9 +17,8 @@ from isoloss.progress import Progress, silent
 from isoloss.theory.coin_flow import BiasedCoin
 from isoloss.theory.finding import Finding, Statement, stated
 from isoloss.theory.minimisers import COEFFICIENT
-from isoloss.theory.sgd_paths import SGDSettings, sgd_paths
+from isoloss.theory.sgd_paths import SGDSettings, fitted_order, sgd_paths, weighted_line
 from isoloss.theory.softmax_model import Coin
-from isoloss.theory.weighted_line import fitted_order, weighted_line
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from isoloss.experiments.drift.departures import DRIFT, PART, START, Departure
 from isoloss.experiments.drift.limits import Arm, limit_panels
 from isoloss.experiments.drift.panels import LOSS, RAW_LOSS, TRACE, mean_over_seeds
 from isoloss.experiments.drift.runs import plain
-from isoloss.experiments.statistics.region import above, below, within
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
 from isoloss.pretraining.adamw import AdamW
+from isoloss.verdict import above, below, within
 
 SGD_PART = "sgd"
 """The part of a run of plain SGD from the same start, for comparison."""

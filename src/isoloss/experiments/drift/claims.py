@@ -18,7 +18,7 @@ from isoloss.experiments.drift.curves import (
     with_start,
 )
 from isoloss.experiments.drift.departures import CONTROL, DRIFT, PART
-from isoloss.experiments.statistics.region import above, below, within
+from isoloss.verdict import above, below, within
 
 BATCHES_APART = 4
 """By what factor two batches at one learning rate differ that the speeds are compared of."""

@@ -21,13 +21,13 @@ from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.statistics.region import within
 from isoloss.experiments.statistics.same_loss import percent_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.feature_adaptation import Projected
 from isoloss.measurements.linear_probe import released_probe
 from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.panels import Axis, Categories, Dots, Panel
+from isoloss.verdict import within
 
 TEXT, MASKS, DECAY = "the text's", "15 % masks, five copies", "linear decay"
 """How a run is trained: as the paper's text says, or with one of the pipeline's choices."""

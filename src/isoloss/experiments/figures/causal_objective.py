@@ -15,11 +15,11 @@ from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
-from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import percent_points
 from isoloss.models.causal import GPT2Transformer
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.panels import Colour, Dots, Lines, Panel
+from isoloss.verdict import above, below
 
 MASKED, NEXT_WORD = "masked word", "next word"
 OBJECTIVE = Colour("objective", "objective")

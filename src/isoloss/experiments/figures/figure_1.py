@@ -28,10 +28,10 @@ from isoloss.experiments.statistics.along_runs import (
     divergence_over_entropy,
 )
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
-from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.sizes import GapBetweenWidths
 from isoloss.panels import Dots, Lines, Panel
+from isoloss.verdict import above, below
 
 ASSOCIATION = 0.25
 """Smallest difference of rank correlations, and smallest rank correlation, that counts as “much better” or

@@ -14,9 +14,9 @@ from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import in_doublings, in_points
 from isoloss.experiments.statistics.rank_correlation import PartialRanking
-from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.sizes import SlopeOverWidths
 from isoloss.panels import Axis, Dots, Panel
+from isoloss.verdict import above, below
 
 FORMS = ("exact", "paper")
 AT_ONE_LOSS = "all widths of a seed at the lowest loss that all reach"

@@ -29,10 +29,10 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import LastDoubling, MeanWithinRuns
-from isoloss.experiments.statistics.region import below
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.sizes import last_doubling_of_width
 from isoloss.panels import Lines, Panel
+from isoloss.verdict import below
 
 PAPER = "“Even with the log of the KL divergence [...] the models are saturating” (A.7; no number given)"
 

@@ -23,10 +23,10 @@ from isoloss.experiments.figures.shown_task import (
 )
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
-from isoloss.experiments.statistics.region import above, below, within
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percent_points
 from isoloss.experiments.statistics.sizes import GapBetweenWidths, OfNarrowest, SlopeOverWidths
 from isoloss.panels import Lines, Panel
+from isoloss.verdict import above, below, within
 
 PAPER = "“the increase in downstream performance as we scale up” (A.6; no number given)"
 GAINS = ("6.9", "4.5", "2.0")

@@ -22,9 +22,9 @@ from isoloss.experiments.statistics.rank_correlation import (
     complete_rows,
     kendall_tau,
 )
-from isoloss.experiments.statistics.region import above
 from isoloss.experiments.statistics.seed_bootstrap import Frames, SeedBootstrap, Statistic
 from isoloss.panels import Axis, Categories, Colour, Dots, Panel, Table
+from isoloss.verdict import above
 
 OURS = "beyond the paper, which shows the trace alone"
 GIVEN = ("loss", "parameters")

@@ -18,16 +18,15 @@ from isoloss.experiments.quantities.generated_words_probe import (
     UntrainedTextProbe,
 )
 from isoloss.experiments.quantity import AnyQuantity, MeasuredAt
-from isoloss.experiments.real_text_facts import task_facts
-from isoloss.experiments.real_text_runs import ComparedTask
+from isoloss.experiments.real_text_runs import ComparedTask, task_facts
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_points, theil_sen_slope
-from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
 from isoloss.experiments.teacher_plan import TeachersLanguage
 from isoloss.measurements.generated_words import Policy
 from isoloss.panels import Axis, Categories, Lines, Panel
+from isoloss.verdict import above, below
 
 PAPERS_TASKS = ("SST-2", "QNLI")
 CONVERGED = 0.01

@@ -19,9 +19,9 @@ from isoloss.experiments.statistics.along_runs import (
     in_doublings,
     in_points,
 )
-from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.panels import Axis, Lines, Panel
+from isoloss.verdict import above, below
 
 OVER_TRAINED = "beyond the paper: Springer et al. 2025 report that over-trained models"
 FINE_TUNED = Axis("fine_tuned", "accuracy after fine-tuning", "fine_tuned_deviation")

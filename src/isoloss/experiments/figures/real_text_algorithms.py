@@ -10,10 +10,18 @@ from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figures.axes import TRACE
 from isoloss.experiments.figures.figure_1 import WHY_WINDOW
 from isoloss.experiments.quantity import AnyQuantity, MeasuredAt
-from isoloss.experiments.real_text_facts import corpus_facts, measurement_facts, task_facts
-from isoloss.experiments.real_text_runs import ADAMW, BARE, SAM_RULE, ComparedTask, compared_runs, majority
+from isoloss.experiments.real_text_runs import (
+    ADAMW,
+    BARE,
+    SAM_RULE,
+    ComparedTask,
+    compared_runs,
+    corpus_facts,
+    majority,
+    measurement_facts,
+    task_facts,
+)
 from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
     doublings,
@@ -23,6 +31,7 @@ from isoloss.experiments.statistics.same_loss import (
     rows_at_same_loss,
 )
 from isoloss.panels import Axis, Panel, Table
+from isoloss.verdict import above, below
 
 LOWER = {
     "SST-2": "89.5 against 90.8 % (Table 1)",

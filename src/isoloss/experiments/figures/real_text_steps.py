@@ -7,13 +7,18 @@ from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figures.axes import BY_SEED, STEP, TRACE
 from isoloss.experiments.figures.figure_1 import WHY_WINDOW
 from isoloss.experiments.quantity import MeasuredAt
-from isoloss.experiments.real_text_facts import corpus_facts, measurement_facts, task_facts
-from isoloss.experiments.real_text_runs import followed_runs, majority
+from isoloss.experiments.real_text_runs import (
+    corpus_facts,
+    followed_runs,
+    majority,
+    measurement_facts,
+    task_facts,
+)
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, RANGE_OF_LOSS
-from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Axis, Dots, Lines, Panel
+from isoloss.verdict import above, below
 
 ACCURACY = "accuracy"
 LOSS = Axis("loss", "validation loss (nats a masked word)", "loss_error")

@@ -1,6 +1,8 @@
 """Tables 1 and 2: their claims, and a row an algorithm, at the loss that the adversary and AdamW share."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -9,10 +11,11 @@ from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figures.figure_1 import WHY_WINDOW
 from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
-from isoloss.experiments.quantities.lookup_table import LookupTableReference
+from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
+from isoloss.experiments.quantities.probe import ProbeQuantity
+from isoloss.experiments.quantity import Columns
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
     curve,
@@ -23,8 +26,16 @@ from isoloss.experiments.statistics.same_loss import (
     rows_at_same_loss,
 )
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
+from isoloss.languages.language import Language
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.measurements.record import Record
+from isoloss.models.lookup_table import LookupTable
+from isoloss.objectives.masked import MaskedObjective
 from isoloss.panels import Axis, Panel, Table
+from isoloss.progress import Progress
+from isoloss.verdict import above, below
 
+CHECKPOINT = "lookup table"
 TASK_C = "accuracy_c"
 COLUMNS_2 = (
     Axis(TASK_C, "accuracy on task C", f"{TASK_C}_error"),
@@ -250,3 +261,33 @@ def table_2(scale: Scale) -> Experiment:
             ("adversarial", "loss 3.206; C 50.2 ± 1.0 %, trace 19.34 ± 0.92"),
         ),
     )
+
+
+@dataclass(frozen=True)
+class LookupTableReference:
+    """The table's exact loss, and the probe's accuracy on its laws, as a model's on its vectors.
+
+    Both are measured on the sentences that the models are measured on. It has no parameters, so no trace.
+    """
+
+    revision: ClassVar[int] = 1
+
+    loss: ExactLossQuantity
+    probes: tuple[ProbeQuantity, ...]
+
+    def measure(self, language: Language, progress: Progress) -> list[Record]:
+        """See `ReferenceQuantity`."""
+        table, objective = LookupTable(language), self.loss.objective
+        evaluation = EvaluationSet.draw(language, self.loss.sentences, self.loss.seed, progress, objective)
+        records = exact_loss(table, objective, evaluation, progress=progress).records(CHECKPOINT, {})
+        for probe in self.probes:
+            accuracy = probe.draw(language, MaskedObjective(), progress).accuracy(table, progress)
+            records += accuracy.records(CHECKPOINT, {"task": probe.task})
+        return records
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `ReferenceQuantity`: the columns that the loss and the probes give a model."""
+        columns = self.loss.columns(records)
+        for probe in self.probes:
+            columns |= probe.columns([r for r in records if r.settings.get("task") == probe.task])
+        return columns

@@ -6,7 +6,7 @@ import polars as pl
 
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scales.scale import Scale
-from isoloss.models.enlarging.enlargement import enlargement_between
+from isoloss.models.enlarging.transformer import enlargement_between
 from isoloss.models.shapes import TABLE_3, TABLE_4, TABLE_4_PRINTED_INNER, Shape
 from isoloss.models.transformers import WHOLE_TOKENIZER
 from isoloss.objectives.tokens import FIRST_WORD

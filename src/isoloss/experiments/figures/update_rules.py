@@ -12,7 +12,6 @@ from isoloss.experiments.figures.figure_1 import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.rank_correlation import rank_correlation
-from isoloss.experiments.statistics.region import above, below
 from isoloss.experiments.statistics.same_loss import (
     doublings,
     mean_at_same_loss,
@@ -22,6 +21,7 @@ from isoloss.experiments.statistics.same_loss import (
 )
 from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
 from isoloss.pretraining.specification import settings_as_json
+from isoloss.verdict import above, below
 
 ACCURACY = "accuracy"
 REGULARISED = "flatness-regularised"

@@ -16,8 +16,7 @@ from isoloss.measurements.flatness_records import (
     trace_sentence_values,
 )
 from isoloss.measurements.record import Record
-from isoloss.models.enlarging.enlargement import enlargement_between
-from isoloss.models.enlarging.transformer import enlarged, exact_form, paper_form
+from isoloss.models.enlarging.transformer import enlarged, enlargement_between, exact_form, paper_form
 from isoloss.models.shapes import Shape
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.pretraining_objective import PretrainingObjective

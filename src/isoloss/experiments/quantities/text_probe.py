@@ -9,8 +9,7 @@ from transformers import PreTrainedModel
 from isoloss.checked_files import Tensors, data_of, text_tensor
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import LabelledTexts, TaskSource, TextTask
-from isoloss.corpora.packed_corpus import PackedCorpus
-from isoloss.corpora.shared_texts import stand_in_validation
+from isoloss.corpora.packed_corpus import PackedCorpus, stand_in_validation
 from isoloss.corpora.task_splits import TaskSizes
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.measurements.linear_probe import ProbeSettings

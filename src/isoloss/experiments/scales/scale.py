@@ -27,7 +27,7 @@ from isoloss.experiments.teacher_plan import (
 from isoloss.measurements.exact_loss import MASKED
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.models.enlarging.enlargement import enlargement_between
+from isoloss.models.enlarging.transformer import enlargement_between
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer

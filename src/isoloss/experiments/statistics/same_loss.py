@@ -11,8 +11,12 @@ from scipy.optimize import isotonic_regression
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate
 from isoloss.experiments.statistics.seed_bootstrap import FrameKey, Statistic
-from isoloss.measurements.matched_losses import MatchedCheckpoint, MatchedLosses, interpolated_to_loss
-from isoloss.measurements.step_curve import StepCurve
+from isoloss.measurements.matched_losses import (
+    MatchedCheckpoint,
+    MatchedLosses,
+    StepCurve,
+    interpolated_to_loss,
+)
 
 ROWS = {
     "rule": pl.String,
@@ -113,7 +117,7 @@ def pairs_at_same_loss(runs: Sequence[pl.DataFrame], rule: str, reference: str) 
 
 
 @lru_cache(maxsize=2048)
-def _rule_and_seed(run: FrameKey) -> tuple[str, int]:
+def _rule_and_seed(run: FrameKey) -> tuple[str, int | None]:
     return run.frame["rule"][0], run.frame["seed"][0]
 
 

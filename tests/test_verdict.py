@@ -3,8 +3,7 @@ import math
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.statistics.region import Region, above, below, within
-from isoloss.verdict import Verdict
+from isoloss.verdict import Region, Verdict, above, below, within
 
 
 def test_an_interval_inside_supports_and_one_outside_contradicts() -> None:

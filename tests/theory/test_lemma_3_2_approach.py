@@ -1,7 +1,7 @@
 import torch
 from small_problems import factor_problem
 
-from isoloss.theory.bartlett_matrices import bartlett_matrices
+from isoloss.theory.lemma_3_2_approach import bartlett_matrices
 from isoloss.theory.softmax_model import trace, whitened_scores
 
 
