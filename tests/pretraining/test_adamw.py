@@ -65,6 +65,7 @@ def test_the_rate_falls_linearly_where_that_is_asked_for() -> None:
     schedule = get_linear_schedule_with_warmup(other, num_warmup_steps=3, num_training_steps=10)
     theirs = []
     for _ in range(9):
+        other.step()
         schedule.step()
         theirs.append(schedule.get_last_lr()[0])
     assert ours == pytest.approx(theirs)
