@@ -13,11 +13,11 @@ from isoloss.experiments.drift.clock import Pace
 from isoloss.experiments.drift.departures import ARM, PART, START, Departure
 from isoloss.experiments.drift.panels import ACCURACY, LOSS, TRACE
 from isoloss.experiments.drift.runs import plain
-from isoloss.experiments.statistics.region import above, below
 from isoloss.panels import Axis, Colour, Dots, Panel, Table
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.update_rule import UpdateRuleSettings
+from isoloss.verdict import above, below
 
 STANDARDISED = "standardised_accuracy"
 EXAMPLES = (100, 1000)
