@@ -27,8 +27,21 @@ PICTURES = {
         "drift.png",
         "Trace of the Hessian and accuracy over the drift's time",
     ),
+    "adamw-clock": (
+        "adamw-clock-clock.png",
+        "adamw-clock.png",
+        "Trace of the Hessian and sum of the roots of its diagonal over the time of AdamW's drift",
+    ),
+    "flatness-interventions": (
+        "flatness-interventions-accuracy-over-trace.png",
+        "flatness-interventions.png",
+        "Accuracy over the trace of models made flatter and sharper at one loss",
+    ),
 }
 """Of each experiment the panel that the documentation shows, the panel's name there, and what it shows."""
+
+AFTER = {"drift": "make reproduce", "flatness-interventions": "isoloss reproduce adamw-clock"}
+"""The command whose runs an experiment shares, where it was given first."""
 
 LIMITS = """\
 ## What these runs cannot say
@@ -137,8 +150,8 @@ def _keep(name: str, results: Path, seconds: int) -> None:
         "versions": json.loads(checkpoint.read_text())["versions"],
         "result": json.loads((files / f"{name}.json").read_text()),
     }
-    if name != "figure-1":
-        kept["after"] = "make reproduce"
+    if name in AFTER:
+        kept["after"] = AFTER[name]
     _file(name).write_text(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
     panel, picture, _ = PICTURES[name]
     shutil.copy(files / panel, ROOT / "docs" / picture)

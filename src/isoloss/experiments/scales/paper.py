@@ -158,7 +158,7 @@ INTERVENTIONS = Interventions(
     regularised_batch=2048,
     sharpened=Sharpened(
         (GRAMMAR_ENTROPY + 0.02, GRAMMAR_ENTROPY + 0.05),
-        strength=24.0,
+        strength=12.0,
         optimiser=SGD(0.1, warm_up_share=0.0),
     ),
 )
