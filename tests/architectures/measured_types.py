@@ -21,7 +21,7 @@ from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.label_draws import drawn_directions, sign_bits
 from isoloss.measurements.sampled_batches import NextToken, SampledBatches, ShareMasked
 from isoloss.models.any_language_model import Prediction
-from isoloss.models.reading import quiet
+from isoloss.models.loading import quiet
 from isoloss.objectives.batch import Batch
 
 LENGTHS = (7, 4, 6, 4, 12, 3, 5, 6)

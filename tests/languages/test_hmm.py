@@ -209,7 +209,7 @@ def test_results_do_not_depend_on_the_memory_budget(monkeypatch: pytest.MonkeyPa
     labelled = StateTask(language, 3).label(sentences)
     monkeypatch.setattr("isoloss.languages.hmm.SENTENCES_AT_ONCE", 4)
     assert torch.equal(StateTask(language, 3).label(sentences).labels, labelled.labels)
-    monkeypatch.setattr("isoloss.languages.hidden_paths.CHUNK", 4)
+    monkeypatch.setattr("isoloss.languages.sampling.CHUNK", 4)
     assert torch.equal(language.sample(9, torch.Generator().manual_seed(0)).ids, sentences.ids)
 
 

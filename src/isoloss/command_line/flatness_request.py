@@ -24,8 +24,7 @@ from isoloss.models.any_language_model import (
     longest_sentence,
     number_of_tokens,
 )
-from isoloss.models.loading import load_tokenizer
-from isoloss.models.reading import quiet
+from isoloss.models.loading import load_tokenizer, quiet
 from isoloss.pretraining.loop import usable_device
 from isoloss.progress import Progress
 

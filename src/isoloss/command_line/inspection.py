@@ -17,8 +17,7 @@ from isoloss.models.any_language_model import (
     longest_sentence,
     number_of_tokens,
 )
-from isoloss.models.loading import load_tokenizer
-from isoloss.models.reading import quiet
+from isoloss.models.loading import load_tokenizer, quiet
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch

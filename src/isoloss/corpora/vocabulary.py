@@ -12,8 +12,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from isoloss.errors import BadInput
-from isoloss.models.loading import load_tokenizer
-from isoloss.models.reading import refuse_unreachable_hub
+from isoloss.models.loading import load_tokenizer, refuse_unreachable_hub
 from isoloss.models.tokenizer import TOKENIZER_FILES
 
 SPECIAL = ("[PAD]", "[CLS]", "[MASK]", "[UNK]", "[SEP]")

@@ -15,8 +15,7 @@ from typing import Any
 import torch
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.executors.job import Advanced, Ended, Job, Outcome, Patiently, do, stage
-from isoloss.executors.schedule import do_jobs
+from isoloss.executors.job import Advanced, Ended, Job, Outcome, Patiently, do, do_jobs, stage
 from isoloss.progress import Progress, silent
 
 MOST_BEGINNINGS = 5

@@ -12,8 +12,7 @@ from threading import current_thread, main_thread
 
 import torch
 
-from isoloss.executors.job import Advanced, Ended, Job, Notice, Outcome, do, stage
-from isoloss.executors.schedule import do_jobs
+from isoloss.executors.job import Advanced, Ended, Job, Notice, Outcome, do, do_jobs, stage
 from isoloss.progress import Progress, silent
 
 __all__ = ["Job", "Notice", "Outcome", "run_jobs"]

@@ -14,8 +14,7 @@ from typing import Any, Literal
 import torch
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.executors.job import Advanced, Ended, Job, Outcome, Patiently, Work, do, stage
-from isoloss.executors.schedule import do_jobs
+from isoloss.executors.job import Advanced, Ended, Job, Outcome, Patiently, Work, do, do_jobs, stage
 from isoloss.files import writable, write_atomically
 from isoloss.progress import Progress, silent
 

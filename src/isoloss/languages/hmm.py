@@ -14,13 +14,13 @@ from isoloss.errors import BadInput
 from isoloss.inference.forward_backward import forward
 from isoloss.inference.hidden_markov_chain import HiddenMarkovChain
 from isoloss.inference.viterbi import viterbi
-from isoloss.languages.hidden_paths import PathTables, path_tables, sample_paths
 from isoloss.languages.refusals import (
     checked_laws,
     refuse_other_lengths,
     refuse_undefined,
     refuse_unknown_words,
 )
+from isoloss.languages.sampling import PathTables, path_tables, sample_paths
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, Task, most_probable
 

@@ -24,7 +24,7 @@ from isoloss.measurements.labelled_inputs import SentenceInputs, check_fits, che
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.record import Record, Setting
 from isoloss.models.classifier import load_classifier
-from isoloss.models.reading import quiet
+from isoloss.models.loading import quiet
 from isoloss.models.tokenizer import copy_tokenizer
 from isoloss.pretraining.loop import usable_device
 from isoloss.pretraining.run_folder import only_process_in

@@ -19,7 +19,7 @@ from transformers.models.auto.modeling_auto import (
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
 from isoloss.files import read_text
-from isoloss.models.reading import quiet, refuse_unreachable_hub, refusing
+from isoloss.models.loading import quiet, refuse_unreachable_hub, refusing
 
 _CLASSES = (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.models.reading import quiet
+from isoloss.models.loading import quiet
 
 
 def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTrainedModel:

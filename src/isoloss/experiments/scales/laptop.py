@@ -1,6 +1,5 @@
 """Minutes on two cores: what each family of runs is at this scale, and why."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from isoloss.corpora.answering_sentences import AnsweringSentences
@@ -10,7 +9,7 @@ from isoloss.corpora.prepared_corpus import CorpusRequest
 from isoloss.corpora.stand_ins import Books, Reviews
 from isoloss.corpora.task_splits import TaskSizes
 from isoloss.corpora.vocabulary import OwnVocabulary
-from isoloss.experiments.chosen_languages import headline_grammar, small_hmm
+from isoloss.experiments.chosen_languages import small_hmm
 from isoloss.experiments.descent_runs import DescentRuns, Descents
 from isoloss.experiments.drift.adamw_clock import AdamWClockRuns
 from isoloss.experiments.drift.clock import AdamWPace, Pace
@@ -23,12 +22,13 @@ from isoloss.experiments.scales.scale import (
     CausalLanguageRuns,
     ComparedRuns,
     FlatnessSettings,
-    GrammarRuns,
     HiddenMarkovRuns,
     LongerRuns,
     MeasurementSizes,
     Scale,
     SizeComparison,
+    headline_runs,
+    laptop_transformers,
     students,
 )
 from isoloss.experiments.teacher import Teacher
@@ -53,17 +53,6 @@ from isoloss.pretraining.sam import SAM
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.sophia import Sophia
 from isoloss.pretraining.specification import log_spaced_steps
-
-
-def laptop_transformers(widths: Sequence[int]) -> tuple[PreLayerNormTransformer, ...]:
-    """Transformers that a laptop trains: of two layers, without dropout, which would leave the loss higher.
-
-    On a CPU plain attention trains them a tenth faster than the fused kernel.
-    """
-    return tuple(
-        PreLayerNormTransformer(laptop_shape(width), dropout=0.0, attention="eager") for width in widths
-    )
-
 
 LAPTOP_DOTS = (2828, 3122, 3447, 3806, 4202, 4640, 5123, 5657)
 """The steps of the laptop's saturated checkpoints, seven intervals to a doubling."""
@@ -308,21 +297,4 @@ def laptop() -> Scale:
         adamw_clock=ADAMW_CLOCK,
         interventions=INTERVENTIONS,
         real_text=REAL_TEXT,
-    )
-
-
-def headline_runs(
-    widths: tuple[int, ...], steps: int, checkpoint_steps: tuple[int, ...], saturated_from: int
-) -> GrammarRuns:
-    """The headline grammar's runs, alike at the laptop's and the night's scale but for these."""
-    return GrammarRuns(
-        language=ReadyLanguage(headline_grammar()),
-        tasks=("prefix-4", "prefix-8", "prefix-8"),
-        architectures=laptop_transformers(widths),
-        update_rule=AdamW(learning_rate=3e-3, warm_up_steps=500),
-        batch_size=128,
-        steps=steps,
-        checkpoint_steps=checkpoint_steps,
-        saturated_from=saturated_from,
-        averaging_horizon=200,
     )

@@ -8,10 +8,11 @@ from isoloss.experiments.drift.clock import AdamWPace, Pace
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scales import laptop
-from isoloss.experiments.scales.laptop import laptop_transformers
 from isoloss.experiments.scales.scale import (
     Scale,
     SizeComparison,
+    headline_runs,
+    laptop_transformers,
     students,
 )
 from isoloss.models.lstm import LSTM
@@ -97,7 +98,7 @@ def night() -> Scale:
         laptop.laptop(),
         name="night",
         seeds=tuple(range(201, 211)),
-        grammar=laptop.headline_runs(
+        grammar=headline_runs(
             widths=(32, 64, 128),
             steps=16_000,
             checkpoint_steps=(1000, 2000, *log_spaced_steps(4000, 16_000, per_doubling=4)),

@@ -6,11 +6,13 @@ from typing import Literal
 
 from isoloss.curvature.ascent_sharpness import RADII
 from isoloss.errors import BadInput
+from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.descent_runs import Descents
 from isoloss.experiments.drift.adamw_clock import AdamWClockRuns
 from isoloss.experiments.drift.interventions import Interventions
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.language_runs import LanguageRuns, with_tokens
+from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.quantities.ascent_sharpness import AscentSharpnessQuantity, sam_column
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantities.gradient_norm import GradientNormQuantity
@@ -29,10 +31,11 @@ from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.enlarging.transformer import enlargement_between
 from isoloss.models.lstm import LSTM
-from isoloss.models.shapes import Shape
+from isoloss.models.shapes import Shape, laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.pretraining_objective import ExactObjective
 from isoloss.objectives.tokens import FIRST_WORD, vocabulary_settings
+from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
@@ -221,3 +224,30 @@ class Scale:
             hidden_markov=with_tokens(self.hidden_markov, tokens),
             sizes_compared=replace(self.sizes_compared, architectures=compared),
         )
+
+
+def laptop_transformers(widths: Sequence[int]) -> tuple[PreLayerNormTransformer, ...]:
+    """Transformers that a laptop trains: of two layers, without dropout, which would leave the loss higher.
+
+    On a CPU plain attention trains them a tenth faster than the fused kernel.
+    """
+    return tuple(
+        PreLayerNormTransformer(laptop_shape(width), dropout=0.0, attention="eager") for width in widths
+    )
+
+
+def headline_runs(
+    widths: tuple[int, ...], steps: int, checkpoint_steps: tuple[int, ...], saturated_from: int
+) -> GrammarRuns:
+    """The headline grammar's runs, alike at the laptop's and the night's scale but for these."""
+    return GrammarRuns(
+        language=ReadyLanguage(headline_grammar()),
+        tasks=("prefix-4", "prefix-8", "prefix-8"),
+        architectures=laptop_transformers(widths),
+        update_rule=AdamW(learning_rate=3e-3, warm_up_steps=500),
+        batch_size=128,
+        steps=steps,
+        checkpoint_steps=checkpoint_steps,
+        saturated_from=saturated_from,
+        averaging_horizon=200,
+    )

@@ -3,8 +3,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.executors.job import Advanced, Ended, Job, Notice, Outcome
-from isoloss.executors.schedule import Schedule, do_jobs
+from isoloss.executors.job import Advanced, Ended, Job, Notice, Outcome, Schedule, do_jobs
 from isoloss.progress import Progress
 
 
