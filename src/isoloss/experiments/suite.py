@@ -18,9 +18,12 @@ from isoloss.experiments.figures.figures_4_and_10 import figure_4, figure_10
 from isoloss.experiments.figures.figures_6_and_7 import figure_6, figure_7
 from isoloss.experiments.figures.flatness_measures import flatness_measures
 from isoloss.experiments.figures.glue_of_causal_language import glue_of_causal_language
+from isoloss.experiments.figures.lazy_to_rich import lazy_to_rich
 from isoloss.experiments.figures.longer_training import longer_training
+from isoloss.experiments.figures.other_distributions import other_distributions
 from isoloss.experiments.figures.real_text_algorithms import real_text_algorithms
 from isoloss.experiments.figures.real_text_steps import real_text_steps
+from isoloss.experiments.figures.roots_or_trace import roots_or_trace
 from isoloss.experiments.figures.tables_1_and_2 import table_1, table_2
 from isoloss.experiments.figures.tables_3_and_4 import table_3, table_4
 from isoloss.experiments.figures.update_rules import update_rules
@@ -62,6 +65,9 @@ def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
         projection(scale),
         ablations(scale),
         glue_of_causal_language(scale),
+        lazy_to_rich(scale),
+        other_distributions(scale),
+        roots_or_trace(scale),
     )
 
 

@@ -1,8 +1,8 @@
 """A probabilistic context-free grammar as plain data, and whether it is well formed."""
 
 import math
-from collections import defaultdict
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 
 from isoloss.errors import BadInput
@@ -62,6 +62,39 @@ class Grammar:
         return (
             f"{self.source}, line {rule.line}" if rule.line else f"{self.source}, rules of {rule.left.name}"
         )
+
+
+def with_skewed_start(grammar: Grammar, ratio: float = 0.25) -> Grammar:
+    """The same right sides, those of the start symbol `ratio` times as likely, each, as the one before it.
+
+    >>> s, a, b = Symbol("S"), Symbol("A"), Symbol("B")
+    >>> rules = (Rule(s, (a,), 0.5), Rule(s, (b,), 0.5), Rule(a, ("x",), 1.0), Rule(b, ("y",), 1.0))
+    >>> [rule.probability for rule in with_skewed_start(Grammar(s, rules)).rules]
+    [0.8, 0.2, 1.0, 1.0]
+    """
+    weights = [ratio**place for place in range(sum(rule.left == grammar.start for rule in grammar.rules))]
+    skewed = iter([weight / sum(weights) for weight in weights])
+    rules = [
+        replace(rule, probability=next(skewed)) if rule.left == grammar.start else rule
+        for rule in grammar.rules
+    ]
+    return replace(grammar, rules=tuple(rules), source=f"{grammar.source}, with a skewed start")
+
+
+def with_uniform_rules(grammar: Grammar) -> Grammar:
+    """The same right sides, those of each symbol but the start equally likely.
+
+    >>> s, a = Symbol("S"), Symbol("A")
+    >>> rules = (Rule(s, (a,), 1.0), Rule(a, ("x",), 0.9), Rule(a, ("y",), 0.1))
+    >>> [rule.probability for rule in with_uniform_rules(Grammar(s, rules)).rules]
+    [1.0, 0.5, 0.5]
+    """
+    count = Counter(rule.left for rule in grammar.rules)
+    rules = [
+        rule if rule.left == grammar.start else replace(rule, probability=1 / count[rule.left])
+        for rule in grammar.rules
+    ]
+    return replace(grammar, rules=tuple(rules), source=f"{grammar.source}, with uniform rules")
 
 
 def check_well_formed(grammar: Grammar) -> None:

@@ -1,5 +1,6 @@
 """Transformers in BERT's layout with tied embeddings, post-LN and pre-LN, as `transformers` has them."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -25,6 +26,7 @@ differentiated twice on a CPU. The mathematics is the same."""
 WHOLE_TOKENIZER = 30_522
 """The tokens of BERT's uncased tokenizer (Devlin et al. 2019), by which the paper counts its models' sizes:
 what `tokens` of an architecture may be beside None, which stands for the language's own words."""
+BERTS_DEVIATION = 0.02
 
 
 @runtime_checkable
@@ -76,7 +78,9 @@ class PreLayerNormTransformer:
 
     What the paper's authors trained, following Izsak et al. 2021. `transformers` has it as
     RoBERTa-PreLayerNorm, which keeps BERT's norm of the embeddings. Initialised as
-    `PostLayerNormTransformer`; its first position embedding belongs to [PAD], and no word uses it.
+    `PostLayerNormTransformer`, weights and embeddings with the deviation `initial_deviation`: the larger it
+    is, the less need weights move to fit (lazy training, Chizat et al. 2019). Its first position embedding
+    belongs to [PAD], and no word uses it.
 
     >>> from isoloss.models.shapes import laptop_shape
     >>> model = PreLayerNormTransformer(laptop_shape(16)).build(words=12, maximum_length=8, seed=0)
@@ -88,15 +92,21 @@ class PreLayerNormTransformer:
     dropout: float = 0.1
     attention: Attention = "sdpa"
     tokens: int | None = field(default=None, metadata=ONLY_WHEN_CHANGED)
+    initial_deviation: float = field(default=BERTS_DEVIATION, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
         check_dropout(self.dropout)
+        if not 0 < self.initial_deviation < math.inf:
+            raise BadInput(f"weights start with a deviation above 0, not {self.initial_deviation}")
 
     def build(self, words: int, maximum_length: int, seed: int) -> RobertaPreLayerNormForMaskedLM:
         """A `RobertaPreLayerNormForMaskedLM` of words + 3 or all `tokens`; see `Architecture.build`."""
         settings = _settings(self.shape, self.dropout, vocabulary_settings(words, self.tokens))
         # RoBERTa counts positions from the padding token's number plus one.
-        config = RobertaPreLayerNormConfig(max_position_embeddings=maximum_length + PAD + 2, **settings)
+        config = RobertaPreLayerNormConfig(
+            max_position_embeddings=maximum_length + PAD + 2,
+            **settings | {"initializer_range": self.initial_deviation},
+        )
         return initialised(RobertaPreLayerNormForMaskedLM, config, self.attention, seed)
 
 
@@ -131,7 +141,7 @@ def _settings(shape: Shape, dropout: float, vocabulary: dict[str, Any]) -> dict[
         "hidden_act": "gelu",
         "hidden_dropout_prob": dropout,
         "attention_probs_dropout_prob": dropout,
-        "initializer_range": 0.02,
+        "initializer_range": BERTS_DEVIATION,
         "layer_norm_eps": 1e-12,
         "type_vocab_size": 1,
         "pad_token_id": PAD,

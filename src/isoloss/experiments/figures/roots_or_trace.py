@@ -1,0 +1,88 @@
+"""What AdamW's drift seeks by derivation, the least Σ √H_ii, beside the trace: which ranks accuracy."""
+
+import polars as pl
+
+from isoloss.experiments.claims import Claim
+from isoloss.experiments.experiment import Experiment, Question
+from isoloss.experiments.figures.axes import ACCURACY, BY_WIDTH, TRACE, probe_bars
+from isoloss.experiments.figures.figure_1 import ASSOCIATION, WHY_ASSOCIATION
+from isoloss.experiments.grammar_runs import grammar_runs
+from isoloss.experiments.quantities.root_fisher import RootFisherQuantity
+from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_doublings
+from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
+from isoloss.panels import Axis, Dots, Panel
+from isoloss.verdict import above, below
+
+DERIVED = "none: the paper derives what SGD seeks, the trace, and trains by AdamW"
+ROOTS = Axis("root_fisher", "Σ √H_ii (Fisher form)", "root_fisher_error")
+
+CLAIMS = (
+    Claim(
+        name="roots-fall-along-adamw",
+        sentence="Within a run of AdamW, after saturation, Σ √H_ii falls.",
+        paper=DERIVED,
+        measure="mean over runs of the Theil-Sen slope of log2(Σ √H_ii) per doubling of steps",
+        unit="doublings per doubling",
+        claimed=below(0.0),
+        statistic=MeanWithinRuns(Slope(in_doublings("root_fisher"))),
+    ),
+    Claim(
+        name="roots-rank-better-than-trace",
+        sentence="Along runs of AdamW Σ √H_ii ranks downstream accuracy better than the trace.",
+        paper=DERIVED,
+        measure=(
+            "mean over runs of Spearman(−Σ √H_ii, accuracy) minus Spearman(−trace, accuracy) over the run's "
+            "dots"
+        ),
+        unit="",
+        claimed=above(ASSOCIATION),
+        statistic=MeanWithinRuns(Advantage(Ranking("root_fisher"), Ranking("trace"))),
+        reason=WHY_ASSOCIATION,
+        limit=2.0,
+    ),
+)
+
+
+def roots_or_trace(scale: Scale) -> Experiment:
+    """Figure 1's runs with seeds of their own, both measured at every checkpoint after saturation."""
+    scale = scale.with_later_seeds
+    sizes, runs = scale.sizes, scale.grammar
+    roots = RootFisherQuantity(sizes.trace_sentences, sizes.seed + 2)
+    dots = tuple(step for step in runs.checkpoint_steps if step >= runs.saturated_from)
+    quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(runs.tasks[1]), roots)
+    return Experiment(
+        name="roots-or-trace",
+        title="Does what AdamW seeks rank accuracy better than the trace?",
+        question=Question.FLATNESS,
+        text=(
+            "At the law SGD's drift descends the trace (Theorem 3.3); in AdamW's coordinates the same limit "
+            "descends the sum of the roots of the Hessian's diagonal (`isoloss theory adamw`). If flatness "
+            "is what AdamW's drift brings, that sum should fall along its runs, and if the drift is what "
+            "makes models better, it should tell the better checkpoints apart at least as well.",
+            "A reader may conclude which of the two measures to look at along runs of AdamW. Both could also "
+            "fall for want of a little loss that is still being learnt.",
+        ),
+        runs=grammar_runs(scale, tuple(MeasuredAt(quantity, dots) for quantity in quantities)),
+        claims=CLAIMS,
+        panels=lambda table: _panels(table, scale),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(
+            ("downstream task", runs.tasks[1]),
+            ("sentences, Σ √H_ii and trace", f"{sizes.trace_sentences:,}"),
+        ),
+        paper_numbers=(("Σ √H_ii", "none"),),
+    )
+
+
+def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
+    if table.is_empty():
+        return ()
+    dots = table.filter(pl.col("step").is_not_null())
+    charts = tuple(Dots(x, ACCURACY, BY_WIDTH) for x in (ROOTS, TRACE) if x.column in table.columns)
+    caption = (
+        f"Each checkpoint after saturation a dot. Across: one standard error. {probe_bars(scale.sizes)}"
+        "Sums of different widths are over different parameters."
+    )
+    return (Panel("roots", "Σ √H_ii and the trace against accuracy", caption, charts, dots),)

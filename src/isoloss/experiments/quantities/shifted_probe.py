@@ -1,0 +1,79 @@
+"""Accuracy of a linear probe, trained on the language, on sentences of another distribution."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Literal
+
+from isoloss.checked_files import Tensors
+from isoloss.errors import BadInput
+from isoloss.experiments.quantities.probe import ProbeQuantity, ProbeSet
+from isoloss.experiments.quantity import Columns
+from isoloss.languages.constituent_task import constituent_task
+from isoloss.languages.grammar import with_skewed_start, with_uniform_rules
+from isoloss.languages.language import Language
+from isoloss.languages.pcfg import PCFG, pcfg
+from isoloss.measurements.record import Record
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.progress import Progress
+
+Shift = Literal["skewed roots", "uniform rules"]
+"""How the distribution that is tested on differs: roots each a quarter as likely as the one before, or the
+right sides of every other symbol equally likely. Right sides, and so possible sentences, are the same."""
+
+
+@dataclass(frozen=True)
+class ShiftedProbeQuantity:
+    """The probe `of`, trained as it is, and tested on as many sentences of the shifted language.
+
+    Labels are the argmax of the language's own exact posterior there too: what the probe was taught, so that
+    1 can be reached. By the shifted law's posterior most labels would be others where posteriors are flat (of
+    the headline grammar 75 % with skewed roots, 58 % with uniform rules). No test sentence is among those
+    trained on.
+    """
+
+    revision: ClassVar[int] = 1
+
+    of: ProbeQuantity
+    shift: Shift
+    column: str = field(compare=False)
+
+    @property
+    def feature_sentences(self) -> int:
+        """See `ReadsFeatures`."""
+        return self.of.feature_sentences
+
+    def draw(self, language: Language, objective: PretrainingObjective, progress: Progress) -> ProbeSet:
+        """See `Quantity`. Raises BadInput for what is no grammar."""
+        grammar, own = _grammar(language, self.shift), self.of.draw(language, objective, progress)
+        # One seed and equal sizes: a sentence's words then say which split it is in, in both languages.
+        other = self.of.splits(shifted(grammar, self.shift))
+        test = constituent_task(grammar, self.of.task).label(other.test.sentences)
+        return replace(own, task=self._task, splits=replace(own.splits, test=test))
+
+    def restore(self, tensors: Tensors, language: Language, objective: PretrainingObjective) -> ProbeSet:
+        """See `Quantity`."""
+        return replace(self.of.restore(tensors, language, objective), task=self._task)
+
+    @property
+    def _task(self) -> str:
+        return f"{self.of.task}, tested with {self.shift}"
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: those of the plain probe under another name."""
+        return replace(self.of, column=self.column).columns(records)
+
+
+def shifted(language: PCFG, shift: Shift) -> PCFG:
+    """The grammar with other probabilities."""
+    match shift:
+        case "skewed roots":
+            changed = with_skewed_start(language.grammar)
+        case "uniform rules":
+            changed = with_uniform_rules(language.grammar)
+    return pcfg(changed, language.longest)
+
+
+def _grammar(language: Language, shift: Shift) -> PCFG:
+    if not isinstance(language, PCFG):
+        raise BadInput(f"{shift} are those of a grammar, and {type(language).__name__} is none")
+    return language

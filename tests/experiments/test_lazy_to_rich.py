@@ -1,0 +1,56 @@
+import polars as pl
+import pytest
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.experiments.experiment_jobs import shared
+from isoloss.experiments.figures.lazy_to_rich import CLAIMS, DEVIATIONS, RICH, lazy_to_rich, rule_of
+from isoloss.experiments.grammar_runs import grammar_runs
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.smoke import smoke
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+
+
+def run(rule: str, seed: int, loss: float, trace: float, accuracy: float) -> pl.DataFrame:
+    steps = [1, 2, 4, 8]
+    columns = {"loss": [2.0, 1.7, loss, loss], "trace": [trace] * 4, "accuracy": [accuracy] * 4}
+    errors = {f"{name}_error": [0.001] * 4 for name in columns}
+    sentences = {f"{name}_sentences": [50] * 4 for name in columns}
+    told = {"run": [f"{rule}-{seed}"] * 4, "seed": [seed] * 4, "rule": [rule] * 4, "step": steps}
+    kl = {"kl": [value - 1.4 for value in columns["loss"]], "kl_error": [0.001] * 4}
+    return pl.DataFrame({**told, **columns, **errors, **sentences, **kl})
+
+
+def test_runs_differ_in_the_deviation_alone_and_the_smallest_is_the_grammars_own() -> None:
+    scale = laptop().with_later_seeds
+    runs = lazy_to_rich(laptop()).runs
+    assert len(runs) == len(DEVIATIONS) * len(scale.seeds)
+    assert not {each.seed for each in runs} & set(laptop().seeds)
+    rich = [each for each in runs if dict(each.labels)["rule"] == RICH]
+    assert len(shared([*rich, *grammar_runs(scale, ())])) == len(grammar_runs(scale, ()))
+    assert len({each.digest for each in runs}) == len(runs)
+
+
+@pytest.mark.parametrize("deviation", DEVIATIONS)
+def test_weights_start_with_the_deviation_and_the_first_is_berts(deviation: float) -> None:
+    model = PreLayerNormTransformer(laptop_shape(32), initial_deviation=deviation).build(8, 8, seed=0)
+    matrices = [weight.detach().flatten() for weight in model.parameters() if weight.ndim == 2]
+    assert float(torch.cat(matrices).std()) == pytest.approx(deviation, rel=0.05)
+    with pytest.raises(BadInput, match="above 0"):
+        PreLayerNormTransformer(laptop_shape(32), initial_deviation=0.0)
+
+
+def test_every_claim_can_be_met_and_can_fail() -> None:
+    rows = [(RICH, 20.0, 0.9), *((rule_of(each), 10.0, 0.95) for each in DEVIATIONS[1:])]
+    met = [run(rule, seed, 1.403, trace, accuracy) for rule, trace, accuracy in rows for seed in (1, 2)]
+    for claim in CLAIMS:
+        assert claim.claimed.low < claim.statistic(met) < claim.claimed.high, claim.name
+    losses = dict(zip([rule_of(each) for each in DEVIATIONS], (1.5, 1.45, 1.45), strict=True))
+    against = [run(rule, 1, losses[rule], 400 / trace, 1 - accuracy / 2) for rule, trace, accuracy in rows]
+    for claim in CLAIMS:
+        assert not claim.claimed.low < claim.statistic(against) < claim.claimed.high, claim.name
+
+
+def test_nothing_measured_is_nothing_drawn() -> None:
+    assert lazy_to_rich(smoke()).panels(pl.DataFrame()) == ()

@@ -1,0 +1,75 @@
+import polars as pl
+import pytest
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.experiments.chosen_languages import small_hmm
+from isoloss.experiments.figures.other_distributions import CLAIMS, SHIFTS, other_distributions
+from isoloss.experiments.quantities.probe import ProbeQuantity
+from isoloss.experiments.quantities.shifted_probe import ShiftedProbeQuantity, shifted
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.smoke import laptop_language, smoke
+from isoloss.languages.constituent_task import constituent_task
+from isoloss.languages.sentences import Sentences
+from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.progress import silent
+
+PROBE = ProbeQuantity("prefix-8", 40, 10, 30, ProbeSettings(), seed=900)
+
+
+def words(sentences: Sentences) -> set[tuple[int, ...]]:
+    return set(map(tuple, sentences.ids.tolist()))
+
+
+@pytest.mark.parametrize("shift", [shift for shift, _ in SHIFTS])
+def test_training_is_the_languages_own_and_tests_are_the_shifted_ones(shift) -> None:
+    language, objective = laptop_language(), MaskedObjective()
+    quantity = ShiftedProbeQuantity(PROBE, shift, "shifted")
+    own, other = (each.draw(language, objective, silent) for each in (PROBE, quantity))
+    assert torch.equal(other.splits.train.sentences.ids, own.splits.train.sentences.ids)
+    assert torch.equal(other.splits.train.labels, own.splits.train.labels)
+    test = other.splits.test
+    assert not words(test.sentences) & words(other.splits.train.sentences)
+    exact = constituent_task(language, "prefix-8").label(test.sentences)
+    assert torch.equal(test.labels, exact.labels)
+    again = quantity.restore(other.tensors(), language, objective)
+    assert again.task == other.task
+    assert torch.equal(again.splits.test.labels, test.labels)
+
+
+def test_the_shifts_change_the_laws_as_they_say() -> None:
+    """Skewed roots alone: the likelihoods stay, so that posteriors differ by the ratio of the priors."""
+    language = laptop_language()
+    sentences = shifted(language, "skewed roots").sample(400, torch.Generator().manual_seed(900))
+    both = (language, shifted(language, "skewed roots"))
+    before, after = (constituent_task(each, "prefix-8").label(sentences).posterior for each in both)
+    roots = [rule.probability for rule in language.grammar.rules if rule.left == language.grammar.start]
+    weighed = before / torch.tensor(roots).double() * torch.tensor([0.8, 0.2]).double()
+    assert torch.allclose(after, weighed / weighed.sum(1, keepdim=True), atol=1e-6)
+    assert float(after[:, 0].mean()) == pytest.approx(0.8, abs=0.05)
+    uniform = shifted(language, "uniform rules").grammar
+    of_symbols = {rule.left: rule.probability for rule in uniform.rules if rule.left != uniform.start}
+    assert {rule.probability for rule in uniform.rules if rule.left in of_symbols} == {1 / 2, 1 / 6}
+
+
+def test_what_is_no_grammar_is_refused() -> None:
+    quantity = ShiftedProbeQuantity(PROBE, "uniform rules", "shifted")
+    with pytest.raises(BadInput, match="those of a grammar"):
+        quantity.draw(small_hmm(), MaskedObjective(), silent)
+
+
+def test_every_claim_can_be_met_and_can_fail() -> None:
+    def run(sign: int) -> pl.DataFrame:
+        rising = {column: [0.8, 0.8 + sign * 0.01, 0.8 + sign * 0.02] for _, column in SHIFTS}
+        loss = [1.4, 1.401, 1.4005] if sign > 0 else [1.5, 1.45, 1.4]
+        return pl.DataFrame({"seed": [1] * 3, "trace": [40.0, 30.0, 20.0], "loss": loss, **rising})
+
+    for claim in CLAIMS:
+        assert claim.claimed.low < claim.statistic([run(1)]) < claim.claimed.high, claim.name
+        assert not claim.claimed.low < claim.statistic([run(-1)]) < claim.claimed.high, claim.name
+
+
+def test_runs_are_of_later_seeds_and_nothing_measured_is_nothing_drawn() -> None:
+    assert not {run.seed for run in other_distributions(laptop()).runs} & set(laptop().seeds)
+    assert other_distributions(smoke()).panels(pl.DataFrame()) == ()
