@@ -25,6 +25,9 @@ REGISTERED = {
     "projection": "6e0939cbec00d4abbc5976da5a47bb2bfecf347b",
     "ablations": "6e0939cbec00d4abbc5976da5a47bb2bfecf347b",
     "glue-of-causal-language": "bf18e408c1a05a59532e72ff65e53554ea5b2e20",
+    "lazy-to-rich": "72089dd49eef8592396e8c4b754ac0977fa6e341",
+    "other-distributions": "72089dd49eef8592396e8c4b754ac0977fa6e341",
+    "roots-or-trace": "72089dd49eef8592396e8c4b754ac0977fa6e341",
 }
 """The commit whose docs/claims.md says the experiment's claims as they are judged, by its name.
 
