@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
+from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.claims import judge
 from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import only_named
@@ -14,7 +15,7 @@ from isoloss.experiments.quantities.probe import named_task
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.night import night
 from isoloss.experiments.scales.paper import paper
-from isoloss.experiments.scales.smoke import laptop_language, smoke
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.experiments.suite import every_experiment
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
@@ -97,7 +98,7 @@ def test_runs_are_named_and_chosen_by_name() -> None:
 
 
 def test_the_task_is_half_the_sentence_unless_named() -> None:
-    language = laptop_language()
+    language = headline_grammar()
     assert task_name(language, None) == "prefix-4"
     assert task_name(language, "prefix-8") == "prefix-8"
     with pytest.raises(BadInput, match=r"no task 'prefix-3'; choose prefix-8, prefix-4"):

@@ -59,6 +59,7 @@ LAPTOP_DOTS = (2828, 3122, 3447, 3806, 4202, 4640, 5123, 5657)
 
 COMPARED = ComparedRuns(
     size=0,
+    small=laptop_transformers((16,))[0],
     adversary=Adversarial((1.398, 1.408), strength=0.3, optimiser=AdamW(3e-3, warm_up_steps=500)),
     peers=(
         ("Muon", Muon(3e-3, rest=AdamW(3e-3, warm_up_steps=500))),
@@ -226,7 +227,9 @@ minute of one core 160 batches of 32 sequences left the loss at that of single w
 
 _COMPARED_ON_TEXT = replace(
     _BOOKS,
-    measured_from=500,
+    steps=1414,
+    checkpoint_steps=(354, 500, 707, 1000, 1414),
+    measured_from=354,
     chosen_late=(
         "Checkpoints before step 2,000 are measured since a first measurement of runs with other seeds, from "
         "that step on, found none by SAM at a loss in common with the others: it takes longer to a loss, and "

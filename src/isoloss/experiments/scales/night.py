@@ -22,6 +22,7 @@ from isoloss.pretraining.specification import log_spaced_steps
 COMPARED = replace(
     laptop.COMPARED,
     size=1,
+    small=laptop_transformers((32,))[0],
     steps=8000,
     checkpoint_steps=(1000, 2000, 2828, 4000, 5657, 8000),
     saturated_from=4000,

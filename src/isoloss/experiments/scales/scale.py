@@ -102,10 +102,12 @@ class ComparedRuns:
     """How long they are trained, with the grammar's batches and seeds, and by which rules.
 
     `size` counts the grammar's architectures from 0; its own runs at that size are what these are held
-    against. Raises BadInput for fewer than two checkpoints, between which runs are brought to one loss.
+    against. `small` is a smaller model, trained as the grammar's are, that the adversary's is held against
+    too. Raises BadInput for fewer than two checkpoints, between which runs are brought to one loss.
     """
 
     size: int
+    small: PreLayerNormTransformer
     adversary: Adversarial
     peers: Rules
     steps: int
@@ -222,6 +224,7 @@ class Scale:
             self,
             grammar=with_tokens(self.grammar, tokens),
             hidden_markov=with_tokens(self.hidden_markov, tokens),
+            compared=replace(self.compared, small=replace(self.compared.small, tokens=tokens)),
             sizes_compared=replace(self.sizes_compared, architectures=compared),
         )
 
