@@ -84,6 +84,20 @@ def test_reported_seeds_never_chose_the_scale(named) -> None:
         replace(scale.grammar, saturated_from=scale.grammar.steps)
 
 
+def test_both_probes_are_drawn_over_the_labelled_sentences_of_the_last_checkpoints() -> None:
+    row = {"run": "r", "seed": 1, "width": 16, "saturated": True, "accuracy": 0.6, "accuracy_deviation": 0.1}
+    few = {"accuracy_100": 0.5, "accuracy_100_deviation": 0.2}
+    all_four = few | {name: row[name] for name in ("accuracy", "accuracy_deviation")}
+    last = row | few | {f"standardised_{name}": value + 0.05 for name, value in all_four.items()}
+    table = pl.DataFrame([row | {"step": 20}, last | {"step": 40}])
+    experiment = figure_1(smoke(), "prefix-8")
+    *_, panel = experiment.panels(table)
+    assert panel.data.select("examples", "accuracy").rows() == [(100, 0.5), (256, 0.6)]
+    assert panel.data["standardised_accuracy_deviation"].to_list() == [0.25, 0.15000000000000002]
+    without = experiment.panels(table.drop("standardised_accuracy"))
+    assert [panel.name for panel in without] == ["steps", "loss", "trace"]
+
+
 def test_runs_are_named_and_chosen_by_name() -> None:
     scale = smoke()
     experiment = figure_1(scale, "prefix-4")
