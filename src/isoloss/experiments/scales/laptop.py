@@ -226,8 +226,8 @@ _BOOKS = CorpusRuns(
 """Chosen on runs of at most 2,000 steps on the books with seed 900, by the validation loss alone. The rate:
 of 0.001 and 0.003 that with the lower loss after 1,414 steps, 5.95 against 5.99 nats. The batch: in half a
 minute of one core 160 batches of 32 sequences left the loss at that of single words' frequencies, 6.4 nats,
-500 of 8 had it at 6.2. The width and the steps: what fits into the time, of compared runs a third of those that
-are followed, as there are three times as many. The loss is far from its least."""
+500 of 8 had it at 6.2. The width and the steps: what fits into the time, of compared runs a third of
+those that are followed, as there are three times as many. The loss is far from its least."""
 
 _COMPARED_ON_TEXT = replace(
     _BOOKS,
