@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 WITH_A_PLACE = (
     "what-we-found",
+    "limits",
     "index",
     "tutorial",
     "what-is-measured",
