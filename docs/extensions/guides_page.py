@@ -14,6 +14,7 @@ WITH_A_PLACE = (
     "what-we-found",
     "index",
     "tutorial",
+    "architecture",
     "what-is-measured",
     "flatness",
     "architectures",
