@@ -15,6 +15,7 @@ WITH_A_PLACE = (
     "limits",
     "index",
     "tutorial",
+    "architecture",
     "what-is-measured",
     "flatness",
     "architectures",
