@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 WITH_A_PLACE = (
     "what-we-found",
+    "limits",
     "index",
     "tutorial",
+    "architecture",
     "what-is-measured",
     "flatness",
     "architectures",

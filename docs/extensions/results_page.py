@@ -1,8 +1,9 @@
 """What the shipped runs gave: docs/what-we-found.md and README's table, from the results in reference/.
 
 `make results` writes both, and a test compares them with what this writes. Handed an experiment's name, a
-finished results folder and the seconds that it took, as in `python docs/extensions/results_page.py figure-1
-results/laptop 465`, it first takes that folder's results in the place of those that are kept.
+finished results folder, called as its scale, and the seconds that it took, as in
+`python docs/extensions/results_page.py figure-1 results/laptop 465`, it first takes that folder's results in
+the place of those that are kept.
 """
 
 import json
@@ -14,7 +15,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
-KEPT, PAGE, README = ROOT / "reference", ROOT / "docs" / "what-we-found.md", ROOT / "README.md"
+KEPT, PAGE, README = (
+    ROOT / "src" / "isoloss" / "reference",
+    ROOT / "docs" / "what-we-found.md",
+    ROOT / "README.md",
+)
 BEGIN, END = "<!-- what make reproduce gave -->\n", "<!-- until here -->\n"
 PICTURES = {
     "figure-1": (
@@ -43,16 +48,8 @@ PICTURES = {
 AFTER = {"drift": "make reproduce", "flatness-interventions": "isoloss reproduce adamw-clock"}
 """The command whose runs an experiment shares, where it was given first."""
 
-LIMITS = """\
-## What these runs cannot say
-
-- The models are small, and the language is smaller than the paper's, chosen so that a task cannot be read off
-  the words (see [the languages](languages.md)). Whether what holds here holds for models of real text is not
-  said by any of it.
-- An interval is over seeds of one language. Another is another experiment, which `--language FILE` makes.
-- A verdict is about the statistic and the bound that were [fixed beforehand](claims.md), and no more. One
-  that contradicts the paper contradicts it at this scale.
-"""
+SCALES = ("laptop", "night")
+LIMITS = "What these runs cannot say is on [a page of its own](limits.md).\n"
 
 
 def results_page(kept: Sequence[dict[str, Any]]) -> str:
@@ -66,14 +63,18 @@ def results_page(kept: Sequence[dict[str, Any]]) -> str:
 
 def _section(kept: dict[str, Any]) -> str:
     result, versions = kept["result"], kept["versions"]
-    _, picture, shows = PICTURES[result["name"]]
+    name, picture, shows = (
+        result["name"],
+        picture_name(result["name"], kept["scale"]),
+        PICTURES[result["name"]][2],
+    )
     seeds = sorted({row["seed"] for row in result["checkpoints"]})
     effects, premises = _of_kind(result, "effect"), _of_kind(result, "premise")
     decided = [claim for claim in effects if claim["verdict"] != "inconclusive"]
     after = f", after `{kept['after']}`, whose runs it shares," if "after" in kept else ""
     return "\n".join(
         [
-            f"## {result['title']}\n",
+            f"## {result['title']}{'' if kept['scale'] == 'laptop' else ' (night)'}\n",
             f"What `{kept['command']}`{after} gave at commit `{kept['commit'][:12]}` in {kept['seconds']} "
             f"seconds, of seeds {', '.join(map(str, seeds))}, which no choice was made on; "
             f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}. "
@@ -82,6 +83,8 @@ def _section(kept: dict[str, Any]) -> str:
             _table(effects),
             "The conditions under which the effects are to be seen, each judged by itself:\n",
             _table(premises),
+            f"Any run of it again, and with it its dots: `isoloss reproduce {name} --scale {kept['scale']} "
+            f"--runs {result['checkpoints'][0]['run']} --output one-run`, and so on.\n",
         ]
     )
 
@@ -103,12 +106,23 @@ def with_table(readme: str, kept: dict[str, Any]) -> str:
 
 
 def read_kept() -> list[dict[str, Any]]:
-    """The results in reference/, an experiment each, Figure 1 first."""
-    return [json.loads(path.read_text()) for name in PICTURES if (path := _file(name)).exists()]
+    """The results that are shipped, an experiment and scale each, Figure 1 at laptop scale first."""
+    return [
+        {"scale": scale, **json.loads(path.read_text())}
+        for scale in SCALES
+        for name in PICTURES
+        if (path := _file(name, scale)).exists()
+    ]
 
 
-def _file(name: str) -> Path:
-    return KEPT / f"{name}-laptop.json"
+def _file(name: str, scale: str) -> Path:
+    return KEPT / f"{name}-{scale}.json"
+
+
+def picture_name(name: str, scale: str) -> str:
+    """What the documentation calls an experiment's picture."""
+    kept = PICTURES[name][1]
+    return kept if scale == "laptop" else kept.replace(".png", f"-{scale}.png")
 
 
 def _of_kind(result: dict[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -132,29 +146,36 @@ def _cells(claim: dict[str, Any]) -> tuple[str, str, str, str, str]:
         if bound is not None
     ]
     measured = f"{measured}{unit} ({low} to {high})"
-    return claim["sentence"], claim["paper"], measured, " and ".join(bounds), f"**{claim['verdict']}**"
+    verdict = f"**{claim['verdict']}**{_what_would_decide(claim)}"
+    return claim["sentence"], claim["paper"], measured, " and ".join(bounds), verdict
+
+
+def _what_would_decide(claim: dict[str, Any]) -> str:
+    if claim["verdict"] != "inconclusive":
+        return ""
+    seeds = claim["seeds_needed"]
+    return f"; {seeds} seeds would decide it" if seeds else "; no number of seeds in sight would decide it"
 
 
 def _keep(name: str, results: Path, seconds: int) -> None:
     """Take an experiment of a finished results folder, and its picture, in place of what is kept."""
-    files = results / "site" / "files"
+    files, scale = results / "site" / "files", results.name
     checkpoint = next((results / "runs").glob("*/steps/*/checkpoint.json"))
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=results, capture_output=True, text=True, check=True
     )
     kept = {
         "format": 1,
-        "command": f"isoloss reproduce {name}",
+        "command": f"isoloss reproduce {name} --scale {scale}",
         "commit": commit.stdout.strip(),
         "seconds": seconds,
         "versions": json.loads(checkpoint.read_text())["versions"],
         "result": json.loads((files / f"{name}.json").read_text()),
     }
-    if name in AFTER:
+    if name in AFTER and scale == "laptop":
         kept["after"] = AFTER[name]
-    _file(name).write_text(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
-    panel, picture, _ = PICTURES[name]
-    shutil.copy(files / panel, ROOT / "docs" / picture)
+    _file(name, scale).write_text(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
+    shutil.copy(files / PICTURES[name][0], ROOT / "docs" / picture_name(name, scale))
 
 
 if __name__ == "__main__":

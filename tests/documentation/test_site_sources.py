@@ -66,7 +66,7 @@ def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
     assert README.read_text() == with_table(README.read_text(), kept[0])
     for claim in (claim for each in kept for claim in each["result"]["claims"]):
         rows = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {claim['sentence']} |")]
-        assert any(row.endswith(f"| **{claim['verdict']}** |") for row in rows)
+        assert any(f"| **{claim['verdict']}**" in row for row in rows)
 
 
 def test_no_setting_of_the_papers_scale_has_changed_unseen() -> None:

@@ -15,9 +15,11 @@ from isoloss.experiments.figures.tables_1_and_2 import (
     TASK_B,
     TASK_C,
     advantage_over_lookup_table,
+    advantage_over_small,
     algorithm_panels,
     surplus_loss,
 )
+from isoloss.experiments.grammar_runs import SMALL
 from isoloss.verdict import Verdict
 
 
@@ -43,6 +45,7 @@ def frame(rule: str, seed: int | None, loss: float, accuracy: float, trace: floa
 AS_THE_PAPER = [
     frame("AdamW", 1, 2.0, 0.9, 8.0),
     frame(ADVERSARIAL, 1, 2.004, 0.8, 16.0),
+    frame(SMALL, 1, 2.3, 0.83, 30.0).tail(1),
     frame(LOOKUP_TABLE, None, 1.99, 0.7, 0.0),
 ]
 
@@ -55,6 +58,8 @@ def test_the_statistics_are_what_their_claims_say() -> None:
     assert advantage_over_lookup_table("AdamW", TASK_A)(AS_THE_PAPER) == pytest.approx(20.0)
     assert advantage_over_lookup_table(ADVERSARIAL, TASK_A)(AS_THE_PAPER) == pytest.approx(10.0)
     assert math.isnan(advantage_over_lookup_table("AdamW", TASK_A)(AS_THE_PAPER[:2]))
+    assert advantage_over_small(AS_THE_PAPER) == pytest.approx(-3.0)
+    assert math.isnan(advantage_over_small(AS_THE_PAPER[:2]))
     by_name = {claim.name: claim.statistic(AS_THE_PAPER) for claim in (*CLAIMS_1, *CLAIMS_2)}
     assert by_name["adversary-worse-on-a"] == pytest.approx(-10.0)
     assert by_name["adversary-worse-on-c"] == pytest.approx(-10.0)
@@ -77,6 +82,7 @@ def test_every_claim_can_hold_and_fail(adversary, lookup, expected) -> None:
         runs += [
             frame("AdamW", seed, 2.0 + noise, 0.9 + noise, 8.0 + noise),
             frame(ADVERSARIAL, seed, loss - noise, accuracy - noise, trace - noise),
+            frame(SMALL, seed, 2.3, 0.86 + noise, 20.0).tail(1),
         ]
     for claims in (CLAIMS_1, CLAIMS_2):
         assert {judged.verdict for judged in judge(claims, runs)} == {expected}
@@ -86,7 +92,8 @@ def test_the_table_has_a_row_an_algorithm_and_its_errors() -> None:
     runs = [*AS_THE_PAPER, frame("AdamW", 2, 2.0, 0.8, 8.0), frame(ADVERSARIAL, 2, 2.004, 0.8, 16.0)]
     summary, pairs = algorithm_panels(pl.concat(runs, how="diagonal"), COLUMNS_1)
     rows = {row["rule"]: row for row in summary.data.iter_rows(named=True)}
-    assert list(rows) == ["AdamW", ADVERSARIAL, LOOKUP_TABLE]
+    assert list(rows) == ["AdamW", ADVERSARIAL, SMALL, LOOKUP_TABLE]
+    assert rows[SMALL]["loss"] == pytest.approx(2.3)
     assert rows["AdamW"][TASK_A] == pytest.approx(0.85)
     assert rows["AdamW"][f"{TASK_A}_error"] == pytest.approx(0.05)
     assert rows[LOOKUP_TABLE][TASK_B] == pytest.approx(0.5)

@@ -22,9 +22,10 @@ from isoloss.experiments.cost import (
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.quantity import MeasuredAt
-from isoloss.experiments.scales.smoke import laptop_language
 from isoloss.experiments.step_cost import step_cost
 from isoloss.experiments.throughput import measured_throughput
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.causal import GPT2Transformer, LlamaTransformer
 from isoloss.models.lstm import LSTM
@@ -56,7 +57,7 @@ N, WORDS, LENGTH = 4, 12, 8
 TOKENS, VOCABULARY = LENGTH + 1, WORDS + 3
 SHAPE = laptop_shape(32)
 ADAMW = AdamW(warm_up_steps=0)
-LANGUAGE = laptop_language()
+LANGUAGE = pcfg(laptop_grammar(5))
 
 
 def a_transformers_layers(inner_matrices: int) -> float:

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
+from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.claims import judge
 from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import only_named
@@ -14,7 +15,7 @@ from isoloss.experiments.quantities.probe import named_task
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.night import night
 from isoloss.experiments.scales.paper import paper
-from isoloss.experiments.scales.smoke import laptop_language, smoke
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.experiments.suite import every_experiment
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
@@ -83,6 +84,20 @@ def test_reported_seeds_never_chose_the_scale(named) -> None:
         replace(scale.grammar, saturated_from=scale.grammar.steps)
 
 
+def test_both_probes_are_drawn_over_the_labelled_sentences_of_the_last_checkpoints() -> None:
+    row = {"run": "r", "seed": 1, "width": 16, "saturated": True, "accuracy": 0.6, "accuracy_deviation": 0.1}
+    few = {"accuracy_100": 0.5, "accuracy_100_deviation": 0.2}
+    all_four = few | {name: row[name] for name in ("accuracy", "accuracy_deviation")}
+    last = row | few | {f"standardised_{name}": value + 0.05 for name, value in all_four.items()}
+    table = pl.DataFrame([row | {"step": 20}, last | {"step": 40}])
+    experiment = figure_1(smoke(), "prefix-8")
+    *_, panel = experiment.panels(table)
+    assert panel.data.select("examples", "accuracy").rows() == [(100, 0.5), (256, 0.6)]
+    assert panel.data["standardised_accuracy_deviation"].to_list() == [0.25, 0.15000000000000002]
+    without = experiment.panels(table.drop("standardised_accuracy"))
+    assert [panel.name for panel in without] == ["steps", "loss", "trace"]
+
+
 def test_runs_are_named_and_chosen_by_name() -> None:
     scale = smoke()
     experiment = figure_1(scale, "prefix-4")
@@ -97,7 +112,7 @@ def test_runs_are_named_and_chosen_by_name() -> None:
 
 
 def test_the_task_is_half_the_sentence_unless_named() -> None:
-    language = laptop_language()
+    language = headline_grammar()
     assert task_name(language, None) == "prefix-4"
     assert task_name(language, "prefix-8") == "prefix-8"
     with pytest.raises(BadInput, match=r"no task 'prefix-3'; choose prefix-8, prefix-4"):

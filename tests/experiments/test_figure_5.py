@@ -3,12 +3,12 @@ import polars as pl
 import pytest
 import torch
 
+from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.claims import judge
 from isoloss.experiments.figures.figure_5 import CLAIMS
 from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
 from isoloss.experiments.quantity import Subject
 from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.smoke import laptop_language
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
@@ -18,8 +18,9 @@ from isoloss.verdict import Verdict
 
 def frame(width: int, seed: int, traces: list[float], accuracies: list[float]) -> pl.DataFrame:
     """Three checkpoints of one falling loss."""
-    errors = dict.fromkeys(("kl_error", "trace_exact_error", "trace_paper_error", "accuracy_error"), 0.01)
-    counts = {f"{name}_sentences": 50 for name in ("loss", "trace_exact", "trace_paper", "accuracy")}
+    measured = ("trace_exact", "trace_paper", "projected_accuracy")
+    errors = dict.fromkeys(("kl_error", *(f"{name}_error" for name in measured)), 0.01)
+    counts = {f"{name}_sentences": 50 for name in ("loss", *measured)}
     return pl.DataFrame(
         {
             "run": f"{width}-{seed}",
@@ -31,6 +32,9 @@ def frame(width: int, seed: int, traces: list[float], accuracies: list[float]) -
             "trace_exact": traces,
             "trace_paper": [2 * trace for trace in traces],
             "accuracy": accuracies,
+            "projected_accuracy": accuracies,
+            "untrained_projected_accuracy": [None, None, 0.4],
+            "parameters": [None, None, 3 * width],
             **errors,
             **counts,
         }
@@ -66,7 +70,7 @@ def test_the_forms_weigh_the_embeddings_by_k_and_by_its_inverse(tmp_path) -> Non
     for width in (16, 64):
         for form in ("exact", "paper"):
             quantity = EnlargedTraceQuantity(laptop_shape(width), form, sentences=32, seed=1)
-            measuring_set = quantity.draw(laptop_language(), MaskedObjective(), silent)
+            measuring_set = quantity.draw(headline_grammar(), MaskedObjective(), silent)
             records = measuring_set.measure(model, subject, silent)
             found[form, width] = quantity.columns(records)[f"trace_{form}"]
             groups = {r.settings.get("group"): r.value for r in records}

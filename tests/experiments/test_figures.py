@@ -55,6 +55,8 @@ def contrary(experiment: Experiment) -> list[pl.DataFrame]:
                     "projected_accuracy": 0.8 - place * 0.02 - width / 100 + noise,
                     "projected_accuracy_error": [0.001] * 6,
                     "projected_accuracy_sentences": [50] * 6,
+                    "untrained_projected_accuracy": [None] * 5 + [0.4],
+                    "parameters": [None] * 5 + [3 * labels["width"]],
                 }
             )
         )

@@ -11,6 +11,7 @@ from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity, standardised
 from isoloss.experiments.quantities.control_probes import (
+    UntrainedProbeQuantity,
     UntrainedReference,
     WordsReference,
     control_references,
@@ -27,6 +28,7 @@ from isoloss.measurements.sentence_features import gaussian_projection, sentence
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import silent
 
 LANGUAGE = headline_grammar()
@@ -132,6 +134,15 @@ def test_an_untrained_model_is_probed_as_a_trained_one() -> None:
     plain, _ = measured(PLAIN)
     assert columns["untrained_accuracy"] == plain["accuracy"]
     assert columns["untrained_accuracy_error"] == plain["accuracy_error"]
+
+
+def test_the_untrained_model_of_a_run_is_its_own_before_the_first_step() -> None:
+    projected = AdaptedProbeQuantity(PLAIN, Projected(dimension=40), "projected")
+    columns, subject = measured(UntrainedProbeQuantity(projected, "before"))
+    first = ARCHITECTURE.build(len(LANGUAGE.vocabulary), 8, derived_seed(0, "initialisation"))
+    own = projected.draw(LANGUAGE, MaskedObjective(), silent).measure(first, subject, silent)
+    assert columns["before"] == own[0].value
+    assert columns["parameters"] == first.num_parameters()
 
 
 def test_controls_are_rows_of_their_own(tmp_path: Path) -> None:

@@ -124,6 +124,7 @@ def frame(rule: str, seed: int, loss: float, accuracy: float, trace: float) -> p
     whole = pl.DataFrame({"step": [10, 20, 40], "loss": [loss + 0.5, loss + 0.2, loss]})
     columns = values | {f"{name}_error": 0.001 for name in ("loss", *values)}
     columns |= {f"{name}_sentences": 50 for name in ("loss", *values)}
+    columns |= {"training_loss": loss - 0.1 * (trace > 10) - trace % 1}  # and noise
     constant = {"run": f"{rule}-{seed}", "rule": rule, "seed": seed, "complete": True, **columns}
     return whole.with_columns(pl.lit(value).alias(name) for name, value in constant.items())
 

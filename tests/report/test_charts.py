@@ -8,7 +8,7 @@ import torch
 import vl_convert
 from markupsafe import Markup
 
-from isoloss.experiments.scales.smoke import laptop_language
+from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Landscape, Lines, Table, Tree
 from isoloss.report.charts import draw
 from isoloss.report.colours import PALETTE, SHAPES
@@ -162,6 +162,6 @@ def test_a_landscape_has_cells_lines_and_a_dot_on_one_scale() -> None:
 
 
 def test_a_tree_is_drawn_from_its_root() -> None:
-    tree = laptop_language().sample_derivations(1, torch.Generator().manual_seed(0))[0]
+    tree = headline_grammar().sample_derivations(1, torch.Generator().manual_seed(0))[0]
     picture = draw(Tree(tree), pl.DataFrame(), "a")
     assert all(f">{word}</text>" in picture for word in tree.words)

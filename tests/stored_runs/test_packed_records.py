@@ -75,6 +75,14 @@ def test_values_sentence_by_sentence_are_there_where_they_are_few(
     assert {(6, True), (MOST_VALUES + 1, False)} <= paired
 
 
+def test_a_file_without_values_has_all_else(packed: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    output, file, _ = packed
+    told = pack_records(output, tmp_path / "small.parquet", most_values=0)
+    assert told.without_values == told.records
+    small, whole = (pl.read_parquet(each) for each in (tmp_path / "small.parquet", file))
+    assert small.drop("sentence_values").equals(whole.drop("sentence_values"))
+
+
 def test_what_is_there_is_kept_and_what_was_packed_can_be_packed_again(
     packed: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """`isoloss records`: the records of finished runs in one file, and back."""
 
 from isoloss.command_line.options.results import PackOptions, RecordsOptions, UnpackOptions
-from isoloss.stored_runs.packed_records import MOST_VALUES, pack_records, unpack_records
+from isoloss.stored_runs.packed_records import pack_records, unpack_records
 
 
 def records(options: RecordsOptions) -> None:
@@ -14,13 +14,13 @@ def records(options: RecordsOptions) -> None:
 
 
 def _pack(options: PackOptions) -> None:
-    packed = pack_records(options.results, options.file)
+    packed = pack_records(options.results, options.file, options.most_values)
     print(f"{options.file}: {packed.records:,} records of {packed.runs:,} finished runs")
     print("left out: checkpoints, references, and what pages tell of languages, which are made again")
     if packed.without_values:
         print(
             f"left out: values sentence by sentence of {packed.without_values:,} records (none kept, or more "
-            f"than {MOST_VALUES})"
+            f"than {options.most_values})"
         )
     if packed.left_out:
         some = ", ".join(name[:8] for name in packed.left_out[:5])

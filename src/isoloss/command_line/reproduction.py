@@ -33,12 +33,14 @@ from isoloss.experiments.experiment_result import Executor, Results, carry_out_e
 from isoloss.experiments.paper_settings.every_setting import settings_of
 from isoloss.experiments.provenance import usable_cores
 from isoloss.experiments.scales.paper import paper
+from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, beside_shipped
 from isoloss.pretraining.loop import usable_device
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.report.number import ABSENT
 from isoloss.report.offered_files import result_as_json
 from isoloss.report.site import counts, spoken, verdicts_on
+from isoloss.verdict import Verdict
 
 KINDS: tuple[Kind, ...] = ("premise", "effect")
 
@@ -138,16 +140,19 @@ def _refuse_options_of_others(request: ReproduceOptions) -> None:
 def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, scale: str) -> None:
     """The claims by experiment, the counts of verdicts, failures, and the page's place, on stderr."""
     console = Console(stderr=True)
-    for result in results.experiments:
+    beside = [beside_shipped(result, scale) for result in results.experiments]
+    for result, shipped in zip(results.experiments, beside, strict=True):
         for kind in KINDS:
             if of_kind := [judged for judged in result.judgements if judged.claim.kind == kind]:
                 title = f"{spoken(result.experiment.name)}, {scale} scale"
-                console.print(_table(title, kind, of_kind))
+                console.print(_table(title, kind, of_kind, shipped))
     everything = [judged for result in results.experiments for judged in result.judgements]
     for kind in KINDS:
         found = counts(verdicts_on(kind, everything))
         told = ", ".join(f"{number} {verdict}" for verdict, number in found.items())
         console.print(f"{kind}s: {told}", highlight=False)
+    for shipped in filter(None, beside):
+        console.print(shipped.sentence, highlight=False)
     console.print(f"{results.seconds:,.0f} s", highlight=False)
     for failure in failures:
         console.print(f"{failure.job} failed: {failure.text}", style="bold", markup=False, highlight=False)
@@ -156,20 +161,39 @@ def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, sca
     console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _table(title: str, kind: Kind, judgements: Sequence[Judgement]) -> Table:
+def _table(title: str, kind: Kind, judgements: Sequence[Judgement], beside: BesideShipped | None) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column(kind)
     table.add_column("measured", justify="right")
     table.add_column("interval", justify="right")
     table.add_column("claimed", justify="right")
     table.add_column("verdict")
+    if beside is not None:
+        table.add_column("shipped interval")
     for judged in judgements:
         effect = f"{_digits(judged.effect)} {judged.claim.unit}".rstrip()
         interval = f"{_digits(judged.low)} to {_digits(judged.high)}"
-        decided_by = f" ({judged.seeds_needed} seeds would decide)" if judged.seeds_needed else ""
-        verdict = f"{judged.verdict}{decided_by}"
-        table.add_row(judged.claim.sentence, effect, interval, str(judged.claim.claimed), verdict)
+        verdict = f"{judged.verdict}{_what_would_decide(judged)}"
+        row = [judged.claim.sentence, effect, interval, str(judged.claim.claimed), verdict]
+        if beside is not None:
+            row.append(_against(beside.shipped.claims.get(judged.claim.name), judged.effect))
+        table.add_row(*row)
     return table
+
+
+def _what_would_decide(judged: Judgement) -> str:
+    if judged.verdict != Verdict.INCONCLUSIVE:
+        return ""
+    if judged.seeds_needed is None:
+        return " (no number of seeds in sight would decide)"
+    return f" ({judged.seeds_needed} seeds would decide)"
+
+
+def _against(shipped: ShippedInterval | None, effect: float) -> str:
+    if shipped is None:
+        return ABSENT
+    place = "within" if shipped.holds(effect) else "outside"
+    return f"{place} {_digits(shipped.low)} to {_digits(shipped.high)}"
 
 
 def _digits(value: float) -> str:

@@ -19,6 +19,9 @@ MOST_EXAMPLES = 3000
 ADAMW = "AdamW"
 """The rule that the others are held against."""
 
+SMALL = "AdamW, small model"
+"""The same rule's runs of a smaller model."""
+
 
 def grammar_runs(scale: Scale, measured: tuple[MeasuredAt, ...]) -> tuple[PlannedRun, ...]:
     """A run for each size and seed, smallest models first."""
@@ -54,6 +57,16 @@ def adamw_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun
         replace(run, name=f"{ADAMW}-seed-{run.seed}", labels=(("rule", ADAMW),), saturated_from=steps[0])
         for run in grammar_runs(scale, tuple(MeasuredAt(quantity, steps) for quantity in quantities))
         if run.architecture == architecture
+    )
+
+
+def small_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
+    """The small model that the adversary's is held against, trained as the grammar's; measured at its end."""
+    small = replace(scale.grammar, architectures=(scale.compared.small,))
+    measured = tuple(MeasuredAt(quantity, (small.steps,)) for quantity in quantities)
+    return tuple(
+        replace(run, name=f"small-seed-{run.seed}", labels=(("rule", SMALL),))
+        for run in runs_of_sizes(small, scale.seeds, measured)
     )
 
 

@@ -8,7 +8,7 @@ from isoloss.corpora.labelled_texts import TaskSource
 from isoloss.corpora.task_splits import TaskSizes
 from isoloss.experiments.experiment import Facts
 from isoloss.experiments.planned_run import CorpusPlan, Labels, PlannedRun
-from isoloss.experiments.quantities.corpus_loss import CorpusLossQuantity
+from isoloss.experiments.quantities.corpus_loss import CorpusLossQuantity, TrainingLossQuantity
 from isoloss.experiments.quantities.text_fine_tuning import TextFineTuningQuantity
 from isoloss.experiments.quantities.text_probe import MajorityReference, TextProbeQuantity
 from isoloss.experiments.quantities.trace import TraceQuantity
@@ -73,6 +73,10 @@ class TextSizes:
     def loss(self) -> CorpusLossQuantity:
         """The validation loss."""
         return CorpusLossQuantity(self.loss_sequences, self.seed + 1)
+
+    def training_loss(self) -> TrainingLossQuantity:
+        """The loss on as many sequences that models learn from."""
+        return TrainingLossQuantity(self.loss_sequences, self.seed + 4)
 
     def trace(self) -> TraceQuantity:
         """The trace of the Hessian."""

@@ -86,7 +86,7 @@ def write_checkpoint(
                 "readings": readings,
                 "specification_digest": specification.digest,
                 "specification": settings_as_json(specification),
-                "versions": _versions() | {"device": next(model.parameters()).device.type},
+                "versions": software_versions() | {"device": next(model.parameters()).device.type},
                 "files": digests,
             }
             (temporary / RECORD_FILE).write_text(json.dumps(record, indent=2) + "\n")
@@ -258,7 +258,7 @@ def _write_training_state(folder: Path, update_rule: UpdateRule) -> None:
     (folder / TRAINING_STATE_DIGEST_FILE).write_text(_sha256(folder / TRAINING_STATE_FILE))
 
 
-def _versions() -> dict[str, Any]:
+def software_versions() -> dict[str, Any]:
     """What a run's last bits may depend on besides its specification."""
     return {
         "isoloss": isoloss.__version__,

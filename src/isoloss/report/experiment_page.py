@@ -8,11 +8,13 @@ import polars as pl
 from markupsafe import Markup
 
 from isoloss.experiments.carry_out import is_complete, is_records_alone
+from isoloss.experiments.claims import Judgement
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.kept_portraits import planned_languages
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.registration import REGISTERED
+from isoloss.experiments.shipped_results import BesideShipped, beside_shipped
 from isoloss.report.offered_files import json_link, run_files, run_folder
 from isoloss.report.page import DrawnPanel, Link, Page, Section, drawn
 from isoloss.report.table import cell, draw_table, every_column, html_table
@@ -22,10 +24,11 @@ from isoloss.report.table import cell, draw_table, every_column, html_table
 class ExperimentPage:
     """What an experiment's page needs besides its result.
 
-    `output` holds the runs, `again` gives the command that computes one of them anew, `languages` are the
-    pages of languages by digest.
+    `scale` is its name, `output` holds the runs, `again` gives the command that computes one of them anew,
+    `languages` are the pages of languages by digest.
     """
 
+    scale: str
     output: Path
     again: Callable[[Experiment, PlannedRun], str]
     languages: dict[str, Link]
@@ -73,14 +76,23 @@ class ExperimentPage:
             sections.append(Section("Settings", rows=settings))
         sections.append(Section("Every number", markup=_numbers(result.table, experiment.name)))
         if experiment.runs:
-            sections.append(Section("Runs", markup=_runs(experiment.runs, self.output)))
             text = (
-                "One run, into a folder of its own; with the same versions on the same machine its numbers "
-                "are the same to the last bit. The runs’ names are in the table above."
+                "The command computes one run, and with it its dots, again, into a folder of its own; with "
+                "the same versions on the same machine its numbers are the same to the last bit."
             )
-            code = self.again(experiment, experiment.runs[0])
-            sections.append(Section("Rerun one run", text=text, code=code))
+            sections.append(Section("Runs", text=text, markup=self._runs(experiment)))
+        if (beside := beside_shipped(result, self.scale)) is not None:
+            markup = _beside(result.judgements, beside)
+            sections.append(Section("Beside the results that are shipped", beside.sentence, markup))
         return sections
+
+    def _runs(self, experiment: Experiment) -> Markup:
+        """A row a run: its name, its steps, whether it is there, its files, and how to compute it again."""
+        code = Markup("<td><code>{}</code></td>")
+        rows = (
+            [*_run(run, self.output), code.format(self.again(experiment, run))] for run in experiment.runs
+        )
+        return html_table(("run", "seed", "steps", "state", "files", "again"), rows)
 
 
 def told(result: ExperimentResult) -> list[str]:
@@ -111,9 +123,15 @@ def _registered(experiment: Experiment) -> list[tuple[str, str]]:
     return [("claims fixed in", f"commit {commit[:12]}, whose docs/claims.md has them as they are judged")]
 
 
-def _runs(runs: Sequence[PlannedRun], output: Path) -> Markup:
-    """A row a run: its name, its steps, whether it is there, and its files."""
-    return html_table(("run", "seed", "steps", "state", "files"), (_run(run, output) for run in runs))
+def _beside(judgements: Sequence[Judgement], beside: BesideShipped) -> Markup:
+    """A row a claim: its effect here, the shipped one with its interval, and whether the one lies in it."""
+    rows = [
+        [*map(cell, (judged.claim.sentence, judged.effect, shipped.effect, shipped.low, shipped.high, place))]
+        for judged in judgements
+        if (shipped := beside.shipped.claims.get(judged.claim.name)) is not None
+        for place in ("within" if shipped.holds(judged.effect) else "outside",)
+    ]
+    return html_table(("claim", "here", "shipped", "from", "to", "here is"), rows)
 
 
 def _run(run: PlannedRun, output: Path) -> list[Markup]:

@@ -113,7 +113,7 @@ def write_site(site: Site, folder: Path, progress: Progress = silent) -> Path:
     IsolossError when it cannot be written.
     """
     languages = {digest: _language_link(digest, p) for digest, p in site.portraits.items()}
-    of_experiment = ExperimentPage(site.output, site.again, languages)
+    of_experiment = ExperimentPage(site.scale, site.output, site.again, languages)
     experiments = [of_experiment.of(result) for result in site.results]
     statements = [statement_page(statement) for statement in site.statements]
     of_languages = [language_page(p, languages[digest].name) for digest, p in site.portraits.items()]

@@ -37,7 +37,7 @@ from isoloss.stored_runs.stored_run import (
 FORMAT = "1"
 METADATA = "isoloss"
 MOST_VALUES = 512
-"""Values a sentence are packed of measurements on so many sentences at most; the others' are left out."""
+"""Values a sentence are packed of measurements on so many sentences at most, unless said otherwise."""
 
 LANGUAGE_FILES = ("language.pcfg", "language.json")
 SCHEMA: dict[str, Any] = {
@@ -86,16 +86,17 @@ class Unpacked:
     there: tuple[str, ...]
 
 
-def pack_records(results: Path, file: Path) -> Packed:
+def pack_records(results: Path, file: Path, most_values: int = MOST_VALUES) -> Packed:
     """Write the records of all finished runs of a folder of results into one Parquet file.
 
     Left out are checkpoints, portraits, references, and the values a sentence of measurements on more than
-    `MOST_VALUES` sentences. The file names its format and isoloss's version and has a digest of its rows.
-    Raises BadInput where there is no run, IsolossError where the file cannot be written.
+    `most_values` sentences, which otherwise are nearly all of the file. The file names its format and
+    isoloss's version and has a digest of its rows. Raises BadInput where there is no run, IsolossError where
+    the file cannot be written.
     """
     every = runs_in(results)
     finished = [run for run in every if run.state == "complete" and run.plan]
-    rows = [row for run in finished for row in _rows(run)]
+    rows = [row for run in finished for row in _rows(run, most_values)]
     packed = {row["run"] for row in rows}
     frame = pl.DataFrame(rows, schema=SCHEMA)
     said = {"format": FORMAT, "isoloss": isoloss.__version__, "digest": _digest(frame)}
@@ -132,7 +133,7 @@ def unpack_records(file: Path, results: Path) -> Unpacked:
     return Unpacked(tuple(made), tuple(there))
 
 
-def _rows(run: StoredRun) -> Iterator[Row]:
+def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
     texts = {name: (run.folder / name).read_text() for name in (SPECIFICATION_FILE, PLAN_FILE)}
     language = next((name for name in LANGUAGE_FILES if (run.folder / name).exists()), None)
     said = [
@@ -156,7 +157,7 @@ def _rows(run: StoredRun) -> Iterator[Row]:
                     "measurement": path.stem,
                     **{name: getattr(record, name) for name in _PLAIN},
                     "settings": json.dumps(record.settings),
-                    "sentence_values": _few(values.get(value_name(record))),
+                    "sentence_values": _few(values.get(value_name(record)), most_values),
                     **own,
                 }
 
@@ -164,8 +165,8 @@ def _rows(run: StoredRun) -> Iterator[Row]:
 _PLAIN = ("quantity", "value", "unit", "standard_error", "n", "seed", "checkpoint")
 
 
-def _few(values: np.ndarray | None) -> list[float] | None:
-    return None if values is None or len(values) > MOST_VALUES else values.tolist()
+def _few(values: np.ndarray | None, most: int) -> list[float] | None:
+    return None if values is None or len(values) > most else values.tolist()
 
 
 def _write_run(rows: list[Row], folder: Path, name: str) -> None:

@@ -7,16 +7,20 @@ from isoloss.experiments.statistics.along_runs import in_doublings
 from isoloss.experiments.statistics.sizes import (
     GapBetweenWidths,
     OfNarrowest,
-    SlopeOverWidths,
+    SlopeOverSizes,
     last_doubling_of_width,
     mean_by_width,
+    saturated_width,
 )
+
+GAINS = ((16, 0.1), (32, 0.009), (48, 0.0), (64, 0.001))
 
 
 def run_of(width: int, seed: int, losses: list[float], traces: list[float]) -> pl.DataFrame:
     n = len(losses)
     errors = {"kl_error": 0.001, "trace_error": 0.1, "loss_sentences": 50, "trace_sentences": 50}
     columns = {"run": f"{width}-{seed}", "width": width, "seed": seed, **errors}
+    columns |= {"parameters": 3 * width, "trace_before": float(width)}
     frame = pl.DataFrame({"step": [2**place for place in range(n)], "loss": losses, "trace": traces})
     return frame.with_columns(*(pl.lit(value).alias(name) for name, value in columns.items()))
 
@@ -25,17 +29,19 @@ def test_sizes_are_compared_where_each_has_the_seeds_common_loss() -> None:
     small = run_of(32, 1, [2.4, 2.2, 2.0], [80.0, 40.0, 32.0])
     # At a loss of 2.0 the larger one is between its first two checkpoints, at a trace of 16.
     large = run_of(64, 1, [2.2, 1.8, 1.7], [24.0, 8.0, 1.0])
-    slope = SlopeOverWidths(in_doublings("trace"))
+    slope = SlopeOverSizes(in_doublings("trace"))
     assert slope([large, small]) == pytest.approx(-1.0)
     wider = run_of(256, 1, [2.2, 1.8, 1.7], [6.0, 2.0, 1.0])
     assert slope([small, wider]) == pytest.approx(-1.0)
-    second = [run.with_columns(seed=pl.lit(2)) for run in (small, small.with_columns(width=pl.lit(64)))]
+    assert SlopeOverSizes(in_doublings("trace"), less="trace_before")([large, small]) == pytest.approx(-2.0)
+    alike = small.with_columns(width=pl.lit(64), parameters=pl.lit(192))
+    second = [run.with_columns(seed=pl.lit(2)) for run in (small, alike)]
     assert slope([small, large, *second]) == pytest.approx(-0.5)
 
 
 def test_without_a_common_loss_or_a_second_size_there_is_nothing_to_compare() -> None:
     small = run_of(32, 1, [2.4, 2.2], [1.0, 1.0])
-    slope = SlopeOverWidths(in_doublings("trace"))
+    slope = SlopeOverSizes(in_doublings("trace"))
     assert math.isnan(slope([small]))
     assert math.isnan(slope([small, run_of(64, 1, [2.0, 1.8], [1.0, 1.0])]))
 
@@ -48,6 +54,8 @@ def test_means_are_those_of_the_last_checkpoints() -> None:
     # A resample in which a seed comes twice counts it twice.
     assert mean_by_width([runs[0], *runs[:2]], "loss")[32] == pytest.approx((2.0 + 2.0 + 2.2) / 3)
     assert math.isnan(GapBetweenWidths("loss")(runs[:2]))
+    assert saturated_width(runs) == 64  # which is 5 % above 48: none is saturated before the last
+    assert saturated_width([run_of(width, 1, [2.0 + loss], [1.0]) for width, loss in GAINS]) == 32
     assert OfNarrowest(len)(runs) == 2
 
 

@@ -58,7 +58,7 @@ class CompareRunsOptions:
 class PackOptions:
     """Write the records of all finished runs of a folder of results into one small file.
 
-    Left out: checkpoints, pages, and values sentence by sentence where there are more than 512.
+    Left out: checkpoints, pages, and values sentence by sentence where there are many.
 
     Example: isoloss records pack results/laptop laptop.parquet
     """
@@ -67,6 +67,8 @@ class PackOptions:
     """Folder of results; runs are looked for in it and below it."""
     file: Positional[Path]
     """Parquet file to write, a row a record, which polars and DuckDB read too; one there is replaced."""
+    most_values: int = 512
+    """Values sentence by sentence are kept of measurements on so many sentences at most; with 0 of none."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from isoloss.experiments.quantities.control_probes import control_references
 from isoloss.experiments.quantities.probe import TaskReference
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.reference import PlannedReference
-from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.scales.scale import STANDARDISED, MeasurementSizes, Scale
 from isoloss.experiments.statistics.along_runs import (
     FLATTENING,
     IMPROVEMENT,
@@ -30,7 +30,7 @@ from isoloss.experiments.statistics.along_runs import (
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.sizes import GapBetweenWidths
-from isoloss.panels import Dots, Lines, Panel
+from isoloss.panels import Axis, Dots, Lines, Panel
 from isoloss.verdict import above, below
 
 ASSOCIATION = 0.25
@@ -117,12 +117,16 @@ HELD_AGAINST = (
     ("posterior_accuracy", "ceiling (the exact posterior)"),
 )
 """Columns of the references, and what they are called in captions."""
+PROBES = ("accuracy", STANDARDISED)
+EXAMPLES = Axis("examples", "labelled sentences", logarithmic=True)
+OF_STANDARDISED = Axis(STANDARDISED, "accuracy, standardised features", f"{STANDARDISED}_deviation")
 
 
 def figure_1(scale: Scale, task: str) -> Experiment:
     """The figure's runs, claims and panels at a scale; `task` is what the probe is trained for."""
     steps, probe = scale.grammar.checkpoint_steps, scale.sizes.probe_of(task)
     measured = tuple(MeasuredAt(q, steps) for q in (scale.sizes.loss(), scale.sizes.trace(), probe))
+    beside = tuple(MeasuredAt(q, (scale.grammar.steps,)) for q in scale.sizes.probes_beside(task))
     untrained = tuple((f"of width {model.shape.width}", model) for model in scale.grammar.architectures)
     return Experiment(
         name="figure-1",
@@ -135,7 +139,7 @@ def figure_1(scale: Scale, task: str) -> Experiment:
             "First all three along each run, over one axis of steps. Then each checkpoint after the loss has "
             "converged as a dot.",
         ),
-        runs=grammar_runs(scale, measured),
+        runs=grammar_runs(scale, (*measured, *beside)),
         references=(
             PlannedReference(REFERENCE, scale.grammar.language, TaskReference(probe)),
             *control_references(scale.grammar.language, probe, untrained),
@@ -178,7 +182,32 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
         Panel("steps", "Loss, trace and accuracy over steps", of_steps, over_steps, every, "stacked"),
         Panel("loss", "Exact loss against accuracy", vertical + of_loss, (loss,), dots),
         Panel("trace", "Trace against accuracy", vertical + of_trace, (trace,), dots),
+        *_over_examples(every, scale.sizes),
     )
+
+
+def _over_examples(every: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
+    """Both probes over labelled sentences, where training ends; no panel while one has not been measured."""
+    if STANDARDISED not in every.columns:
+        return ()
+    numbers = {**{f"_{number}": number for number in sizes.fewer_examples}, "": sizes.probe_train}
+    last = every.filter(pl.col(STANDARDISED).is_not_null())
+    rows = [
+        last.select(
+            *("run", "seed", "width"),
+            *(pl.col(f"{probe}{suffix}").alias(probe) for probe in PROBES),
+            *(pl.col(f"{probe}{suffix}_deviation").alias(f"{probe}_deviation") for probe in PROBES),
+            examples=pl.lit(number),
+        )
+        for suffix, number in numbers.items()
+    ]
+    caption = (
+        "The last checkpoints. The paper's probe has one learning rate whatever the scale of the features; "
+        "beside it, features of mean 0 and deviation 1. Bars: one standard deviation over two draws of the "
+        f"sentences; at {sizes.probe_train:,}, over seeds of the probe."
+    )
+    charts = tuple(Lines(EXAMPLES, y, BY_WIDTH, "run") for y in (ACCURACY, OF_STANDARDISED))
+    return (Panel("examples", "Accuracy over labelled sentences", caption, charts, pl.concat(rows)),)
 
 
 def _reference(table: pl.DataFrame) -> str:

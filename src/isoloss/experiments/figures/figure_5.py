@@ -8,18 +8,19 @@ from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figures.axes import ACCURACY, BY_WIDTH, KL, TRACE
 from isoloss.experiments.figures.figure_1 import ASSOCIATION, WHY_ASSOCIATION
+from isoloss.experiments.figures.figures_3_and_8 import AT_ONE_LOSS, GAIN_BY_SIZE, PROBED_BY_SIZE
+from isoloss.experiments.figures.shown_task import task_b
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.statistics.along_runs import in_doublings, in_points
+from isoloss.experiments.statistics.along_runs import in_doublings
 from isoloss.experiments.statistics.rank_correlation import PartialRanking
-from isoloss.experiments.statistics.sizes import SlopeOverWidths
+from isoloss.experiments.statistics.sizes import SlopeOverSizes
 from isoloss.panels import Axis, Dots, Panel
 from isoloss.verdict import above, below
 
 FORMS = ("exact", "paper")
-AT_ONE_LOSS = "all widths of a seed at the lowest loss that all reach"
 EXACT = Axis("trace_exact", "trace, enlarged (exact form)", "trace_exact_error", logarithmic=True)
 PAPER = Axis("trace_paper", "trace, enlarged (the paper's form)", "trace_paper_error", logarithmic=True)
 
@@ -27,13 +28,15 @@ PAPER = Axis("trace_paper", "trace, enlarged (the paper's form)", "trace_paper_e
 def figure_5(scale: Scale) -> Experiment:
     """The trace of every size in one parameter space, against accuracy on task B."""
     compared, sizes = scale.sizes_compared, scale.sizes
-    steps = tuple(step for step in scale.grammar.checkpoint_steps if step >= scale.grammar.saturated_from)
+    of_sizes = replace(scale, grammar=replace(scale.grammar, architectures=compared.architectures))
+    task = task_b(of_sizes)
+    steps = task.saturated_steps
     exact, paper = (
         EnlargedTraceQuantity(compared.common, form, compared.sentences, sizes.seed + 2)
         for form in ("exact", "paper")
     )
-    measured = (sizes.loss(), sizes.trace(), sizes.probe_of(scale.grammar.tasks[1]), exact, paper)
-    of_sizes = replace(scale, grammar=replace(scale.grammar, architectures=compared.architectures))
+    quantities = (sizes.loss(), sizes.trace(), task.probe(sizes), exact, paper)
+    measured = (*(MeasuredAt(quantity, steps) for quantity in quantities), *task.size_probes(sizes))
     return Experiment(
         name="figure-5",
         title="Are larger models flatter and better, viewed in one parameter space?",
@@ -47,13 +50,13 @@ def figure_5(scale: Scale) -> Experiment:
             "function exactly as it is divides that part by k instead. Both are shown: where they disagree "
             "about the order of sizes, the construction decides it and not the models.",
         ),
-        runs=grammar_runs(of_sizes, tuple(MeasuredAt(quantity, steps) for quantity in measured)),
+        runs=grammar_runs(of_sizes, measured),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale),
         pilot_seeds=scale.pilot_seeds,
         settings=(
             ("enlarged to", f"width {compared.common.width}, {compared.common.layers} layers"),
-            ("downstream task", scale.grammar.tasks[1]),
+            ("downstream task", task.task),
             ("sentences of an enlarged trace", f"{compared.sentences:,}"),
         ),
         paper_numbers=(("trace, 9M to the largest", "19.8 to 12.6"), ("accuracy", "40.4 to 50.5 %")),
@@ -82,10 +85,13 @@ def _larger_is_flatter(form: str) -> Claim:
         name=f"larger-is-flatter-{form}",
         sentence=f"At one loss and enlarged to one shape ({form} form), larger models are flatter.",
         paper="the trace falls from 19.8 to 12.6, 0.65 doublings (Section 4, Figure 5)",
-        measure=f"mean over seeds of the slope of log2(enlarged trace) per doubling of width, {AT_ONE_LOSS}",
+        measure=(
+            "mean over seeds of the slope of log2(enlarged trace) per doubling of parameters, each model's "
+            f"own; {AT_ONE_LOSS}"
+        ),
         unit="doublings per doubling",
         claimed=below(0.0),
-        statistic=SlopeOverWidths(in_doublings(f"trace_{form}")),
+        statistic=SlopeOverSizes(in_doublings(f"trace_{form}")),
     )
 
 
@@ -109,10 +115,10 @@ CLAIMS = (
         name="larger-is-better",
         sentence="At one loss larger models do better downstream.",
         paper="accuracy rises from 40.4 to 50.5 % (Section 4, Figure 5)",
-        measure=f"mean over seeds of the slope of probe accuracy per doubling of width, {AT_ONE_LOSS}",
+        measure=PROBED_BY_SIZE,
         unit="percent points per doubling",
         claimed=above(0.0),
-        statistic=SlopeOverWidths(in_points("accuracy")),
+        statistic=GAIN_BY_SIZE,
     ),
     *(_flatter_is_better(form) for form in FORMS),
 )

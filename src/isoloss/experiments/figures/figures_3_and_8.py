@@ -11,6 +11,7 @@ from isoloss.experiments.figures.axes import ACCURACY, BY_SEED, LOSS, OWN_TASK, 
 from isoloss.experiments.figures.figure_1 import WHY_WINDOW
 from isoloss.experiments.figures.shown_task import (
     PROJECTED,
+    UNTRAINED,
     ShownTask,
     first_text_task,
     measurement_facts,
@@ -24,13 +25,30 @@ from isoloss.experiments.figures.shown_task import (
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percent_points
-from isoloss.experiments.statistics.sizes import GapBetweenWidths, OfNarrowest, SlopeOverWidths
-from isoloss.panels import Lines, Panel
+from isoloss.experiments.statistics.sizes import (
+    GapBetweenWidths,
+    OfNarrowest,
+    SlopeOverSizes,
+    saturated_width,
+)
+from isoloss.panels import Axis, Lines, Panel
 from isoloss.verdict import above, below, within
 
 PAPER = "“the increase in downstream performance as we scale up” (A.6; no number given)"
 GAINS = ("6.9", "4.5", "2.0")
 """What scaling up adds to accuracy in the paper, in percent points: PCFG, HMM, OPT (Section 2.3)."""
+
+OF_ONE_DIMENSION = (
+    Axis(PROJECTED, "accuracy, features of one dimension", f"{PROJECTED}_deviation"),
+    Axis(UNTRAINED, "the same before any training", f"{UNTRAINED}_deviation"),
+)
+
+AT_ONE_LOSS = "all sizes of a seed at the lowest loss that all reach"
+PROBED_BY_SIZE = (
+    "mean over seeds of the slope of probe accuracy per doubling of parameters, of features projected to one "
+    f"dimension, minus that of the same models before any training; {AT_ONE_LOSS}"
+)
+GAIN_BY_SIZE = SlopeOverSizes(in_points(PROJECTED), less=UNTRAINED)
 
 
 def figure_3(scale: Scale) -> Experiment:
@@ -72,13 +90,10 @@ def larger_is_better(task: ShownTask, paper: str) -> Claim:
         name=f"{task.key}-larger-is-better",
         sentence=f"{task.title}: at one loss larger models do better downstream.",
         paper=paper,
-        measure=(
-            "mean over seeds of the slope of probe accuracy per doubling of width, all widths at the "
-            "lowest loss that all reach, and with features projected to one dimension"
-        ),
+        measure=PROBED_BY_SIZE,
         unit="percent points per doubling",
         claimed=above(0.0),
-        statistic=task.statistic(SlopeOverWidths(in_points(PROJECTED))),
+        statistic=task.statistic(GAIN_BY_SIZE),
     )
 
 
@@ -138,12 +153,18 @@ def size_panels(tasks: tuple[ShownTask, ...], table: pl.DataFrame, scale: Scale)
 
 
 def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
+    last = task.last_rows(table)
     caption = (
         f"{task.chance_and_ceiling(table)}A dot a run at step {task.runs.steps:,}, a line for each of "
-        f"{len(scale.seeds)} seeds. {probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
+        f"{len(scale.seeds)} seeds. The dashed line is at the width from which on the loss is saturated, "
+        f"within {100 * LOSS_WINDOW:g} % of the least. Below, the accuracy with features of one dimension, "
+        "of the models and of what they were before any training: claims subtract the one from the other. "
+        f"{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )
-    charts = tuple(Lines(SIZE, y, BY_SEED, "seed") for y in (LOSS, ACCURACY))
-    return Panel(task.key, task.title, caption, charts, task.last_rows(table))
+    saturated = saturated_width(last.partition_by("run", maintain_order=True))
+    shown = (LOSS, ACCURACY, *(axis for axis in OF_ONE_DIMENSION if axis.column in last.columns))
+    charts = tuple(Lines(SIZE, y, BY_SEED, "seed", marked=saturated) for y in shown)
+    return Panel(task.key, task.title, caption, charts, last)
 
 
 def figure_8(scale: Scale) -> Experiment:

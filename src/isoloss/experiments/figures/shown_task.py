@@ -21,6 +21,7 @@ from isoloss.experiments.figures.axes import (
 from isoloss.experiments.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
 from isoloss.experiments.planned_run import Labels, PlannedRun
 from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
+from isoloss.experiments.quantities.control_probes import UntrainedProbeQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity, TaskReference
 from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.reference import PlannedReference
@@ -33,6 +34,9 @@ from isoloss.panels import Dots, Lines, Panel
 START = {"last checkpoint": "AdamW's last weights", "fresh weights": "fresh weights"}
 PROJECTED = "projected_accuracy"
 """The column of the probe on features of one dimension for all widths."""
+
+UNTRAINED = "untrained_projected_accuracy"
+"""The column of that probe on each run's model before its first step."""
 
 PANEL = "panel"
 """The column that says which panel a row belongs to."""
@@ -69,17 +73,23 @@ class ShownTask:
         return self.labelled(runs_of_sizes(self.runs, scale.seeds, measured))
 
     def projected_runs(self, scale: Scale) -> tuple[PlannedRun, ...]:
-        """Every size and seed with loss, probe, and probe on projected features at the saturated checkpoints.
+        """Every size and seed with loss, probe, and `size_probes`, at the saturated checkpoints."""
+        probes = self.size_probes(scale.sizes)
+        return tuple(
+            replace(run, measured=(*run.measured, *probes))
+            for run in self.probed_runs(scale, self.saturated_steps)
+        )
+
+    def size_probes(self, sizes: MeasurementSizes) -> tuple[MeasuredAt, MeasuredAt]:
+        """By what sizes are compared: features of one dimension, and what they are without training.
 
         All widths are projected to the dimension of the narrowest's features, by one matrix for each width.
         """
         narrowest = min(width_of(model) for model in self.runs.architectures)
-        projection = Projected(narrowest * self.runs.language.maximum_length, scale.sizes.seed)
-        projected = AdaptedProbeQuantity(self.probe(scale.sizes), projection, PROJECTED)
-        return tuple(
-            replace(run, measured=(*run.measured, MeasuredAt(projected, self.saturated_steps)))
-            for run in self.probed_runs(scale, self.saturated_steps)
-        )
+        projection = Projected(narrowest * self.runs.language.maximum_length, sizes.seed)
+        projected = AdaptedProbeQuantity(self.probe(sizes), projection, PROJECTED)
+        untrained = UntrainedProbeQuantity(projected, UNTRAINED)
+        return MeasuredAt(projected, self.saturated_steps), MeasuredAt(untrained, (self.runs.steps,))
 
     def descents(self, descent: DescentRuns, scale: Scale) -> tuple[PlannedRun, ...]:
         """SGD from the saturated models, with exact loss, trace and probe at every checkpoint."""

@@ -10,7 +10,7 @@ import polars as pl
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figures.figure_1 import WHY_WINDOW
-from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
+from isoloss.experiments.grammar_runs import ADAMW, SMALL, adamw_runs, rule_runs, small_runs
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.quantity import Columns
@@ -55,14 +55,16 @@ REAL_TEXT = "The paper's rows of BookCorpus are the experiment real-text-algorit
 
 
 def algorithm_panels(table: pl.DataFrame, columns: tuple[Axis, ...]) -> tuple[Panel, ...]:
-    """Means over seeds, with the lookup table where it was measured, and the pairs seed by seed."""
+    """Means over seeds, with small model and lookup table where measured, and the pairs seed by seed."""
     names = [axis.column for axis in columns]
     rows = rows_at_same_loss(table, (ADVERSARIAL,), ADAMW, names)
     means = mean_over_runs(rows, "rule", ["loss", *names])
     lookup = table.filter(pl.col("rule") == LOOKUP_TABLE) if "rule" in table.columns else means.clear()
     present = [name for name in ("loss", *names) if name in lookup.columns]
     kept = ["rule", *present, *(f"{name}_error" for name in present)]
-    summary = pl.concat([means, lookup.select(kept)], how="diagonal_relaxed")
+    small = table.filter(pl.col("rule") == SMALL) if "rule" in table.columns else means.clear()
+    ends = mean_over_runs(small, "rule", ["loss", *names]) if small.height else means.clear()
+    summary = pl.concat([means, ends, lookup.select(kept)], how="diagonal_relaxed")
     named, loss = Axis("rule", "pre-training"), Axis("loss", "exact loss (nats)", "loss_error")
     by_seed = (
         named,
@@ -76,8 +78,8 @@ def algorithm_panels(table: pl.DataFrame, columns: tuple[Axis, ...]) -> tuple[Pa
         Panel(
             "algorithms",
             "Algorithms at the same loss",
-            "Mean over pre-training seeds ± one standard error over them; of the lookup table, which has no "
-            f"seed, one standard error over test sentences. {REAL_TEXT}",
+            "Mean over pre-training seeds ± one standard error over them; of a small model at its end; of "
+            f"the lookup table, which has no seed, one standard error over test sentences. {REAL_TEXT}",
             (Table((named, loss, *columns, Axis("runs", "seeds"))),),
             summary,
         ),
@@ -116,6 +118,16 @@ def surplus_loss(runs: Sequence[pl.DataFrame]) -> float:
             beside = curve(reference, "loss", "kl_error").at(run["step"][-1])
             surplus.append(run["loss"][-1] / beside.value - 1)
     return float(np.mean(surplus)) if surplus else float("nan")
+
+
+def advantage_over_small(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean accuracy on task B where the adversary's runs end, less the small model's, in percent points."""
+    ends = {
+        rule: [run[TASK_B][-1] for run in runs if run["rule"][0] == rule] for rule in (ADVERSARIAL, SMALL)
+    }
+    if not all(ends.values()):
+        return float("nan")
+    return percent_points(float(np.mean(ends[ADVERSARIAL])), float(np.mean(ends[SMALL])))
 
 
 def advantage_over_lookup_table(rule: str, column: str) -> Statistic:
@@ -167,6 +179,15 @@ CLAIMS_1 = (
     ),
     _adversary_is_worse("A", TASK_A, "83.1 against 89.9 % (Table 1)"),
     _adversary_is_worse("B", TASK_B, "42.3 against 49.2 % (Table 1)"),
+    Claim(
+        name="adversary-worse-than-small-on-b",
+        sentence="On task B the adversarially trained model does worse than a small one that AdamW trained.",
+        paper="“even worse than a normal 9M model”, itself of 235M (preprint, Section 2; no number given)",
+        measure="mean accuracy where the adversary's runs end, minus that where the small model's end",
+        unit="percent points",
+        claimed=below(0.0),
+        statistic=advantage_over_small,
+    ),
     _lookup_table_is_worse(ADAMW, "A", TASK_A, "71.2 against 89.9 % (Table 1; said of task B alone)"),
     _lookup_table_is_worse(ADAMW, "B", TASK_B, "39.7 against 49.2 % (Table 1)"),
     _lookup_table_is_worse(ADVERSARIAL, "A", TASK_A, "71.2 against 83.1 % (Table 1; said of task B alone)"),
@@ -185,7 +206,7 @@ COLUMNS_1 = (
 def table_1(scale: Scale) -> Experiment:
     """The table's rows on the grammar: AdamW, the adversarial algorithm, the lookup table."""
     task_a, task_b, _ = scale.grammar.tasks
-    loss = scale.sizes.loss()
+    loss, small = scale.sizes.loss(), scale.compared.small.shape
     probes = (scale.sizes.probe_of(task_a, TASK_A), scale.sizes.probe_of(task_b, TASK_B))
     adversary = ((ADVERSARIAL, scale.compared.adversary),)
     lookup = PlannedReference(
@@ -203,14 +224,24 @@ def table_1(scale: Scale) -> Experiment:
             *TEXT,
             "The lookup table answers with the law itself: no loss is lower than its, the law's entropy. Its "
             "vector of a word is the law of that word, for the same linear probe.",
+            "In the paper the adversary's model of 235M parameters does worse on task B than one of 9M that "
+            "AdamW trained. Here too a smaller one stands beside it, where its training ends.",
             f"{REAL_TEXT} There QNLI and SST-2 are the tasks.",
         ),
-        runs=adamw_runs(scale, (loss, *probes)) + rule_runs(scale, adversary, (loss, *probes)),
+        runs=(
+            *adamw_runs(scale, (loss, *probes)),
+            *small_runs(scale, (loss, *probes)),
+            *rule_runs(scale, adversary, (loss, *probes)),
+        ),
         references=(lookup,),
         claims=CLAIMS_1,
         panels=lambda table: algorithm_panels(table, COLUMNS_1),
         pilot_seeds=scale.pilot_seeds,
-        settings=(("tasks A and B", f"{task_a} and {task_b}"), ("adversary", adversary_in_words(scale))),
+        settings=(
+            ("tasks A and B", f"{task_a} and {task_b}"),
+            ("adversary", adversary_in_words(scale)),
+            ("small model", f"width {small.width}, {small.layers} layers"),
+        ),
         paper_numbers=(
             ("AdamW", "loss 3.204; A 89.9 ± 0.3 %, B 49.2 ± 0.8 %"),
             ("adversarial", "loss 3.206; A 83.1 ± 0.6 %, B 42.3 ± 1.5 %"),

@@ -5,20 +5,27 @@ need have learnt; what an untrained model tells more, the architecture's mixing 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from transformers import PreTrainedModel
+
+from isoloss.checked_files import Tensors
 from isoloss.experiments.planned_run import Labels, LanguagePlan
+from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity
-from isoloss.experiments.quantity import Columns
+from isoloss.experiments.quantity import Columns, MeasuringSet, Subject
 from isoloss.experiments.reference import PlannedReference
 from isoloss.languages.language import Language
 from isoloss.measurements.linear_probe import linear_probe
 from isoloss.measurements.record import Record
 from isoloss.measurements.room_and_price import WORDS_PROBE
 from isoloss.measurements.sentence_features import word_features
-from isoloss.models.transformers import Architecture
+from isoloss.models.transformers import Architecture, initialised
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress
 
 WORDS, UNTRAINED = "words alone", "untrained model"
@@ -74,6 +81,66 @@ class UntrainedReference:
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `ReferenceQuantity`: `untrained_accuracy` and its errors, named as the probe's."""
         return replace(self.of, column="untrained_accuracy").columns(records)
+
+
+@dataclass(frozen=True)
+class UntrainedProbeQuantity:
+    """The probe `of` a run's own model before its first step, and how many parameters it has.
+
+    Any checkpoint of the run gives the same: it is built anew from the checkpoint's shape and the run's
+    seed. What a larger model gains by its size alone is thus known for each run.
+    """
+
+    revision: ClassVar[int] = 1
+
+    of: ProbeQuantity | AdaptedProbeQuantity
+    column: str = field(compare=False)
+
+    @property
+    def feature_sentences(self) -> int:
+        """See `ReadsFeatures`."""
+        return self.of.feature_sentences
+
+    def draw(
+        self, language: Language, objective: PretrainingObjective, progress: Progress
+    ) -> "UntrainedProbeSet":
+        """See `Quantity`."""
+        return UntrainedProbeSet(self.of.draw(language, objective, progress))
+
+    def restore(
+        self, tensors: Tensors, language: Language, objective: PretrainingObjective
+    ) -> "UntrainedProbeSet":
+        """See `Quantity`."""
+        return UntrainedProbeSet(self.of.restore(tensors, language, objective))
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: those of the probe under another name, and `parameters`."""
+        size: Columns = {"parameters": records[0].settings["parameters"]}
+        return replace(self.of, column=self.column).columns(records) | size
+
+
+@dataclass(frozen=True)
+class UntrainedProbeSet:
+    """See `MeasuringSet`."""
+
+    of: MeasuringSet
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return self.of.tensors()
+
+    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
+        """See `MeasuringSet`."""
+        config, seed = deepcopy(model.config), derived_seed(subject.seed, "initialisation")
+        fresh = initialised(type(model), config, config._attn_implementation, seed)
+        parameters = sum(weight.numel() for weight in fresh.parameters())
+        settings = {**subject.settings, "parameters": parameters}
+        return [
+            replace(record, quantity=f"untrained_{record.quantity}")
+            for record in self.of.measure(
+                fresh, replace(subject, settings=settings, sentence_values={}), progress
+            )
+        ]
 
 
 def control_references(

@@ -1,7 +1,7 @@
-"""The validation loss of a checkpoint on real text (A.2)."""
+"""The loss of a checkpoint on real text: of the validation part (A.2), and of what it learns from."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -56,6 +56,41 @@ class CorpusLossQuantity:
 
 
 @dataclass(frozen=True)
+class TrainingLossQuantity:
+    """The loss on `sequences` sequences of the training part, dropout off, as `CorpusLossQuantity` has it."""
+
+    revision: ClassVar[int] = 1
+
+    sequences: int
+    seed: int
+
+    def draw_from(
+        self,
+        corpus: PackedCorpus,
+        objective: PretrainingObjective,  # noqa: ARG002
+        progress: Progress,  # noqa: ARG002
+    ) -> "TrainingLossSet":
+        """See `CorpusQuantity`: each sequence counts as a document, of which the part has many more."""
+        sequences = corpus.sample(self.sequences, torch.Generator().manual_seed(self.seed))
+        return TrainingLossSet(CorpusLossSet(sequences, torch.arange(len(sequences)), self.seed))
+
+    def restore(
+        self,
+        tensors: Tensors,
+        language: PackedCorpus,  # noqa: ARG002
+        objective: PretrainingObjective,  # noqa: ARG002
+    ) -> "TrainingLossSet":
+        """See `CorpusQuantity`."""
+        sequences = drawn_of(Sentences, within("sequences", tensors))
+        return TrainingLossSet(CorpusLossSet(sequences, tensors["documents"], self.seed))
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `training_loss` in nats and its error."""
+        (loss,) = records
+        return {"training_loss": loss.value, "training_loss_error": loss.standard_error}
+
+
+@dataclass(frozen=True)
 class CorpusLossSet:
     """See `MeasuringSet`."""
 
@@ -74,6 +109,26 @@ class CorpusLossSet:
         )
         subject.sentence_values.update(found.sentence_values())
         return found.records(subject.checkpoint, dict(subject.settings))
+
+
+@dataclass(frozen=True)
+class TrainingLossSet:
+    """See `MeasuringSet`."""
+
+    of: CorpusLossSet
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return self.of.tensors()
+
+    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
+        """See `MeasuringSet`."""
+        records = self.of.measure(model, replace(subject, sentence_values={}), progress)
+        return [
+            replace(record, quantity="training_loss")
+            for record in records
+            if record.quantity == "validation_loss"
+        ]
 
 
 def validation_sample(

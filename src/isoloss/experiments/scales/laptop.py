@@ -59,6 +59,7 @@ LAPTOP_DOTS = (2828, 3122, 3447, 3806, 4202, 4640, 5123, 5657)
 
 COMPARED = ComparedRuns(
     size=0,
+    small=laptop_transformers((16,))[0],
     adversary=Adversarial((1.398, 1.408), strength=0.3, optimiser=AdamW(3e-3, warm_up_steps=500)),
     peers=(
         ("Muon", Muon(3e-3, rest=AdamW(3e-3, warm_up_steps=500))),
@@ -74,7 +75,9 @@ COMPARED = ComparedRuns(
 """Learning rates were chosen on another language with seed 900, of two or three that are three times apart
 by the exact loss after 1,000 steps; AdamW's is the grammar's. The adversary's window begins as far above this
 language's entropy of 1.393 nats, by shares of it, as one did that brought its loss to within 1 % of AdamW's
-there; untried on this language. Steps: to where the grammar's checkpoints begin to count as saturated."""
+there. Steps: to where the grammar's checkpoints begin to count as saturated. In pilot runs here with seed 900
+the adversary's KL ended at 0.47 % of the entropy and its accuracy on task B at 0.69, having been 0.77 at half
+of the steps; Muon's KL at 0.24 %, trace 23.6; with the flatness regulariser at 0.31 %, trace 17.8."""
 
 LONGER = LongerRuns(
     steps=16_000,
@@ -112,7 +115,8 @@ HIDDEN_MARKOV = HiddenMarkovRuns(
     averaging_horizon=200,
 )
 """The language was chosen by its room and price. Widths, rate and average are the grammar's; the steps are
-what fits, and untried: whether the loss has come to rest by then is among the premises."""
+what fits: in a pilot run of width 32 with seed 900 KL was 0.31 % of the entropy at step 2,000 and 0.27 % at
+4,000, the loss 0.05 % of itself lower, while accuracy stayed at 0.66 to 0.67."""
 
 TEACHER = Teacher(
     words=300,
@@ -222,11 +226,14 @@ _BOOKS = CorpusRuns(
 """Chosen on runs of at most 2,000 steps on the books with seed 900, by the validation loss alone. The rate:
 of 0.001 and 0.003 that with the lower loss after 1,414 steps, 5.95 against 5.99 nats. The batch: in half a
 minute of one core 160 batches of 32 sequences left the loss at that of single words' frequencies, 6.4 nats,
-500 of 8 had it at 6.2. The width and the steps: what fits into the time. The loss is far from its least."""
+500 of 8 had it at 6.2. The width and the steps: what fits into the time, of compared runs a third of
+those that are followed, as there are three times as many. The loss is far from its least."""
 
 _COMPARED_ON_TEXT = replace(
     _BOOKS,
-    measured_from=500,
+    steps=1414,
+    checkpoint_steps=(354, 500, 707, 1000, 1414),
+    measured_from=354,
     chosen_late=(
         "Checkpoints before step 2,000 are measured since a first measurement of runs with other seeds, from "
         "that step on, found none by SAM at a loss in common with the others: it takes longer to a loss, and "

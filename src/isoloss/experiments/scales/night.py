@@ -22,16 +22,17 @@ from isoloss.pretraining.specification import log_spaced_steps
 COMPARED = replace(
     laptop.COMPARED,
     size=1,
-    steps=8000,
-    checkpoint_steps=(1000, 2000, 2828, 4000, 5657, 8000),
+    small=laptop_transformers((32,))[0],
+    steps=5657,
+    checkpoint_steps=(1000, 1414, 2000, 2828, 4000, 5657),
     saturated_from=4000,
 )
-"""The middle width and twice the steps to saturation; untried."""
+"""The middle width and twice the laptop's steps, by which its adversary and peers had come near its loss."""
 
 LONGER = replace(
-    laptop.LONGER, steps=64_000, checkpoint_steps=(8000, *log_spaced_steps(16_000, 64_000, per_doubling=4))
+    laptop.LONGER, steps=32_000, checkpoint_steps=(8000, *log_spaced_steps(16_000, 32_000, per_doubling=6))
 )
-"""Sixteen times as long as saturation takes; untried."""
+"""Eight times as long as saturation takes; longer does not fit into the night."""
 
 SIZES_COMPARED = SizeComparison(laptop_transformers((32, 64, 128)), laptop_shape(128), sentences=300)
 """Figure 1's sizes again."""
@@ -39,20 +40,20 @@ SIZES_COMPARED = SizeComparison(laptop_transformers((32, 64, 128)), laptop_shape
 HIDDEN_MARKOV = replace(
     laptop.HIDDEN_MARKOV,
     architectures=tuple(LSTM(width, layers=2, dropout=0.0) for width in (32, 64, 128)),
-    steps=12_000,
-    checkpoint_steps=(1500, *log_spaced_steps(3000, 12_000, per_doubling=4)),
-    saturated_from=3000,
+    steps=6000,
+    checkpoint_steps=(1500, *log_spaced_steps(2000, 6000, per_doubling=5)),
+    saturated_from=2000,
 )
-"""Three times the laptop's steps; untried."""
+"""Half more than the laptop's steps, by which a pilot run's loss had come to rest."""
 
 CAUSAL_LANGUAGE = replace(
     laptop.CAUSAL_LANGUAGE,
     architectures=students(laptop_transformers((32, 64, 128)), laptop.STUDENTS_LANGUAGE),
-    steps=12_000,
-    checkpoint_steps=(1500, *log_spaced_steps(3000, 12_000, per_doubling=4)),
-    saturated_from=3000,
+    steps=6000,
+    checkpoint_steps=(1500, *log_spaced_steps(2000, 6000, per_doubling=5)),
+    saturated_from=2000,
 )
-"""Three times the laptop's steps; untried."""
+"""Half more than the laptop's steps."""
 
 _STEPS = (1, *log_spaced_steps(1000, 8000, per_doubling=3))
 

@@ -49,6 +49,7 @@ from isoloss.pretraining.specification import log_spaced_steps
 
 COMPARED = ComparedRuns(
     size=6,
+    small=PreLayerNormTransformer(TABLE_3[0]),
     adversary=Adversarial((GRAMMAR_ENTROPY + 0.02, GRAMMAR_ENTROPY + 0.05)),
     peers=(
         ("Muon", Muon()),

@@ -13,12 +13,14 @@ from isoloss.experiments.drift.interventions import Interventions
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.language_runs import LanguageRuns, with_tokens
 from isoloss.experiments.planned_run import ReadyLanguage
+from isoloss.experiments.quantities.adapted_probe import standardised
 from isoloss.experiments.quantities.ascent_sharpness import AscentSharpnessQuantity, sam_column
 from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
 from isoloss.experiments.quantities.gradient_norm import GradientNormQuantity
 from isoloss.experiments.quantities.noise_sensitivity import NoiseSensitivityQuantity
 from isoloss.experiments.quantities.normalised_trace import NormalisedTraceQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity
+from isoloss.experiments.quantities.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.experiments.quantities.top_eigenvalue import TopEigenvalueQuantity
 from isoloss.experiments.quantities.trace import TraceQuantity
 from isoloss.experiments.quantity import Quantity
@@ -27,6 +29,7 @@ from isoloss.experiments.teacher_plan import (
     TeachersLanguage,
 )
 from isoloss.measurements.exact_loss import MASKED
+from isoloss.measurements.feature_adaptation import Standardised
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.enlarging.transformer import enlargement_between
@@ -44,6 +47,11 @@ PILOT_SEEDS = (900, 901, 902, 101, 102, 103, 104, 105)
 looked at when the statistics were changed."""
 
 ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]
+
+
+FEWER_EXAMPLES = (100, 300, 1000)
+STANDARDISED = "standardised_accuracy"
+"""The column of the probe on standardised features."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,26 @@ class MeasurementSizes:
         """A linear probe's accuracy on a task."""
         sizes = (self.probe_train, self.probe_validation, self.probe_test)
         return ProbeQuantity(task, *sizes, self.probe, self.seed, column)
+
+    @property
+    def fewer_examples(self) -> tuple[int, ...]:
+        """Numbers of labelled sentences below `probe_train`, which the probes have."""
+        return tuple(number for number in FEWER_EXAMPLES if number < self.probe_train)
+
+    def probes_beside(self, task: str) -> tuple[Quantity, ...]:
+        """What the paper's probe is held against: standardised features, and fewer labelled sentences.
+
+        Its learning rate is fixed, whatever the scale of the features; accuracy from few examples is what
+        better features would show first.
+        """
+        few = replace(self.probe, seeds=self.probe.seeds[:2])
+        sizes = (self.probe_test, few, self.seed + 5, self.fewer_examples)
+        by_number = SampleEfficiencyQuantity(task, *sizes, draws=2)
+        return (
+            standardised(self.probe_of(task), STANDARDISED),
+            by_number,
+            replace(by_number, features=Standardised(), column=STANDARDISED),
+        )
 
 
 GrammarRuns = LanguageRuns[PreLayerNormTransformer]
@@ -102,10 +130,12 @@ class ComparedRuns:
     """How long they are trained, with the grammar's batches and seeds, and by which rules.
 
     `size` counts the grammar's architectures from 0; its own runs at that size are what these are held
-    against. Raises BadInput for fewer than two checkpoints, between which runs are brought to one loss.
+    against. `small` is a smaller model, trained as the grammar's are, that the adversary's is held against
+    too. Raises BadInput for fewer than two checkpoints, between which runs are brought to one loss.
     """
 
     size: int
+    small: PreLayerNormTransformer
     adversary: Adversarial
     peers: Rules
     steps: int
@@ -233,6 +263,7 @@ class Scale:
             self,
             grammar=with_tokens(self.grammar, tokens),
             hidden_markov=with_tokens(self.hidden_markov, tokens),
+            compared=replace(self.compared, small=replace(self.compared.small, tokens=tokens)),
             sizes_compared=replace(self.sizes_compared, architectures=compared),
         )
 

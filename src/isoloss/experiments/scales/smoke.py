@@ -7,6 +7,7 @@ from isoloss.corpora.labelled_texts import GivenTask, LabelledTexts
 from isoloss.corpora.prepared_corpus import CorpusRequest
 from isoloss.corpora.task_splits import Shares, TaskSizes, split_by_hash
 from isoloss.corpora.vocabulary import OwnVocabulary
+from isoloss.experiments.chosen_languages import headline_grammar, small_hmm
 from isoloss.experiments.descent_runs import DescentRuns, Descents
 from isoloss.experiments.drift.adamw_clock import AdamWClockRuns
 from isoloss.experiments.drift.clock import AdamWPace, Pace
@@ -32,9 +33,6 @@ from isoloss.experiments.teacher_plan import (
     GivenProse,
     TeacherPlan,
 )
-from isoloss.languages.pcfg import PCFG, pcfg
-from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.languages.random_hmm import laptop_hmm
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.causal import GPT2Transformer
@@ -53,10 +51,9 @@ from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.sophia import Sophia
 from isoloss.pretraining.specification import log_spaced_steps
 
-LANGUAGE_SEED = 5
-
 COMPARED = ComparedRuns(
     size=0,
+    small=PreLayerNormTransformer(Shape(16, 2, 1, 64)),
     adversary=Adversarial((1.5, 2.5), examples=8, optimiser=AdamW(warm_up_steps=10)),
     peers=(
         ("Muon", Muon(rest=AdamW(warm_up_steps=10))),
@@ -92,7 +89,7 @@ FLATNESS = FlatnessSettings(
 )
 
 HIDDEN_MARKOV = HiddenMarkovRuns(
-    language=ReadyLanguage(laptop_hmm(LANGUAGE_SEED)),
+    language=ReadyLanguage(small_hmm()),
     tasks=("state-3", "state-5"),
     architectures=(LSTM(8, 2), LSTM(16, 2)),
     update_rule=AdamW(warm_up_steps=10),
@@ -238,8 +235,8 @@ def smoke() -> Scale:
             probe=ProbeSettings(epochs=5),
         ),
         grammar=GrammarRuns(
-            language=ReadyLanguage(laptop_language()),
-            tasks=("prefix-8", "prefix-4", "prefix-2"),
+            language=ReadyLanguage(headline_grammar()),
+            tasks=("prefix-4", "prefix-8", "prefix-8"),
             architectures=tuple(PreLayerNormTransformer(laptop_shape(width)) for width in (16, 32)),
             update_rule=AdamW(warm_up_steps=10),
             batch_size=32,
@@ -259,8 +256,3 @@ def smoke() -> Scale:
         interventions=INTERVENTIONS,
         real_text=REAL_TEXT,
     )
-
-
-def laptop_language() -> PCFG:
-    """The language of the smoke scale: two roots, length 8, 8 words. Its tasks can be read off the words."""
-    return pcfg(laptop_grammar(LANGUAGE_SEED))

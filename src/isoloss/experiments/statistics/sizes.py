@@ -1,25 +1,28 @@
-"""Statistics over model sizes: how a column changes with width at one loss, and how far sizes lie apart."""
+"""Statistics over model sizes: how a column changes with size at one loss, and how far sizes lie apart."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from jaxtyping import Float
 
 from isoloss.experiments.statistics.along_runs import Scaled, theil_sen_slope
-from isoloss.experiments.statistics.same_loss import RunAtLoss, matched_losses
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, RunAtLoss, matched_losses
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
 
 
 @dataclass(frozen=True)
-class SlopeOverWidths:
-    """Mean over seeds of the slope of a column per doubling of width, all widths at one loss.
+class SlopeOverSizes:
+    """Mean over seeds of the slope of a column per doubling of parameters, all sizes at one loss.
 
     That is the lowest loss that the seed's runs of all widths reach; between checkpoints the column is
-    interpolated. Seeds whose widths have no loss in common are left out; nan where none is left.
+    interpolated. Seeds whose widths have no loss in common are left out; nan where none is left. `less`
+    names a column of one number a run, as of the model before any training, whose own slope is taken off.
     """
 
     of: Scaled
+    less: str | None = None
 
     def __call__(self, runs: Frames) -> float:
         """See the class."""
@@ -30,9 +33,16 @@ class SlopeOverWidths:
                 continue
             places = zip(by_width, matched.points, strict=True)
             values = [RunAtLoss(run, point).value(self.of.column).value for run, point in places]
-            widths = np.log2([run["width"][0] for run in by_width])
-            slopes.append(theil_sen_slope(widths, self.of.scale(np.array(values))))
+            scaled = self.of.scale(np.array(values))
+            if self.less is not None:
+                scaled -= self.of.scale(_of_each(by_width, self.less))
+            slopes.append(theil_sen_slope(np.log2(_of_each(by_width, "parameters")), scaled))
         return float(np.mean(slopes)) if slopes else float("nan")
+
+
+def _of_each(runs: Frames, column: str) -> Float[np.ndarray, " n"]:
+    """The one number that each run has of a column, wherever along it."""
+    return np.array([run[column].drop_nulls()[0] for run in runs], float)
 
 
 def mean_by_width(runs: Sequence[pl.DataFrame], column: str) -> dict[int, float]:
@@ -52,6 +62,14 @@ class GapBetweenWidths:
         """See the class; nan for one width."""
         means = np.array(list(mean_by_width(runs, self.column).values()))
         return float(np.ptp(means) / means.mean()) if len(means) > 1 else float("nan")
+
+
+def saturated_width(runs: Frames) -> int:
+    """The width from which on no mean last loss is more than `LOSS_WINDOW` of it above the least of all."""
+    losses = mean_by_width(runs, "loss")
+    bound = (1 + LOSS_WINDOW) * min(losses.values())
+    above = [width for width, loss in losses.items() if loss > bound]
+    return min((width for width in losses if width > max(above, default=0)), default=max(losses))
 
 
 def last_doubling_of_width(runs: Frames) -> float:

@@ -1,0 +1,53 @@
+from dataclasses import replace
+
+import polars as pl
+
+from isoloss.executors.job import Outcome
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.experiments.shipped_results import ShippedInterval, beside_shipped, shipped_result
+
+SHIPPED = shipped_result("figure-1", "laptop")
+FIGURE_1 = Experiment("figure-1", "Figure 1", (), (), lambda table: ())
+
+
+def result_of(rows: list[dict[str, object]]) -> ExperimentResult:
+    return ExperimentResult(FIGURE_1, pl.DataFrame(rows, infer_schema_length=None), (), Outcome((), ()))
+
+
+def test_the_same_rows_are_the_same_to_the_last_bit() -> None:
+    beside = beside_shipped(result_of(list(SHIPPED.rows)), "laptop")
+    assert beside is not None
+    assert beside.shipped_runs == beside.here == beside.same == 35
+    assert beside.differences == ()
+    assert beside.sentence.endswith("35 are here, 35 of them the same to the last bit.")
+
+
+def test_a_number_that_differs_is_told_with_what_may_be_why() -> None:
+    first = SHIPPED.rows[0]
+    rows = [first | {"loss": first["loss"] + 0.25}, *SHIPPED.rows[1:]]
+    beside = beside_shipped(result_of(rows), "laptop")
+    assert beside is not None
+    assert (beside.here, beside.same) == (35, 34)
+    assert beside.differences == (("loss", 0.25),)
+    elsewhere = replace(beside, versions=("torch 1 there and 2 here",)).sentence
+    assert elsewhere.endswith("34 of them the same to the last bit; the others differ by up to: loss 0.25 "
+                              "(torch 1 there and 2 here).")  # fmt: skip
+    assert "another processor" in replace(beside, versions=()).sentence
+
+
+def test_what_is_asked_to_be_otherwise_is_not_compared() -> None:
+    others = [row | {"folder": "0" * 16} for row in SHIPPED.rows]
+    assert beside_shipped(result_of(others), "laptop") is None
+    assert beside_shipped(result_of(list(SHIPPED.rows)), "smoke") is None
+    assert beside_shipped(result_of([]), "laptop") is None
+    one = [row for row in SHIPPED.rows if row["run"] == SHIPPED.rows[0]["run"]]
+    beside = beside_shipped(result_of(one), "laptop")
+    assert beside is not None
+    assert (beside.shipped_runs, beside.here) == (35, 1)
+
+
+def test_an_interval_that_bounds_nothing_holds_nothing() -> None:
+    assert ShippedInterval(1.0, 0.0, 2.0).holds(2.0)
+    assert not ShippedInterval(1.0, float("nan"), float("nan")).holds(1.0)
+    assert set(SHIPPED.claims) > {"one-loss", "later-is-better"}
