@@ -8,8 +8,10 @@ from isoloss.experiments.figures.other_distributions import CLAIMS, SHIFTS, othe
 from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.quantities.shifted_probe import ShiftedProbeQuantity, shifted
 from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.smoke import laptop_language, smoke
+from isoloss.experiments.scales.smoke import smoke
 from isoloss.languages.constituent_task import constituent_task
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.objectives.masked import MaskedObjective
@@ -24,7 +26,7 @@ def words(sentences: Sentences) -> set[tuple[int, ...]]:
 
 @pytest.mark.parametrize("shift", [shift for shift, _ in SHIFTS])
 def test_training_is_the_languages_own_and_tests_are_the_shifted_ones(shift) -> None:
-    language, objective = laptop_language(), MaskedObjective()
+    language, objective = pcfg(laptop_grammar(5)), MaskedObjective()
     quantity = ShiftedProbeQuantity(PROBE, shift, "shifted")
     own, other = (each.draw(language, objective, silent) for each in (PROBE, quantity))
     assert torch.equal(other.splits.train.sentences.ids, own.splits.train.sentences.ids)
@@ -40,7 +42,7 @@ def test_training_is_the_languages_own_and_tests_are_the_shifted_ones(shift) -> 
 
 def test_the_shifts_change_the_laws_as_they_say() -> None:
     """Skewed roots alone: the likelihoods stay, so that posteriors differ by the ratio of the priors."""
-    language = laptop_language()
+    language = pcfg(laptop_grammar(5))
     sentences = shifted(language, "skewed roots").sample(400, torch.Generator().manual_seed(900))
     both = (language, shifted(language, "skewed roots"))
     before, after = (constituent_task(each, "prefix-8").label(sentences).posterior for each in both)
