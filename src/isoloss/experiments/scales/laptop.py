@@ -75,10 +75,11 @@ COMPARED = ComparedRuns(
 """Learning rates were chosen on another language with seed 900, of two or three that are three times apart
 by the exact loss after 1,000 steps; AdamW's is the grammar's. The adversary's window begins as far above this
 language's entropy of 1.393 nats, by shares of it, as one did that brought its loss to within 1 % of AdamW's
-there. Steps: to where the grammar's checkpoints begin to count as saturated. In pilot runs here with seed 900
-the adversary's KL ended at 0.47 % of the entropy and its accuracy on task B at 0.69, having been 0.77 at half
-of the steps; Muon's KL at 0.24 %, trace 23.6; with the flatness regulariser at 0.31 %, trace 17.8. Lion's came to rest at
-1.6 % at a rate of 1e-3, so that a third of it is taken; that one, SOAP and Sophia are untried here."""
+there. Steps: to where the grammar's checkpoints begin to count as saturated. In pilot runs here with seed
+900 the adversary's KL ended at 0.47 % of the entropy and its accuracy on task B at 0.69, having been 0.77
+at half of the steps; Muon's KL at 0.24 %, trace 23.6; with the flatness regulariser at 0.31 %, trace 17.8.
+Lion's came to rest at 1.6 % at a rate of 1e-3, so that a third of it is taken; that one, SOAP and Sophia
+are untried here."""
 
 LONGER = LongerRuns(
     steps=16_000,
