@@ -209,7 +209,11 @@ def test_what_is_damaged_is_told_of_with_its_cost_and_made_again(tmp_path: Path)
     shutil.copy(first.with_name(second.name), second)  # what was measured at another step
     (reference,) = (output / "references").iterdir()
     reference.write_text("")
-    told = damaged_measurements(one.runs[0], output)
+    plan = one.runs[0].folder(output) / "plan.json"
+    whole = plan.read_text()
+    plan.write_text(whole.replace("seed-1", "seed-2"))
+    of_plan, *told = damaged_measurements(one.runs[0], output)
+    assert of_plan == f"{plan} is damaged; it is written anew, which costs nothing"
     assert [str(path) in line for path, line in zip((first, second), told, strict=True)] == [True, True]
     assert all("is measured again, which has to load its checkpoint" in line for line in told)
     (halfway,) = gathered([one], output)
@@ -217,6 +221,7 @@ def test_what_is_damaged_is_told_of_with_its_cost_and_made_again(tmp_path: Path)
     (after,) = carry_out_experiments([one], output, in_turn).experiments
     assert after.table.equals(before.table)
     assert damaged_measurements(one.runs[0], output) == []
+    assert plan.read_text() == whole
 
 
 def test_records_of_an_older_isoloss_count_and_are_told_of(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import read_sealed
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput, IsolossError
 from isoloss.experiments.kept_plan import keep_plan
@@ -31,6 +32,8 @@ from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.stored_runs.stored_run import (
     MEASURED_FOLDER,
+    PLAN_FILE,
+    SPECIFICATION_FILE,
     finished_checkpoints,
     measured_place,
     measurement_name,
@@ -79,8 +82,8 @@ def measured_records(
 
 
 def damaged_measurements(run: PlannedRun, output: Path) -> list[str]:
-    """A sentence for each file of the run's measurements that is damaged: which, and what it costs."""
-    told = []
+    """A sentence for each file of the run's plan and measurements that is damaged, with what it costs."""
+    told = [f"{path} is damaged; it is written anew, which costs nothing" for path in _damaged(run, output)]
     for wanted in _planned(run):
         try:
             _read(run, wanted, output)
@@ -96,13 +99,28 @@ def is_complete(run: PlannedRun, output: Path) -> bool:
 
     Of a run whose records were unpacked here that was elsewhere: it lacks its checkpoints alone.
     """
-    finished = _has_last_checkpoint(run, output) or bool(finished_checkpoints(run.folder(output)))
+    if _has_last_checkpoint(run, output):
+        finished = not _damaged(run, output)
+    else:
+        finished = bool(finished_checkpoints(run.folder(output)))
     return finished and not any(True for _ in _missing(run, output))
 
 
 def is_records_alone(run: PlannedRun, output: Path) -> bool:
     """Whether the run is complete without its checkpoints, its records having been unpacked."""
     return not _has_last_checkpoint(run, output) and is_complete(run, output)
+
+
+def _damaged(run: PlannedRun, output: Path) -> list[Path]:
+    """What is damaged of the small files that say what the run is, of those that are there."""
+    found = []
+    for name in (SPECIFICATION_FILE, PLAN_FILE):
+        if (path := run.folder(output) / name).exists():
+            try:
+                read_sealed(path, name)
+            except BadInput:
+                found.append(path)
+    return found
 
 
 def _has_last_checkpoint(run: PlannedRun, output: Path) -> bool:
