@@ -41,8 +41,8 @@ from isoloss.progress import Progress
 from isoloss.report.number import ABSENT
 from isoloss.report.offered_files import result_as_json
 from isoloss.report.site import counts, spoken, verdicts_on
-from isoloss.verdict import Verdict
 from isoloss.stored_runs.stored_run import is_older
+from isoloss.verdict import Verdict
 
 KINDS: tuple[Kind, ...] = ("premise", "effect")
 
