@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
-.PHONY: results help install reproduce reproduce-all test coverage test-slow test-versions lint benchmark docs claims paper-scale architectures clean
+.PHONY: results help install reproduce reproduce-all test coverage test-slow test-versions torture lint benchmark docs claims paper-scale architectures clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,9 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+torture: $(STAMP) ## an hour of kills, flipped bytes, useless inputs and planted code: a table of counts
+	$(BIN)/python tests/torture/torture.py
 
 benchmark: $(STAMP) ## every speed claim, beside its peer, in one process
 	$(BIN)/python -m benchmarks

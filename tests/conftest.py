@@ -6,6 +6,9 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
+collect_ignore_glob = ["torture/[!t]*.py", "torture/torture.py"]
+"""Run by themselves: see `test_torture.py`."""
+
 install_import_hook("isoloss", "runtime_types.checked")
 
 

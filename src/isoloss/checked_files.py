@@ -17,6 +17,9 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.files import write_atomically
 
+SEAL = "sha256"
+"""Under which an object keeps its digest."""
+
 FORMAT = "1"
 """Raised when files are laid out differently; those of another number are refused."""
 ONLY_WHEN_CHANGED = {"only when changed": True}
@@ -110,11 +113,62 @@ def read_json(path: Path, name: str) -> Any:
     return whole["content"]
 
 
+def write_sealed(path: Path, content: dict[str, Any], name: str) -> None:
+    """Write an object of plain data as indented JSON with its `sealed` digest, complete or absent.
+
+    Raises IsolossError where the file cannot be written.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "some.json"
+    >>> write_sealed(path, {"words": 2}, "some")
+    >>> read_sealed(path, "some")
+    {'words': 2}
+    >>> _ = path.write_text(path.read_text().replace("2,", "3,"))
+    >>> read_sealed(path, "some")
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: ...some.json is damaged or not what its name says; delete it and run again
+    """
+    text = json.dumps(sealed(content, name), indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, text + "\n")
+
+
+def read_sealed(path: Path, name: str) -> dict[str, Any]:
+    """The object that `write_sealed` wrote under that name.
+
+    One without a digest is taken as it is: isoloss wrote none before version 0.3. Raises BadInput where the
+    file is anything else.
+    """
+    try:
+        return unsealed(json.loads(path.read_bytes()), name)
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise damaged(path) from error
+
+
+def sealed(content: dict[str, Any], name: str) -> dict[str, Any]:
+    """The object with `sha256`, the digest of `name` and of all the rest."""
+    return {**content, SEAL: _digest(content, name)}
+
+
+def unsealed(content: Any, name: str) -> dict[str, Any]:
+    """The object that `sealed` was given, or one that never was. Raises ValueError for any other."""
+    if not isinstance(content, dict):
+        raise ValueError("it is no object")
+    rest = {key: value for key, value in content.items() if key != SEAL}
+    if SEAL in content and content[SEAL] != _digest(rest, name):
+        raise ValueError("it is not what was written")
+    return rest
+
+
 def damaged(path: Path) -> BadInput:
     """What is raised where a file is anything but what was written under its name."""
     return BadInput(f"{path} is damaged or not what its name says; delete it and run again")
 
 
-def _digest(content: Any, name: str) -> str:
-    canonical = json.dumps([FORMAT, name, content], sort_keys=True, separators=(",", ":"))
+def json_digest(content: Any) -> str:
+    """SHA-256 of plain data: equal data have equal digests, however their objects are ordered."""
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _digest(content: Any, name: str) -> str:
+    return json_digest([FORMAT, name, content])

@@ -52,7 +52,7 @@ def mean_over_members(means: Float[Tensor, " n"], sizes: Int[Tensor, " n"]) -> E
 
 
 def cluster_values(means: Float[Tensor, " n"], sizes: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """R + T_i (y_i - R) / T̄: a value a cluster whose mean is the mean over all members, and whose error its.
+    """R + T_i (y_i - R) / T̄: a value per cluster, with mean and standard error of the mean over members.
 
     Two measurements on the same clusters differ by the mean of their values' differences, with that error.
 

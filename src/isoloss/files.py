@@ -1,6 +1,8 @@
 """Files that are complete or absent: temporary name, fsync, rename."""
 
+import hashlib
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -10,6 +12,9 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from isoloss.errors import BadInput, IsolossError
+
+TEMPORARY = r"\..+\.[0-9a-f]{32}\.part"
+"""Names of what is being written."""
 
 
 def read_text(path: Path, kind: str) -> str:
@@ -93,6 +98,31 @@ def complete_folder(path: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         sync_folder(path.parent)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what killed processes left half written in the folder itself, under temporary names.
+
+    Only a process that is alone in the folder may call this.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> (folder / f".a.txt.{'0' * 32}.part").touch()
+    >>> (folder / "b.txt").touch()
+    >>> remove_unfinished(folder)
+    >>> [path.name for path in folder.iterdir()]
+    ['b.txt']
+    """
+    with writable(folder):
+        for path in folder.glob(".*.part"):
+            if re.fullmatch(TEMPORARY, path.name):
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's content. Raises OSError where it cannot be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync_folder(folder: Path) -> None:

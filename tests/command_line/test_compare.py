@@ -2,7 +2,7 @@ import json
 import random
 import re
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
@@ -14,6 +14,7 @@ import isoloss.measurements.compared_checkpoints as compared_module
 from isoloss.cli import main
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
+from isoloss.measurements.records_file import read_records
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
 from isoloss.models.causal import GPT2Transformer
 from isoloss.models.shapes import Shape
@@ -116,8 +117,8 @@ def test_everything_is_measured_side_by_side_in_one_file(run, capsys, tmp_path, 
         assert found[key]["value"] == pytest.approx(flatness[key]["value"], rel=1e-6)
         assert found[key]["standard_error"] == pytest.approx(flatness[key]["standard_error"], rel=1e-6)
     assert {path.name for path in tmp_path.iterdir()} == {"report.html", "report.jsonl", "report.measured"}
-    lines = (tmp_path / "report.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == json.loads(written)["records"]
+    written_too = [asdict(record) for record in read_records(tmp_path / "report.jsonl", "report.jsonl")]
+    assert written_too == json.loads(written)["records"]
     html = re.sub(r"<script>.*?</script>", "", (tmp_path / "report.html").read_text(), flags=re.DOTALL)
     outside = {place[:5] for place in re.findall(r"(?:src|href)=\"([^\"]*)\"", html)}
     assert outside == {"data:"}

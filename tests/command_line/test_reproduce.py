@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 
 from isoloss.cli import main
-from isoloss.command_line import cost_table
+from isoloss.command_line import cost_table, reproduction
 from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import reproduce_experiments
-from isoloss.command_line.reproduction_request import choice, command_again
-from isoloss.errors import BadInput
+from isoloss.command_line.reproduction_request import Choice, choice, command_again
+from isoloss.errors import BadInput, IsolossError
+from isoloss.executors.runner import Notice, Outcome
 from isoloss.experiments.cost import this_machine
+from isoloss.experiments.experiment_result import Results
 from isoloss.progress import silent
 from isoloss.report.number import shown
 
@@ -317,3 +319,18 @@ def test_a_model_too_large_to_time_is_told_with_the_reason(monkeypatch: pytest.M
     rows = cost_table.cost_rows(chosen.experiments, chosen.runs, this_machine(), "cpu", silent)
     assert {row["not_measured"] for row in rows} == {"a step needs about 400 GB"}
     assert {row["hours_measured"] for row in rows} == {None}
+
+
+def test_what_failed_is_told_though_the_site_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def full(*arguments: object) -> None:
+        raise IsolossError("cannot write in site: No space left on device")
+
+    failed = Results((), Outcome((Notice("seed-1", "no space"),), ()), 0.0)
+    monkeypatch.setattr(reproduction, "choice", lambda request: Choice((), (), ()))
+    monkeypatch.setattr(reproduction, "carry_out_experiments", lambda *arguments, **named: failed)
+    monkeypatch.setattr(reproduction, "write_whole_site", full)
+    with pytest.raises(IsolossError, match="No space left"):
+        reproduce_experiments(ReproduceOptions(("figure-1",), "smoke", tmp_path))
+    assert "seed-1 failed: no space" in capsys.readouterr().err

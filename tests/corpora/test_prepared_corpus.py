@@ -16,7 +16,7 @@ from isoloss.corpora.documents import DocumentSource, is_held_out, text_hash
 from isoloss.corpora.packed_corpus import read_packed_corpus
 from isoloss.corpora.prepared_corpus import prepared_corpus
 from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import BadInput
 from isoloss.languages.language import SentenceSource
 from isoloss.models.tokenizer import word_tokenizer
 
@@ -141,16 +141,31 @@ class InterruptedSource:
             yield document
 
 
-def test_what_was_lost_of_an_interrupted_preparation_is_not_made_up_for(lines, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("file", "harm"),
+    [
+        ("training.tokens", lambda content: b""),
+        ("validation.documents", lambda content: bytes([content[0] ^ 1]) + content[1:]),
+        ("journal.json", lambda content: content.replace(b"1", b"2", 1)),
+        ("tokenizer/tokenizer.json", lambda content: content.replace(b"##a", b"##b", 1)),
+    ],
+)
+def test_what_is_damaged_of_an_interrupted_preparation_is_made_again(
+    lines, monkeypatch, tmp_path, file, harm
+):
     monkeypatch.setattr(tokenisation, "SHARD_CHARACTERS", 500)
     request = request_for(tmp_path / "a.txt", lines)
     interrupted = replace(request, source=InterruptedSource(request.source, 90, 3))
     with pytest.raises(KeyboardInterrupt):
         prepared_corpus(interrupted, tmp_path / "cut")
     (left,) = (tmp_path / "cut" / "corpora").glob(".*.part")
-    (left / "training.tokens").unlink()
-    with pytest.raises(IsolossError, match=r"training.tokens is shorter than what was written; delete"):
-        prepared_corpus(request, tmp_path / "cut")
+    whole = (left / file).read_bytes()
+    (left / file).write_bytes(harm(whole))
+    assert (left / file).read_bytes() != whole
+    told = []
+    made = prepared_corpus(request, tmp_path / "cut", lambda *report: told.append(report))
+    assert made.digest == prepared_corpus(request, tmp_path / "whole").digest
+    assert any("is not what was written: the corpus is prepared from" in report[-1] for report in told)
 
 
 @pytest.mark.parametrize("across", [False, True])
@@ -302,10 +317,12 @@ def test_a_damaged_corpus_is_named(lines, tmp_path):
     corpus = prepared_corpus(request_for(tmp_path / "a.txt", lines), tmp_path)
     path = corpus.folder / "validation.tokens"
     path.write_bytes(path.read_bytes()[:-2])
-    with pytest.raises(
-        BadInput, match=r"is damaged \(validation.tokens is not as long as it was\); delete the"
-    ):
+    with pytest.raises(BadInput, match=r"is damaged \(validation.tokens is not what was written\); delete"):
         read_packed_corpus(corpus.folder)
+    told = []
+    request = request_for(tmp_path / "a.txt", lines)
+    assert prepared_corpus(request, tmp_path, lambda *report: told.append(report[-1])) == corpus
+    assert f"{corpus.folder} is damaged: it is prepared again from its documents" in told
     (corpus.folder / "corpus.json").write_text(json.dumps({"digest": "a"}))
     with pytest.raises(BadInput, match="is damaged"):
         read_packed_corpus(corpus.folder)

@@ -1,5 +1,7 @@
 import json
 import pickle
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Outcome
-from isoloss.experiments.carry_out import measured_records
+from isoloss.experiments.carry_out import damaged_measurements, measured_records
 from isoloss.experiments.experiment_jobs import experiment_jobs, shared
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
 from isoloss.experiments.planned_run import Continued, PlannedRun
@@ -16,6 +18,7 @@ from isoloss.experiments.quantity import MeasuredAt, drawn, quantity_digest
 from isoloss.pretraining.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
 from isoloss.pretraining.compute import Compute
 from isoloss.progress import silent
+from isoloss.stored_runs.stored_run import REVISIONS, is_older, runs_in
 from jobs_in_turn import in_turn
 from norm_experiments import LANGUAGE, WeightNorm, WeightNormSet, experiment, planned
 
@@ -187,4 +190,48 @@ def test_a_mended_quantity_is_measured_anew_and_never_mixed_with_what_it_was(
     assert log.read_text().splitlines() == ["1 at 2", "1 at 4"] * 2
     assert after.table.drop_nulls("norm")["norm"].equals(before.table.drop_nulls("norm")["norm"])
     plan = json.loads((one.runs[0].folder(output) / "plan.json").read_text())
-    assert [each["quantity"]["revision"] for each in plan["measured"]] == [2]
+    assert [each["quantity"]["revision"] for each in plan["measured"]] == [1, 2]
+    (run,) = runs_in(output)
+    assert run.state == "complete"
+    assert [len(each.records) for each in run.checkpoints] == [1, 1]  # none of the older revision
+    monkeypatch.setitem(REVISIONS, "WeightNorm", 3)
+    (run,) = runs_in(output)
+    assert run.state_in_words.startswith("out of date: WeightNorm has another revision now")
+    assert not run.last_records
+
+
+def test_what_is_damaged_is_told_of_with_its_cost_and_made_again(tmp_path: Path) -> None:
+    log, output = tmp_path / "log", tmp_path / "out"
+    one = experiment(planned(1, log, 1.0))
+    (before,) = carry_out_experiments([one], output, in_turn).experiments
+    (first, second) = sorted(one.runs[0].folder(output).glob("measured/*/*.jsonl"))
+    first.write_text(first.read_text().replace('"n": 5', '"n": 7'))
+    shutil.copy(first.with_name(second.name), second)  # what was measured at another step
+    (reference,) = (output / "references").iterdir()
+    reference.write_text("")
+    plan = one.runs[0].folder(output) / "plan.json"
+    whole = plan.read_text()
+    plan.write_text(whole.replace("seed-1", "seed-2"))
+    of_plan, *told = damaged_measurements(one.runs[0], output)
+    assert of_plan == f"{plan} is damaged; it is written anew, which costs nothing"
+    assert [str(path) in line for path, line in zip((first, second), told, strict=True)] == [True, True]
+    assert all("is measured again, which has to load its checkpoint" in line for line in told)
+    (halfway,) = gathered([one], output)
+    assert halfway.table.is_empty()
+    (after,) = carry_out_experiments([one], output, in_turn).experiments
+    assert after.table.equals(before.table)
+    assert damaged_measurements(one.runs[0], output) == []
+    assert plan.read_text() == whole
+
+
+def test_records_of_an_older_isoloss_count_and_are_told_of(tmp_path: Path) -> None:
+    one, output = experiment(planned(1, tmp_path / "log", 1.0)), tmp_path / "out"
+    (before,) = carry_out_experiments([one], output, in_turn).experiments
+    folder = one.runs[0].folder(output)
+    assert not is_older(folder)
+    for path in [*folder.rglob("*.json*"), *output.glob("*/*.json*")]:
+        path.write_text(re.sub(r',\s*"sha256": "\w+"', "", path.read_text()))
+    assert is_older(folder)
+    (after,) = carry_out_experiments([one], output, in_turn).experiments
+    assert after.table.equals(before.table)
+    assert (tmp_path / "log").read_text().splitlines() == ["1 at 2", "1 at 4"]

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from isoloss.command_line.language_argument import read_language
-from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import keep_names
 from isoloss.experiments.kept_plan import cut_at, keep_plan, language_file
@@ -122,12 +121,15 @@ def test_a_run_that_goes_on_from_another_says_which(tmp_path: Path) -> None:
     assert plan_of(after, tmp_path)["continues"] == {"run": origin.digest[:16], "step": 2}
 
 
-def test_a_damaged_plan_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["plan.json", "language.pcfg"])
+def test_what_is_damaged_beside_the_runs_is_written_anew(tmp_path: Path, file: str) -> None:
     planned = run()
     keep_plan(planned, RECURSIVE, tmp_path)
-    (planned.folder(tmp_path) / "plan.json").write_text("{")
-    with pytest.raises(BadInput, match=r"plan\.json is damaged"):
-        keep_plan(planned, RECURSIVE, tmp_path)
+    path = planned.folder(tmp_path) / file
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"1", b"2", 1))
+    keep_plan(planned, RECURSIVE, tmp_path)
+    assert path.read_bytes() == whole
 
 
 def test_names_are_kept_by_experiment(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_our_loop_leaves_the_records_of_every_checkpoint(tmp_path):
     records = tmp_path / "flatness.jsonl"
     at_checkpoint = FlatnessAtCheckpoints(OBJECTIVE, SET, records, {"run": "one"})
     pretrain(specification(6), LANGUAGE, tmp_path / "run", at_checkpoint=at_checkpoint)
-    wholes = [record for record in read_records(records) if record.quantity == "fisher_trace"]
+    wholes = [record for record in read_records(records, records.name) if record.quantity == "fisher_trace"]
     assert [record.settings["step"] for record in wholes] == [2, 4, 6]
     for record, folder in zip(wholes, checkpoint_folders(tmp_path / "run"), strict=True):
         model = load_masked_language_model(folder)

@@ -1,8 +1,19 @@
+import json
+from dataclasses import asdict
+
 import pytest
 import torch
 
-from isoloss.errors import BadInput
-from isoloss.measurements.kept_measurements import RECORDS, VALUES, KeptMeasurements, Measurement
+from isoloss.measurements.kept_measurements import (
+    KEY as KEY_FILE,
+)
+from isoloss.measurements.kept_measurements import (
+    RECORDS,
+    VALUES,
+    DamagedMeasurement,
+    KeptMeasurements,
+    Measurement,
+)
 from isoloss.measurements.record import Record
 
 KEY = {"weights": "w", "seed": 1, "limits": (1, 2)}
@@ -36,16 +47,27 @@ def test_what_was_cut_off_is_not_kept(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_damage_is_one_sentence(tmp_path):
+@pytest.mark.parametrize(
+    ("file", "content"), [(VALUES, b"PK"), (RECORDS, b"{}\n"), (RECORDS, b""), (KEY_FILE, b"{}")]
+)
+def test_what_is_damaged_is_told_of_and_measured_again(tmp_path, file, content):
     kept = KeptMeasurements(tmp_path)
     kept.measured(KEY, "a", lambda: FOUND)
     (folder,) = tmp_path.iterdir()
-    (folder / VALUES).write_bytes(b"PK")
-    with pytest.raises(BadInput, match="damaged"):
-        kept.get(KEY, "a")
-    (folder / RECORDS).write_text("{}\n")
-    with pytest.raises(BadInput, match="line 1 is not a record"):
-        kept.get(KEY, "a")
-    (folder / "key.json").write_text("{}")
-    with pytest.raises(BadInput, match="it is of something else"):
-        kept.get(KEY, "a")
+    (folder / file).write_bytes(content)
+    assert kept.get(KEY, "a") is None
+    with pytest.warns(DamagedMeasurement, match="was damaged; it was measured again"):
+        kept.measured(KEY, "a", lambda: FOUND)
+    assert kept.measured(KEY, "a", never).records == FOUND.records
+
+
+def test_what_an_older_isoloss_kept_is_read(tmp_path):
+    kept = KeptMeasurements(tmp_path)
+    kept.measured(KEY, "a", lambda: FOUND)
+    (folder,) = tmp_path.iterdir()
+    (folder / VALUES).rename(folder / "values.npz")
+    (folder / KEY_FILE).write_text(json.dumps(KEY))
+    (folder / RECORDS).write_text(json.dumps(asdict(FOUND.records[0])) + "\n")
+    again = kept.measured(KEY, "a", never)
+    assert again.records == FOUND.records
+    assert torch.equal(again.values["loss"], FOUND.values["loss"])

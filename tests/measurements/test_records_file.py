@@ -1,8 +1,10 @@
+import json
 import math
 import os
 import signal
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,7 @@ from isoloss.measurements.record import Record
 from isoloss.measurements.records_file import (
     TornLine,
     append_records,
+    carries_digests,
     read_records,
     read_sentence_values,
     value_name,
@@ -53,20 +56,59 @@ def path(tmp_path):
 def test_what_is_written_is_read(path):
     append_records(path, [ENTROPY, TRACE])
     append_records(path, [EXACT])
-    assert read_records(path) == [ENTROPY, TRACE, EXACT]
+    assert read_records(path, path.name) == [ENTROPY, TRACE, EXACT]
 
 
 def test_a_file_written_whole_holds_these_records_alone(path):
     append_records(path, [EXACT])
-    write_records(path, [ENTROPY, TRACE])
-    assert read_records(path) == [ENTROPY, TRACE]
+    write_records(path, [ENTROPY, TRACE], path.name)
+    assert read_records(path, path.name) == [ENTROPY, TRACE]
     with pytest.raises(BadInput, match="not finite"):
-        write_records(path, [Record(**{**vars(TRACE), "value": math.nan})])
-    assert read_records(path) == [ENTROPY, TRACE]
+        write_records(path, [Record(**{**vars(TRACE), "value": math.nan})], path.name)
+    assert read_records(path, path.name) == [ENTROPY, TRACE]
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda text: text.replace("1.25", "1.26"),
+        lambda text: text.replace('"step": 8', '"step": 9'),
+        lambda text: text.partition("\n")[0] + "\n",
+        lambda text: text.partition("\n")[2],
+        lambda text: text + text,
+    ],
+    ids=["a value", "a setting", "without the last", "without the first", "twice"],
+)
+def test_a_file_written_whole_is_whole_or_damaged(path, harm):
+    write_records(path, [ENTROPY, TRACE], "loss at 8")
+    path.write_text(harm(path.read_text()))
+    with pytest.raises(BadInput, match=r"records\.jsonl is damaged or not what its name says"):
+        read_records(path, "loss at 8")
+
+
+def test_records_and_values_hold_for_their_name_alone(path):
+    values = path.with_suffix(".npz")
+    path.parent.mkdir()
+    values.write_bytes(b"values")
+    write_records(path, [ENTROPY], "loss at 8", values)
+    assert read_records(path, "loss at 8") == [ENTROPY]
+    with pytest.raises(BadInput, match="not what its name says"):
+        read_records(path, "loss at 9")
+    values.write_bytes(b"valves")
+    with pytest.raises(BadInput, match=r"records\.npz is damaged or missing; delete records\.jsonl"):
+        read_records(path, "loss at 8")
+
+
+def test_records_of_an_older_isoloss_are_taken_as_they_are_and_added_to(path):
+    path.parent.mkdir()
+    path.write_text(json.dumps(asdict(TRACE)) + "\n")
+    assert not carries_digests(path)
+    append_records(path, [ENTROPY])
+    assert read_records(path, path.name) == [TRACE, ENTROPY]
 
 
 def test_no_file_holds_no_records(path):
-    assert read_records(path) == []
+    assert read_records(path, path.name) == []
 
 
 def test_a_record_already_there_is_kept_and_not_repeated(path):
@@ -77,7 +119,7 @@ def test_a_record_already_there_is_kept_and_not_repeated(path):
     assert path.read_bytes() == content
     others = [Record(**{**vars(TRACE), **change}) for change in ({"seed": 1}, {"checkpoint": "step-9"})]
     append_records(path, [*others, Record(**{**vars(TRACE), "settings": {"step": 8}})])
-    assert len(read_records(path)) == 5
+    assert len(read_records(path, path.name)) == 5
 
 
 def test_cut_anywhere_only_the_torn_line_is_lost(path):
@@ -87,11 +129,11 @@ def test_cut_anywhere_only_the_torn_line_is_lost(path):
     for cut in range(first, len(whole)):
         path.write_bytes(whole[:cut])
         if cut == first:
-            assert read_records(path) == [ENTROPY]
+            assert read_records(path, path.name) == [ENTROPY]
             append_records(path, [TRACE])
         else:
             with pytest.warns(TornLine, match=r"records\.jsonl: line 2 was cut short"):
-                assert read_records(path) == [ENTROPY]
+                assert read_records(path, path.name) == [ENTROPY]
             with pytest.warns(TornLine):
                 append_records(path, [ENTROPY, TRACE])
         assert path.read_bytes() == whole
@@ -113,7 +155,7 @@ def test_killed_while_writing_nothing_finished_is_lost(path):
     os.kill(process.pid, signal.SIGKILL)
     said = 30 + len(process.stdout.read().splitlines())
     process.wait()
-    values = [record.value for record in read_records(path)]
+    values = [record.value for record in read_records(path, path.name)]
     assert values == [float(i) for i in range(len(values))]
     assert len(values) >= said
 
@@ -124,7 +166,7 @@ def test_a_line_that_is_no_record_is_named(path, line):
     with path.open("a") as file:
         file.write(line + "\n")
     with pytest.raises(BadInput, match=r"records\.jsonl: line 2 is not a record"):
-        read_records(path)
+        read_records(path, path.name)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import re
 import resource
 import shutil
 import signal
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -22,12 +23,15 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.checkpoint import (
     Checkpoint,
     checkpoint_folders,
+    damage_to,
     latest_checkpoint,
     read_checkpoint,
     remove_leftovers,
     restore,
     write_checkpoint,
 )
+from isoloss.pretraining.run_folder import claim
+from isoloss.pretraining.specification import settings_as_json
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRule
 
@@ -154,8 +158,68 @@ def test_a_training_state_whose_digest_is_lost_is_not_trusted(content: bytes | N
     (folder / "training_state.sha256").unlink()
     if content is not None:
         (folder / "training_state.sha256").write_bytes(content)
-    with pytest.raises(IsolossError, match=r"training_state\.pt is not what was written"):
+    with pytest.raises(IsolossError, match=r"000005 is damaged: training_state\.sha256 cannot be read"):
         read_checkpoint(folder)
+    assert latest_checkpoint(tmp_path)[0] is None
+
+
+def test_a_flipped_digest_of_the_training_state_blames_no_other_file(tmp_path: Path) -> None:
+    folder = write(tmp_path, 5).folder
+    path = folder / "training_state.sha256"
+    whole = path.read_text()
+    path.write_text(whole.replace(whole[3], "0" if whole[3] != "0" else "1", 1))
+    with pytest.raises(IsolossError, match=r"training_state\.sha256 is not what was written"):
+        read_checkpoint(folder)
+
+
+@pytest.mark.parametrize("name", ["checkpoint.json", "training_state.sha256"])
+def test_what_is_of_another_step_is_damage(name: str, tmp_path: Path) -> None:
+    before, newest = write(tmp_path, 5), write(tmp_path, 10)
+    shutil.copy(before.folder / name, newest.folder / name)
+    latest, damaged = latest_checkpoint(tmp_path)
+    assert latest == before
+    assert name in damaged[0]
+
+
+def test_a_record_in_which_one_digit_changed_is_damage(tmp_path: Path) -> None:
+    folder = write(tmp_path, 5).folder
+    record = folder / "checkpoint.json"
+    record.write_text(record.read_text().replace('"training_loss": 0.5', '"training_loss": 0.6'))
+    with pytest.raises(IsolossError, match=r"checkpoint\.json cannot be read, or is not what was written"):
+        read_checkpoint(folder)
+
+
+def test_another_runs_checkpoint_is_not_gone_on_from(tmp_path: Path) -> None:
+    own = write(tmp_path / "own", 5)
+    claim(tmp_path / "own", SPECIFICATION)
+    assert latest_checkpoint(tmp_path / "own")[0] == own
+    shutil.copytree(own.folder, tmp_path / "other" / "steps" / "000005")
+    with (tmp_path / "other" / "specification.json").open("w") as file:
+        json.dump(settings_as_json(replace(SPECIFICATION, seed=900)), file)
+    latest, damaged = latest_checkpoint(tmp_path / "other")
+    assert latest is None
+    assert "is of another run than" in damaged[0]
+
+
+def test_a_checkpoint_of_an_older_isoloss_is_read(tmp_path: Path) -> None:
+    checkpoint = write(tmp_path, 5)
+    record = json.loads((checkpoint.folder / "checkpoint.json").read_text())
+    del record["sha256"]
+    (checkpoint.folder / "checkpoint.json").write_text(json.dumps(record))
+    digest, _ = (checkpoint.folder / "training_state.sha256").read_text().split()
+    (checkpoint.folder / "training_state.sha256").write_text(digest)
+    assert latest_checkpoint(tmp_path) == (checkpoint, ())
+
+
+def test_training_state_that_a_kill_left_is_removed(tmp_path: Path) -> None:
+    for step in (5, 10, 20):
+        write(tmp_path, step)
+    first = tmp_path / "steps" / "000005"
+    (first / TRAINING_STATE).write_bytes(b"left between the renaming and the removal")
+    (tmp_path / f".specification.json.{'a' * 32}.part").touch()
+    remove_leftovers(tmp_path)
+    assert not (first / TRAINING_STATE).exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["steps"]
 
 
 class Foreign:
@@ -178,6 +242,8 @@ def test_a_foreign_training_state_is_refused_in_a_sentence_and_not_run(state: ob
 def test_a_run_without_checkpoints_has_no_latest(tmp_path: Path) -> None:
     assert latest_checkpoint(tmp_path) == (None, ())
     assert checkpoint_folders(tmp_path / "missing") == []
+    (tmp_path / "steps" / "²").mkdir(parents=True)
+    assert checkpoint_folders(tmp_path) == []
 
 
 def test_a_damaged_folder_is_replaced_and_leftovers_are_removed(tmp_path: Path) -> None:
@@ -218,3 +284,13 @@ def test_a_disk_that_refuses_gives_a_sentence_and_leaves_what_was_there(
     assert re.fullmatch(r"cannot write in .*: File too large.*; free some space, .*", sentence)
     assert latest_checkpoint(tmp_path) == (before, ())
     assert [path.name for path in (tmp_path / "steps").iterdir()] == ["000005"]
+
+
+def test_damage_is_said_of_checkpoints_of_ours_alone(tmp_path: Path) -> None:
+    folder = write(tmp_path, 5).folder
+    assert damage_to(folder) is None
+    (folder / "model.safetensors").write_bytes(b"harmed")
+    for named in (folder, folder / "raw"):
+        assert str(damage_to(named)).endswith("model.safetensors is not what was written")
+    (folder / "checkpoint.json").unlink()
+    assert damage_to(folder) is None

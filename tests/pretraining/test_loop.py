@@ -1,6 +1,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from dataclasses import dataclass, replace
@@ -249,15 +250,25 @@ def test_another_specification_is_refused_with_what_differs(undisturbed: Path) -
     assert outcome(undisturbed) == before
 
 
-def test_another_language_device_or_spoiled_folder_is_refused(tmp_path: Path) -> None:
+def test_another_language_or_device_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="language"):
         pretrain(small(), MarkovLanguage(stay=0.5), tmp_path)
     for device in ("toaster", "meta"):
         with pytest.raises(BadInput, match=f"device '{device}'"):
             pretrain(small(), LANGUAGE, tmp_path, device=device)
-    (tmp_path / "specification.json").write_text("{")
-    with pytest.raises(BadInput, match=r"specification\.json cannot be read"):
-        pretrain(small(), LANGUAGE, tmp_path)
+
+
+def test_a_damaged_specification_is_written_anew_where_nothing_speaks_against_it(
+    undisturbed: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(undisturbed, tmp_path / "run")
+    path = folder / "specification.json"
+    whole = path.read_text()
+    path.write_text(whole.replace("40", "41", 1))
+    with pytest.raises(BadInput, match=r"is damaged, and checkpoints in .* are of another run than this"):
+        pretrain(small(seed=9), LANGUAGE, folder)
+    assert pretrain(small(), LANGUAGE, folder).resumed_from == 40
+    assert path.read_text() == whole
 
 
 def test_a_file_in_the_way_gives_a_sentence(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_raw_weights_are_another_measurement(results: Path) -> None:
     ("file", "text", "said"),
     [
         ("specification.json", "{", r"specification\.json cannot be read"),
-        ("specification.json", "[]", r"specification\.json is not what was written"),
+        ("specification.json", "[]", r"specification\.json cannot be read \(it is no object\)"),
         ("steps/000020/checkpoint.json", "", r"checkpoint\.json cannot be read"),
         ("steps/000020/model.safetensors", None, r"model\.safetensors is missing"),
         ("measured/000010/on-loss.jsonl", "no record\n", "line 1 is not a record"),

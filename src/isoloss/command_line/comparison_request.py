@@ -118,7 +118,8 @@ def _write(
     )
     page = comparison_page(comparison, verdicts(comparison, request.same_loss), told)
     write_lone_page(page, request.output)
-    write_records(request.output.with_suffix(".jsonl"), comparison.records)
+    records = request.output.with_suffix(".jsonl")
+    write_records(records, comparison.records, records.name)
 
 
 def _settings(request: CompareOptions, sources: Sources) -> tuple[tuple[str, str], ...]:

@@ -1,7 +1,9 @@
 """`isoloss flatness`: checks what was asked for, loads, measures, shows the result."""
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import torch
 from transformers import PreTrainedModel
@@ -25,6 +27,7 @@ from isoloss.models.any_language_model import (
     number_of_tokens,
 )
 from isoloss.models.loading import load_tokenizer, quiet
+from isoloss.pretraining.checkpoint import damage_to
 from isoloss.pretraining.loop import usable_device
 from isoloss.progress import Progress
 
@@ -162,6 +165,8 @@ def _load(request: FlatnessOptions) -> tuple[dict[str, PreTrainedModel], Predict
     models: dict[str, PreTrainedModel] = {}
     predictions: dict[str, Prediction] = {}
     for name in request.models:
+        if damage := damage_to(Path(name)):
+            print(f"{damage}: what is measured is of other weights than were trained", file=sys.stderr)
         model, predictions[name] = load_any_language_model(
             name, request.objective, getattr(torch, request.dtype)
         )

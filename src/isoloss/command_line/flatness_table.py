@@ -130,7 +130,7 @@ def _notes(measured: ComparedFlatness, shown: Shown) -> list[str]:
     ]
     if measured.ways:
         ways = ", ".join(f"{way} {count}" for way, count in measured.ways.items())
-        notes.append(f"tensors by how their part was had: {ways}")
+        notes.append(f"parameter tensors by the method that gave their part: {ways}")
     for name, model in shown.models.items():
         frozen = sum(not parameter.requires_grad for parameter in model.parameters())
         if frozen:

@@ -31,7 +31,7 @@ LENGTH = 128
 
 @dataclass(frozen=True)
 class Trial:
-    """`ways` counts tensors by how their part was had; bytes and seconds are of one sentence of `length`.
+    """`ways` counts parameter tensors by the method that gave their part; bytes and seconds per sentence.
 
     `padded` says that sentences of different lengths may be measured together.
     """

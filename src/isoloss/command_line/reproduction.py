@@ -20,12 +20,12 @@ from isoloss.command_line.cost_table import (
 from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.command_line.progress_display import progress_display
 from isoloss.command_line.reproduction_request import Choice, choice, write_whole_site
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, IsolossError
 from isoloss.executors.job import Job, Outcome
 from isoloss.executors.ray_runner import ShareOfNode, run_jobs_on_ray
 from isoloss.executors.runner import Notice, run_jobs
 from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
-from isoloss.experiments.carry_out import is_records_alone
+from isoloss.experiments.carry_out import damaged_measurements, is_records_alone
 from isoloss.experiments.claims import Judgement, Kind
 from isoloss.experiments.cost import this_machine
 from isoloss.experiments.experiment_jobs import shared
@@ -34,12 +34,14 @@ from isoloss.experiments.paper_settings.every_setting import settings_of
 from isoloss.experiments.provenance import usable_cores
 from isoloss.experiments.scales.paper import paper
 from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, beside_shipped
+from isoloss.files import remove_unfinished
 from isoloss.pretraining.loop import usable_device
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.report.number import ABSENT
 from isoloss.report.offered_files import result_as_json
 from isoloss.report.site import counts, spoken, verdicts_on
+from isoloss.stored_runs.stored_run import is_older
 from isoloss.verdict import Verdict
 
 KINDS: tuple[Kind, ...] = ("premise", "effect")
@@ -64,8 +66,10 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
         if groups:
             print_settings(groups)
         return 0
-    _tell_of_records_alone(chosen, request.folder)
+    _tell_of_what_is_there(chosen, request.folder)
     with only_process_in(request.folder), progress_display() as progress:
+        for name in (".", "measured-on", "portraits", "references", "experiments"):
+            remove_unfinished(request.folder / name)
         results = carry_out_experiments(
             chosen.experiments,
             request.folder,
@@ -74,7 +78,13 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
             device=request.device,
             progress=progress,
         )
-        overview, outcome = write_whole_site(request, chosen.suite, results.experiments, execute, progress)
+        try:
+            overview, outcome = write_whole_site(
+                request, chosen.suite, results.experiments, execute, progress
+            )
+        except IsolossError:  # a full disk, say: what it did to the runs must not be lost with the site
+            print_failures(results.outcome.failures)
+            raise
     one = len(chosen.experiments) == 1
     page = overview.with_stem(chosen.experiments[0].name) if one else overview
     failures = (*results.outcome.failures, *outcome.failures)
@@ -90,8 +100,19 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
     return 1 if failures else 0
 
 
-def _tell_of_records_alone(chosen: Choice, folder: Path) -> None:
-    alone = sum(is_records_alone(run, folder) for run in shared(chosen.runs))
+def _tell_of_what_is_there(chosen: Choice, folder: Path) -> None:
+    """What the folder holds that will not be computed again, or will be because it is damaged."""
+    runs = shared(chosen.runs)
+    for sentence in (each for run in runs for each in damaged_measurements(run, folder)):
+        print(sentence, file=sys.stderr)
+    older = sum(is_older(run.folder(folder)) for run in runs)
+    if older:
+        print(
+            f"{older} of the runs have records without digests, from an older isoloss: they are taken as "
+            "they are",
+            file=sys.stderr,
+        )
+    alone = sum(is_records_alone(run, folder) for run in runs)
     if alone:
         print(
             f"{alone} of the runs are there as records alone, unpacked without checkpoints: they are not "
@@ -154,11 +175,17 @@ def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, sca
     for shipped in filter(None, beside):
         console.print(shipped.sentence, highlight=False)
     console.print(f"{results.seconds:,.0f} s", highlight=False)
-    for failure in failures:
-        console.print(f"{failure.job} failed: {failure.text}", style="bold", markup=False, highlight=False)
+    print_failures(failures)
     for notice in results.outcome.notices:
         console.print(f"{notice.job}: {notice.text}", markup=False, highlight=False)
     console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def print_failures(failures: Sequence[Notice]) -> None:
+    """What failed and why, on stderr."""
+    console = Console(stderr=True)
+    for failure in failures:
+        console.print(f"{failure.job} failed: {failure.text}", style="bold", markup=False, highlight=False)
 
 
 def _table(title: str, kind: Kind, judgements: Sequence[Judgement], beside: BesideShipped | None) -> Table:

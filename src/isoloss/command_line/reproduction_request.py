@@ -159,5 +159,5 @@ def _is_done(experiment: Experiment, output: Path) -> bool:
     return (
         was_planned(experiment, output)
         and all(is_complete(run, output) for run in experiment.runs)
-        and all(reference.file(output).exists() for reference in experiment.references)
+        and all(reference.records(output) for reference in experiment.references)
     )

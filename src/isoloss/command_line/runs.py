@@ -18,7 +18,7 @@ from isoloss.stored_runs.run_filter import (
     sorted_runs,
     values_of,
 )
-from isoloss.stored_runs.stored_run import StoredRun, full_names, runs_in
+from isoloss.stored_runs.stored_run import StoredRun, full_names, is_older, runs_in
 
 SHORTEST_NAME = 8
 """Characters of a folder's name that are shown; `isoloss show` and `compare` take the beginning of a name."""
@@ -43,6 +43,8 @@ def runs(options: RunsOptions) -> None:
     if rows:
         table_console().print(_table(rows, alike))
     # What all runs share is said once and is no column.
+    if older := sum(is_older(run.folder) for run in chosen):
+        print(f"{older} of them have records without digests, from an older isoloss: damage does not show")
     print(", ".join([f"{len(chosen)} of {len(every)} runs", *(rows[0][name] for name in alike)]))
 
 

@@ -1,6 +1,5 @@
 """A corpus on disk, tokenised once: sequences of one length, a training and a validation part."""
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +12,10 @@ from jaxtyping import Int, Integer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
+from isoloss.checked_files import read_sealed
 from isoloss.corpora.labelled_texts import LabelledTexts
 from isoloss.errors import BadInput
+from isoloss.files import file_digest
 from isoloss.languages.sentences import PADDING, Sentences
 from isoloss.objectives.tokens import FIRST_WORD, PAD
 
@@ -102,10 +103,16 @@ class PackedCorpus:
 
 
 def read_packed_corpus(folder: Path) -> PackedCorpus:
-    """The corpus in a folder that `prepared_corpus` made. Raises BadInput where it is missing or damaged."""
+    """The corpus in a folder that `prepared_corpus` made, read once from end to end to see that it is whole.
+
+    Raises BadInput where it is missing or damaged.
+    """
     path = folder / CORPUS_FILE
     try:
-        kept = json.loads(path.read_text())
+        kept = read_sealed(path, folder.name)
+        for name, digest in kept.get("files", {}).items():
+            if file_digest(folder / name) != digest:
+                raise ValueError(f"{name} is not what was written")
         counts = counts_of_json(kept["counts"])
         corpus = PackedCorpus(folder, kept["digest"], kept["maximum_length"], counts)
         for part in PARTS:
@@ -113,7 +120,7 @@ def read_packed_corpus(folder: Path) -> PackedCorpus:
             wanted = sequences * corpus.maximum_length * token_type(corpus.tokenizer).itemsize
             if tokens_file(folder, part).stat().st_size != wanted:
                 raise ValueError(f"{tokens_file(folder, part).name} is not as long as it was")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadInput(
             f"the corpus in {folder} is damaged ({error}); delete the folder and prepare it again"
         ) from error

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from isoloss.checked_files import write_sealed
 from isoloss.corpora.documents import DocumentSource, is_held_out, text_hash
 from isoloss.corpora.packed_corpus import (
     CORPUS_FILE,
@@ -24,10 +25,10 @@ from isoloss.corpora.packed_corpus import (
     read_tokenizer,
     tokens_file,
 )
-from isoloss.corpora.tokenisation import JOURNAL_FILE, Packing, tokenise
+from isoloss.corpora.tokenisation import JOURNAL_FILE, DamagedBeginning, Packing, tokenise
 from isoloss.corpora.vocabulary import OwnVocabulary, TokenizerChoice, renumbered
 from isoloss.errors import BadInput
-from isoloss.files import complete_folder, sync_folder, writable, write_atomically
+from isoloss.files import complete_folder, file_digest, remove_unfinished, sync_folder, writable
 from isoloss.progress import Progress, silent
 
 LAYOUT = 1
@@ -78,21 +79,38 @@ def prepared_corpus(request: CorpusRequest, cache: Path, progress: Progress = si
     An interrupted preparation goes on where it stopped, and ends in the same bits; of several processes that
     ask for one corpus, one prepares it and the others wait. Disk: two or four bytes a token. Raises BadInput
     where documents or tokenizer cannot be used or are too few, and IsolossError where nothing can be
-    fetched or written.
+    fetched or written. One that is damaged is prepared again: its documents are its own, so nothing is lost.
     """
     folder = cache / "corpora" / request.digest[:16]
-    if not (folder / CORPUS_FILE).is_file():
-        with _alone_at(folder, progress):
-            if not (folder / CORPUS_FILE).is_file():
-                _prepare(request, cache, folder, progress)
+    if found := _whole(folder):
+        return found
+    with _alone_at(folder, progress):
+        if found := _whole(folder):  # another process has prepared it meanwhile
+            return found
+        if folder.exists():
+            progress("corpus", 0, 1, f"{folder} is damaged: it is prepared again from its documents")
+            with writable(folder):
+                shutil.rmtree(folder)
+        _prepare(request, cache, folder, progress)
     return read_packed_corpus(folder)
+
+
+def _whole(folder: Path) -> PackedCorpus | None:
+    """The corpus in the folder; None where there is none, or a damaged one."""
+    try:
+        return read_packed_corpus(folder) if (folder / CORPUS_FILE).is_file() else None
+    except BadInput:
+        return None
 
 
 def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progress) -> None:
     unfinished = folder.with_name(f".{folder.name}.part")
-    with writable(unfinished):
-        unfinished.mkdir(parents=True, exist_ok=True)
-    counts = _tokenised(request, cache, unfinished, progress)
+    try:
+        counts = _tokenised(request, cache, unfinished, progress)
+    except DamagedBeginning as error:
+        progress("corpus", 0, 1, f"{error}: the corpus is prepared from the first document on")
+        shutil.rmtree(unfinished)
+        counts = _tokenised(request, cache, unfinished, progress)
     try:
         _refuse_too_few(counts, request, unfinished)
     except BadInput:  # with more text it is another corpus: nothing would ever go on from here
@@ -103,14 +121,20 @@ def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progre
         "maximum_length": request.length - 1,
         "counts": asdict(counts),
     }
-    write_atomically(unfinished / CORPUS_FILE, json.dumps(facts, indent=2) + "\n")
     with writable(folder):
-        (unfinished / JOURNAL_FILE).unlink()
+        own = (CORPUS_FILE, JOURNAL_FILE)
+        files = sorted(path for path in unfinished.rglob("*") if path.is_file() and path.name not in own)
+        digests = {path.relative_to(unfinished).as_posix(): file_digest(path) for path in files}
+        write_sealed(unfinished / CORPUS_FILE, {**facts, "files": digests}, folder.name)
         unfinished.rename(folder)
+        (folder / JOURNAL_FILE).unlink()
         sync_folder(folder.parent)
 
 
 def _tokenised(request: CorpusRequest, cache: Path, folder: Path, progress: Progress) -> CorpusCounts:
+    with writable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    remove_unfinished(folder)
     if not (folder / TOKENIZER_FOLDER).is_dir():
         progress("tokenizer", 0, 1)
         chosen = request.words.tokenizer(lambda: _training_texts(request, cache, progress))

@@ -1,19 +1,20 @@
 """Documents made into packed sequences on disk, a shard at a time: interrupted, it goes on at the next."""
 
-import json
+import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from jaxtyping import Integer
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
+from isoloss.checked_files import json_digest, read_sealed, write_sealed
 from isoloss.corpora.documents import Document, is_held_out, text_hash
 from isoloss.corpora.packed_corpus import (
     PARTS,
@@ -27,8 +28,8 @@ from isoloss.corpora.packed_corpus import (
     token_type,
     tokens_file,
 )
-from isoloss.errors import BadInput, IsolossError
-from isoloss.files import writable, write_atomically
+from isoloss.errors import BadInput
+from isoloss.files import writable
 from isoloss.objectives.tokens import FIRST_WORD, PAD
 from isoloss.progress import Progress
 
@@ -37,6 +38,7 @@ SHARD_CHARACTERS = 1 << 21
 megabytes of memory with what the tokenizer remembers of it."""
 
 JOURNAL_FILE = "journal.json"
+BYTES_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,17 @@ class Shard:
 class Journal:
     """What is safe on disk: all shards up to `counts.documents`, and words left over for the next.
 
-    `left_over[part]` are those words' tokens and the document that the first of them stands in.
+    `left_over[part]` are those words' tokens and the document that the first of them stands in; `digests` are
+    SHA-256 of both parts' files so far, by name.
     """
 
     counts: CorpusCounts = CorpusCounts()  # noqa: RUF009  (frozen)
     left_over: dict[str, tuple[list[int], int]] = field(default_factory=lambda: {p: ([], 0) for p in PARTS})
+    digests: dict[str, str] = field(default_factory=dict)
+
+
+class DamagedBeginning(BadInput):
+    """What an interrupted preparation left is not what it wrote: there is nothing to go on from."""
 
 
 def tokenise(
@@ -87,9 +95,12 @@ def tokenise(
     Documents are read again from the first on, those on disk neither tokenised nor written; what comes out
     is the same to the bit. Tokenises on all cores, one shard ahead of packing and writing. Memory: two
     shards with what the tokenizer remembers of them, and about 100 bytes a distinct document for its hash.
-    `size` is about how many characters there are, for progress.
+    `size` is about how many characters there are, for progress. Raises DamagedBeginning where what is on
+    disk is not what the journal there knows of.
     """
-    journal = _read_journal(folder / JOURNAL_FILE)
+    # Which tokenizer the words are of is a part of the journal's name.
+    name = json_digest(tokenizer.backend_tokenizer.to_str())
+    journal = _read_journal(folder / JOURNAL_FILE, name)
     begun = journal.counts.documents
     shards = (shard for shard in _shards(documents, packing.validation_share) if shard.documents > begun)
     with writable(folder):
@@ -103,8 +114,10 @@ def tokenise(
                 counts = CorpusCounts(
                     shard.documents, shard.duplicates, *(writers[part].settle() for part in PARTS)
                 )
-                journal = Journal(counts, {part: writers[part].left_over for part in PARTS})
-                write_atomically(folder / JOURNAL_FILE, json.dumps(asdict(journal)))
+                left_over: dict[str, tuple[list[int], int]] = {p: writers[p].left_over for p in PARTS}
+                digests = {file: digest for part in PARTS for file, digest in writers[part].digests.items()}
+                journal = Journal(counts, left_over, digests)
+                write_sealed(folder / JOURNAL_FILE, asdict(journal), name)
                 told = f"{counts.training.words + counts.validation.words:,} words"
                 progress("tokenising", shard.characters, max(size, shard.characters + 1), told)
         finally:
@@ -196,8 +209,9 @@ class _PartWriter:
         self.counts: PartCounts = getattr(journal.counts, part)
         self.left_over = journal.left_over[part]
         done = self.counts.sequences
-        self.tokens = _opened(tokens_file(folder, part), done * packing.words * self.kind.itemsize)
-        self.documents = _opened(documents_file(folder, part), done * np.dtype(np.int32).itemsize)
+        wide = packing.words * self.kind.itemsize
+        self.tokens = _Appended(tokens_file(folder, part), done * wide, journal.digests)
+        self.documents = _Appended(documents_file(folder, part), done * 4, journal.digests)
 
     def add(
         self,
@@ -232,37 +246,54 @@ class _PartWriter:
     def settle(self) -> PartCounts:
         """Make what was added durable; the counts."""
         for file in (self.tokens, self.documents):
-            file.flush()
-            os.fsync(file.fileno())
+            file.file.flush()
+            os.fsync(file.file.fileno())
         return self.counts
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Of the files so far, by name."""
+        return {file.path.name: file.digest.hexdigest() for file in (self.tokens, self.documents)}
 
     def close(self) -> None:
         """Close the files."""
-        self.tokens.close()
-        self.documents.close()
+        self.tokens.file.close()
+        self.documents.file.close()
 
 
-def _opened(path: Path, size: int) -> BinaryIO:
-    """The file, to append to after its first `size` bytes. Raises IsolossError where it has fewer."""
-    file = path.open("ab")
-    if file.tell() < size:  # which `truncate` would make up for with padding
-        file.close()
-        raise IsolossError(
-            f"{path} is shorter than what was written; delete the folder {path.parent} and prepare it again"
-        )
-    file.truncate(size)
-    return file
+class _Appended:
+    """A file that is appended to after its first `size` bytes, and the digest of all of it.
+
+    Raises DamagedBeginning where those bytes are not there, or not those that were written.
+    """
+
+    def __init__(self, path: Path, size: int, digests: Mapping[str, str]) -> None:
+        self.path, self.digest = path, hashlib.sha256()
+        self.file = path.open("a+b")
+        self.file.truncate(min(size, self.file.tell()))
+        self.file.seek(0)
+        while piece := self.file.read(BYTES_AT_ONCE):
+            self.digest.update(piece)
+        found = self.digest.hexdigest()
+        if self.file.tell() < size or digests.get(path.name, found) != found:
+            self.file.close()
+            raise DamagedBeginning(f"{path} is not what was written")
+
+    def write(self, content: bytes) -> None:
+        """Append."""
+        self.digest.update(content)
+        self.file.write(content)
 
 
-def _read_journal(path: Path) -> Journal:
-    try:
-        kept = json.loads(path.read_text())
-        left_over = {part: (words, document) for part, (words, document) in kept["left_over"].items()}
-        return Journal(counts_of_json(kept["counts"]), left_over)
-    except FileNotFoundError:
+def _read_journal(path: Path, name: str) -> Journal:
+    if not path.exists():
         return Journal()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadInput(f"{path} is damaged ({error}); delete {path.parent} and prepare it again") from error
+    try:
+        kept = read_sealed(path, name)
+        left_over = {part: (words, document) for part, (words, document) in kept["left_over"].items()}
+        return Journal(counts_of_json(kept["counts"]), left_over, kept.get("digests", {}))
+    except (BadInput, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedBeginning(f"{path} is not what was written") from error
 
 
 def _with_dropped_rest(journal: Journal) -> CorpusCounts:

@@ -24,7 +24,7 @@ class FisherTrace:
 
     `groups` splits the values by the part of the model (see `parameter_group`), `values` is their sum;
     `predictions` counts each sentence's. `parameters` says what was differentiated and what was frozen,
-    `ways` how each parameter's part was had, `stopped` why there are as many sentences as there are.
+    `ways` the method that gave each parameter's part, `stopped` why there are as many sentences as there are.
     Models measured on the same batches with the same seed share sentences, masks and signs: compare them
     by `difference`.
     """

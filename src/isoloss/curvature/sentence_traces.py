@@ -23,7 +23,7 @@ from isoloss.objectives.sentences_apart import EqualLengths
 class SentenceTraces:
     """Values of n sentences by part of the model, float64, which add up to the whole trace.
 
-    `ways` says of each parameter how its part was had; see `PerSentenceNorms`.
+    `ways` names the method that gave each parameter's part; see `PerSentenceNorms`.
     """
 
     groups: dict[str, Float[Tensor, " n"]]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import read_sealed
 from isoloss.corpora.packed_corpus import PackedCorpus
-from isoloss.errors import IsolossError
+from isoloss.errors import BadInput, IsolossError
 from isoloss.experiments.kept_plan import keep_plan
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantity import (
@@ -21,7 +22,7 @@ from isoloss.experiments.quantity import (
 )
 from isoloss.languages.language import Language
 from isoloss.measurements.record import Record, Setting
-from isoloss.measurements.records_file import read_records, write_records, write_sentence_values
+from isoloss.measurements.records_file import write_records, write_sentence_values
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.pretraining_objective import PretrainingObjective
@@ -29,7 +30,15 @@ from isoloss.pretraining.checkpoint import RAW_FOLDER, STEPS_FOLDER, read_checkp
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
-from isoloss.stored_runs.stored_run import MEASURED_FOLDER, finished_checkpoints, measurement_name
+from isoloss.stored_runs.stored_run import (
+    MEASURED_FOLDER,
+    PLAN_FILE,
+    SPECIFICATION_FILE,
+    finished_checkpoints,
+    measured_place,
+    measurement_name,
+    read_measurement,
+)
 
 TRAINING_SHARE = 0.7
 """About how much of a run's time its pre-training takes; only the progress bar depends on it."""
@@ -65,8 +74,24 @@ def carry_out(run: PlannedRun, output: Path, device: str, progress: Progress) ->
 def measured_records(
     run: PlannedRun, quantity: AnyQuantity, step: int, output: Path, weights: Weights = "kept"
 ) -> list[Record]:
-    """What a quantity's measurement at a step gave; nothing while it has not been made."""
-    return read_records(_records_file(run, _Measurement(step, quantity, weights), output))
+    """What a quantity's measurement at a step gave; nothing while it has not been made, or is damaged."""
+    try:
+        return _read(run, _Measurement(step, quantity, weights), output)
+    except BadInput:
+        return []
+
+
+def damaged_measurements(run: PlannedRun, output: Path) -> list[str]:
+    """A sentence for each file of the run's plan and measurements that is damaged, with what it costs."""
+    told = [f"{path} is damaged; it is written anew, which costs nothing" for path in _damaged(run, output)]
+    for wanted in _planned(run):
+        try:
+            _read(run, wanted, output)
+        except BadInput as error:
+            kept = (run.folder(output) / STEPS_FOLDER / f"{wanted.step:06d}").is_dir()
+            anew = f"train all {run.steps:,} steps again" if not kept else "load its checkpoint"
+            told.append(f"{str(error).partition(';')[0]}; it is measured again, which has to {anew}")
+    return told
 
 
 def is_complete(run: PlannedRun, output: Path) -> bool:
@@ -74,13 +99,28 @@ def is_complete(run: PlannedRun, output: Path) -> bool:
 
     Of a run whose records were unpacked here that was elsewhere: it lacks its checkpoints alone.
     """
-    finished = _has_last_checkpoint(run, output) or bool(finished_checkpoints(run.folder(output)))
+    if _has_last_checkpoint(run, output):
+        finished = not _damaged(run, output)
+    else:
+        finished = bool(finished_checkpoints(run.folder(output)))
     return finished and not any(True for _ in _missing(run, output))
 
 
 def is_records_alone(run: PlannedRun, output: Path) -> bool:
     """Whether the run is complete without its checkpoints, its records having been unpacked."""
     return not _has_last_checkpoint(run, output) and is_complete(run, output)
+
+
+def _damaged(run: PlannedRun, output: Path) -> list[Path]:
+    """What is damaged of the small files that say what the run is, of those that are there."""
+    found = []
+    for name in (SPECIFICATION_FILE, PLAN_FILE):
+        if (path := run.folder(output) / name).exists():
+            try:
+                read_sealed(path, name)
+            except BadInput:
+                found.append(path)
+    return found
 
 
 def _has_last_checkpoint(run: PlannedRun, output: Path) -> bool:
@@ -97,15 +137,24 @@ class _Measurement:
 
 
 def _missing(run: PlannedRun, output: Path) -> Iterator[_Measurement]:
-    """What has not been measured, by step, and of each step the weights one after the other."""
+    """What has not been measured, or is damaged."""
+    for wanted in _planned(run):
+        if not measured_records(run, wanted.quantity, wanted.step, output, wanted.weights):
+            yield wanted
+
+
+def _planned(run: PlannedRun) -> Iterator[_Measurement]:
+    """What is to be measured, by step, and of each step the weights one after the other."""
     for step in run.checkpoint_steps:
         # Experiments that share the run may each ask for a quantity, at steps that overlap.
         asked = [
             _Measurement(step, each.quantity, each.weights) for each in run.measured if step in each.steps
         ]
-        for wanted in sorted(dict.fromkeys(asked), key=lambda wanted: wanted.weights):
-            if not _records_file(run, wanted, output).exists():
-                yield wanted
+        yield from sorted(dict.fromkeys(asked), key=lambda wanted: wanted.weights)
+
+
+def _read(run: PlannedRun, wanted: _Measurement, output: Path) -> list[Record]:
+    return read_measurement(_records_file(run, wanted, output), run.digest[:16], wanted.step)
 
 
 def _records_file(run: PlannedRun, wanted: _Measurement, output: Path) -> Path:
@@ -143,9 +192,10 @@ def _measure_missing(
         subject = Subject(folder, digest[:16], run.objective, _settings(run, wanted), run.seed)
         records = sets[quantity].measure(model, subject, _within(progress, share, step))
         path = _records_file(run, wanted, output)
-        if subject.sentence_values:  # first, since the records say that the measurement is complete
-            write_sentence_values(path.with_suffix(".npz"), subject.sentence_values)
-        write_records(path, records)
+        values = path.with_suffix(".npz") if subject.sentence_values else None
+        if values:  # first, since the records say that the measurement is complete
+            write_sentence_values(values, subject.sentence_values)
+        write_records(path, records, measured_place(run.digest[:16], step, path.stem), values)
     return damaged
 
 

@@ -35,7 +35,7 @@ def experiment_jobs(
         reference.file(output): reference
         for experiment in experiments
         for reference in experiment.references
-        if not reference.file(output).exists()
+        if not reference.records(output)
     }
     plans = [run.language for run in every] + [reference.language for reference in references.values()]
     languages = {plan.digest: plan for plan in plans}
@@ -107,11 +107,12 @@ def jobs_of(experiment: Experiment, names: Mapping[str, str], output: Path) -> s
 def prepare(
     plan: LanguagePlan | CorpusPlan, drawings: Sequence[Drawing], output: Path, progress: Progress
 ) -> tuple[str, ...]:
-    """Have the language, and all that quantities are measured on, ready in `output`."""
+    """Have the language, and all that quantities are measured on, ready in `output`; what was damaged."""
     language = plan.language(output, progress)
+    told: list[str] = []
     for quantity, objective in drawings:
-        drawn(quantity, language, plan.digest, objective, output, progress)
-    return ()
+        drawn(quantity, language, plan.digest, objective, output, progress, told.append)
+    return tuple(told)
 
 
 def _measure_reference(reference: PlannedReference, output: Path, progress: Progress) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """Experiments from their plans to their numbers: shared runs once, every claim judged."""
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from isoloss.checked_files import write_sealed
 from isoloss.executors.runner import Job, Outcome
 from isoloss.experiments.carry_out import is_complete, measured_records
 from isoloss.experiments.claims import Judgement, judge
@@ -15,7 +15,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs_of, shared
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.reference import PlannedReference
-from isoloss.files import writable, write_atomically
+from isoloss.files import writable
 from isoloss.measurements.record import Setting
 from isoloss.progress import Progress, silent
 
@@ -100,7 +100,7 @@ def keep_names(experiments: Sequence[Experiment], output: Path) -> None:
             "title": experiment.title,
             "runs": {run.folder(output).name: run.name for run in reversed(experiment.runs)},
         }
-        write_atomically(_path(experiment, output), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        write_sealed(_path(experiment, output), content, experiment.name)
 
 
 def was_planned(experiment: Experiment, output: Path) -> bool:

@@ -1,14 +1,15 @@
 """What a run's folder says beside its specification, so that it can be run again from the folder alone."""
 
-import json
+import hashlib
 from pathlib import Path
 from typing import Any
 
+from isoloss.checked_files import read_sealed, write_sealed
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan, PlannedRun, ReadyLanguage
 from isoloss.experiments.quantity import quantity_digest, weights_setting
-from isoloss.files import write_atomically
+from isoloss.files import file_digest, write_atomically
 from isoloss.languages.dyck import Dyck, write_dyck
 from isoloss.languages.hmm import HMM
 from isoloss.languages.hmm_file import write_hmm
@@ -24,8 +25,8 @@ def keep_plan(run: PlannedRun, language: Language | PackedCorpus, output: Path) 
     """Write `plan.json` into the run's folder, and the language as a file of its own kind if it has one.
 
     The plan names the run as it was last planned, its language, the run that it continues, and all that was
-    ever planned to be measured of it. The caller holds the folder. Raises IsolossError where it cannot be
-    written.
+    ever planned to be measured of it; a damaged plan is written anew with what is planned now. The caller
+    holds the folder. Raises IsolossError where it cannot be written.
     """
     folder = run.folder(output)
     plan = {
@@ -39,10 +40,17 @@ def keep_plan(run: PlannedRun, language: Language | PackedCorpus, output: Path) 
         else None,
         "measured": _measured(run, folder / PLAN_FILE),
     }
-    content = json.dumps(plan, indent=2, ensure_ascii=False) + "\n"
-    path = folder / PLAN_FILE
-    if not path.exists() or path.read_text() != content:
-        write_atomically(path, content)
+    if plan != _kept(run, folder / PLAN_FILE):
+        write_sealed(folder / PLAN_FILE, plan, PLAN_FILE)
+
+
+def _kept(run: PlannedRun, path: Path) -> dict[str, Any] | None:
+    """The run's plan as it stands; None where there is none, or one that is damaged or another run's."""
+    try:
+        plan = read_sealed(path, PLAN_FILE)
+    except BadInput:
+        return None
+    return plan if plan.get("digest") == run.digest else None
 
 
 def language_file(language: Language | PackedCorpus) -> tuple[str, str] | None:
@@ -76,9 +84,10 @@ def _kept_language(
     kept: dict[str, Any] = {"digest": language.digest, "plan": _plan_settings(plan)}
     if (file := language_file(language)) is not None:
         name, text = file
-        if not (folder / name).exists():
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        if not (folder / name).is_file() or file_digest(folder / name) != digest:
             write_atomically(folder / name, text)
-        kept |= {"file": name, "maximum_length": cut_at(language)}
+        kept |= {"file": name, "sha256": digest, "maximum_length": cut_at(language)}
     return kept
 
 
@@ -95,20 +104,17 @@ def _plan_settings(plan: LanguagePlan | CorpusPlan) -> Any:
 def _measured(run: PlannedRun, path: Path) -> list[dict[str, Any]]:
     """What is planned to be measured, on what and when, with what was planned before."""
     entries: dict[tuple[str, str | None], dict[str, Any]] = {}
-    if path.exists():
-        try:
-            before = json.loads(path.read_text())["measured"]
-            entries = {(entry["measured_on"], entry.get("weights")): entry for entry in before}
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise BadInput(f"{path} is damaged ({error}); delete it and run again") from error
+    try:
+        before = (_kept(run, path) or {"measured": []})["measured"]
+        entries = {(entry["measured_on"], entry.get("weights")): entry for entry in before}
+    except (KeyError, TypeError, AttributeError):  # not of isoloss's making: this call's plan is all there is
+        entries = {}
     for measured in run.measured:
         digest = quantity_digest(measured.quantity, run.language.digest, run.objective)
         weights = weights_setting(measured.weights)
         entry = (digest, weights.get("weights"))
         known = entries.get(entry, {"steps": []})["steps"]
         settings = settings_as_json(measured.quantity)
-        # What an older revision of the quantity has measured is wanted no longer.
-        entries = {key: each for key, each in entries.items() if not _older(each["quantity"], settings)}
         entries[entry] = {
             "measured_on": digest,
             **weights,
@@ -116,12 +122,3 @@ def _measured(run: PlannedRun, path: Path) -> list[dict[str, Any]]:
             "steps": sorted({*known, *measured.steps}),
         }
     return list(entries.values())
-
-
-def _older(there: Any, here: dict[str, Any]) -> bool:
-    """Whether one is the other's settings in an older revision."""
-    return (
-        isinstance(there, dict)
-        and there.get("revision", 0) < here["revision"]
-        and {**there, "revision": 0} == {**here, "revision": 0}
-    )

@@ -52,12 +52,11 @@ def portrait_file(plan: LanguagePlan, output: Path) -> Path:
 
 
 def _portray(plan: LanguagePlan, output: Path, progress: Progress) -> Sequence[str]:
-    language = plan.language(output, progress)
+    language, path = plan.language(output, progress), portrait_file(plan, output)
+    damaged = path.exists()  # or it would not be portrayed
     size = f"{plan.words:,} words, sentences of at most {plan.maximum_length}"
-    write_portrait(
-        portrait_file(plan, output), language_portrait(language, size, progress=progress), plan.digest
-    )
-    return ()
+    write_portrait(path, language_portrait(language, size, progress=progress), plan.digest)
+    return (f"{path} was damaged or of another version; it has been made again",) if damaged else ()
 
 
 def write_portrait(path: Path, portrait: LanguagePortrait, name: str) -> None:

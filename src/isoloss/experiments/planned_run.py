@@ -174,7 +174,7 @@ class PlannedRun:
 
     @property
     def first_seed(self) -> int:
-        """The seed of the run that its line of continued runs begins with: these share their fortune."""
+        """The seed of the first run of its chain of continued runs, whose errors are correlated."""
         return self.continues.run.first_seed if self.continues else self.seed
 
     @property

@@ -3,8 +3,7 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_type_hints, runtime_checkable
@@ -136,6 +135,10 @@ def quantity_digest(quantity: AnyQuantity, language_digest: str, objective: Pret
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def silently(sentence: str) -> None:
+    """Tell nobody: the default."""
+
+
 def drawn(
     quantity: AnyQuantity,
     language: Language | PackedCorpus,
@@ -143,17 +146,21 @@ def drawn(
     objective: PretrainingObjective,
     output: Path,
     progress: Progress = silent,
+    tell: Callable[[str], None] = silently,
 ) -> MeasuringSet:
     """The quantity's measuring set, drawn once and kept in `output`.
 
-    One whose file there is damaged or of another format is drawn again: nothing is lost. Raises BadInput
+    One whose file there is damaged or of another format is drawn again, nothing being lost, and `tell` is
+    told. Raises BadInput
     where the quantity is none of such a language's, IsolossError when it cannot be written.
     """
     digest = quantity_digest(quantity, language_digest, objective)
     path = output / "measured-on" / f"{digest}.safetensors"
     if path.exists():
-        with suppress(BadInput):
+        try:
             return _restored(quantity, read_tensors(path, digest), language, objective)
+        except BadInput:
+            tell(f"{path} was damaged or of another format; it has been drawn again, to the same numbers")
     measuring_set = _drawn(quantity, language, objective, progress)
     write_tensors(path, measuring_set.tensors(), digest)
     return measuring_set

@@ -35,7 +35,7 @@ class CorpusRuns:
     """One model, pre-trained on a corpus; `corpus_name` is what the corpus is called on a page.
 
     Loss, trace and accuracy are measured at the checkpoints from step `measured_from` on: what claims are
-    judged on. `chosen_late` owns up, on the page, to a setting that was chosen after results were seen.
+    judged on. `chosen_late` says, for the page, which setting was chosen after results were seen.
     """
 
     corpus: CorpusPlan

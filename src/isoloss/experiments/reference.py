@@ -68,14 +68,19 @@ class PlannedReference:
         return output / "references" / f"{digest}.jsonl"
 
     def records(self, output: Path) -> list[Record]:
-        """Its records; none while it has not been measured."""
-        return read_records(self.file(output))
+        """Its records; none while it has not been measured, or where its file is damaged."""
+        path = self.file(output)
+        try:
+            return read_records(path, path.stem)
+        except BadInput:
+            return []
 
     def carry_out(self, output: Path, progress: Progress) -> None:
         """Measure it once."""
-        if not self.file(output).exists():
+        if not self.records(output):
             language = self.language.language(output, progress)
-            write_records(self.file(output), self._measured(language, progress))
+            path = self.file(output)
+            write_records(path, self._measured(language, progress), path.stem)
 
     def _measured(self, language: Language | PackedCorpus, progress: Progress) -> list[Record]:
         if isinstance(language, PackedCorpus):

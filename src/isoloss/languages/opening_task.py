@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -13,11 +13,37 @@ from isoloss.languages.refusals import refuse_unknown_words
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, most_probable
 
-if TYPE_CHECKING:
-    from isoloss.languages.causal_lm import CausalLM
-
 OPENINGS = (2, 4)
 SENTENCES_AT_ONCE = 1024
+
+
+@runtime_checkable
+class OpenedSentences(Protocol):
+    """What the tasks need of a language: sentences of one `length`, drawn and weighed by first words."""
+
+    @property
+    def vocabulary(self) -> tuple[str, ...]:
+        """The words."""
+        ...
+
+    @property
+    def length(self) -> int:
+        """The number of words of every sentence, T."""
+        ...
+
+    def first_word_log_law(self) -> Float[Tensor, " K"]:
+        """log Pr(x_1 = w) in nats, float64."""
+        ...
+
+    def sample_opening_with(
+        self, openings: Int[Tensor, " k"], n: int, generator: torch.Generator
+    ) -> Sentences:
+        """Draw n sentences given that their first word is one of `openings`."""
+        ...
+
+    def log_probability(self, sentences: Sentences) -> Float[Tensor, " n"]:
+        """log Pr(sentence) in nats, float64."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +56,7 @@ class OpeningTask:
     mean of its largest probabilities is how often any reader, at best, names the word that was drawn.
     """
 
-    language: "CausalLM"
+    language: OpenedSentences
     openings: tuple[int, ...]
 
     @property
@@ -80,7 +106,7 @@ class OpeningTask:
             )
 
 
-def opening_tasks(language: "CausalLM") -> Sequence[OpeningTask]:
+def opening_tasks(language: OpenedSentences) -> Sequence[OpeningTask]:
     """The tasks of telling the 2 and the 4 most probable first words apart, where there are as many words."""
     if language.length < 2:
         return []

@@ -1,7 +1,6 @@
 """Fine-tuning: how well a pre-trained model, trained on from its weights, tells a sentence's label (A.5)."""
 
 import hashlib
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import read_sealed, write_sealed
 from isoloss.errors import BadInput
-from isoloss.files import complete_folder
+from isoloss.files import complete_folder, file_digest
 from isoloss.languages.task import TaskSplits
 from isoloss.measurements.fine_tuning_run import (
     TASK,
@@ -136,15 +136,20 @@ def _write(
         with quiet():
             model.save_pretrained(folder)
         copy_tokenizer(checkpoint, folder)
-        (folder / RESULT_FILE).write_text(json.dumps(result) + "\n")
+        files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+        result["files"] = {file.relative_to(folder).as_posix(): file_digest(file) for file in files}
+        write_sealed(folder / RESULT_FILE, result, RESULT_FILE)
 
 
 def _read(path: Path, specification: dict[str, Any]) -> dict[str, Any]:
     """A finished seed's result. Raises BadInput where it cannot be read or is that of another run."""
     try:
-        result: dict[str, Any] = json.loads((path / RESULT_FILE).read_text())
+        result = read_sealed(path / RESULT_FILE, RESULT_FILE)
         there = result["specification"]
-    except (OSError, ValueError, KeyError) as error:
+        for name, digest in result.get("files", {}).items():
+            if file_digest(path / name) != digest:
+                raise ValueError(f"{name} is not what was written")
+    except (OSError, ValueError, KeyError, AttributeError) as error:
         raise BadInput(
             f"{path} holds no finished fine-tuning ({error}); delete it or name another folder"
         ) from error

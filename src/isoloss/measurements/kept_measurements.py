@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from isoloss.checked_files import read_sealed, write_sealed
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder
 from isoloss.measurements.record import Record
@@ -22,7 +24,12 @@ from isoloss.measurements.records_file import (
     write_sentence_values,
 )
 
-RECORDS, VALUES, KEY = "records.jsonl", "values.npz", "key.json"
+RECORDS, VALUES, KEY = "records.jsonl", "records.npz", "key.json"
+OLDER_VALUES = "values.npz"
+
+
+class DamagedMeasurement(UserWarning):
+    """A kept measurement was not what was written, and has been made again."""
 
 
 @dataclass(frozen=True)
@@ -46,18 +53,24 @@ class KeptMeasurements:
     def get(self, key: Mapping[str, Any], checkpoint: str) -> Measurement | None:
         """What was measured under the key, with its records in the checkpoint's name; None if nothing was.
 
-        Raises BadInput where it is damaged.
+        Nothing, too, where it is damaged: it is then measured again.
         """
         path = self._path(key)
         if not path.is_dir():
             return None
         try:
-            if json.loads((path / KEY).read_text()) != _as_json(key):
-                raise ValueError("it is of something else")
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{path} is damaged ({error}); delete it to measure again") from error
-        records = tuple(replace(record, checkpoint=checkpoint) for record in read_records(path / RECORDS))
-        values = {name: torch.from_numpy(each) for name, each in read_sentence_values(path / VALUES).items()}
+            return self._read(path, key, checkpoint)
+        except BadInput:
+            return None
+
+    def _read(self, path: Path, key: Mapping[str, Any], checkpoint: str) -> Measurement:
+        if read_sealed(path / KEY, path.name) != _as_json(key) or not (
+            found := read_records(path / RECORDS, path.name)
+        ):
+            raise BadInput(f"{path} is of something else")
+        records = tuple(replace(record, checkpoint=checkpoint) for record in found)
+        beside = path / (VALUES if (path / VALUES).exists() else OLDER_VALUES)
+        values = {name: torch.from_numpy(each) for name, each in read_sentence_values(beside).items()}
         return Measurement(records, values)
 
     def measured(
@@ -77,10 +90,14 @@ class KeptMeasurements:
         if found is not None:
             return found
         found = measure()
-        with complete_folder(self._path(key)) as folder:
-            (folder / KEY).write_text(json.dumps(_as_json(key), indent=2) + "\n")
-            write_records(folder / RECORDS, found.records)
+        path = self._path(key)
+        if path.exists():
+            warnings.warn(f"{path} was damaged; it was measured again", DamagedMeasurement, stacklevel=2)
+            shutil.rmtree(path)
+        with complete_folder(path) as folder:
+            write_sealed(folder / KEY, _as_json(key), path.name)
             write_sentence_values(folder / VALUES, found.values)
+            write_records(folder / RECORDS, found.records, path.name, folder / VALUES)
         return found
 
     def forget_unfinished(self) -> None:

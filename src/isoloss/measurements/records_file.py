@@ -1,4 +1,4 @@
-"""Files of records: JSON, one record a line, written whole or appended to."""
+"""Files of records: JSON, one record a line, written whole or appended to, with digests."""
 
 import io
 import json
@@ -9,18 +9,22 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from isoloss.checked_files import SEAL, json_digest
 from isoloss.errors import BadInput
-from isoloss.files import sync_folder, writable, write_atomically
+from isoloss.files import file_digest, sync_folder, writable, write_atomically
 from isoloss.measurements.record import Record, Setting
 
 Values = dict[str, np.ndarray]
 """By `value_name` one float64 value a sentence, whose mean is the record's value and s / √n its error."""
+VALUES = "values"
+"""Under which a line keeps the digest of the file of values beside the records."""
 
 
 class TornLine(UserWarning):
@@ -40,9 +44,9 @@ def append_records(path: Path, records: Sequence[Record]) -> None:
 
     A record already there, by `identity`, is kept as it stands and not written again, so that work which
     is resumed may append what it appended before. A line that a crash cut short is removed first. One
-    process writes a file at a time. Each line is a JSON object with the fields of `Record`:
+    process writes a file at a time. Each line is a JSON object with the fields of `Record`, and a digest:
     `polars.read_ndjson(path, infer_schema_length=None)` (all lines, since settings differ) and DuckDB's
-    `read_json` read it.
+    `read_json` read it. Read it as `read_records(path, path.name)`.
 
     Raises BadInput for a number that is not finite, IsolossError where the file cannot be written, and
     what `read_records` raises.
@@ -52,15 +56,15 @@ def append_records(path: Path, records: Sequence[Record]) -> None:
     >>> entropy = Record("masked_entropy", 1.25, "nats", 0.01, 2000, settings={"task": "root"})
     >>> append_records(path, [entropy])
     >>> append_records(path, [entropy])
-    >>> read_records(path) == [entropy]
+    >>> read_records(path, path.name) == [entropy]
     True
     """
-    known = {identity(record) for record in read_records(path)}
+    known = {identity(record) for record in read_records(path, path.name)}
     lines = []
     for record in records:
         if identity(record) not in known:
             known.add(identity(record))
-            lines.append(_line(record))
+            lines += _lines([record], path.name, {})
     with writable(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         created = not path.exists()
@@ -73,16 +77,23 @@ def append_records(path: Path, records: Sequence[Record]) -> None:
             sync_folder(path.parent)
 
 
-def write_records(path: Path, records: Sequence[Record]) -> None:
-    """Write a file of these records alone, complete or absent; raises as `append_records` does."""
-    write_atomically(path, "".join(map(_line, records)))
+def write_records(path: Path, records: Sequence[Record], name: str, values: Path | None = None) -> None:
+    """Write a file of these records alone, complete or absent; raises as `append_records` does.
+
+    Every line carries the digest of `name` and of all lines, and where `values` is a file beside them, of the
+    same name but for its ending `.npz`, that file's.
+    """
+    beside = {} if values is None else {VALUES: file_digest(values)}
+    write_atomically(path, "".join(_lines(records, name, beside)))
 
 
-def read_records(path: Path) -> list[Record]:
+def read_records(path: Path, name: str) -> list[Record]:
     """All records of the file, in the order in which they were written; none where there is no file.
 
     A last line without its end, which a crash in mid-write leaves, is left out with a `TornLine` warning
-    that names it. Raises BadInput, naming the line, where any other line is not a record.
+    that names it. Raises BadInput, naming the line, where any other line is not a record, and where the
+    records, or the values beside them, are not those that were written under that name. Lines without a
+    digest, which older isoloss wrote, are taken as they are.
     """
     if not path.exists():
         return []
@@ -91,11 +102,51 @@ def read_records(path: Path) -> list[Record]:
         warnings.warn(
             f"{path}: line {len(lines) + 1} was cut short by a crash and is left out", TornLine, stacklevel=2
         )
-    return [_parse(line, number, path) for number, line in enumerate(lines, start=1)]
+    found = [_parse(line, number, path) for number, line in enumerate(lines, start=1)]
+    for marks, batch in groupby(found, key=lambda each: each[1]):
+        records = [record for record, _ in batch]
+        beside = {VALUES: marks[1]} if marks[1] is not None else {}
+        if marks[0] is not None and marks[0] != _batch_digest(records, name, beside):
+            raise BadInput(f"{path} is damaged or not what its name says; delete it to measure again")
+        if beside and not _is(path.with_suffix(".npz"), str(marks[1])):
+            raise BadInput(
+                f"{path.with_suffix('.npz')} is damaged or missing; delete {path.name} beside it to measure "
+                "again"
+            )
+    return [record for record, _ in found]
 
 
-def _line(record: Record) -> str:
-    """The record as a line of JSON."""
+def carries_digests(path: Path) -> bool:
+    """Whether a file of records was written by isoloss that gave them digests."""
+    with path.open("rb") as file:
+        return f'"{SEAL}": "'.encode() in file.readline()
+
+
+Marks = tuple[Setting, Setting]
+"""What a line has beside its record: the digest of those that it was written with, and of their values."""
+
+
+def _lines(records: Sequence[Record], name: str, beside: dict[str, str]) -> list[str]:
+    """The records as lines of JSON with their digest."""
+    for record in records:
+        _refuse_unwritable(record)
+    digest = _batch_digest(records, name, beside)
+    whole = [{**asdict(record), **beside, SEAL: digest} for record in records]
+    return [json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n" for line in whole]
+
+
+def _batch_digest(records: Sequence[Record], name: str, beside: dict[str, Any]) -> str:
+    return json_digest([name, [asdict(record) for record in records], beside])
+
+
+def _is(path: Path, digest: str) -> bool:
+    try:
+        return file_digest(path) == digest
+    except OSError:
+        return False
+
+
+def _refuse_unwritable(record: Record) -> None:
     numbers = [record.value, record.standard_error or 0.0]
     numbers += [value for value in record.settings.values() if isinstance(value, float)]
     if not all(map(math.isfinite, numbers)):
@@ -103,18 +154,23 @@ def _line(record: Record) -> str:
             f"the record {record.quantity} of '{record.checkpoint}' holds a number that is not finite "
             f"({record.value} ± {record.standard_error}); it is not written"
         )
-    return json.dumps(asdict(record), allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def _parse(line: bytes, number: int, path: Path) -> Record:
+def _parse(line: bytes, number: int, path: Path) -> tuple[Record, Marks]:
     try:
-        record = Record(**json.loads(line))
-        if not isinstance(record.settings, dict) or not all(
-            isinstance(number, int | float) for number in (record.value, record.standard_error or 0.0)
+        content = json.loads(line)
+        marks = content.pop(SEAL, None), content.pop(VALUES, None)
+        record = Record(**content)
+        numbers = (record.value, record.standard_error or 0.0, record.n)
+        words = (record.quantity, record.unit, record.checkpoint)
+        if not all(isinstance(each, int | float) for each in numbers) or not all(
+            isinstance(each, str) for each in words
         ):
-            raise TypeError("a value is no number, or the settings have no names")
-        return record
-    except (ValueError, TypeError, RecursionError) as error:
+            raise TypeError("a value is no number, or a name no text")
+        if not isinstance(record.settings, dict):
+            raise TypeError("the settings have no names")
+        return record, marks
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(
             f"{path}: line {number} is not a record ({error}); delete the line, or the file to measure again"
         ) from error

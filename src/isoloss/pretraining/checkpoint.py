@@ -1,6 +1,5 @@
 """Checkpoints: folders that `from_pretrained` loads by itself, complete or absent, with digests."""
 
-import hashlib
 import io
 import json
 import os
@@ -8,6 +7,8 @@ import pickle
 import platform
 import shutil
 import uuid
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,16 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 import isoloss
-from isoloss.errors import IsolossError
-from isoloss.files import sync_folder, writable
+from isoloss.checked_files import json_digest, read_sealed, sealed
+from isoloss.errors import BadInput, IsolossError
+from isoloss.files import file_digest, remove_unfinished, sync_folder, writable
 from isoloss.pretraining.specification import PretrainingSpecification, settings_as_json
 from isoloss.pretraining.update_rule import UpdateRule
 
 STEPS_FOLDER = "steps"
 WEIGHTS_FILE = "model.safetensors"
+SPECIFICATION_FILE = "specification.json"
+MEASURED_FOLDER = "measured"
 RAW_FOLDER = "raw"
 """Within a checkpoint of averaged weights: the weights that training goes on from, a model folder too."""
 TRAINING_STATE_FILE = "training_state.pt"
@@ -79,7 +83,8 @@ def write_checkpoint(
             _write_model(temporary, model, tokenizer)
             if raw is not None:
                 _write_model(temporary / RAW_FOLDER, raw, tokenizer)
-            digests = {path.relative_to(temporary).as_posix(): _sha256(path) for path in _files(temporary)}
+            files = _files(temporary)
+            digests = {path.relative_to(temporary).as_posix(): file_digest(path) for path in files}
             record = {
                 "step": step,
                 "training_loss": training_loss,
@@ -89,21 +94,20 @@ def write_checkpoint(
                 "versions": software_versions() | {"device": next(model.parameters()).device.type},
                 "files": digests,
             }
-            (temporary / RECORD_FILE).write_text(json.dumps(record, indent=2) + "\n")
-            _write_training_state(temporary, update_rule)
+            said = json.dumps(sealed(record, RECORD_FILE), indent=2) + "\n"
+            (temporary / RECORD_FILE).write_text(said)
+            _write_training_state(temporary, update_rule, _state_name(record))
             _put_in_place(temporary, final)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         earlier = [checkpoint for checkpoint in checkpoint_folders(run) if int(checkpoint.name) < step]
-        for checkpoint in earlier[:-1]:
-            (checkpoint / TRAINING_STATE_FILE).unlink(missing_ok=True)
-            (checkpoint / TRAINING_STATE_DIGEST_FILE).unlink(missing_ok=True)
+        _drop_training_state(earlier[:-1])
     return Checkpoint(final, step, training_loss, digests[WEIGHTS_FILE], readings, digests.get(_RAW_WEIGHTS))
 
 
 def checkpoint_folders(run: Path) -> list[Path]:
     """The run's checkpoint folders by step, unverified."""
-    folders = [folder for folder in (run / STEPS_FOLDER).glob("*") if folder.name.isdigit()]
+    folders = [folder for folder in (run / STEPS_FOLDER).glob("*") if folder.name.isdecimal()]
     return sorted(folders, key=lambda folder: int(folder.name))
 
 
@@ -118,9 +122,24 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise IsolossError(f"{error}; delete the run's folder and run again to have it back") from error
 
 
+def damage_to(folder: Path) -> str | None:
+    """What is wrong with a checkpoint that isoloss wrote, or the one that raw weights are within.
+
+    None where nothing is, and for any other folder.
+    """
+    checkpoint = folder.parent if folder.name == RAW_FOLDER else folder
+    if not (checkpoint / RECORD_FILE).is_file():
+        return None
+    try:
+        _verified(checkpoint)
+    except _DamagedError as error:
+        return str(error)
+    return None
+
+
 def _verified(folder: Path) -> Checkpoint:
     try:
-        record = json.loads((folder / RECORD_FILE).read_text())
+        record = read_sealed(folder / RECORD_FILE, RECORD_FILE)
         files: dict[str, str] = record["files"]
         checkpoint = Checkpoint(
             folder,
@@ -130,18 +149,28 @@ def _verified(folder: Path) -> Checkpoint:
             record["readings"],
             files.get(_RAW_WEIGHTS),
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _damaged(folder, RECORD_FILE, f"cannot be read ({error})") from error
-    for name, digest in files.items():
+        named = [(name, str(digest)) for name, digest in files.items()]
+    except (BadInput, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(folder, RECORD_FILE, "cannot be read, or is not what was written") from error
+    _refuse_misplaced(folder, record)
+    for name, digest in named:
         _verify(folder, name, digest)
     # Only a run's two newest checkpoints keep their training state.
     if (folder / TRAINING_STATE_FILE).exists():
-        try:
-            digest = (folder / TRAINING_STATE_DIGEST_FILE).read_text()
-        except (OSError, ValueError):
-            digest = "lost"
-        _verify(folder, TRAINING_STATE_FILE, digest)
+        _verify(folder, TRAINING_STATE_FILE, _state_digest(folder, _state_name(record)))
     return checkpoint
+
+
+def _refuse_misplaced(folder: Path, record: dict[str, Any]) -> None:
+    """Raise _DamagedError for another step's checkpoint, or another run's, where the run says which it is."""
+    if record["step"] != int(folder.name if folder.name.isdecimal() else record["step"]):
+        raise _damaged(folder, RECORD_FILE, f"is that of step {record['step']}")
+    path = folder.parent.parent / SPECIFICATION_FILE
+    if folder.parent.name == STEPS_FOLDER and path.exists():
+        # A damaged specification tells nothing, and is told of by who reads it.
+        with suppress(BadInput):
+            if json_digest(read_sealed(path, SPECIFICATION_FILE)) != record.get("specification_digest"):
+                raise _DamagedError(f"the checkpoint {folder} is of another run than {path} says")
 
 
 def latest_checkpoint(run: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
@@ -196,6 +225,9 @@ def remove_leftovers(run: Path) -> None:
         for ending in (UNFINISHED, REPLACED):
             for path in (run / STEPS_FOLDER).glob(f".*{ending}"):
                 shutil.rmtree(path)
+        for folder in (run, *run.glob(f"{MEASURED_FOLDER}/*")):
+            remove_unfinished(folder)
+        _drop_training_state(checkpoint_folders(run)[:-2])
 
 
 def _put_in_place(temporary: Path, final: Path) -> None:
@@ -249,13 +281,35 @@ def _save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
         raise
 
 
-def _write_training_state(folder: Path, update_rule: UpdateRule) -> None:
+def _drop_training_state(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        for name in (TRAINING_STATE_FILE, TRAINING_STATE_DIGEST_FILE):
+            (folder / name).unlink(missing_ok=True)
+
+
+def _write_training_state(folder: Path, update_rule: UpdateRule, name: str) -> None:
     # Pickles of equal states may differ in bytes after a resume: their digest stays out of the record,
     # so that resumed and undisturbed runs have the same records.
     buffer = io.BytesIO()
     torch.save(update_rule.state_dict(), buffer)
     (folder / TRAINING_STATE_FILE).write_bytes(buffer.getvalue())
-    (folder / TRAINING_STATE_DIGEST_FILE).write_text(_sha256(folder / TRAINING_STATE_FILE))
+    digest = file_digest(folder / TRAINING_STATE_FILE)
+    (folder / TRAINING_STATE_DIGEST_FILE).write_text(f"{digest} {json_digest([name, digest])}\n")
+
+
+def _state_name(record: dict[str, Any]) -> str:
+    return f"{record.get('specification_digest')} {record['step']}"
+
+
+def _state_digest(folder: Path, name: str) -> str:
+    """What the training state's digest is said to be; older isoloss said no more than that."""
+    try:
+        digest, *seal = (folder / TRAINING_STATE_DIGEST_FILE).read_text().split()
+    except (OSError, ValueError) as error:
+        raise _damaged(folder, TRAINING_STATE_DIGEST_FILE, "cannot be read") from error
+    if seal not in ([], [json_digest([name, digest])]):
+        raise _damaged(folder, TRAINING_STATE_DIGEST_FILE, "is not what was written")
+    return digest
 
 
 def software_versions() -> dict[str, Any]:
@@ -271,14 +325,9 @@ def software_versions() -> dict[str, Any]:
     }
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _verify(folder: Path, name: str, digest: str) -> None:
     try:
-        intact = _sha256(folder / name) == digest
+        intact = file_digest(folder / name) == digest
     except OSError as error:
         raise _damaged(folder, name, f"cannot be read ({error.strerror})") from error
     if not intact:

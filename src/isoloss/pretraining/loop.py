@@ -32,8 +32,8 @@ from isoloss.pretraining.weight_averaging import WeightAverage
 from isoloss.progress import Progress, silent
 
 AtCheckpoint = Callable[[Checkpoint, PreTrainedModel], None]
-"""Told of each checkpoint when it is safe on disk, and handed the model that is in it, which it must leave as
-found: that of the averaged weights, where they are kept."""
+"""Called after each checkpoint has been written, with the checkpoint and its model (that of the averaged
+weights, where they are kept), which it must not change."""
 
 AtStep = Callable[[int, Tensor, UpdateRule], None]
 """Told of each step, its loss in nats, on the device, and the rule, whose `readings` it may ask for."""

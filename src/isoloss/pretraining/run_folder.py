@@ -1,15 +1,16 @@
 """A run's folder: one specification, one process at a time."""
 
 import fcntl
-import json
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from isoloss.checked_files import read_sealed, write_sealed
 from isoloss.errors import BadInput, FolderHeld, IsolossError
-from isoloss.files import writable, write_atomically
+from isoloss.files import writable
+from isoloss.pretraining.checkpoint import RECORD_FILE, SPECIFICATION_FILE, checkpoint_folders
 from isoloss.pretraining.processes import Processes
 from isoloss.pretraining.specification import (
     PretrainingSpecification,
@@ -17,7 +18,6 @@ from isoloss.pretraining.specification import (
     settings_as_json,
 )
 
-SPECIFICATION_FILE = "specification.json"
 _held_here: set[Path] = set()
 """Record locks do not tell a process's own threads apart, so each process keeps its own list."""
 
@@ -75,20 +75,28 @@ def _held(folder: Path, process: str) -> FolderHeld:
 def claim(folder: Path, specification: PretrainingSpecification) -> None:
     """Write the specification into a fresh run's folder; refuse a folder that holds another one.
 
-    Raises BadInput naming the first setting that differs, or saying that the file cannot be read.
+    A damaged one is written anew where no checkpoint is of another. Raises BadInput naming the first setting
+    that differs, or what else is wrong.
     """
     path = folder / SPECIFICATION_FILE
     settings = settings_as_json(specification)
     try:
-        there = json.loads(path.read_text())
-        if not isinstance(there, dict):
-            raise ValueError("it holds no settings")
-    except FileNotFoundError:
-        write_atomically(path, json.dumps(settings, indent=2) + "\n")
+        there = read_sealed(path, SPECIFICATION_FILE)
+    except BadInput:
+        if path.exists() and any(of != specification.digest for of in _digests_of_checkpoints(folder)):
+            raise BadInput(
+                f"{path} is damaged, and checkpoints in {folder} are of another run than this; name another "
+                "folder"
+            ) from None
+        write_sealed(path, settings, SPECIFICATION_FILE)
         return
-    except (OSError, ValueError, RecursionError) as error:
-        raise BadInput(f"{path} cannot be read ({error}); delete {folder} or name another folder") from error
     if difference := first_difference(there, settings):
         raise BadInput(
             f"{folder} holds another run: its {difference}; name another folder, or delete this one"
         )
+
+
+def _digests_of_checkpoints(folder: Path) -> Iterator[str | None]:
+    for checkpoint in checkpoint_folders(folder):
+        with suppress(BadInput):
+            yield read_sealed(checkpoint / RECORD_FILE, RECORD_FILE).get("specification_digest")

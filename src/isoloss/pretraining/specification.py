@@ -1,12 +1,10 @@
 """The complete specification of a run: with the language, all that its weights depend on."""
 
 import dataclasses
-import hashlib
-import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from isoloss.checked_files import ONLY_WHEN_CHANGED
+from isoloss.checked_files import ONLY_WHEN_CHANGED, json_digest
 from isoloss.errors import BadInput
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.masked import MaskedObjective
@@ -62,8 +60,7 @@ class PretrainingSpecification:
     @property
     def digest(self) -> str:
         """A hexadecimal name of the whole specification: equal specifications have equal digests."""
-        canonical = json.dumps(settings_as_json(self), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()
+        return json_digest(settings_as_json(self))
 
 
 def settings_as_json(value: Any) -> Any:

@@ -1,12 +1,12 @@
 """A run's first weights: those of another run's checkpoint, where its specification asks for it."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 from transformers import PreTrainedModel
 
+from isoloss.checked_files import read_sealed
 from isoloss.errors import BadInput
 from isoloss.pretraining.checkpoint import RECORD_FILE, WEIGHTS_FILE, read_checkpoint
 from isoloss.pretraining.specification import (
@@ -46,7 +46,7 @@ def put_starting_weights(
             f"{start_from} holds the weights {checkpoint.digest[:12]}, but the specification starts from "
             f"{specification.start_from[:12]}; hand over the folder it was made for"
         )
-    before = json.loads((start_from / RECORD_FILE).read_text())["specification"]
+    before = read_sealed(start_from / RECORD_FILE, RECORD_FILE)["specification"]
     _refuse_another_model(start_from, before, settings_as_json(specification))
     safetensors.torch.load_model(model, start_from / WEIGHTS_FILE)
 

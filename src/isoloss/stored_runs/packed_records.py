@@ -19,7 +19,6 @@ from isoloss.errors import BadInput
 from isoloss.files import complete_folder, write_atomically
 from isoloss.measurements.record import Record
 from isoloss.measurements.records_file import (
-    read_records,
     read_sentence_values,
     value_name,
     write_records,
@@ -31,6 +30,8 @@ from isoloss.stored_runs.stored_run import (
     PLAN_FILE,
     SPECIFICATION_FILE,
     StoredRun,
+    measured_place,
+    read_measurement,
     runs_in,
 )
 
@@ -150,7 +151,7 @@ def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
     for checkpoint in run.checkpoints:
         for path in sorted((run.folder / MEASURED_FOLDER / f"{checkpoint.step:06d}").glob("*.jsonl")):
             values = read_sentence_values(path.with_suffix(".npz"))
-            for record in read_records(path):
+            for record in read_measurement(path, run.name, checkpoint.step):
                 yield {
                     "run": run.name,
                     "step": checkpoint.step,
@@ -187,9 +188,10 @@ def _write_run(rows: list[Row], folder: Path, name: str) -> None:
             for record, each in zip(records, kept, strict=True)
             if each is not None
         }
-        if values:
-            write_sentence_values(path.with_suffix(".npz"), values)
-        write_records(path, records)
+        beside = path.with_suffix(".npz") if values else None
+        if beside:
+            write_sentence_values(beside, values)
+        write_records(path, records, measured_place(name, step, measurement), beside)
     write_json(folder / FINISHED_FILE, json.loads(first["checkpoints"]), name)
 
 

@@ -1,16 +1,17 @@
 """A run as its folder tells it, read from small files alone: no weights, and no torch to wait for."""
 
-import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from isoloss.checked_files import read_json
+from isoloss.checked_files import read_json, read_sealed
 from isoloss.errors import BadInput, did_you_mean
+from isoloss.files import file_digest
 from isoloss.measurements.record import Record, Setting
-from isoloss.measurements.records_file import read_records
+from isoloss.measurements.records_file import carries_digests, read_records
 
 # As in `pretraining.run_folder`, `pretraining.checkpoint`, `kept_plan` and `kept_names`, which need torch.
 SPECIFICATION_FILE, PLAN_FILE, NAMES_FOLDER = "specification.json", "plan.json", "experiments"
@@ -20,6 +21,10 @@ LOCK_FILE = ".lock"
 FINISHED_FILE = "finished.json"
 """In the folder of a run whose records were unpacked: what its checkpoints, which are elsewhere, said."""
 
+REVISIONS: dict[str, int] = {}
+"""Of the quantities whose `revision` is above 1 that revision, by class: here, since `runs` does not wait for
+torch, which the classes need. A test compares them."""
+
 THING = ("measured_on", "weights", "task", "group")
 """The settings that tell the measurements of one quantity at one step apart."""
 
@@ -28,7 +33,7 @@ _KINDS: dict[str, type] = {
     "files": dict, "versions": dict, "readings": dict, "labels": dict, "runs": dict, "measured": list,
 }  # fmt: skip
 """What the values are that readers go on into."""
-State = Literal["complete", "unfinished", "damaged"]
+State = Literal["complete", "unfinished", "out of date", "damaged"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,8 @@ class StoredRun:
 
     `names` are what experiments call it, by experiment. `specification` is empty where it cannot be read,
     `plan` where the run was made without one. `damage` has a sentence for each thing that is not as it was
-    written; weights are only looked for, not verified.
+    written; weights are only looked for, not verified. Numbers that an older revision of a quantity gave are
+    not among the records: `out_of_date` names those quantities that have not been measured anew.
     """
 
     folder: Path
@@ -82,15 +88,26 @@ class StoredRun:
         planned = [
             (step, each["measured_on"], each.get("weights"))
             for each in self.plan.get("measured", [])
+            if not _is_old(each["quantity"], self.plan)
             for step in each["steps"]
         ]
         return sum(each not in made for each in planned)
+
+    @property
+    def out_of_date(self) -> tuple[str, ...]:
+        """The quantities that were last planned in an older revision than today's."""
+        quantities = [each["quantity"] for each in self.plan.get("measured", [])]
+        old = [each for each in quantities if _is_old(each, {})]
+        anew = [_without_revision(each) for each in quantities if not _is_old(each, {})]
+        return tuple(dict.fromkeys(str(each["is"]) for each in old if _without_revision(each) not in anew))
 
     @property
     def state(self) -> State:
         """Complete: trained to its end, and all that is planned is measured."""
         if self.damage:
             return "damaged"
+        if self.out_of_date:
+            return "out of date"
         return "complete" if 0 < self.planned_steps <= self.step and not self.missing else "unfinished"
 
     @property
@@ -98,6 +115,9 @@ class StoredRun:
         """The state, and what it is for."""
         if self.damage:
             return f"damaged: {'; '.join(self.damage)}"
+        if self.out_of_date:
+            quantities = ", ".join(self.out_of_date)
+            return f"out of date: {quantities} has another revision now; reproduce it again to measure anew"
         if self.step < self.planned_steps:
             return f"unfinished: trained to step {self.step:,} of {self.planned_steps:,}"
         return f"unfinished: {self.missing} measurements are missing" if self.missing else "complete"
@@ -124,6 +144,33 @@ def measurement_name(measured_on: str, weights: Setting = None) -> str:
     ('0123', '0123-raw')
     """
     return measured_on if weights is None else f"{measured_on}-{weights}"
+
+
+def read_measurement(path: Path, run: str, step: int) -> list[Record]:
+    """The records in a measurement's file of the run of that name at that step; none where there is no file.
+
+    Raises BadInput where they are damaged, or were measured elsewhere.
+    """
+    records = read_records(path, measured_place(run, step, path.stem))
+    for record in records:
+        of = str(record.settings.get("measured_on")), record.settings.get("weights")
+        if (record.settings.get("step"), measurement_name(*of)) != (step, path.stem):
+            raise BadInput(
+                f"{path} holds {measurement_name(*of)} at step {record.settings.get('step')}; delete it to "
+                "measure again"
+            )
+    return records
+
+
+def measured_place(run: str, step: int, measurement: str) -> str:
+    """The name that a measurement's records are written under: its run, by its folder's name, and step."""
+    return f"{run}/{step:06d}/{measurement}"
+
+
+def is_older(folder: Path) -> bool:
+    """Whether a run has records from isoloss that gave them no digests: damage to them does not show."""
+    files = folder.glob(f"{MEASURED_FOLDER}/*/*.jsonl")
+    return any(path.stat().st_size and not carries_digests(path) for path in files)
 
 
 def runs_in(folder: Path) -> list[StoredRun]:
@@ -190,13 +237,14 @@ def _is_run(folder: Path) -> bool:
 
 def _read(folder: Path, known_names: dict[Path, dict[str, dict[str, str]]]) -> StoredRun:
     damage: list[str] = []
-    specification = _object(folder / SPECIFICATION_FILE, damage)
-    plan = _object(folder / PLAN_FILE, damage) if (folder / PLAN_FILE).exists() else {}
+    specification = _object(folder / SPECIFICATION_FILE, SPECIFICATION_FILE, damage)
+    plan = _plan(folder, damage)
     said = {int(path.name): path for path in (folder / STEPS_FOLDER).glob("*") if path.name.isdecimal()}
     contents = {step: _checkpoint(path, damage) for step, path in said.items()}
     contents = {content["step"]: content for content in finished_checkpoints(folder)} | contents
     checkpoints = [
-        StoredCheckpoint(step, contents[step], _records(folder, step, damage)) for step in sorted(contents)
+        StoredCheckpoint(step, contents[step], _records(folder, plan, step, damage))
+        for step in sorted(contents)
     ]
     output = folder.resolve().parent.parent
     if output not in known_names:
@@ -215,34 +263,73 @@ def finished_checkpoints(folder: Path) -> list[Json]:
 
 
 def _checkpoint(path: Path, damage: list[str]) -> Json:
-    content = _object(path / CHECKPOINT_FILE, damage)
+    content = _object(path / CHECKPOINT_FILE, CHECKPOINT_FILE, damage)
     for name in content.get("files", {}):
         if not (path / name).exists():
             damage.append(f"{path / name} is missing")
     return content
 
 
-def _records(folder: Path, step: int, damage: list[str]) -> tuple[Record, ...]:
+def _plan(folder: Path, damage: list[str]) -> Json:
+    """The run's plan; empty, with a sentence in `damage` where there is one, where it is not this run's."""
+    path = folder / PLAN_FILE
+    if not path.exists():
+        return {}
+    plan = _object(path, PLAN_FILE, damage)
+    known = all(
+        isinstance(each, dict)
+        and isinstance(each.get("measured_on"), str)
+        and isinstance(each.get("quantity"), dict)
+        and isinstance(each.get("steps"), list)
+        for each in plan.get("measured", [])
+    )
+    ours = re.fullmatch("[0-9a-f]{16}", folder.name)  # a copy may be called anything
+    if not known or (ours and str(plan.get("digest", ours[0]))[:16] != ours[0]):
+        damage.append(f"{path} is not what was written")
+        return {}
+    language = plan.get("language")
+    if isinstance(language, dict) and "sha256" in language:
+        file = folder / str(language.get("file"))
+        if not file.is_file() or file_digest(file) != language["sha256"]:
+            damage.append(f"{file} is not what was written")
+    return plan
+
+
+def _records(folder: Path, plan: Json, step: int, damage: list[str]) -> tuple[Record, ...]:
     records: list[Record] = []
+    old = {each["measured_on"] for each in plan.get("measured", []) if _is_old(each["quantity"], plan)}
     for file in sorted((folder / MEASURED_FOLDER / f"{step:06d}").glob("*.jsonl")):
         try:
-            records += read_records(file)
+            records += read_measurement(file, str(plan.get("digest", folder.name))[:16], step)
         except BadInput as error:
             damage.append(str(error))
-    return tuple(records)
+    return tuple(record for record in records if record.settings.get("measured_on") not in old)
 
 
-def _object(path: Path, damage: list[str]) -> Json:
+def _is_old(quantity: Json, plan: Json) -> bool:
+    """Whether the quantity has a newer revision, today or in the plan."""
+    newer = [
+        each["quantity"].get("revision", 1)
+        for each in plan.get("measured", [])
+        if _without_revision(each["quantity"]) == _without_revision(quantity)
+    ]
+    return bool(quantity.get("revision", 1) < max([REVISIONS.get(str(quantity.get("is")), 1), *newer]))
+
+
+def _without_revision(quantity: Json) -> Json:
+    return {key: value for key, value in quantity.items() if key != "revision"}
+
+
+def _object(path: Path, name: str, damage: list[str]) -> Json:
     """A file's JSON object; empty, with a sentence in `damage`, where it is none."""
     try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
+        content = read_sealed(path, name)
+    except BadInput as error:
+        cause = error.__cause__
+        reason = (cause.strerror if isinstance(cause, OSError) else cause) or "it is not what was written"
         damage.append(f"{path} cannot be read ({reason})")
         return {}
-    if not isinstance(content, dict) or not all(
-        isinstance(content.get(key, kind()), kind) for key, kind in _KINDS.items()
-    ):
+    if not all(isinstance(content.get(key, kind()), kind) for key, kind in _KINDS.items()):
         damage.append(f"{path} is not what was written")
         return {}
     return content
@@ -252,7 +339,7 @@ def _names(output: Path) -> dict[str, dict[str, str]]:
     """What experiments call their runs, by the runs' folders and then by experiment."""
     found: dict[str, dict[str, str]] = {}
     for path in sorted((output / NAMES_FOLDER).glob("*.json")):
-        content = _object(path, [])
+        content = _object(path, path.stem, [])
         for run, name in content.get("runs", {}).items():
             found.setdefault(run, {})[str(content.get("name", path.stem))] = name
     return found

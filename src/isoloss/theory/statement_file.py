@@ -10,8 +10,9 @@ from typing import Any
 import polars as pl
 
 from isoloss import __version__
+from isoloss.checked_files import unsealed, write_sealed
 from isoloss.errors import BadInput
-from isoloss.files import read_text, write_atomically
+from isoloss.files import read_text
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Landscape, Lines, Panel, Table
 from isoloss.progress import Progress
 from isoloss.theory.finding import Finding, Statement
@@ -34,14 +35,14 @@ def write_statement(path: Path, statement: Statement) -> None:
     Raises BadInput for a table with a column that is not of whole numbers, numbers, words or yes and no, and
     IsolossError where the file cannot be written.
     """
-    write_atomically(path, json.dumps(statement_content(statement), allow_nan=False, indent=1) + "\n")
+    write_sealed(path, statement_content(statement), path.name)
 
 
 def read_statement(path: Path) -> Statement:
     """The statement that `write_statement` wrote. Raises BadInput where the file holds none."""
     text = read_text(path, "a statement's results")
     try:
-        return _statement(json.loads(text))
+        return _statement(unsealed(json.loads(text), path.name))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise BadInput(
             f"{path} does not hold a statement's results ({error}); delete it, and they are computed again"

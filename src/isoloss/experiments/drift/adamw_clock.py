@@ -15,7 +15,7 @@ from isoloss.experiments.drift.clock import SECOND_MOMENT_STEPS, AdamWPace, Pace
 from isoloss.experiments.drift.curves import by_model, curves, steps_apart, with_start
 from isoloss.experiments.drift.departures import DRIFT, PART, START, Departure
 from isoloss.experiments.drift.limits import Arm, limit_panels
-from isoloss.experiments.drift.panels import LOSS, RAW_LOSS, TRACE, mean_over_seeds
+from isoloss.experiments.drift.panels import LOSS, RAW_LOSS, TRACE, mean_over_seeds, with_beginning
 from isoloss.experiments.drift.runs import plain
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
 from isoloss.pretraining.adamw import AdamW
@@ -207,9 +207,13 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
         Panel(
             "clock",
             "Is there one clock, with no batch in it?",
-            f"Trace and Σ √H_ii over t = α²k̄ / 4, k̄ the mean step of the averaged weights. {bars}",
-            (Lines(TIME, TRACE, BY_PACE, "pace"), Lines(TIME, ROOT, BY_PACE, "pace")),
-            moved,
+            "Trace and Σ √H_ii over t = α²k̄ / 4, k̄ the mean step of the averaged weights; the dashed line is "
+            f"the start. {bars}",
+            tuple(
+                Lines(TIME, axis, BY_PACE, "pace", predicted="beginning", dashed=START)
+                for axis in (TRACE, ROOT)
+            ),
+            with_beginning(means.filter(pl.col(PART).is_in([START, DRIFT]))),
             "stacked",
         ),
         Panel(
@@ -229,7 +233,7 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
             (Lines(TRACE, ROOT, BY_PACE, "pace"),),
             both,
         ),
-        *limit_panels(table, AdamWPace),
+        *limit_panels(table, AdamWPace, TIME),
     )
 
 

@@ -9,7 +9,6 @@ from isoloss.experiments.claims import Claim
 from isoloss.experiments.drift import adamw_clock as adamw
 from isoloss.experiments.drift import interventions as ways
 from isoloss.experiments.drift.claims import CLAIMS, IN_SHORT
-from isoloss.experiments.drift.clock import Pace
 from isoloss.experiments.drift.departures import HEADLINE, PART, departed, of_language
 from isoloss.experiments.drift.limits import BAND, limit_arms, limit_panels
 from isoloss.experiments.drift.panels import drift_panels
@@ -96,7 +95,7 @@ def drift_limits(scale: Scale) -> Experiment:
             "where a law ends is looked for, and each panel says what was found.",
         ),
         runs=departed(scale.grammar, short.widths, scale.seeds[:LIMIT_SEEDS], departures, quantities),
-        panels=lambda table: limit_panels(table, Pace),
+        panels=limit_panels,
         pilot_seeds=scale.pilot_seeds,
         settings=(
             ("start", f"AdamW's checkpoint of step {scale.grammar.steps:,}, widths {short.widths}"),

@@ -7,11 +7,12 @@ import polars as pl
 from isoloss.experiments.drift.clock import Clock, Pace, checkpoint_steps
 from isoloss.experiments.drift.curves import MODEL, AnyClock, with_start
 from isoloss.experiments.drift.departures import ARM, DRIFT, PART, VARIED, Departure
-from isoloss.experiments.drift.panels import BY_PACE, LOSS, TIME, TRACE, mean_over_seeds
-from isoloss.panels import Axis, Lines, Panel, Table
+from isoloss.experiments.drift.panels import LOSS, TIME, TRACE, mean_over_seeds
+from isoloss.panels import Axis, Colour, Lines, Panel, Table
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
+BY_ARM = Colour("pace", "arm")
 BAND = 0.25
 """How far an arm may be from the law's curve, as a share of the fall: as is claimed of the drift's paces."""
 
@@ -61,14 +62,14 @@ def limit_arms(pace: Pace) -> tuple[Arm, ...]:
     )
 
 
-def limit_panels(table: pl.DataFrame, clock: AnyClock) -> tuple[Panel, ...]:
+def limit_panels(table: pl.DataFrame, clock: AnyClock = Pace, time: Axis = TIME) -> tuple[Panel, ...]:
     """A panel for each thing varied: its arms, the law's curve behind them, and in words how far it holds."""
     if table.is_empty() or VARIED not in table.columns:
         return ()
     means = mean_over_seeds(table.filter(pl.col(PART).is_in([DRIFT, ARM])), clock)
     found = distances(table)
     return tuple(
-        _panel(varied, means, found.filter(pl.col(VARIED) == varied))
+        _panel(varied, means, found.filter(pl.col(VARIED) == varied), time)
         for varied in means[VARIED].drop_nulls().unique(maintain_order=True)
     )
 
@@ -119,7 +120,7 @@ def how_far(found: pl.DataFrame) -> str:
     return f"{holds}; it does not at {outside}." if outside else f"{holds}."
 
 
-def _panel(varied: str, means: pl.DataFrame, found: pl.DataFrame) -> Panel:
+def _panel(varied: str, means: pl.DataFrame, found: pl.DataFrame, time: Axis) -> Panel:
     behind = pl.col(PART) == DRIFT
     rows = means.filter(behind | (pl.col(VARIED) == varied)).with_columns(behind.alias("behind"))
     return Panel(
@@ -128,9 +129,9 @@ def _panel(varied: str, means: pl.DataFrame, found: pl.DataFrame) -> Panel:
         f"{how_far(found)} The dashed lines are the law's curve: runs that differ in rate and batch alone. "
         "Dots are means over seeds, bars their standard errors.",
         (
-            Lines(TIME, TRACE, BY_PACE, "pace", predicted="behind", dashed="plain paces"),
-            Lines(TIME, LOSS, BY_PACE, "pace", predicted="behind", dashed="plain paces"),
-            Table((Axis("pace", "arm"), TIME, TRACE, LOSS)),
+            Lines(time, TRACE, BY_ARM, "pace", predicted="behind", dashed="plain paces"),
+            Lines(time, LOSS, BY_ARM, "pace", predicted="behind", dashed="plain paces"),
+            Table((Axis("pace", "arm"), time, TRACE, LOSS)),
         ),
         rows,
     )

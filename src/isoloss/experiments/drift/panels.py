@@ -68,7 +68,7 @@ def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Pan
             "Trace and accuracy over τ = η²k̄ / 4B, k̄ the mean step of the averaged weights; the dashed line "
             f"is the start. The control has hardly any noise, and so hardly any τ. {bars}",
             tuple(charts),
-            _with_beginning(rows),
+            with_beginning(rows),
             "stacked",
         ),
         Panel(
@@ -81,7 +81,7 @@ def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Pan
     )
 
 
-def _with_beginning(rows: pl.DataFrame) -> pl.DataFrame:
+def with_beginning(rows: pl.DataFrame) -> pl.DataFrame:
     """The start, which has no place on an axis of logarithms, as a line across the others' times."""
     start, moved = (rows.filter(side) for side in (pl.col(PART) == START, pl.col(PART) != START))
     drifting = moved.filter(pl.col(PART) == DRIFT)["time"]

@@ -30,7 +30,7 @@ OURS = "beyond the paper"
 
 
 def flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over seeds of Spearman's correlation over its pairs: flatter than AdamW by, better by.
+    """Mean over seeds of Spearman's correlation of (decrease of the trace, gain of accuracy) against AdamW.
 
     Only a seed's own pairs are ranked together: they share AdamW's run. nan for none.
     """

@@ -63,7 +63,7 @@ COMPARED = ComparedRuns(
     adversary=Adversarial((1.398, 1.408), strength=0.3, optimiser=AdamW(3e-3, warm_up_steps=500)),
     peers=(
         ("Muon", Muon(3e-3, rest=AdamW(3e-3, warm_up_steps=500))),
-        ("Lion", Lion(1e-3, warm_up_steps=500)),
+        ("Lion", Lion(3e-4, warm_up_steps=500)),
         ("SOAP", SOAP(3e-3, warm_up_steps=500)),
         ("Sophia", Sophia(1e-3, warm_up_steps=500)),
         ("flatness-regularised", FlatnessRegularised(optimiser=AdamW(3e-3, warm_up_steps=500))),
@@ -75,9 +75,11 @@ COMPARED = ComparedRuns(
 """Learning rates were chosen on another language with seed 900, of two or three that are three times apart
 by the exact loss after 1,000 steps; AdamW's is the grammar's. The adversary's window begins as far above this
 language's entropy of 1.393 nats, by shares of it, as one did that brought its loss to within 1 % of AdamW's
-there. Steps: to where the grammar's checkpoints begin to count as saturated. In pilot runs here with seed 900
-the adversary's KL ended at 0.47 % of the entropy and its accuracy on task B at 0.69, having been 0.77 at half
-of the steps; Muon's KL at 0.24 %, trace 23.6; with the flatness regulariser at 0.31 %, trace 17.8."""
+there. Steps: to where the grammar's checkpoints begin to count as saturated. In pilot runs here with seed
+900 the adversary's KL ended at 0.47 % of the entropy and its accuracy on task B at 0.69, having been 0.77
+at half of the steps; Muon's KL at 0.24 %, trace 23.6; with the flatness regulariser at 0.31 %, trace 17.8.
+Lion's came to rest at 1.6 % at a rate of 1e-3, so that a third of it is taken; that one, SOAP and Sophia
+are untried here."""
 
 LONGER = LongerRuns(
     steps=16_000,
@@ -143,7 +145,8 @@ CAUSAL_LANGUAGE = CausalLanguageRuns(
 """The language was made easier until pilot runs came near its law: of a teacher of two layers of 64 units
 after 1,000 steps, and sentences of 8, KL was still 0.37 nats of a loss of 1.6. None of its opening tasks has
 room: of what words alone do not tell at most 0.07 is left. Rate and average are the grammar's, the steps
-what fits, and untried together: whether the loss has come to rest is among the premises."""
+what fits: in a pilot run of width 32 with seed 900 KL was 0.95 % of the entropy at step 2,000 and 0.66 % at
+4,000, the loss 0.28 % of itself lower, while accuracy stayed at 0.89 to 0.91."""
 
 _PACE = Pace(0.1, 32)
 """One of the drift's, by which Figures 4 and 10 descend."""

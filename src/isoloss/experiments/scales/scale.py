@@ -185,7 +185,7 @@ class SizeComparison:
 
 @dataclass(frozen=True)
 class FlatnessSettings:
-    """Sentences for each; `noises` are relative to the weights' deviation before pre-training."""
+    """Sentences for each measure; `noises` are in units of the weights' deviation before pre-training."""
 
     trace_sentences: int
     gradient_sentences: int

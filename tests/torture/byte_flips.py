@@ -1,0 +1,114 @@
+"""Bytes of a results folder flipped one at a time: each is told of when it is read, or changes nothing."""
+
+import json
+import random
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from isoloss.checked_files import read_json, read_sealed, read_tensors
+from isoloss.corpora.packed_corpus import read_packed_corpus
+from isoloss.errors import IsolossError
+from isoloss.measurements.kept_measurements import KeptMeasurements
+from isoloss.measurements.records_file import TornLine, read_records, read_sentence_values
+from isoloss.pretraining.checkpoint import read_checkpoint
+from isoloss.stored_runs.stored_run import stored_run
+from norm_experiments import LANGUAGE
+
+Outcome = Literal["told", "harmless", "silently other", "traceback"]
+Read = Callable[[], Any]
+"""What a file's reader gives, which can be compared; it raises IsolossError, or TornLine, where it tells."""
+
+
+@dataclass(frozen=True)
+class Flip:
+    """One byte of one file, and what came of it."""
+
+    file: str
+    place: int
+    outcome: Outcome
+
+
+def reader_of(path: Path) -> Read | None:
+    """What reads a file of a results folder or a cache, as the commands do; None for one that none reads."""
+    for folder in path.parents:
+        if folder.parent.name == "steps":
+            return lambda: replace(read_checkpoint(folder), folder=folder)
+        if (folder / "corpus.json").exists():
+            return lambda: read_packed_corpus(folder)
+        if (folder / "key.json").exists():
+            key = json.loads((folder / "key.json").read_text())
+            key.pop("sha256")
+            return lambda: _kept(folder, key)
+        if folder.parent.name == "runs" and path.suffix in (".json", ".jsonl", ".npz", ".pcfg"):
+            return lambda: _run(folder)
+    match path.parent.name:
+        case "measured-on":
+            return lambda: read_tensors(path, path.stem)
+        case "references":
+            return lambda: read_records(path, path.stem)
+        case "experiments":
+            return lambda: read_sealed(path, path.stem)
+        case "portraits":
+            return lambda: read_json(path, LANGUAGE.digest)
+    return None
+
+
+def _run(folder: Path) -> Any:
+    found = stored_run(folder)
+    if found.damage:
+        raise IsolossError(found.damage[0])
+    values = {p: {k: v.tolist() for k, v in read_sentence_values(p).items()} for p in folder.rglob("*.npz")}
+    return found, values
+
+
+def _kept(folder: Path, key: dict[str, Any]) -> Any:
+    found = KeptMeasurements(folder.parent).get(key, "a")
+    if found is None:
+        raise IsolossError("it is measured again")
+    return found.records, {name: each.tolist() for name, each in found.values.items()}
+
+
+def flips(folder: Path, count: int, seed: int = 0) -> Iterator[Flip]:
+    """Flip bytes of the folder's files, some bits of each: all bytes, or `count` of them evenly.
+
+    The folder is as it was when this ends.
+    """
+    draw = random.Random(seed)
+    readers = {path: reader_of(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+    places = [
+        (path, place)
+        for path, read in readers.items()
+        if read is not None
+        for place in range(path.stat().st_size)
+    ]
+    whole = {path: read() for path, read in readers.items() if read is not None}
+    for path, place in draw.sample(places, min(count, len(places))):
+        read = readers[path]
+        assert read is not None
+        outcome = _flipped(path, place, draw.randrange(1, 256), read, whole[path])
+        yield Flip(path.relative_to(folder).as_posix(), place, outcome)
+
+
+def _flipped(path: Path, place: int, mask: int, read: Read, wanted: Any) -> Outcome:
+    whole = path.read_bytes()
+    try:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ mask]) + whole[place + 1 :])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", TornLine)
+            found = read()
+    except (IsolossError, TornLine):
+        return "told"
+    except Exception:
+        return "traceback"
+    finally:
+        path.write_bytes(whole)
+    return "harmless" if _equal(found, wanted) else "silently other"
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, dict) and all(hasattr(value, "equal") for value in one.values()):
+        return one.keys() == other.keys() and all(one[name].equal(other[name]) for name in one)
+    return bool(one == other)

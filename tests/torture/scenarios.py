@@ -1,0 +1,98 @@
+"""The pieces of work that are killed: a pre-training, a reproduction, a corpus, and what a Ray node does."""
+
+import os
+import pickle
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from kill_points import Scenario
+from runs import LANGUAGE, small
+from small_corpora import request_for, texts
+
+from isoloss.corpora import tokenisation
+from isoloss.corpora.prepared_corpus import prepared_corpus
+from isoloss.corpora.vocabulary import NamedTokenizer
+from isoloss.executors.ray_runner import _work
+from isoloss.experiments.carry_out import carry_out
+from isoloss.experiments.experiment_result import carry_out_experiments
+from isoloss.experiments.kept_portraits import portrait_jobs
+from isoloss.measurements.kept_measurements import KeptMeasurements, Measurement
+from isoloss.measurements.record import Record
+from isoloss.models.tokenizer import word_tokenizer
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.weight_averaging import WeightAverage  # noqa: F401 - so that children need not import it
+from isoloss.progress import silent
+from jobs_in_turn import in_turn
+from norm_experiments import LANGUAGE as LANGUAGE_PLAN
+from norm_experiments import experiment, planned
+
+LOG = Path(os.devnull)
+"""Where the experiments' quantities say that they were measured."""
+
+SHORT = {"steps": 6, "checkpoint_steps": (2, 4, 6), "update_rule": AdamW(warm_up_steps=2)}
+
+
+def train(folder: Path) -> None:
+    """Three checkpoints, of averaged weights too."""
+    pretrain(small(averaging_horizon=2, **SHORT), LANGUAGE, folder / "run")
+
+
+def reproduce(folder: Path) -> None:
+    """Two runs, each measured at two steps, and a reference: all that `reproduce` does but the site."""
+    one = experiment(planned(1, LOG, 1.0), planned(2, LOG, 2.0))
+    results = carry_out_experiments([one], folder / "results", in_turn)
+    if results.outcome.failures:
+        raise RuntimeError(results.outcome.failures[0].text)
+    assert results.experiments[0].table.drop_nulls("norm").height == 4
+
+
+def prepare(folder: Path) -> None:
+    """A corpus of several shards."""
+    tokenisation.SHARD_CHARACTERS = 500
+    outside = folder.with_suffix(".words")
+    if not (outside / "tokenizer.json").exists():
+        word_tokenizer([*"abcdefgh", *map(str, range(60))], 8).save_pretrained(outside)
+        (folder.parent / "texts").mkdir(exist_ok=True)
+    lines = [" ".join([*"abcdefgh"[: 2 + n % 6], str(n)]) for n in range(len(texts(60)))]
+    request = request_for(folder.parent / "texts" / "a.txt", lines, words=NamedTokenizer(str(outside)))
+    prepared_corpus(request, folder / "cache")
+
+
+def on_a_node(folder: Path) -> None:
+    """What a process of a Ray cluster does with a job: one run, pre-trained and measured."""
+    run = planned(3, LOG, 1.0)
+    job = pickle.dumps(partial(carry_out, run, folder / "results", "cpu"))
+    deaf = SimpleNamespace(post=SimpleNamespace(remote=lambda report: None))
+    here = Path.cwd()
+    ended = _work("run", job, str(folder), 1, deaf)
+    os.chdir(here)
+    if ended.failure:
+        raise RuntimeError(ended.failure)
+
+
+def a_folder_of_everything(folder: Path) -> None:
+    """A results folder, a cache and kept measurements: a file of every kind that isoloss writes and reads."""
+    folder.mkdir(parents=True)
+    reproduce(folder)
+    prepare(folder)
+    for job in portrait_jobs([LANGUAGE_PLAN], folder / "results"):
+        job.work(silent)
+    record = Record("loss", 2.0, "nats", 0.1, 5, 1, "a", {"x": 1.5})
+    kept = KeptMeasurements(folder / "kept")
+    kept.measured({"of": "loss"}, "a", lambda: Measurement((record,), {"loss": torch.arange(5.0)}))
+
+
+def all_but_training_state(path: Path) -> bool:
+    """Files that must come out the same to the bit; pickles of equal states may differ."""
+    return not path.name.startswith("training_state")
+
+
+SCENARIOS = (
+    Scenario("pretrain", train, all_but_training_state),
+    Scenario("reproduce", reproduce, all_but_training_state),
+    Scenario("corpus", prepare, all_but_training_state),
+    Scenario("Ray node", on_a_node, all_but_training_state),
+)

@@ -1,0 +1,18 @@
+"""A sample of `make torture`: a few of each, whose whole takes an hour."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SAMPLE = {"flip": 60, "feed": 20, "payload": 4, "kill": 8}
+
+
+def test_a_sample_of_each_torture_loses_runs_and_changes_nothing() -> None:
+    # In a process of its own: its children are forked, which one with threads must not be.
+    asked = [part for name, count in SAMPLE.items() for part in (f"--{name}", str(count))]
+    script = Path(__file__).with_name("torture.py")
+    done = subprocess.run([sys.executable, script, *asked], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    tried = sum(int(number) for number in re.findall(r"^\| [^|]+ \| (\d+) \|", done.stdout, re.MULTILINE))
+    assert tried >= 90
