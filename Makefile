@@ -36,10 +36,9 @@ test-slow: $(STAMP) ## the checks that take minutes
 	$(BIN)/python -m pytest -m slow
 
 test-versions: ## models and flatness with the oldest torch and transformers promised, and with the newest
-	for pins in 'torch==2.6.* transformers==5.0.*' '--upgrade torch transformers'; do \
+	for pins in 'torch==2.6.* transformers==5.0.*' 'torch transformers'; do \
 		rm -rf .venv-versions && $(PYTHON) -m venv .venv-versions && \
-		.venv-versions/bin/python -m pip install --quiet --editable '.[dev]' && \
-		.venv-versions/bin/python -m pip install --quiet $$pins && \
+		.venv-versions/bin/python -m pip install --quiet --editable '.[dev]' $$pins && \
 		.venv-versions/bin/python -m pytest -m 'not slow' tests/models tests/objectives tests/curvature \
 			tests/architectures tests/command_line/test_flatness_command.py || exit 1; \
 	done
