@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from isoloss.checked_files import read_json, read_tensors, write_json, write_tensors
+from isoloss.checked_files import read_json, write_json
+from isoloss.checked_tensors import read_tensors, write_tensors
 from isoloss.errors import BadInput, IsolossError
 
 

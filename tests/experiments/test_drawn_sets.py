@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from isoloss.checked_files import read_json, read_tensors, write_json, write_tensors
+from isoloss.checked_files import read_json, write_json
+from isoloss.checked_tensors import read_tensors, write_tensors
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.experiments.kept_portraits import kept_portrait, portrait_file, portrait_jobs
 from isoloss.experiments.language_portrait import LanguagePortrait

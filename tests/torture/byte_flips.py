@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from isoloss.checked_files import read_json, read_sealed, read_tensors
+from isoloss.checked_files import read_json, read_sealed
+from isoloss.checked_tensors import read_tensors
 from isoloss.corpora.packed_corpus import read_packed_corpus
 from isoloss.errors import IsolossError
 from isoloss.measurements.kept_measurements import KeptMeasurements

@@ -194,7 +194,8 @@ def _measure_missing(
         path = _records_file(run, wanted, output)
         values = path.with_suffix(".npz") if subject.sentence_values else None
         if values:  # first, since the records say that the measurement is complete
-            write_sentence_values(values, subject.sentence_values)
+            arrays = {name: each.cpu().numpy() for name, each in subject.sentence_values.items()}
+            write_sentence_values(values, arrays)
         write_records(path, records, measured_place(run.digest[:16], step, path.stem), values)
     return damaged
 

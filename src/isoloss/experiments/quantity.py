@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_type_hints, ru
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors, read_tensors, write_tensors
+from isoloss.checked_tensors import Tensors, read_tensors, write_tensors
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language

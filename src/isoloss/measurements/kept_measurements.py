@@ -96,7 +96,9 @@ class KeptMeasurements:
             shutil.rmtree(path)
         with complete_folder(path) as folder:
             write_sealed(folder / KEY, _as_json(key), path.name)
-            write_sentence_values(folder / VALUES, found.values)
+            write_sentence_values(
+                folder / VALUES, {name: each.cpu().numpy() for name, each in found.values.items()}
+            )
             write_records(folder / RECORDS, found.records, path.name, folder / VALUES)
         return found
 

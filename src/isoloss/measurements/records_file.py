@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from isoloss.checked_files import SEAL, json_digest
 from isoloss.errors import BadInput
@@ -191,10 +190,10 @@ def value_name(record: Record) -> str:
     return record.quantity if group is None else f"{record.quantity} {group}"
 
 
-def write_sentence_values(path: Path, values: Mapping[str, Tensor]) -> None:
+def write_sentence_values(path: Path, values: Mapping[str, np.ndarray]) -> None:
     """Write a compressed NumPy archive, complete or absent."""
     content = io.BytesIO()
-    arrays: dict[str, Any] = {name: each.detach().double().cpu().numpy() for name, each in values.items()}
+    arrays: dict[str, Any] = {name: each.astype(np.float64) for name, each in values.items()}
     np.savez_compressed(content, **arrays)
     write_atomically(path, content.getvalue())
 

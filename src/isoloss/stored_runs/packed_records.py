@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import torch
 
 import isoloss
 from isoloss.checked_files import write_json
@@ -184,7 +183,7 @@ def _write_run(rows: list[Row], folder: Path, name: str) -> None:
         records = [_record(row) for row in own]
         kept = [row["sentence_values"] for row in own]
         values = {
-            value_name(record): torch.tensor(each, dtype=torch.float64)
+            value_name(record): np.array(each, dtype=np.float64)
             for record, each in zip(records, kept, strict=True)
             if each is not None
         }

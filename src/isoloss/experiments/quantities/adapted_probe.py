@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.experiments.quantities.probe import ProbeQuantity, ProbeSet
 from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.language import Language

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.curvature.ascent_sharpness import RADII, ascent_sharpness
 from isoloss.experiments.quantities.exact_law_set import ExactLawSet
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.experiments.planned_run import Labels, LanguagePlan
 from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.experiments.quantities.probe import ProbeQuantity

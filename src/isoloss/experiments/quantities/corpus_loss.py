@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.experiments.quantity import Columns, Subject, below, drawn_of, within
 from isoloss.languages.sentences import Sentences

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.experiments.quantities.probe import named_task
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language

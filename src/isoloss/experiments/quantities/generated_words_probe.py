@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import TaskSource, TextTask
 from isoloss.corpora.task_splits import TaskSizes

@@ -7,7 +7,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from torch import nn
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.errors import BadInput
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.constituent_task import constituent_task

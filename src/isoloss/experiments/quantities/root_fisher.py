@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.curvature.fisher_diagonal import fisher_diagonal
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.errors import BadInput
 from isoloss.estimate import mean_over_sentences
 from isoloss.experiments.quantities.probe import named_task

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.errors import BadInput
 from isoloss.experiments.quantities.probe import ProbeQuantity, ProbeSet
 from isoloss.experiments.quantity import Columns

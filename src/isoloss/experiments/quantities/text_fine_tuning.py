@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.corpora.labelled_texts import TaskSource
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.corpora.task_splits import TaskSizes

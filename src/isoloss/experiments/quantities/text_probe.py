@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors, data_of, text_tensor
+from isoloss.checked_tensors import Tensors, data_of, text_tensor
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import LabelledTexts, TaskSource, TextTask
 from isoloss.corpora.packed_corpus import PackedCorpus, stand_in_validation

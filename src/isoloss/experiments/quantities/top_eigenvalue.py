@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
 from isoloss.experiments.quantities.exact_law_set import ExactLawSet
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.experiments.quantities.corpus_loss import validation_sample
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import Tensors
+from isoloss.checked_tensors import Tensors
 from isoloss.curvature.trace_descent import trace_descent_rate
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language

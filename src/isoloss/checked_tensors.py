@@ -1,0 +1,78 @@
+"""Files of tensors that show when they are not what was written, without pickle.
+
+No file is ever unpickled: reading one runs no code, wherever it comes from.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from isoloss.checked_files import FORMAT, damaged
+from isoloss.files import write_atomically
+
+Tensors = dict[str, Tensor]
+"""Tensors by name."""
+
+METADATA = "isoloss"
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], name: str) -> None:
+    """Write tensors as safetensors, complete or absent; `name` says what they are, and is asked for again.
+
+    Raises IsolossError where the file cannot be written.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "ones.safetensors"
+    >>> write_tensors(path, {"a": torch.ones(2)}, "ones")
+    >>> read_tensors(path, "ones")
+    {'a': tensor([1., 1.])}
+    >>> read_tensors(path, "twos")
+    Traceback (most recent call last):
+    isoloss.errors.BadInput: ...ones.safetensors is damaged or not what its name says; delete it and run again
+    """
+    own = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in tensors.items()}
+    said = json.dumps({"format": FORMAT, "digest": _tensors_digest(own, name)})
+    # One entry: of several the order in the file is left to chance.
+    write_atomically(path, safetensors.torch.save(own, metadata={METADATA: said}))
+
+
+def read_tensors(path: Path, name: str) -> Tensors:
+    """What `write_tensors` wrote under that name. Raises BadInput where the file is anything else."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            said = json.loads((file.metadata() or {})[METADATA])
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (OSError, safetensors.SafetensorError, ValueError, KeyError) as error:
+        raise damaged(path) from error
+    if said != {"format": FORMAT, "digest": _tensors_digest(tensors, name)}:
+        raise damaged(path)
+    return tensors
+
+
+def text_tensor(content: Any) -> Tensor:
+    """Plain data as the bytes of its JSON, to be kept among tensors.
+
+    >>> data_of(text_tensor(["two", "texts"]))
+    ['two', 'texts']
+    """
+    return torch.frombuffer(bytearray(json.dumps(content, ensure_ascii=False).encode()), dtype=torch.uint8)
+
+
+def data_of(text: Tensor) -> Any:
+    """What `text_tensor` was given, its tuples as lists."""
+    return json.loads(text.numpy().tobytes())
+
+
+def _tensors_digest(tensors: Mapping[str, Tensor], name: str) -> str:
+    digest = hashlib.sha256(json.dumps([FORMAT, name]).encode())
+    for key, tensor in sorted(tensors.items()):
+        digest.update(json.dumps([key, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
