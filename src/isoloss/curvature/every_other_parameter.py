@@ -39,7 +39,9 @@ def squared_norms_by_sentence(
         model, objective, batch, cotangents, parameters, memory_bytes
     ):
         for name, gradient in gradients.items():
-            norms[name][sentences] = gradient.flatten(1).square().sum(dim=1, dtype=torch.float64)
+            norms[name][sentences] = (
+                gradient.reshape(len(gradient), -1).square().sum(dim=1, dtype=torch.float64)
+            )
     return norms
 
 

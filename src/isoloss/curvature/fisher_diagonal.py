@@ -103,7 +103,7 @@ def fisher_diagonal(
                 model, objective, apart, cotangents, parameters, memory_bytes
             ):
                 for name, gradient in gradients.items():
-                    squares = gradient.detach().flatten(1).double().square()
+                    squares = gradient.detach().reshape(len(gradient), -1).double().square()
                     blocks[name].index_add_(0, block_of[predictions], squares)
     return FisherDiagonal(blocks, len(batch))
 
