@@ -8,6 +8,7 @@ One thread, one process, interleaved, medians.
 """
 
 import argparse
+import copy
 import json
 import multiprocessing
 from dataclasses import asdict, dataclass
@@ -93,10 +94,11 @@ def passes(pairs: int) -> list[Comparison]:
     ]
 
 
-def fallback(pairs: int) -> list[Comparison]:
-    """Models of a million parameters with tensors that take a gradient a sentence, or nearly did.
+def experts_and_gains(pairs: int) -> list[Comparison]:
+    """A mixture of experts and Gemma, a million parameters each, as `isoloss flatness` loads them.
 
-    Their peer is an ordinary forward and backward pass of every sentence alone.
+    Their peers are an ordinary forward and backward pass of all sentences, and one of every sentence alone,
+    of the model as `transformers` makes it.
     """
     shared = {"vocab_size": 500, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
     experts = MixtralConfig(
@@ -111,21 +113,26 @@ def fallback(pairs: int) -> list[Comparison]:
     def measure(model: PreTrainedModel) -> None:
         sentence_fisher_traces(model, PretrainedCausal(), batch, seed=0, first_sentence=1)
 
-    def one_by_one(model: PreTrainedModel) -> None:
-        for ids in batch.input_ids:
-            model(input_ids=ids[None], labels=ids[None]).loss.backward()
+    def train(model: PreTrainedModel, sentences_at_once: int) -> None:
+        for ids in batch.input_ids.split(sentences_at_once):
+            model(input_ids=ids, labels=ids).loss.backward()
             model.zero_grad()
 
-    return [
-        compare(
-            f"{name}, {model.num_parameters():,} parameters",
-            partial(measure, model),
-            "forward and backward, sentence by sentence",
-            partial(one_by_one, model),
-            pairs,
-        )
-        for name, model in models.items()
-    ]
+    found = []
+    for name, model in models.items():
+        measured = copy.deepcopy(model)
+        measured.set_experts_implementation("eager")
+        found += [
+            compare(
+                f"{name}, {model.num_parameters():,} parameters",
+                partial(measure, measured),
+                f"forward and backward, {at_once} at once",
+                partial(train, model, at_once),
+                pairs,
+            )
+            for at_once in (len(batch), 1)
+        ]
+    return found
 
 
 @dataclass(frozen=True)
@@ -166,7 +173,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    compared, memory = [*passes(options.pairs), *fallback(options.pairs)], peaks()
+    compared, memory = [*passes(options.pairs), *experts_and_gains(options.pairs)], peaks()
     if options.json:
         print(json.dumps([asdict(each) for each in (*compared, *memory)], indent=2))
         return

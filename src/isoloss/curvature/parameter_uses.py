@@ -1,7 +1,7 @@
 """Where in the graph of a batch a parameter acts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from torch import Tensor
@@ -17,7 +17,8 @@ class Use:
     "linear" is x W, or x Wᵀ where `is_transposed`; "embedding" W[ids]; "gain" w ∘ x, "layer norm" that with x
     normalised; "bias" x + b. `watched` is the node whose incoming gradient tells the sentences' gradients:
     the operation, or, where that makes something that all sentences share, the sum in which this meets what
-    is their own.
+    is their own. `part` is the number of the one matrix that is read of several that a parameter stacks, as
+    those of experts.
     """
 
     way: Literal["linear", "embedding", "layer norm", "gain", "bias"]
@@ -25,6 +26,7 @@ class Use:
     operand: int
     watched: Node
     is_transposed: bool = False
+    part: int | None = None
 
 
 def way_of(uses: Sequence[Use]) -> str:
@@ -59,18 +61,29 @@ class ParameterUses:
         All ways by which the parameter reaches the logits begin at its leaf of the graph, whatever module it
         was called from: none is missed.
         """
+        uses = self._of(self.graph.leaf.get(parameter), parameter.ndim)
+        known = [use for use in uses if use is not None]
+        in_parts = {use.part is None for use in known}
+        return known if len(known) == len(uses) and len(in_parts) < 2 else None
+
+    def _of(self, node: Node, dimensions: int) -> list[Use | None]:
         uses: list[Use | None] = []
-        for operation, operand in self._read_by(self.graph.leaf.get(parameter), parameter.ndim):
-            if operation.name() == "TBackward0":
+        for operation, operand in self._read_by(node, dimensions):
+            if operation.name() == "SelectBackward0" and dimensions > 1 and operation._saved_dim == 0:
+                part = _counted_from_the_start(operation._saved_index, operation._saved_self_sym_sizes[0])
+                uses += [
+                    None if use is None or use.part is not None else replace(use, part=part)
+                    for use in self._of(operation, dimensions - 1)
+                ]
+            elif operation.name() == "TBackward0":
                 uses += [_product(*parent, is_transposed=True) for parent in self.graph.parents[operation]]
             elif operation.name() == "EmbeddingBackward0":
                 uses.append(self._lookup(operation))
-            elif parameter.ndim == 1:
+            elif dimensions == 1:
                 uses.append(_elementwise(operation, operand))
             else:
                 uses.append(_product(operation, operand, is_transposed=False))
-        known = [use for use in uses if use is not None]
-        return known if len(known) == len(uses) else None
+        return uses
 
     def _read_by(self, node: Node, dimensions: int) -> list[tuple[Node, int]]:
         """What reads a parameter, also where a constant is added to a vector first, or its precision changed.
@@ -118,6 +131,11 @@ class ParameterUses:
             node = above[0]
             if node in self.of_words:
                 return node
+
+
+def _counted_from_the_start(index: int, size: int) -> int:
+    """A place in a stack; autograd shows one that was counted from the end as 2^64 less so many."""
+    return index + size - (1 << 64) if index >= 1 << 63 else index % size
 
 
 def _product(operation: Node, operand: int, *, is_transposed: bool) -> Use | None:

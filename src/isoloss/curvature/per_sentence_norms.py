@@ -124,8 +124,13 @@ def _by_factors(
     all_uses = ParameterUses.within(graph, rows)
     uses_of = {name: uses for name, p in parameters.items() if (uses := all_uses.of(p)) is not None}
     gathered = {
-        name: GatheredGradient(tuple(parameters[name].shape), len(uses), memory_bytes)
+        (name, part): GatheredGradient(
+            tuple(parameters[name].shape)[part is not None :],
+            sum(use.part == part for use in uses),
+            memory_bytes,
+        )
         for name, uses in uses_of.items()
+        for part in {use.part for use in uses}
     }
     watched: dict[Node, list[tuple[str, Use]]] = defaultdict(list)
     for name, uses in uses_of.items():
@@ -140,13 +145,18 @@ def _by_factors(
             factors = sentence_gradients(use, gradient, rows, all_uses.of_words)
             if factors is not None and means is not None and use.operation is output:
                 factors = with_mean(factors, use, means, rows)
-            gathered[name].receive(factors)
+            gathered[name, use.part].receive(factors)
 
     if watched:
         _backward_pass(logits, cotangents, graph, list(watched), receive)
     nothing = cotangents.new_zeros(rows.sentences, dtype=torch.float64)
-    found = {name: gathered[name].norms if uses else nothing for name, uses in uses_of.items()}
-    return {name: (way_of(uses_of[name]), norms) for name, norms in found.items() if norms is not None}
+    found: dict[str, tuple[str, Tensor]] = {}
+    for name, uses in uses_of.items():
+        parts = [gathered[name, part].norms for part in {use.part for use in uses}]
+        known = [norms for norms in parts if norms is not None]
+        if len(known) == len(parts):
+            found[name] = way_of(uses), sum(known, start=nothing)
+    return found
 
 
 def _filled_up(of_predictions: Tensor, logits: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 from isoloss.curvature.autograd_graph import Node
 from isoloss.curvature.gradient_factors import Factors, Lookups, OuterProducts, Sums
 from isoloss.curvature.parameter_uses import Use
+from isoloss.curvature.routed_words import words_read
 from isoloss.curvature.sentence_rows import SentenceRows
 
 
@@ -22,11 +23,18 @@ def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, of_words:
         return _lookups(use.operation, gradient, rows)
     if rows.sentences > 1 and use.operation not in of_words:
         return None
-    if use.way == "linear":
-        return _outer_products(use, gradient, rows)
     shape = tuple(gradient.shape[:-1])
-    if use.operation.name() == "AddmmBackward0":
+    words = words_read(use.operation, rows) if rows.sentences > 1 and len(shape) == 1 else None
+    if words is not None:
+        if len(words) != len(gradient):
+            return None
+        rows = rows.routed(words)
+    elif use.operation.name() == "AddmmBackward0":
         shape = _before_flattening(use.operation, 1, shape)
+    elif use.operation.name() == "MmBackward0":
+        shape = _before_flattening(use.operation, 0, shape)
+    if use.way == "linear":
+        return _outer_products(use, gradient, rows, shape)
     if use.way != "bias":
         gradient = gradient * _multiplied(use.operation, use.operand)
     by_sentence = rows.by_sentence(gradient, shape)
@@ -60,10 +68,11 @@ def _lookups(operation: Node, gradient: Tensor, rows: SentenceRows) -> Lookups |
     return Lookups(ids, gradient.reshape(*ids.shape, -1).masked_fill(is_padding[..., None], 0))
 
 
-def _outer_products(use: Use, gradient: Tensor, rows: SentenceRows) -> OuterProducts | None:
+def _outer_products(
+    use: Use, gradient: Tensor, rows: SentenceRows, shape: tuple[int, ...]
+) -> OuterProducts | None:
     is_addmm = use.operation.name() == "AddmmBackward0"
     entered = use.operation._saved_mat1 if is_addmm else use.operation._saved_self
-    shape = _before_flattening(use.operation, 1 if is_addmm else 0, tuple(gradient.shape[:-1]))
     inputs, outputs = rows.by_sentence(entered, shape), rows.by_sentence(gradient, shape)
     if inputs is None or outputs is None:
         return None

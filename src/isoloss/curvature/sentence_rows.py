@@ -21,6 +21,7 @@ class SentenceRows:
     """The n sentences, S positions and m predictions of a batch, by which arrays are told apart.
 
     `sentence` and `place` say of each prediction which sentence it belongs to, and as which of its own.
+    `positions` is 0 where the arrays have a row for chosen words alone (`routed`).
     """
 
     sentences: int
@@ -35,6 +36,21 @@ class SentenceRows:
         first = counts.cumsum(0) - counts
         number = torch.arange(len(batch.rows), device=batch.rows.device)
         return SentenceRows(len(batch), batch.input_ids.shape[1], batch.rows, number - first[batch.rows])
+
+    def routed(self, words: Int[Tensor, " k"]) -> "SentenceRows":
+        """Of arrays with a row for each of these words, in any order; word s of sentence i is i S + s.
+
+        >>> rows = SentenceRows(2, 3, torch.tensor([0]), torch.tensor([0]))
+        >>> found = rows.routed(torch.tensor([4, 0, 5]))
+        >>> found.sentence.tolist(), found.place.tolist()
+        ([1, 0, 1], [0, 0, 1])
+        """
+        sentence = words // self.positions
+        counts = torch.bincount(sentence, minlength=self.sentences)
+        first = counts.cumsum(0) - counts
+        place, order = torch.empty_like(sentence), sentence.argsort(stable=True)
+        place[order] = torch.arange(len(words), device=words.device) - first[sentence[order]]
+        return SentenceRows(self.sentences, 0, sentence, place)
 
     def are_words(self, shape: tuple[int, ...]) -> bool:
         """Whether an array that begins so has something for each position of each sentence."""
@@ -63,7 +79,8 @@ class SentenceRows:
 
     def _predictions(self, array: Float[Tensor, "m d"]) -> Float[Tensor, "n M d"]:
         most = int(self.place.max()) + 1
-        if most * self.sentences == len(array):
+        own = most * self.sentence + self.place
+        if most * self.sentences == len(array) and bool((own[1:] > own[:-1]).all()):
             return array.view(self.sentences, most, -1)
         padded = array.new_zeros(self.sentences, most, array.shape[1])
         padded[self.sentence, self.place] = array
