@@ -107,7 +107,17 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+LONG = ("drift.md", "paper-scale.md", "reproducing.md", "run-on-a-cluster.md")
+"""Pages whose commands take long, and are tested at smoke scale elsewhere too."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=[pytest.mark.slow] if page.name in LONG else [])
+        for page in PAGES
+    ],
+)
 def test_everything_it_shows_can_be_done(
     page: Path,
     tmp_path: Path,

@@ -90,14 +90,13 @@ class MeasurementSizes:
         Its learning rate is fixed, whatever the scale of the features; accuracy from few examples is what
         better features would show first.
         """
+        scaled = standardised(self.probe_of(task), STANDARDISED)
+        if not self.fewer_examples:
+            return (scaled,)
         few = replace(self.probe, seeds=self.probe.seeds[:2])
         sizes = (self.probe_test, few, self.seed + 5, self.fewer_examples)
         by_number = SampleEfficiencyQuantity(task, *sizes, draws=2)
-        return (
-            standardised(self.probe_of(task), STANDARDISED),
-            by_number,
-            replace(by_number, features=Standardised(), column=STANDARDISED),
-        )
+        return (scaled, by_number, replace(by_number, features=Standardised(), column=STANDARDISED))
 
 
 GrammarRuns = LanguageRuns[PreLayerNormTransformer]
