@@ -16,12 +16,15 @@ from transformers import (
     DistilBertForMaskedLM,
     GPT2Config,
     GPT2LMHeadModel,
+    RobertaConfig,
+    RobertaForMaskedLM,
     T5Config,
     T5ForConditionalGeneration,
 )
 
 from isoloss.errors import BadInput
 from isoloss.models.any_language_model import load_any_language_model, longest_sentence, what_is_predicted
+from isoloss.models.loading import load_tokenizer, lost_capitals
 
 SIZE = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
 BERT = BertConfig(vocab_size=20, **SIZE)
@@ -30,6 +33,7 @@ MODELS = {
     "pretrained": lambda: BertForPreTraining(BERT),
     "encoder": lambda: BertModel(BERT),
     "gpt2": lambda: GPT2LMHeadModel(GPT2Config(vocab_size=20, n_embd=8, n_layer=1, n_head=2)),
+    "roberta": lambda: RobertaForMaskedLM(RobertaConfig(vocab_size=20, type_vocab_size=1, **SIZE)),
     "distilbert": lambda: DistilBertForMaskedLM(
         DistilBertConfig(vocab_size=20, dim=8, n_layers=1, n_heads=2, hidden_dim=8)
     ),
@@ -91,6 +95,82 @@ def test_weights_as_torch_saves_them_are_read(folder):
     assert load_any_language_model(str(folder))[0].num_parameters() > 0
 
 
+def lowest_first(name):
+    return name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
+
+
+def of_megatron(name):
+    name = name.replace("cls.predictions.transform.LayerNorm", "lm_head.layernorm")
+    return name.replace("cls.predictions.transform", "lm_head").replace("cls.predictions", "lm_head")
+
+
+def of_fairseq(name):
+    return f"encoder.{name}" if name.startswith("lm_head.") else name
+
+
+NAMED = {
+    "old TensorFlow": ("pretrained", lowest_first),
+    "Google": ("bert", lambda name: name.replace("predictions.bias", "predictions.output_bias")),
+    "Megatron": ("pretrained", of_megatron),
+    "fairseq": ("roberta", of_fairseq),
+    "DataParallel": ("bert", "module.{}".format),
+    "compile and DataParallel": ("gpt2", "_orig_mod.module.{}".format),
+    "Lightning": ("distilbert", "model.{}".format),
+}
+
+
+@pytest.mark.parametrize("weights", ["safetensors", "bin"])
+@pytest.mark.parametrize("library", NAMED)
+def test_weights_named_as_others_name_them_are_those_of_the_model(published, tmp_path, library, weights):
+    name, renamed = NAMED[library]
+    folder = Path(shutil.copytree(published / name, tmp_path / "model"))
+    held = {renamed(each): value for each, value in load_file(folder / "model.safetensors").items()}
+    if weights == "safetensors":
+        save_file(held, folder / "model.safetensors", metadata={"format": "pt"})
+    else:
+        (folder / "model.safetensors").unlink()
+        torch.save(held, folder / "pytorch_model.bin")
+        configure(folder, model_type=None, architectures=None)
+    found = load_any_language_model(str(folder))[0].state_dict()
+    expected = load_any_language_model(str(published / name))[0].state_dict()
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[each], expected[each]) for each in expected)
+
+
+SPECIAL = ["[PAD]", "[unused1]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "text", "tokens"),
+    [
+        (["a", "##b", ","], None, "AB, a", ["[CLS]", "a", "##b", ",", "a", "[SEP]"]),
+        (["A", "a", "##B"], None, "AB a", ["[CLS]", "A", "##B", "a", "[SEP]"]),
+        (["A", "a", "##B"], True, "AB a", ["[CLS]", "[UNK]", "a", "[SEP]"]),
+        (["C", "[C@H]", ">>", "c1"], None, "C [C@H] >> c1", ["[CLS]", "C", "[C@H]", ">>", "c1", "[SEP]"]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "albert"])
+def test_a_lone_vocabulary_is_read_as_its_words_are_written(tmp_path, kind, words, said, text, tokens):
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL, *words, ""]))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    if said is not None:
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": said}))
+    tokenizer = load_tokenizer(str(tmp_path))
+    assert tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"]) == tokens
+    assert len(tokenizer) == len(SPECIAL) + len(words)
+    lost = lost_capitals(tokenizer)
+    assert (lost is not None) == bool(said)
+    assert lost is None or 'its 9 words have capitals, such as ##B; set "do_lower_case": false' in lost
+
+
+@pytest.mark.parametrize("folder", ["gpt2"], indirect=True)
+def test_a_tokenizer_is_found_beside_a_configuration_without_a_type(folder):
+    configure(folder, model_type=None, architectures=None)
+    (folder / "vocab.json").write_text(json.dumps({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3}))
+    (folder / "merges.txt").write_text("#version: 0.2\na b\n")
+    assert load_tokenizer(str(folder))("ab")["input_ids"] == [2]
+
+
 def other_size(folder):
     configure(folder, hidden_size=12)
 
@@ -126,6 +206,23 @@ def no_type(folder):
     save_file(renamed, folder / "model.safetensors")
 
 
+def a_classifier(folder):
+    weights = load_file(folder / "model.safetensors")
+    save_file(weights | {"classifier.weight": torch.zeros(2, 8)}, folder / "model.safetensors")
+
+
+def of_another_library(folder):
+    weights = load_file(folder / "model.safetensors")
+    renamed = {name.replace("bert.encoder", "sentence_encoder"): each for name, each in weights.items()}
+    save_file(renamed, folder / "model.safetensors")
+
+
+def state_of_training(folder):
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save({"epoch": 1, "state_dict": weights}, folder / "pytorch_model.bin")
+
+
 def nothing(folder):
     pass
 
@@ -139,12 +236,23 @@ def nothing(folder):
             r"do not fit: .* is .*8.*, where the configuration has .*12",
         ),
         ("bert", half, "a file of weights is damaged .*; fetch or copy the folder again"),
-        ("bert", other_names, "lacks cls.predictions.bias.*; if that is its head.bias, .* rename it"),
+        (
+            "bert",
+            other_names,
+            "lacks cls.predictions.bias; if it only has .* rename head.bias to cls.predictions.bias in",
+        ),
         ("bert", no_torch_file, "its .bin file is damaged, or holds more than weights.*; save it again"),
         ("bert", missing_shard, "model-2.safetensors; fetch or copy that file too"),
         ("bert", no_configuration, "config.json is not a JSON object"),
         ("bert", no_type, 'does not say of what type the model is; add it, for example "model_type": "bert"'),
         ("encoder", nothing, "has no trained language head: it lacks cls."),
+        ("encoder", a_classifier, r"lacks cls.*give a model with one \(its classifier.weight is of another"),
+        ("bert", of_another_library, "its weights are named as fairseq names them; convert it"),
+        (
+            "bert",
+            state_of_training,
+            "holds a state of training, not weights alone; save what it has under 'st",
+        ),
         ("t5", nothing, "is an encoder and a decoder"),
     ],
     indirect=["folder"],

@@ -12,6 +12,7 @@ from isoloss.measurements.compared_flatness import ComparedFlatness
 from isoloss.measurements.flatter_verdict import ERRORS, FlatterVerdict
 from isoloss.measurements.record import Record
 from isoloss.measurements.sampled_batches import SampledBatches
+from isoloss.models.loading import lost_capitals
 
 
 @dataclass(frozen=True)
@@ -175,8 +176,11 @@ def _about_the_text(batches: SampledBatches) -> list[str]:
         f"{batches.unknown:,} of {batches.tokens:,} tokens are unknown to the tokenizer": batches.unknown
         / max(1, batches.tokens),
     }
-    return [
+    notes = [
         f"{'warning: ' * (share > WARNED_ABOVE)}{said} ({100 * share:.2g} %)"
         for said, share in shares.items()
         if share
     ]
+    tokenizer = getattr(batches.corpus, "tokenizer", None)
+    lost = None if tokenizer is None else lost_capitals(tokenizer)
+    return notes if lost is None else [*notes, f"warning: {lost}"]

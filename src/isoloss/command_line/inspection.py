@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import torch
+from tokenizers.pre_tokenizers import WhitespaceSplit
 from torch import nn
 
 from isoloss.command_line.options.checkpoints import InspectOptions
@@ -17,7 +18,7 @@ from isoloss.models.any_language_model import (
     longest_sentence,
     number_of_tokens,
 )
-from isoloss.models.loading import load_tokenizer, quiet
+from isoloss.models.loading import load_tokenizer, lost_capitals, quiet
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
@@ -117,9 +118,19 @@ def _tokenizer(name: str, prediction: Prediction, tokens: int) -> str:
     except BadInput:
         more = " and --mask-token-id" if prediction == "masked" else ""
         return f"tokenizer: none of its {tokens:,} tokens; give token numbers with --token-ids{more}"
-    mask = f", mask token {tokenizer.mask_token}" if tokenizer.mask_token else ""
-    unknown = f", unknown {tokenizer.unk_token}" if tokenizer.unk_token else ""
-    return f"tokenizer: {type(tokenizer).__name__}, {len(tokenizer):,} of {tokens:,} tokens{mask}{unknown}"
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    said = [
+        f"{type(tokenizer).__name__}, {len(tokenizer):,} of {tokens:,} tokens",
+        f"mask token {tokenizer.mask_token}" if tokenizer.mask_token else None,
+        f"unknown {tokenizer.unk_token}" if tokenizer.unk_token else None,
+        "words apart by white space"
+        if isinstance(getattr(backend, "pre_tokenizer", 0), WhitespaceSplit)
+        else None,
+        "small letters" if getattr(getattr(backend, "normalizer", None), "lowercase", False) else None,
+    ]
+    lost = lost_capitals(tokenizer)
+    warning = "" if lost is None else f"\n  warning: {lost}"
+    return f"tokenizer: {', '.join(each for each in said if each is not None)}{warning}"
 
 
 def _trial(trial: Trial, held: int, device: str) -> list[str]:

@@ -1,34 +1,25 @@
 """Any masked or causal language model of Hugging Face, from a folder or by a hub's name, to be measured."""
 
-import json
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors import safe_open
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
-from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-    MODEL_FOR_PRETRAINING_MAPPING_NAMES,
-    MODEL_MAPPING_NAMES,
 )
 
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
-from isoloss.files import read_text
-from isoloss.models.loading import quiet, refuse_unreachable_hub, refusing
-
-_CLASSES = (
-    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    MODEL_FOR_PRETRAINING_MAPPING_NAMES,
-    MODEL_MAPPING_NAMES,
+from isoloss.models.folder_configuration import (
+    about_missing,
+    configuration_in,
+    lacks_head,
+    renamed_weights,
 )
-_UNPREFIXED = {"h.0.attn.c_attn.weight": "gpt2", "transformer.h.0.attn.c_attn.weight": "gpt2"}
-"""Weights that tell a type whose names do not begin with it."""
+from isoloss.models.loading import quiet, refuse_unreachable_hub, refusing
 
 Prediction = Literal["masked", "causal"]
 
@@ -47,22 +38,27 @@ def load_any_language_model(
     """
     predicted = what_is_predicted(name, prediction)
     kind = AutoModelForMaskedLM if predicted == "masked" else AutoModelForCausalLM
+    settings = {"dtype": dtype, "output_loading_info": True}
+    settings |= {"ignore_mismatched_sizes": True}  # refused below, where it is said which
     with refusing(f"{predicted} language model", name), quiet():
+        config = _read_config(name)
         model, found = kind.from_pretrained(
-            name,
-            config=_read_config(name),
-            local_files_only=Path(name).is_dir(),
-            dtype=dtype,
-            output_loading_info=True,
-            ignore_mismatched_sizes=True,  # refused below, where it is said which
+            name, config=config, local_files_only=Path(name).is_dir(), **settings
         )
-    _refuse_other_weights(name, found)
-    if dtype == torch.float64 and hasattr(model, "set_experts_implementation"):
-        model.set_experts_implementation("eager")  # the others multiply in single precision at most
+        if found["missing_keys"] and Path(name).is_dir():
+            weights = renamed_weights(Path(name), model)
+            if weights is not None:
+                model, found = type(model).from_pretrained(
+                    None, config=model.config, state_dict=weights, **settings
+                )
+        _refuse_other_weights(name, model, found)
+    if hasattr(model, "set_experts_implementation"):
+        # The graph then tells which words each expert reads; the others hide it, and compute in float32.
+        model.set_experts_implementation("eager")
     return model.eval(), predicted
 
 
-def _refuse_other_weights(name: str, found: dict[str, Any]) -> None:
+def _refuse_other_weights(name: str, model: PreTrainedModel, found: dict[str, Any]) -> None:
     """Raise BadInput where weights are missing, or of another shape than the configuration says."""
     if found["mismatched_keys"]:
         weight, held, expected = min(found["mismatched_keys"])
@@ -71,11 +67,9 @@ def _refuse_other_weights(name: str, found: dict[str, Any]) -> None:
             f"configuration has {_shape(expected)}; mend config.json, or take the weights that belong to it"
         )
     if found["missing_keys"]:
-        missing, unread = min(found["missing_keys"]), sorted(found["unexpected_keys"])
-        hint = f"; if that is its {unread[0]}, which nothing takes, rename it" if unread else ""
-        raise BadInput(
-            f"{name} has no trained language head: it lacks {missing}; give a model with one{hint}"
-        )
+        missing = found["missing_keys"]
+        advice = about_missing(Path(name), model, missing, found["unexpected_keys"])
+        raise BadInput(f"{name} has no trained language head: it lacks {min(missing)}; {advice}")
 
 
 def _shape(size: tuple[int, ...]) -> str:
@@ -178,66 +172,3 @@ def _prediction(config: Any, name: str) -> Prediction:
 def _looks_back_only(config: Any) -> bool:
     """Whether a model of a type that reads both ways was made to look back only."""
     return bool(getattr(config, "is_decoder", False) or getattr(config, "causal", False))
-
-
-def configuration_in(folder: Path) -> Any:
-    """The folder's config.json as a configuration of `transformers`; code in the folder is never run.
-
-    Where it lacks `model_type`, as files of older libraries do, the type is that of the class under
-    `architectures`, or else what the weights' names begin with. Raises BadInput where neither tells, and
-    whatever `transformers` raises of a file that it cannot read.
-    """
-    try:
-        content = json.loads(read_text(folder / "config.json", "a configuration"))
-    except (ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
-        raise BadInput(
-            f"{folder / 'config.json'} is not a JSON object; write the model's configuration there"
-        )
-    if content.get("model_type"):
-        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    model_type = _type_of_class(content) or _type_of_weights(folder)
-    if model_type is None:
-        raise BadInput(
-            f"{folder / 'config.json'} does not say of what type the model is; add it, for example "
-            '"model_type": "bert"'
-        )
-    return AutoConfig.for_model(model_type, **content)
-
-
-def lacks_head(folder: Path, model: PreTrainedModel) -> bool:
-    """Whether the folder's safetensors hold none of the weights that `model` has beside its base model.
-
-    Tells an encoder saved by itself without reading a weight; False where there are other files only.
-    """
-    base = f"{model.base_model_prefix}."
-    head = {name for name in model.state_dict() if not name.startswith(base)}
-    names = _weight_names(folder)
-    return bool(names) and bool(head) and head.isdisjoint(names)
-
-
-def _type_of_class(content: dict[str, Any]) -> str | None:
-    named = set(content.get("architectures") or ())
-    found = {kind for classes in _CLASSES for kind, name in classes.items() if name in named}
-    return found.pop() if len(found) == 1 else None
-
-
-def _type_of_weights(folder: Path) -> str | None:
-    names = _weight_names(folder)
-    for name in names:
-        if name in _UNPREFIXED:
-            return _UNPREFIXED[name]
-    beginnings = {name.split(".")[0] for name in names}
-    spelled = beginnings | {each.replace("_", "-") for each in beginnings}
-    found = [kind for kind in spelled if kind in CONFIG_MAPPING_NAMES]
-    return found[0] if len(found) == 1 else None
-
-
-def _weight_names(folder: Path) -> list[str]:
-    """The names in the folder's safetensors; none where it has other files only."""
-    names: list[str] = []
-    for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="pt") as weights:
-            names += weights.keys()
-    return names

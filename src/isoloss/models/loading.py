@@ -1,8 +1,10 @@
 """Language models from folders on disk, and causal ones by a hub's name too."""
 
+import json
 import pickle
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlparse
@@ -11,11 +13,13 @@ from urllib.request import getproxies
 import torch
 from huggingface_hub import constants
 from safetensors import SafetensorError
+from tokenizers.pre_tokenizers import BertPreTokenizer, WhitespaceSplit
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoTokenizer,
+    BertTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
@@ -23,6 +27,7 @@ from transformers.utils import logging
 
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput, IsolossError
+from isoloss.models.folder_configuration import configuration_in, states_type
 from isoloss.models.transformers import Attention
 
 _FAILURES = (
@@ -81,15 +86,74 @@ def load_causal_language_model(
 
 
 def load_tokenizer(name: str, gguf_file: str | None = None) -> PreTrainedTokenizerBase:
-    """The tokenizer beside such a model. Raises BadInput where there is none."""
+    """The tokenizer beside such a model: as AutoTokenizer reads it, or of a lone vocab.txt of BERT's kind.
+
+    Such a file says neither whether its words are small letters alone, which the words themselves tell, nor
+    where texts are cut: words that cannot come of cutting at punctuation are written apart by white space.
+    Raises BadInput where there is none.
+    """
+    folder = Path(name)
+    lone = (folder / "vocab.txt").is_file() and not (folder / "tokenizer.json").is_file()
+    tokenizer: PreTrainedTokenizerBase | None = None
     with refusing("tokenizer", name), quiet():
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            name, gguf_file=gguf_file, local_files_only=Path(name).is_dir()
-        )
+        typeless = folder.is_dir() and not states_type(folder)
+        settings = {"config": configuration_in(folder)} if typeless else {}
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(
+                name, gguf_file=gguf_file, local_files_only=folder.is_dir(), **settings
+            )
+        except (OSError, ValueError, KeyError):
+            if not lone:
+                raise
         # Where there are no files `transformers` makes up a tokenizer without words.
-        if len(tokenizer) <= len(tokenizer.all_special_ids):
+        if tokenizer is not None and len(tokenizer) <= len(tokenizer.all_special_ids):
+            tokenizer = None
+        if lone and (tokenizer is None or type(tokenizer).__name__ in ("BertTokenizer", "BertTokenizerFast")):
+            tokenizer = _of_vocabulary(folder) or tokenizer
+        if tokenizer is None:
             raise ValueError("its tokenizer has no tokens")
     return tokenizer
+
+
+_ITS_OWN = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]")
+"""What BERT's vocabularies hold beside words."""
+
+
+def _of_vocabulary(folder: Path) -> PreTrainedTokenizerBase | None:
+    """BERT's tokenizer of the words in vocab.txt; None where these are not as BERT's."""
+    lines = (folder / "vocab.txt").read_text("utf-8").split("\n")
+    words = [word for word in lines if word and not _ITS_OWN.fullmatch(word)]
+    if not {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"} <= set(lines):
+        return None
+    path = folder / "tokenizer_config.json"
+    said = json.loads(path.read_text("utf-8")).get("do_lower_case") if path.is_file() else None
+    lower = not _with_capitals(words) if said is None else bool(said)
+    tokenizer: PreTrainedTokenizerBase = BertTokenizer.from_pretrained(
+        folder, do_lower_case=lower, local_files_only=True
+    )
+    cut = BertPreTokenizer().pre_tokenize_str
+    if not any(word.startswith("##") for word in words) and any(len(cut(word)) > 1 for word in words):
+        tokenizer.backend_tokenizer.pre_tokenizer = WhitespaceSplit()
+    return tokenizer
+
+
+def _with_capitals(words: Iterable[str]) -> list[str]:
+    return [word for word in words if word != word.lower() and not _ITS_OWN.fullmatch(word)]
+
+
+def lost_capitals(tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """A sentence where the tokenizer makes texts small, so that its words with capitals are never met."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if not getattr(getattr(backend, "normalizer", None), "lowercase", False):
+        return None
+    special = set(tokenizer.all_special_tokens)
+    lost = [word for word in _with_capitals(tokenizer.get_vocab()) if word not in special]
+    if not lost:
+        return None
+    return (
+        f"the tokenizer makes texts small, but {len(lost):,} of its {len(tokenizer):,} words have capitals, "
+        f'such as {min(lost)}; set "do_lower_case": false in its tokenizer_config.json if they are to be met'
+    )
 
 
 @contextmanager

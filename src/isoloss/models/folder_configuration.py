@@ -1,0 +1,207 @@
+"""What a model's folder holds: its configuration and its weights' names, also where these are untidy."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+from transformers import AutoConfig, PreTrainedModel
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    MODEL_FOR_PRETRAINING_MAPPING_NAMES,
+    MODEL_MAPPING_NAMES,
+)
+
+from isoloss.errors import BadInput
+from isoloss.files import read_text
+
+_CLASSES = (
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_PRETRAINING_MAPPING_NAMES,
+    MODEL_MAPPING_NAMES,
+)
+_UNPREFIXED = {
+    "h.0.attn.c_attn.weight": "gpt2",
+    "transformer.h.0.attn.c_attn.weight": "gpt2",
+    "encoder.layer.0.attention.self.query.weight": "bert",
+}
+"""Weights that tell a type whose names do not begin with it."""
+
+_WRAPPERS = r"^(?:(?:module|_orig_mod|_fsdp_wrapped_module|_forward_module|model)\.)+"
+"""What DataParallel, torch.compile, FSDP, DeepSpeed and Lightning put before every name."""
+_LM_HEAD = r"^(?:encoder\.|decoder\.|bert\.)?lm_head\."
+_RENAMINGS = (
+    (_WRAPPERS, ""),
+    # Megatron's and NVIDIA's heads of BERT, and Google's own bias
+    (_LM_HEAD + r"dense\.", "cls.predictions.transform.dense."),
+    (_LM_HEAD + r"(?:layer_?norm|LayerNorm)\.", "cls.predictions.transform.LayerNorm."),
+    (_LM_HEAD + r"(?:decoder\.)?bias$", "cls.predictions.bias"),
+    (_LM_HEAD + r"(?:decoder\.)?weight$", "cls.predictions.decoder.weight"),
+    (r"^cls\.predictions\.output_bias$", "cls.predictions.bias"),
+    # fairseq's head of RoBERTa, and one named like BERT's
+    (r"^(?:encoder|decoder)\.lm_head\.", "lm_head."),
+    (r"^lm_head\.weight$", "lm_head.decoder.weight"),
+    (r"^cls\.predictions\.transform\.dense\.", "lm_head.dense."),
+    (r"^cls\.predictions\.transform\.LayerNorm\.", "lm_head.layer_norm."),
+    (r"^cls\.predictions\.(?:decoder\.)?bias$", "lm_head.bias"),
+    (r"^cls\.predictions\.decoder\.weight$", "lm_head.decoder.weight"),
+    # output layers of GPT-NeoX and ChatGLM
+    (r"^(?:embed_out|output_layer|transformer\.output_layer)\.weight$", "lm_head.weight"),
+)
+_OF_OTHER_LIBRARIES = {"sentence_encoder.": "fairseq", "language_model.": "Megatron", "gpt_neox.": "NeoX"}
+_OTHER_HEADS = re.compile(r"pooler|seq_relationship|classifier|qa_outputs|score\.|binary_head")
+
+
+def configuration_in(folder: Path) -> Any:
+    """The folder's config.json as a configuration of `transformers`; code in the folder is never run.
+
+    Where it lacks `model_type`, as files of older libraries do, the type is that of the class under
+    `architectures`, or else what the weights' names begin with. Raises BadInput where neither tells, and
+    whatever `transformers` raises of a file that it cannot read.
+    """
+    try:
+        content = json.loads(read_text(folder / "config.json", "a configuration"))
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise BadInput(
+            f"{folder / 'config.json'} is not a JSON object; write the model's configuration there"
+        )
+    if content.get("model_type"):
+        return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    model_type = _type_of_class(content) or _type_of_weights(folder)
+    if model_type is None:
+        raise BadInput(
+            f"{folder / 'config.json'} does not say of what type the model is; add it, for example "
+            '"model_type": "bert"'
+        )
+    return AutoConfig.for_model(model_type, **content)
+
+
+def states_type(folder: Path) -> bool:
+    """Whether the folder's config.json says of what type the model is, or cannot be read at all."""
+    try:
+        return bool(json.loads((folder / "config.json").read_text("utf-8")).get("model_type"))
+    except (OSError, ValueError, RecursionError, AttributeError):
+        return True
+
+
+def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of what the folder's weights are, of safetensors or else of torch's .bin files.
+
+    Raises BadInput where a .bin file holds something around the weights, and what torch and safetensors
+    raise of a damaged file.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, framework="pt") as weights:
+            shapes |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
+    for path in [] if shapes else sorted(folder.glob("pytorch_model*.bin")):
+        held = torch.load(path, map_location="meta", weights_only=True)
+        around = [name for name, value in held.items() if isinstance(value, Mapping)]
+        if around:
+            raise BadInput(
+                f"{path} holds a state of training, not weights alone; save what it has under "
+                f"{around[0]!r} in its place: torch.save(torch.load(path)[{around[0]!r}], path)"
+            )
+        shapes |= {
+            name: tuple(value.shape) for name, value in held.items() if isinstance(value, torch.Tensor)
+        }
+    return shapes
+
+
+def renaming(names: Iterable[str], expected: Iterable[str]) -> dict[str, str]:
+    """Patterns and what to put in their place, so that more of the names are those expected; often none.
+
+    >>> renaming(["module.bert.pooler.bias"], ["bert.pooler.bias"]).values()
+    dict_values([''])
+    """
+    wanted, current = set(expected), list(names)
+    chosen: dict[str, str] = {}
+    for pattern, target in _RENAMINGS:
+        renamed = [re.sub(pattern, target, name) for name in current]
+        if len(wanted.intersection(renamed)) > len(wanted.intersection(current)):
+            chosen[pattern], current = target, renamed
+    return chosen
+
+
+def renamed_weights(folder: Path, model: PreTrainedModel) -> dict[str, torch.Tensor] | None:
+    """The folder's weights under names that `model` has; None where no `renaming` is of use."""
+    patterns = renaming(weight_shapes(folder), model.state_dict())
+    if not patterns:
+        return None
+    weights: dict[str, torch.Tensor] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        weights |= load_file(path)
+    for path in [] if weights else sorted(folder.glob("pytorch_model*.bin")):
+        weights |= torch.load(path, map_location="cpu", weights_only=True)
+    return {_renamed(name, patterns): weight for name, weight in weights.items()}
+
+
+def _renamed(name: str, patterns: Mapping[str, str]) -> str:
+    for pattern, target in patterns.items():
+        name = re.sub(pattern, target, name)
+    return name
+
+
+def lacks_head(folder: Path, model: PreTrainedModel) -> bool:
+    """Whether the folder's weights are none of those that `model` has beside its base model.
+
+    Tells an encoder saved by itself without reading a weight; False where there are other files only.
+    """
+    base = f"{model.base_model_prefix}."
+    head = {name for name in model.state_dict() if not name.startswith(base)}
+    held = weight_shapes(folder)
+    patterns = renaming(held, model.state_dict())
+    names = [_renamed(name, patterns) for name in held]
+    return bool(names) and bool(head) and head.isdisjoint(names)
+
+
+def about_missing(folder: Path, model: PreTrainedModel, missing: Iterable[str], unread: Iterable[str]) -> str:
+    """What may be done where the model lacks weights and takes none of those `unread`, as a clause."""
+    held = weight_shapes(folder) if folder.is_dir() else {}
+    library = next(
+        (each for begin, each in _OF_OTHER_LIBRARIES.items() if any(begin in n for n in held)), None
+    )
+    if library is not None:
+        return f"its weights are named as {library} names them; convert it to a model of transformers"
+    own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    renames: dict[str, str] = {}
+    for name in sorted(missing):
+        alike = [
+            each
+            for each in sorted(set(unread).difference(renames))
+            if held.get(each) == own.get(name) is not None
+            and each.rpartition(".")[2] == name.rpartition(".")[2]
+            and not _OTHER_HEADS.search(each)
+        ]
+        renames |= {alike[0]: name} if len(alike) == 1 else {}
+    if renames:
+        listed = ", ".join(f"{each} to {name}" for each, name in renames.items())
+        return f"if it only has other names, rename {listed} in its file of weights"
+    other = next((each for each in sorted(unread) if _OTHER_HEADS.search(each)), None)
+    beside = "" if other is None else f" (its {other} is of another head)"
+    return f"give a model with one{beside}"
+
+
+def _type_of_class(content: dict[str, Any]) -> str | None:
+    named = set(content.get("architectures") or ())
+    found = {kind for classes in _CLASSES for kind, name in classes.items() if name in named}
+    return found.pop() if len(found) == 1 else None
+
+
+def _type_of_weights(folder: Path) -> str | None:
+    names = [re.sub(_WRAPPERS, "", name) for name in weight_shapes(folder)]
+    beginnings = {name.split(".")[0] for name in names}
+    spelled = beginnings | {each.replace("_", "-") for each in beginnings}
+    found = [kind for kind in spelled if kind in CONFIG_MAPPING_NAMES]
+    if not found and "lm_head" not in beginnings.difference(("transformer", "h")):
+        found = list({_UNPREFIXED[name] for name in names if name in _UNPREFIXED})
+    return found[0] if len(found) == 1 else None
