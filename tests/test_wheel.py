@@ -1,10 +1,12 @@
 """The package as others install it."""
 
+import os
 import re
 import subprocess
 import sys
 import tomllib
 import venv
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,13 +37,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_empty_environment_takes_the_wheel_and_runs_it(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path / "empty", with_pip=True)
     programs = tmp_path / "empty" / "bin"
-    constraints = ["--constraint", str(ROOT / "constraints.txt")]
-    subprocess.run([programs / "python", "-m", "pip", "install", "--quiet", *constraints, wheel], check=True)
-    smoke = [programs / "isoloss", "reproduce", "figure-1", "--scale", "smoke"]
-    subprocess.run(smoke, cwd=tmp_path, check=True)
+    # Sources on the path would count as installed already.
+    alone = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    run = partial(subprocess.run, cwd=tmp_path, env=alone, check=True)
+    constraints = ["--constraint", ROOT / "constraints.txt"]
+    run([programs / "python", "-m", "pip", "install", "--quiet", *constraints, wheel])
+    run([programs / "isoloss", "reproduce", "figure-1", "--scale", "smoke"])
     assert (tmp_path / "results" / "smoke" / "site").is_dir()
     checkpoint = max((tmp_path / "results" / "smoke" / "runs").glob("*/steps/*"))
     (tmp_path / "ids.jsonl").write_text("[1, 3, 4, 5]\n" * 64)
-    flatness = [programs / "isoloss", "flatness", checkpoint, "--token-ids", "ids.jsonl"]
-    asked = ["--mask-token-id", "2", "--sentences", "16"]
-    subprocess.run([*flatness, *asked], cwd=tmp_path, check=True)
+    asked = ["--token-ids", "ids.jsonl", "--mask-token-id", "2", "--sentences", "16"]
+    run([programs / "isoloss", "flatness", checkpoint, *asked])
