@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
-.PHONY: results help install reproduce reproduce-all test coverage test-slow test-versions torture lint benchmark docs claims paper-scale architectures clean
+.PHONY: results help install reproduce reproduce-all test coverage test-slow test-versions torture lint benchmark docs claims paper-scale architectures clean laboratory
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -67,6 +67,9 @@ claims: $(STAMP) ## docs/claims.md anew, where claims were changed on purpose
 
 results: $(STAMP) ## docs/what-we-found.md and README's table anew, from reference/
 	$(BIN)/python docs/extensions/results_page.py
+
+laboratory: $(STAMP) ## docs/laboratory.ipynb anew: its cells carried out, their outputs stored
+	$(BIN)/python docs/extensions/laboratory.py
 
 paper-scale: $(STAMP) ## docs/paper-scale.md anew, where the paper's scale was changed on purpose
 	$(BIN)/python docs/extensions/paper_scale_page.py

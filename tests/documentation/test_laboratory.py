@@ -1,0 +1,44 @@
+"""The notebook for teachers: carried out, and stored with what its cells give."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from page_blocks import ROOT
+
+
+@pytest.fixture(scope="module")
+def notebook() -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((ROOT / "docs" / "laboratory.ipynb").read_text())
+    return content
+
+
+def outputs(notebook: dict[str, Any]) -> list[list[str]]:
+    """What kinds of output each code cell has."""
+    return [
+        [kind for output in cell["outputs"] for kind in output.get("data", {"text": ""})]
+        for cell in notebook["cells"]
+        if cell["cell_type"] == "code"
+    ]
+
+
+def test_the_notebook_is_stored_with_its_outputs_and_its_plots(notebook: dict[str, Any]) -> None:
+    kinds = outputs(notebook)
+    assert sum("image/png" in kind for kind in kinds) == 3
+    assert all(kinds)
+    counts = [cell["execution_count"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+
+
+@pytest.mark.slow
+def test_the_notebook_can_be_carried_out_in_two_minutes(
+    notebook: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs" / "extensions")
+    from laboratory import carried_out
+
+    begun = time.process_time()
+    done = carried_out(notebook)
+    assert time.process_time() - begun < 120
+    assert outputs(done) == outputs(notebook)
