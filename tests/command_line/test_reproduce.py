@@ -64,15 +64,7 @@ def test_json_alone_is_on_stdout_and_holds_every_number(done: tuple[Path, dict[s
     _, content = done
     assert Path(content["report"]) == Path("out/site/figure-1.html")
     (figure,) = content["experiments"]
-    assert [claim["name"] for claim in figure["claims"]] == [
-        "one-loss", "sizes-have-one-loss", "near-the-law",
-        "trace-ranks-better", "later-is-flatter", "later-is-better",
-        "loss-stands", "trace-falls", "one-clock", "no-noise-no-fall", "excess-loss", "flatter-is-better",
-    ]  # fmt: skip
-    assert figure["claims"][0]["kind"] == "premise"
-    assert figure["claims"][3]["claimed"] == {"above": 0.25, "below": None}
-    verdicts = {claim["verdict"] for claim in figure["claims"]}
-    assert verdicts <= {"supported", "not supported", "inconclusive"}
+    assert figure["claims"] == []  # at smoke scale nothing is judged
     assert len(figure["checkpoints"]) == 2 * 2 * 3 + 2 * (1 + 2 * 3 + 2)  # and a start, two paces, a control
     for row in figure["checkpoints"]:
         assert row["loss"] > row["kl"] > 0
@@ -87,7 +79,7 @@ def test_every_reference_of_every_page_leads_somewhere_in_the_site(done: tuple[P
     site = done[0] / "site"
     pages = {path: References(path.read_text()) for path in site.glob("*.html")}
     names = sorted(path.stem for path in pages)
-    assert names[:2] == ["figure-1", "index"]
+    assert [names[0], names[1], names[3]] == ["figure-1", "index", "paper-and-here"]
     assert re.fullmatch("language-[0-9a-f]{8}", names[2])
     for path, references in pages.items():
         assert len(path.read_text()) < 3e5  # the charts' JavaScript is not in it
@@ -107,15 +99,8 @@ def test_the_numbers_on_the_pages_are_those_of_the_json(done: tuple[Path, dict[s
     (figure,) = content["experiments"]
     assert json.loads((output / "site" / "files" / "figure-1.json").read_text()) == figure
     overview, page = ((output / "site" / name).read_text() for name in ("index.html", "figure-1.html"))
-    for claim in figure["claims"]:
-        for html in (overview, page):
-            assert claim["sentence"] in html
-            assert f"<td>{claim['effect']:.3g}" in html
-            assert claim["low"] is None or f"{claim['low']:.3g} to {claim['high']:.3g}" in html
-    for verdict in ("supported", "not supported", "inconclusive"):
-        effects = [claim for claim in figure["claims"] if claim["kind"] == "effect"]
-        number = sum(claim["verdict"] == verdict for claim in effects)
-        assert re.search(rf"<li><b>{number}</b>\s*<span [^>]*>. {verdict}</span>", overview)
+    assert "nothing is judged" in overview
+    assert "nothing is judged" in page
     tables = page.split('<table class="numbers">')[1:]
     table = next(table for table in tables if '<th scope="col">step</th>' in table)
     titles = re.findall(r'<th scope="col">([^<]*)</th>', table)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,16 @@ import polars as pl
 
 from isoloss.executors.runner import Notice, Outcome
 from isoloss.experiments.claims import Claim, Judgement
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.experiments.language_portrait import language_portrait
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.languages.dyck import dyck
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
 from isoloss.pretraining.adamw import AdamW
+from isoloss.report.site import Site, write_site
 from isoloss.theory.finding import Finding, Statement
 from isoloss.verdict import Verdict, above
 
@@ -92,7 +95,7 @@ def judgement(name: str, verdict: Verdict, effect: float, low: float, high: floa
 JUDGEMENTS = (
     judgement("rises", Verdict.SUPPORTED, 1.2345, 0.9, 1.6),
     judgement("falls", Verdict.NOT_SUPPORTED, -0.25, -0.5, -0.125),
-    judgement("stays", Verdict.INCONCLUSIVE, 0.4, math.nan, math.nan),
+    replace(judgement("stays", Verdict.INCONCLUSIVE, 0.4, math.nan, math.nan), seeds_needed=9),
 )
 
 
@@ -107,6 +110,7 @@ def experiment_result(name: str, widths: tuple[int, ...], outcome: Outcome = WEL
         pilot_seeds=(900,),
         settings=(("steps", "4,000 of 4 <fresh> sentences"),),
         paper_numbers=(("losses", "3.204 to 3.208 nats"),),
+        question=Question.FLATNESS if name == "figure-1" else Question.LARGER,
     )
     return ExperimentResult(experiment, table(runs), JUDGEMENTS, outcome)
 
@@ -168,3 +172,21 @@ def lay_out_run(planned: PlannedRun, output: Path) -> None:
         path = folder / "measured" / f"{step:06d}" / "0123.jsonl"
         path.parent.mkdir(parents=True)
         path.write_text(json.dumps(record | {"settings": {"step": step}}) + "\n")
+
+
+def written_site(output: Path) -> Path:
+    """A site of two figures that share runs, one of which failed in the second, a table, and a theorem."""
+    first, second = experiment_result("figure-1", (16,)), experiment_result("figure-8", (16, 32), FAILED)
+    for planned in first.experiment.runs:
+        lay_out_run(planned, output)
+    shown = Site(
+        scale="laptop",
+        output=output,
+        results=(first, second, words_alone("table-3")),
+        portraits={LANGUAGE.digest: language_portrait(LANGUAGE.ready, "by <hand>", 20)},
+        again=lambda experiment, run: f"isoloss reproduce {experiment.name} --runs {run.name}",
+        statements=(statement(),),
+        notices=("page of language x failed: no room",),
+    )
+    assert write_site(shown, output / "site") == output / "site" / "index.html"
+    return output / "site"

@@ -74,8 +74,8 @@ def test_the_page_says_all_and_loads_nothing(tmp_path: Path) -> None:
     assert not re.search(r"(src|href)=[\"']https?:", without_script)
     # One copy of the charts' JavaScript.
     assert 0.8e6 < len(html) < 1.6e6
-    charts = re.findall(r'vegaEmbed\("#chart[^"]*", (\{.*?\}), \{actions', html)
-    assert [len(json.loads(chart.replace("<\\/", "</"))["layer"]) for chart in charts] == [2, 2]
+    charts = re.findall(r'<script type="application/json">(.*?)</script>', html)
+    assert [len(json.loads(chart)["layer"]) for chart in charts] == [2, 2]
     masked = pl.read_csv(tmp_path / "mine-masked.csv")
     assert masked["probability"].sum() == pytest.approx(1)
     assert masked.filter(pl.col("kind") == TRUE)["word"].to_list() == [portrait.sentences[0][2]]

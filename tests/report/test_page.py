@@ -9,7 +9,8 @@ from shown_results import JUDGEMENTS
 
 from isoloss.errors import IsolossError
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
-from isoloss.report.page import Link, Page, Section, alone, drawn, within_site, write_page
+from isoloss.report.frame import Link, LinkGroup, alone, within_site
+from isoloss.report.page import Page, Section, drawn, write_page
 
 ACCURACY = Axis("accuracy", "accuracy", "accuracy_deviation")
 WIDTH = Colour("width", "width", ordered=True)
@@ -60,7 +61,11 @@ def alone_in(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def site(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    write_page(page, folder, within_site((Link("index", "Overview"), Link("figure-1", "Figure 1"))))
+    write_page(
+        page,
+        folder,
+        within_site((LinkGroup("Both", (Link("index", "Overview"), Link("figure-1", "Figure 1"))),)),
+    )
     return folder
 
 
@@ -87,10 +92,10 @@ def test_everything_the_page_has_to_say_is_on_it(site: Path) -> None:
     said = ("A summary.", "More.", "Loss &amp; accuracy.", "91.0 ± 1.0", "1, 2", "run x failed")
     for text in (*said, "The claim rises &lt;holds&gt;.", "8.0 against 19.3", "✓ supported"):
         assert text in html
-    specifications = re.findall(r'vegaEmbed\("#chart[^"]*", (\{.*?\}), \{actions', html)
+    specifications = re.findall(r'<script type="application/json">(.*?)</script>', html)
     assert len(specifications) == 4
     for specification in specifications:
-        assert json.loads(specification.replace("<\\/", "</"))["width"] == "container"
+        assert json.loads(specification)["width"] == "container"
     # Names of signals are shared by a page's charts only if they are drawn as one.
     assert len(set(re.findall(r'"name": "(hover_\w+)"', html))) == 4
 

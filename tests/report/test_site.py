@@ -1,25 +1,35 @@
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from shown_results import (
-    FAILED,
     JUDGEMENTS,
     LANGUAGE,
     experiment_result,
-    lay_out_run,
+    judgement,
     panels,
-    statement,
-    words_alone,
+    written_site,
 )
 
 from isoloss.errors import IsolossError
 from isoloss.experiments.claims import Judgement
-from isoloss.experiments.language_portrait import language_portrait
+from isoloss.experiments.experiment import Question
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.suite import every_experiment
+from isoloss.report.frame import Link
+from isoloss.report.latex import as_latex
+from isoloss.report.overview import Card, question_of
+from isoloss.report.page import drawn
+from isoloss.report.pictures import COLUMN_WIDTH, one_picture, write_pictures
 from isoloss.report.site import Site, write_site
 from isoloss.report.templates import WIDTH, interval_picture
+from isoloss.verdict import Verdict
+
+MATERIAL = Question.MATERIAL.value
 
 
 class Reader(HTMLParser):
@@ -46,22 +56,7 @@ class Reader(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site of two figures that share runs, one of which failed in the second, a table, and a theorem."""
-    output = tmp_path_factory.mktemp("results")
-    first, second = experiment_result("figure-1", (16,)), experiment_result("figure-8", (16, 32), FAILED)
-    for planned in first.experiment.runs:
-        lay_out_run(planned, output)
-    shown = Site(
-        scale="laptop",
-        output=output,
-        results=(first, second, words_alone("table-3")),
-        portraits={LANGUAGE.digest: language_portrait(LANGUAGE.ready, "by <hand>", 20)},
-        again=lambda experiment, run: f"isoloss reproduce {experiment.name} --runs {run.name}",
-        statements=(statement(),),
-        notices=("page of language x failed: no room",),
-    )
-    assert write_site(shown, output / "site") == output / "site" / "index.html"
-    return output / "site"
+    return written_site(tmp_path_factory.mktemp("results"))
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +68,15 @@ def test_every_reference_leads_somewhere_in_the_site_and_every_page_is_reached(
     site: Path, pages: dict[str, Reader]
 ) -> None:
     language = f"language-{LANGUAGE.digest[:8]}"
-    assert set(pages) == {"index", "figure-1", "figure-8", "table-3", "theory-theorem-3.3", language}
+    others = {"index", "paper-and-here", "figure-8", "table-3", "theory-theorem-3.3", language}
+    assert set(pages) == {"figure-1", *others}
     for name, page in pages.items():
         for place in page.places:
             file, _, part = place.partition("#")
             target = (site / (file or f"{name}.html")).resolve()
             assert target.is_relative_to(site), place
             assert target.is_file(), place
-            assert not part or part in page.names
+            assert not part or part in pages[target.stem].names
     for page in (pages["index"], pages["figure-1"]):
         assert {f"{name}.html" for name in pages} - {f"{language}.html"} <= set(page.places)
     assert f"{language}.html" in pages["index"].places
@@ -95,25 +91,111 @@ def test_style_and_script_are_there_once(site: Path, pages: dict[str, Reader]) -
         has_charts = bool(page.pictures) and name != "index"
         assert ("assets/charts.js" in page.places) == has_charts
     html = (site / "figure-1.html").read_text()
-    assert html.count("vegaEmbed(") == 3
+    assert html.count('<script type="application/json">') == 3
 
 
-def test_the_overview_has_every_claim_and_counts_the_verdicts(site: Path, pages: dict[str, Reader]) -> None:
+def test_the_overview_has_every_claim_by_question_and_counts_the_verdicts(
+    site: Path, pages: dict[str, Reader]
+) -> None:
     html, text = (site / "index.html").read_text(), pages["index"].text
-    counts = re.findall(r"<li><b>(\d+)</b>\s*<span class=\"verdict ([a-z-]+)\">", html)
-    of_claims, of_findings = ({verdict: n for n, verdict in part} for part in (counts[:3], counts[3:]))
-    assert of_claims == {"supported": "2", "not-supported": "2", "inconclusive": "2"}
-    assert of_findings == {"supported": "1", "not-supported": "1", "inconclusive": "0"}
-    assert text.count("8.0 against 19.3 (Table 1)") == 6
+    board = html.split('<table class="board">')[1].split("</table>")[0]
+    rows = re.findall(r'<a href="#(\w+)">.*?</tr>', board, flags=re.DOTALL)
+    assert rows == ["larger", "flatness", "theory"]
+    counts = [re.findall(r'<td class="number">(\d+)</td>', row) for row in board.split("</tr>")[1:4]]
+    assert counts == [["1"] * 3, ["1"] * 3, ["1", "1", "0"]]
+    assert text.count("The paper: 8.0 against 19.3 (Table 1).") == 6
     for judged in JUDGEMENTS:
         assert text.count(f"The claim {judged.claim.name} <holds>.") == 2
-        assert text.count(f"{judged.effect:.3g} doublings") == 2
-    assert text.count("0.9 to 1.6") == text.count("-0.5 to -0.125") == 2
+    assert text.count("Measured 1.23 (0.9 to 1.6) doublings, claimed above 0.5.") == 2
+    assert text.count("Measured 0.4 doublings, claimed above 0.5; 9 seeds would decide it.") == 2
     assert "nan" not in text
     assert "3 figures and tables from 4 pre-training runs" in text
     assert "Figure 8: figure-8 width-16-seed-1 failed: its <process> was killed" in text
     assert "page of language x failed: no room" in text
-    assert "√(4/T)" in text
+
+
+def test_a_claim_answers_the_question_that_its_name_says(site: Path) -> None:
+    card = Card(Link("drift", "Drift"), "Drift?", question=Question.FLATNESS)
+    named = {
+        "pcfg-c-one-loss": Question.LOSS,
+        "later-is-flatter": Question.LATER,
+        "hmm-10-larger-is-better": Question.LARGER,
+        "one-clock": Question.THEORY,
+        "flatter-is-better": Question.FLATNESS,
+    }
+    for name, question in named.items():
+        assert question_of(judgement(name, Verdict.SUPPORTED, 1.0, 0.9, 1.1), card) == question
+
+
+def test_experiments_with_claims_have_a_question_of_their_own() -> None:
+    for experiment in every_experiment(smoke()):
+        assert not experiment.claims or experiment.question != Question.MATERIAL, experiment.name
+        assert experiment.title.endswith("?")
+
+
+def test_links_are_grouped_by_question_on_every_page(site: Path) -> None:
+    for path in site.glob("*.html"):
+        menu = path.read_text().split("<nav")[1].split("</nav>")[0]
+        groups = re.findall(r'<p id="group-\d">(.*?)</p>', menu)
+        assert groups == ["Is larger better?", "Is flatter better?", "Does the theory hold?", MATERIAL]
+
+
+def test_at_smoke_scale_nothing_is_judged(tmp_path: Path) -> None:
+    result = experiment_result("figure-1", (16,))
+    plain = replace(result, experiment=replace(result.experiment, claims=()), judgements=())
+    shown = Site("smoke", tmp_path, (plain,), {}, again=lambda experiment, run: "")
+    write_site(shown, tmp_path / "site")
+    for name in ("index", "figure-1"):
+        html = (tmp_path / "site" / f"{name}.html").read_text()
+        assert "nothing is judged" in html
+        assert "inconclusive</span>" not in html
+
+
+def test_the_papers_numbers_stand_beside_ours(pages: dict[str, Reader]) -> None:
+    text = pages["paper-and-here"].text
+    for said in ("the paper: losses", "3.204 to 3.208 nats", "here: exact pre-training loss", "a spread of"):
+        assert text.count(said) >= 2
+    assert text.count("Measured 1.23 (0.9 to 1.6) doublings") == 2
+
+
+def test_claims_are_offered_as_tables_of_latex(site: Path) -> None:
+    both = (site / "files" / "claims.tex").read_text()
+    one = (site / "files" / "figure-1-claims.tex").read_text()
+    assert one in both
+    assert both.isascii()
+    rows = [line for line in one.splitlines() if line.endswith(r"\\")]
+    assert [line.count("&") for line in rows] == [4] * (1 + len(JUDGEMENTS))
+    assert r"The claim rises $<$holds$>$. & 8.0 against 19.3 (Table 1) & 1.23 (0.9 to 1.6) doublings" in one
+    for opened in re.findall(r"\\begin\{([a-z*]+)\}", both):
+        assert both.count(f"\\begin{{{opened}}}") == both.count(f"\\end{{{opened}}}")
+    assert one.replace(r"\{", "").replace(r"\}", "").count("{") == one.count("}")
+
+
+def test_every_claim_of_the_suite_can_be_said_in_latex() -> None:
+    for experiment in every_experiment(laptop()):
+        for claim in experiment.claims:
+            assert as_latex(f"{claim.sentence} {claim.paper} {claim.unit} {claim.claimed}").isascii()
+
+
+def test_pictures_for_print_are_as_wide_as_a_column_and_bring_their_fonts(site: Path) -> None:
+    for panel in ("dots", "steps"):
+        pdf = (site / "files" / f"figure-1-{panel}.pdf").read_bytes()
+        assert pdf.startswith(b"%PDF")
+        (box,) = re.findall(rb"/MediaBox ?\[([^\]]*)\]", pdf)
+        assert float(box.split()[2]) == pytest.approx(COLUMN_WIDTH, abs=0.5)
+        assert b"/FontFile" in pdf
+        assert b"/Subtype /Image" not in pdf
+
+
+def test_what_is_drawn_already_is_not_drawn_again(tmp_path: Path) -> None:
+    chart = drawn(panels(experiment_result("figure-1", (16,)).table)[0]).charts
+    times = []
+    for title in ("a", "a", "b"):
+        write_pictures(one_picture(chart, title, "beside"), tmp_path / "panel")
+        times.append({path.suffix: path.stat().st_mtime_ns for path in tmp_path.iterdir()})
+    assert set(times[0]) == {".svg", ".png", ".pdf"}
+    assert times[0] == times[1]
+    assert all(times[2][kind] > time for kind, time in times[1].items())
 
 
 def test_a_figures_page_says_what_was_done_and_how_to_do_it_again(

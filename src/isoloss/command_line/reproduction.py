@@ -33,6 +33,7 @@ from isoloss.experiments.experiment_result import Executor, Results, carry_out_e
 from isoloss.experiments.paper_settings.every_setting import settings_of
 from isoloss.experiments.provenance import usable_cores
 from isoloss.experiments.scales.paper import paper
+from isoloss.experiments.scales.scale import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, beside_shipped
 from isoloss.files import remove_unfinished
 from isoloss.pretraining.loop import usable_device
@@ -40,7 +41,8 @@ from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.report.number import ABSENT
 from isoloss.report.offered_files import result_as_json
-from isoloss.report.site import counts, spoken, verdicts_on
+from isoloss.report.overview import counts, verdicts_on
+from isoloss.report.site import spoken
 from isoloss.stored_runs.stored_run import is_older
 from isoloss.verdict import Verdict
 
@@ -168,12 +170,14 @@ def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, sca
                 title = f"{spoken(result.experiment.name)}, {scale} scale"
                 console.print(_table(title, kind, of_kind, shipped))
     everything = [judged for result in results.experiments for judged in result.judgements]
-    for kind in KINDS:
+    for kind in KINDS if scale != UNJUDGED else ():
         found = counts(verdicts_on(kind, everything))
         told = ", ".join(f"{number} {verdict}" for verdict, number in found.items())
         console.print(f"{kind}s: {told}", highlight=False)
     for shipped in filter(None, beside):
         console.print(shipped.sentence, highlight=False)
+    if scale == UNJUDGED:
+        console.print(f"at {scale} scale nothing is judged", highlight=False)
     console.print(f"{results.seconds:,.0f} s", highlight=False)
     print_failures(failures)
     for notice in results.outcome.notices:

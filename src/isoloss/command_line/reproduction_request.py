@@ -17,7 +17,7 @@ from isoloss.experiments.experiment_result import Executor, ExperimentResult, ga
 from isoloss.experiments.grammar_runs import headline_task, task_name
 from isoloss.experiments.kept_portraits import kept_portrait, planned_languages, portrait_jobs
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
-from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.scales.scale import UNJUDGED, Scale
 from isoloss.experiments.suite import every_experiment, scale_named
 from isoloss.languages.pcfg import read_pcfg
 from isoloss.pretraining.compute import Compute
@@ -91,6 +91,8 @@ def choice(request: ReproduceOptions) -> Choice:
     suite = tuple(
         _carried_out_by(Compute(request.precision, request.compiled), experiment) for experiment in suite
     )
+    if scale.name == UNJUDGED:
+        suite = tuple(replace(experiment, claims=()) for experiment in suite)
     experiments = tuple(experiment for experiment in suite if experiment.name in chosen)
     if request.runs and len(experiments) != 1:
         raise BadInput("--runs names runs of one experiment; name that experiment alone")
@@ -119,7 +121,7 @@ def _on_your_own(request: ReproduceOptions, scale: Scale) -> tuple[Experiment, .
         scale = replace(scale, drift=replace(scale.drift, other_languages=()))
     language = plan.language(request.folder, silent)
     # The smoke scale shows nothing about the claims anyway.
-    judged = HEADLINE in request.names and scale.name != "smoke" and not request.any_task
+    judged = HEADLINE in request.names and scale.name != UNJUDGED and not request.any_task
     task = headline_task(language, request.task, scale.sizes) if judged else task_name(language, request.task)
     own = replace(scale, grammar=replace(scale.grammar, language=plan))
     return tuple(make(own, task) for name, make in OF_YOUR_OWN.items() if name in request.names)

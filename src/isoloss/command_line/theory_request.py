@@ -13,11 +13,10 @@ from rich.table import Table
 
 from isoloss.command_line.options.reproduce import ReproduceOptions, TheoryOptions
 from isoloss.command_line.progress_display import progress_display
-from isoloss.command_line.reproduction_request import ALL, THEORY, write_whole_site
+from isoloss.command_line.reproduction_request import ALL, THEORY, choice, write_whole_site
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job, Notice, run_jobs
 from isoloss.experiments.provenance import usable_cores
-from isoloss.experiments.suite import every_experiment, scale_named
 from isoloss.measurements.record import Record, Setting
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
@@ -49,8 +48,9 @@ def run_theory(request: TheoryOptions) -> int:
     execute = partial(run_jobs, processes=request.processes or usable_cores())
     with only_process_in(whole.folder), progress_display() as progress:
         outcome = execute(jobs, progress=progress)
-        suite = every_experiment(scale_named(whole.scale))
-        page, _ = write_whole_site(whole, suite, (), lambda jobs, at: execute(jobs, progress=at), progress)
+        page, _ = write_whole_site(
+            whole, choice(whole).suite, (), lambda jobs, at: execute(jobs, progress=at), progress
+        )
     results = {
         statement.file(folder): found
         for statement in planned

@@ -15,8 +15,9 @@ from isoloss.experiments.kept_portraits import planned_languages
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.registration import REGISTERED
 from isoloss.experiments.shipped_results import BesideShipped, beside_shipped
+from isoloss.report.frame import Link
 from isoloss.report.offered_files import json_link, run_files, run_folder
-from isoloss.report.page import DrawnPanel, Link, Page, Section, drawn
+from isoloss.report.page import DrawnPanel, Page, Section, drawn
 from isoloss.report.table import cell, draw_table, every_column, html_table
 
 

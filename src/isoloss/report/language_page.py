@@ -13,9 +13,10 @@ from torch import Tensor
 from isoloss.experiments.language_portrait import LanguagePortrait, TaskPortrait
 from isoloss.experiments.provenance import machine, versions
 from isoloss.measurements.record import Record
+from isoloss.report.frame import alone
 from isoloss.report.marks import CHART_HEIGHT
 from isoloss.report.number import record_shown, record_title
-from isoloss.report.page import DrawnPanel, Page, Section, alone, write_page
+from isoloss.report.page import DrawnPanel, Page, Section, write_page
 from isoloss.report.tree import tree_picture
 
 BARS, THICKEST = 12, 24

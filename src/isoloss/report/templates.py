@@ -29,9 +29,9 @@ def as_script_data(value: Any) -> Markup:
     r"""JSON that may stand inside a script element.
 
     >>> as_script_data({"title": "</script>"})
-    Markup('{"title": "<\\/script>"}')
+    Markup('{"title": "\\u003c/script>"}')
     """
-    return Markup(json.dumps(value).replace("</", "<\\/"))
+    return Markup(json.dumps(value).replace("<", "\\u003c"))
 
 
 @cache
@@ -43,7 +43,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"shown": shown, "interval_picture": interval_picture}
+    environment.filters |= {"shown": shown, "interval_picture": interval_picture, "in_numbers": in_numbers}
     return environment
 
 
@@ -78,3 +78,16 @@ def interval_picture(judged: Judgement) -> Markup:
         f'<line x1="{place(judged.low)}" x2="{place(judged.high)}" y1="{middle}" y2="{middle}"/>'
         f'<circle cx="{place(effect)}" cy="{middle}" r="4"/></svg>'
     )
+
+
+def in_numbers(judged: Judgement) -> str:
+    """What was measured, and what was claimed of it."""
+    unit = f" {judged.claim.unit}".rstrip()
+    if not math.isfinite(judged.effect):
+        measured = "Not measured"
+    elif math.isfinite(judged.low + judged.high):
+        measured = f"Measured {judged.effect:.3g} ({judged.low:.3g} to {judged.high:.3g}){unit}"
+    else:
+        measured = f"Measured {judged.effect:.3g}{unit}"
+    more = f"; {judged.seeds_needed} seeds would decide it" if judged.seeds_needed else ""
+    return f"{measured}, claimed {judged.claim.claimed}{more}."

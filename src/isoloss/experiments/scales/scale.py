@@ -47,6 +47,8 @@ PILOT_SEEDS = (900, 901, 902, 101, 102, 103, 104, 105)
 looked at when the statistics were changed."""
 
 ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]
+UNJUDGED: ScaleName = "smoke"
+"""Its few steps of tiny models show that everything runs, and nothing of what holds."""
 
 
 FEWER_EXAMPLES = (100, 300, 1000)

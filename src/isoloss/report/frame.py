@@ -1,0 +1,89 @@
+"""What stands around a page: its style and script, the way to other pages, and where its files lie."""
+
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+
+import altair as alt
+import vl_convert
+from markupsafe import Markup
+
+from isoloss.files import write_atomically
+from isoloss.report.templates import source
+
+ASSETS = "assets"
+
+
+@dataclass(frozen=True)
+class Link:
+    """A page of the site: its file's name without ending, what it is called, and what it asks."""
+
+    name: str
+    title: str
+    asks: str = ""
+
+
+@dataclass(frozen=True)
+class LinkGroup:
+    """Links that belong together, under a title."""
+
+    title: str
+    links: tuple[Link, ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """`style` and `script` are ready HTML, `groups` lead to other pages, `files` is a folder."""
+
+    style: Markup
+    script: Markup
+    groups: tuple[LinkGroup, ...] = ()
+    files: str = ""
+
+
+def alone() -> Frame:
+    """Of a page that is one file: style and script stand in it."""
+    style, script = Markup(source("style.css")), Markup(_charts_script())
+    return Frame(Markup("<style>{}</style>").format(style), Markup("<script>{}</script>").format(script))
+
+
+def within_site(groups: tuple[LinkGroup, ...]) -> Frame:
+    """Of a page that shares style and script with the others; see `write_assets`."""
+    return Frame(
+        style=Markup(f'<link rel="stylesheet" href="{ASSETS}/style.css">'),
+        script=Markup(f'<script defer src="{ASSETS}/charts.js"></script>'),
+        groups=groups,
+        files="files",
+    )
+
+
+def write_assets(folder: Path) -> None:
+    """Write the style and the charts' JavaScript that pages `within_site` refer to.
+
+    The JavaScript is left as it is where the same versions wrote it. Raises IsolossError when they cannot
+    be written.
+    """
+    write_atomically(folder / ASSETS / "style.css", source("style.css"))
+    script = folder / ASSETS / "charts.js"
+    if not (script.exists() and script.open(encoding="utf-8").readline() == _stamp()):
+        write_atomically(script, _charts_script())
+
+
+@cache
+def _charts_script() -> str:
+    """Vega, Vega-Lite, their embedding and its use; bundling them takes more than a second."""
+    snippet = f"window.vegaEmbed = vegaEmbed;\n{source('charts.js')}"
+    bundle: str = vl_convert.javascript_bundle(snippet, vl_version=_vega_lite())
+    return _stamp() + bundle
+
+
+def _stamp() -> str:
+    """The script's first line, which says what it is made of."""
+    own = sha256(source("charts.js").encode()).hexdigest()[:12]
+    return f"// Vega-Lite {_vega_lite()}, bundled by vl-convert {version('vl-convert-python')}, and {own}\n"
+
+
+def _vega_lite() -> str:
+    return ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])

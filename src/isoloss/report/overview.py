@@ -1,0 +1,149 @@
+"""The site's first page: what follows for each question, the finest pictures, and the way to every page."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from isoloss.experiments.claims import Judgement, Kind
+from isoloss.experiments.experiment import Question
+from isoloss.report.frame import Link
+from isoloss.theory.finding import Finding
+from isoloss.verdict import Verdict
+
+OVERVIEW = "index"
+
+GALLERY = (
+    "figure-1",
+    "drift",
+    "figure-5",
+    "table-2",
+    "flatness-measures",
+    "figure-2",
+    "figure-3",
+    "figure-4",
+)
+"""Experiments whose first picture tells most, in their order; four of them are shown."""
+PICTURES_SHOWN = 4
+
+_ASKED_BY_CLAIMS = {
+    Question.LOSS: ("one-loss", "loss-stands", "near-the-law", "reaches-the-loss", "same-loss", "saturates"),
+    Question.LATER: ("later-is-", "longer-"),
+    Question.LARGER: ("larger-is-", "projection-changes-little"),
+    Question.FLATNESS: ("flatter-is-better",),
+    Question.THEORY: ("trace-falls", "one-clock", "quarter-speed", "no-noise-no-fall", "excess-loss"),
+}
+"""Parts of the names of claims that answer another question than their experiment's."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A page as the overview shows it: a link with its picture, if it has one, and what it asks."""
+
+    link: Link
+    text: str
+    picture: str = ""
+    question: Question = Question.MATERIAL
+    judgements: tuple[Judgement, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question with the claims that answer it, each with the page that tells more, and its own pages.
+
+    `findings` are theory's, a statement a row, with how many there are of each verdict.
+    """
+
+    question: Question
+    claims: tuple[tuple[Judgement, Link], ...]
+    cards: tuple[Card, ...]
+    findings: tuple[tuple[Card, dict[Verdict, int]], ...] = ()
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether there is any verdict."""
+        return any(self.counts.values())
+
+    @property
+    def statements(self) -> tuple[Card, ...]:
+        """The pages of the statements whose findings are here."""
+        return tuple(card for card, _ in self.findings)
+
+    @property
+    def anchor(self) -> str:
+        """Its place on the page."""
+        return self.question.name.lower()
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """How many claims and findings got each verdict."""
+        found = Counter(judged.verdict for judged, _ in self.claims)
+        for _, of_statement in self.findings:
+            found.update(of_statement)
+        return {verdict: found[verdict] for verdict in Verdict}
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The first page; `where` says on which machine, with which versions, the site was made."""
+
+    title: str
+    text: tuple[str, ...]
+    answers: tuple[Answer, ...]
+    gallery: tuple[Card, ...]
+    languages: tuple[Card, ...]
+    where: tuple[tuple[str, str], ...]
+    notices: tuple[str, ...] = ()
+    name: str = OVERVIEW
+    verdicts: tuple[Verdict, ...] = tuple(Verdict)
+
+
+def answers(experiments: Sequence[Card], statements: Sequence[Card]) -> tuple[Answer, ...]:
+    """Every question of which there is a page or a claim, in their order; effects stand before premises."""
+    claims = sorted(
+        (
+            (judged, card.link, question_of(judged, card))
+            for card in experiments
+            for judged in card.judgements
+        ),
+        key=lambda each: each[0].claim.kind,
+    )
+    found = []
+    for question in Question:
+        own = tuple((judged, link) for judged, link, asked in claims if asked == question)
+        cards = tuple(card for card in experiments if card.question == question)
+        of_theory = statements if question == Question.THEORY else ()
+        findings = tuple((card, counts([each.verdict for each in card.findings])) for card in of_theory)
+        if own or cards or findings:
+            found.append(Answer(question, own, cards, findings))
+    return tuple(found)
+
+
+def question_of(judged: Judgement, card: Card) -> Question:
+    """The question that a claim answers: its experiment's, unless its name says another."""
+    for question, parts in _ASKED_BY_CLAIMS.items():
+        if any(part in judged.claim.name for part in parts):
+            return question
+    return card.question
+
+
+def gallery(experiments: Sequence[Card]) -> tuple[Card, ...]:
+    """The cards whose pictures are shown large; where none of GALLERY is there, the first that have one."""
+    pictured = {card.link.name: card for card in experiments if card.picture}
+    finest = [pictured[name] for name in GALLERY if name in pictured]
+    return tuple(finest or pictured.values())[:PICTURES_SHOWN]
+
+
+def verdicts_on(kind: Kind, judgements: Sequence[Judgement]) -> list[Verdict]:
+    """The verdicts on the claims of that kind."""
+    return [judged.verdict for judged in judgements if judged.claim.kind == kind]
+
+
+def counts(verdicts: Sequence[Verdict]) -> dict[Verdict, int]:
+    """Every verdict with how often it was given.
+
+    >>> {str(verdict): n for verdict, n in counts([Verdict.SUPPORTED]).items()}
+    {'supported': 1, 'not supported': 0, 'inconclusive': 0}
+    """
+    found = Counter(verdicts)
+    return {verdict: found[verdict] for verdict in Verdict}

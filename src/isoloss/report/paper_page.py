@@ -1,0 +1,97 @@
+"""The page that holds the paper's numbers against ours, figure by figure."""
+
+from collections.abc import Sequence
+
+import polars as pl
+from markupsafe import Markup
+
+from isoloss.experiments.claims import Judgement
+from isoloss.experiments.experiment import Facts
+from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.report.page import Page, Section
+from isoloss.report.table import cell, html_table
+from isoloss.report.templates import in_numbers, interval_picture
+
+NAME = "paper-and-here"
+RANGES = (
+    ("loss", "exact pre-training loss", "nats"),
+    ("kl", "KL(law || model)", "nats"),
+    ("trace", "trace of the Hessian (Fisher form)", ""),
+    ("accuracy", "linear probe accuracy", ""),
+)
+"""Columns of experiments' tables that the paper has too, what they are called, and their units."""
+TEXT = (
+    "The paper’s languages, models and steps are not ours, so losses and traces need not be equal: "
+    "what can be held against the paper is what happens at one loss, and by how much.",
+    "Of each figure, claim by claim, the paper’s number or words stand beside what was measured, with its "
+    "interval over seeds; the shaded side is what is claimed. Below it, what else the paper gives, and the "
+    "ranges drawn here.",
+)
+
+
+def paper_page(results: Sequence[ExperimentResult]) -> tuple[Page, ...]:
+    """The page of all experiments of which the paper says a number or a word; none where it is silent."""
+    told = [result for result in results if result.experiment.paper_numbers or result.judgements]
+    if not told:
+        return ()
+    return (
+        Page(
+            name=NAME,
+            title="How do the paper’s numbers compare with ours?",
+            text=TEXT,
+            sections=tuple(_section(result) for result in told),
+        ),
+    )
+
+
+def ranges(table: pl.DataFrame) -> Facts:
+    """From the least to the largest of each of RANGES, of the checkpoints after saturation.
+
+    >>> ranges(pl.DataFrame({"step": [1, 2], "saturated": [True, True], "loss": [1.5, 1.52]}))
+    (('exact pre-training loss', '1.5 to 1.52 nats, a spread of 1.3 %'),)
+    """
+    if not {"step", "saturated"} <= set(table.columns):
+        return ()
+    dots = table.filter(pl.col("step").is_not_null() & pl.col("saturated").fill_null(value=False))
+    return tuple(
+        (name, _range(numbers, unit))
+        for column, name, unit in RANGES
+        if column in dots.columns and len(numbers := dots[column].drop_nulls().drop_nans())
+    )
+
+
+def _range(numbers: pl.Series, unit: str) -> str:
+    least, most = float(numbers.min()), float(numbers.max())  # type: ignore[arg-type]
+    spread = f", a spread of {100 * (most - least) / least:.2g} %" if least > 1 and unit else ""
+    return f"{least:.4g} to {most:.4g} {unit}".rstrip() + spread
+
+
+def _section(result: ExperimentResult) -> Section:
+    experiment = result.experiment
+    own = tuple((f"the paper: {name}", value) for name, value in experiment.paper_numbers)
+    here = tuple((f"here: {name}", value) for name, value in ranges(result.table))
+    link = Markup('<p><a href="{}.html">Its page</a></p>').format(experiment.name)
+    return Section(
+        f"{experiment.name.replace('-', ' ').capitalize()}: {experiment.title}",
+        markup=_table(result.judgements) + link,
+        rows=own + here,
+    )
+
+
+def _table(judgements: Sequence[Judgement]) -> Markup:
+    if not judgements:
+        return Markup()
+    rows = [
+        (
+            cell(judged.claim.sentence),
+            cell(judged.claim.paper),
+            Markup('<td class="{}">{}{}</td>').format(
+                judged.verdict.replace(" ", "-"), interval_picture(judged), in_numbers(judged)
+            ),
+            Markup('<td><span class="verdict {}">{}</span></td>').format(
+                judged.verdict.replace(" ", "-"), judged.verdict
+            ),
+        )
+        for judged in judgements
+    ]
+    return html_table(("claim", "the paper", "here", "verdict"), rows)

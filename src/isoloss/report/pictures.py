@@ -1,0 +1,130 @@
+"""A panel's charts as one picture in files: SVG and PNG, and PDF as wide as a column of a paper."""
+
+import json
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+from isoloss.files import write_atomically
+from isoloss.panels import Layout
+from isoloss.report.marks import CHART_WIDTH, STACKED_WIDTH, THEME
+
+KINDS = ("png", "svg", "pdf")
+
+COLUMN_WIDTH = 234.0
+"""Points: 3.25 inches, a column of two on a page of letter paper."""
+_COLUMN_CHART = {"width": 172, "height": 116}
+_COLUMN_THEME: dict[str, Any] = {
+    "axis": THEME["axis"] | {"labelFontSize": 8, "titleFontSize": 8, "tickSize": 3},
+    "axisY": {"minExtent": 30},
+    "legend": THEME["legend"] | {"labelFontSize": 8, "titleFontSize": 8, "symbolSize": 40},
+}
+
+
+def specification(chart: alt.LayerChart | alt.HConcatChart | alt.VConcatChart) -> dict[str, Any]:
+    """As Vega-Lite reads it, in the look that all charts have."""
+    # Altair refuses more than 5,000 rows unless told otherwise; a landscape has more cells.
+    with alt.data_transformers.enable("default", max_rows=None):
+        found: dict[str, Any] = chart.configure(**THEME).to_dict(validate=False)
+    return found
+
+
+def as_wide_as(width: int | str, chart: alt.LayerChart) -> alt.LayerChart:
+    """The chart with that width, unless it has one of its own."""
+    return chart.properties(width=width) if chart.width is alt.Undefined else chart
+
+
+def one_picture(charts: Sequence[alt.LayerChart], title: str, layout: Layout) -> dict[str, Any]:
+    """The charts under their title, as Vega-Lite reads it."""
+    headed = alt.Title(title, fontSize=15, anchor="start")
+    picture: alt.HConcatChart | alt.VConcatChart
+    if layout == "stacked":
+        sized = [as_wide_as(STACKED_WIDTH, chart) for chart in charts]
+        picture = alt.VConcatChart(vconcat=sized, title=headed, spacing=12)
+    else:
+        sized = [as_wide_as(CHART_WIDTH, chart) for chart in charts]
+        picture = alt.HConcatChart(hconcat=sized, title=headed, spacing=32)
+    # The legends of several charts are each their own.
+    picture = picture.resolve_scale(color="independent", shape="independent")
+    # On white, with room around: a picture goes on pages of any colour.
+    return specification(picture) | {"background": "white", "padding": 12}
+
+
+def in_a_column(picture: dict[str, Any]) -> dict[str, Any]:
+    """A picture of `one_picture` for print: charts one above another, without title, in small letters."""
+    charts = picture.get("hconcat") or picture["vconcat"]
+    kept = {name: value for name, value in picture.items() if name not in ("hconcat", "title")}
+    return kept | {
+        "vconcat": [_narrow(chart) | _column_size(chart) for chart in charts],
+        "config": picture["config"] | _COLUMN_THEME,
+        "padding": 1,
+        "spacing": 8,
+    }
+
+
+def _column_size(chart: dict[str, Any]) -> dict[str, Any]:
+    """A landscape stays a square, and rows of categories keep their distance."""
+    width = _COLUMN_CHART["width"]
+    if isinstance(chart.get("width"), int) and chart["width"] == chart["height"]:
+        return {"width": width, "height": width}
+    return _COLUMN_CHART if chart["height"] <= 300 else {"width": width, "height": chart["height"] // 2}
+
+
+def _narrow(part: Any) -> Any:
+    """Half as many columns in every wide legend, and no mark larger than its place."""
+    if isinstance(part, list):
+        return [_narrow(each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    narrow = {name: _narrow(value) for name, value in part.items()}
+    if isinstance(columns := narrow.get("columns"), int) and columns > 2:
+        narrow["columns"] = columns // 2
+    if narrow.get("type") == "point" and isinstance(size := narrow.get("size"), int):
+        narrow["size"] = size // 3
+    return narrow
+
+
+def as_svg(picture: dict[str, Any]) -> str:
+    """The picture drawn."""
+    svg: str = vl_convert.vegalite_to_svg(picture)
+    return svg
+
+
+def as_png(svg: str) -> bytes:
+    """Two pixels for one of the screen."""
+    png: bytes = vl_convert.svg_to_png(svg, scale=2)
+    return png
+
+
+def as_pdf(picture: dict[str, Any]) -> bytes:
+    """Vectors, fonts embedded, COLUMN_WIDTH wide."""
+    svg = as_svg(in_a_column(picture))
+    head = re.match(r'(<svg[^>]*?) width="([0-9.]+)" height="([0-9.]+)"', svg)
+    if head:  # its viewBox stays what it is
+        width, height = float(head[2]), float(head[3])
+        size = f' width="{COLUMN_WIDTH:g}" height="{COLUMN_WIDTH * height / width:.2f}"'
+        svg = head[1] + size + svg[head.end() :]
+    pdf: bytes = vl_convert.svg_to_pdf(svg)
+    return pdf
+
+
+def write_pictures(picture: dict[str, Any], stem: Path) -> None:
+    """Write the picture as files of all KINDS, unless they are there and of the same specification.
+
+    Raises IsolossError when they cannot be written.
+    """
+    paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in KINDS}
+    drawn = json.dumps([picture, in_a_column(picture), version("vl-convert-python")])
+    seal = f"<!-- drawn from {sha256(drawn.encode()).hexdigest()} -->\n"
+    if all(path.exists() for path in paths.values()) and paths["svg"].read_text().endswith(seal):
+        return
+    svg = as_svg(picture)
+    write_atomically(paths["png"], as_png(svg))
+    write_atomically(paths["pdf"], as_pdf(picture))
+    write_atomically(paths["svg"], f"{svg}\n{seal}")  # the last one, whose seal vouches for all
