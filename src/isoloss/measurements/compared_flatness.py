@@ -29,7 +29,7 @@ from isoloss.measurements.flatness_records import (
     top_eigenvalue_records,
 )
 from isoloss.measurements.record import Record, Setting
-from isoloss.measurements.sampled_batches import SENTENCES_A_BATCH, NextToken, SampledBatches
+from isoloss.measurements.sampled_batches import NextToken, SampledBatches
 from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.objectives.sentences_apart import apart_throughout, refuse_reading_ahead
@@ -207,7 +207,11 @@ def _compared(
 
 def first_sentences(batches: SampledBatches, sentences: int) -> list[Batch]:
     """The first so many sentences of the batches' order, or as many as there are."""
-    whole = list(islice(batches, -(-sentences // SENTENCES_A_BATCH)))
+    whole: list[Batch] = []
+    for batch in batches:
+        whole.append(batch)
+        if sum(map(len, whole)) >= sentences:
+            break
     surplus = sum(map(len, whole)) - sentences
     if surplus > 0:
         whole[-1] = sentences_between(whole[-1], 0, len(whole[-1]) - surplus)

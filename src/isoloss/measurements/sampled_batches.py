@@ -18,6 +18,8 @@ from isoloss.objectives.pretrained import (
 from isoloss.pretraining.seeds import derived_seed
 
 SENTENCES_A_BATCH = 64
+FIRST_SENTENCES = 8
+"""Those of the first batch, so that there is a number to look at soon."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ class SampledBatches:
         order = torch.randperm(
             len(self.corpus), generator=torch.Generator().manual_seed(derived_seed(self.seed, "order"))
         )
-        for numbers in torch.split(order, SENTENCES_A_BATCH):
+        ends = [FIRST_SENTENCES, *range(SENTENCES_A_BATCH, len(order), SENTENCES_A_BATCH)]
+        for numbers in filter(len, order.tensor_split(ends)):
             batch = self._batch(numbers.tolist())
             if batch is not None:
                 yield batch
@@ -106,7 +109,8 @@ class SampledBatches:
             return (
                 f"nothing can be predicted: {self.unknown:,} of {self.tokens:,} tokens are unknown to the "
                 "tokenizer; give a text in its language and spelling (does do_lower_case of its "
-                "tokenizer_config.json fit its vocabulary?), or token numbers with --token-ids"
+                "tokenizer_config.json fit its vocabulary, and does white space part its words?), or token "
+                "numbers with --token-ids"
             )
         needed = "two tokens" if isinstance(self.predicting, NextToken) else "a token that may be masked"
         return f"none of the {len(self.short):,} lines has {needed}; give longer sentences"
