@@ -62,6 +62,15 @@ class Categories:
 
 
 @dataclass(frozen=True)
+class Bars:
+    """Each row a bar from zero with its error, at its category, and beside those of other colours there."""
+
+    category: str
+    y: Axis
+    colour: Colour
+
+
+@dataclass(frozen=True)
 class Table:
     """Columns of the data with their titles; one whose error is named shows value ± error."""
 
@@ -105,7 +114,7 @@ class Tree:
     root: TreeNode
 
 
-Chart = Dots | Lines | Categories | Table | Landscape | Tree
+Chart = Dots | Lines | Categories | Bars | Table | Landscape | Tree
 
 
 Layout = Literal["beside", "stacked"]

@@ -9,7 +9,7 @@ import vl_convert
 from markupsafe import Markup
 
 from isoloss.experiments.chosen_languages import headline_grammar
-from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Landscape, Lines, Table, Tree
+from isoloss.panels import Axis, Bars, Categories, Chart, Colour, Dots, Landscape, Lines, Table, Tree
 from isoloss.report.charts import draw
 from isoloss.report.colours import PALETTE, SHAPES
 from isoloss.report.marks import NOTHING, plotted
@@ -48,6 +48,19 @@ def marks(specification: dict[str, Any]) -> list[str]:
 
 def drawn_rows(specification: dict[str, Any]) -> list[dict[str, Any]]:
     return [row for data in specification["datasets"].values() for row in data]
+
+
+def test_bars_begin_at_zero_and_end_in_an_error() -> None:
+    data = pl.DataFrame({"layer": ["1", "1", "2"], "kind": ["MLP", "norms", "MLP"], "v": [2.0, -1.0, 3.0]})
+    data = data.with_columns(e=pl.lit(0.25))
+    found = specification(Bars("layer", Axis("v", "trace", "e"), Colour("kind", "kind")), data)
+    assert marks(found) == ["bar", "rule"]
+    assert found["layer"][0]["encoding"]["x"]["scale"]["zero"]
+    assert [(row["x_low"], row["x_high"]) for row in drawn_rows(found)] == [
+        (1.75, 2.25),
+        (-1.25, -0.75),
+        (2.75, 3.25),
+    ]
 
 
 def test_dots_have_a_bar_on_each_axis_that_names_an_error_and_all_their_numbers_on_hover() -> None:

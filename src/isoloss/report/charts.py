@@ -5,7 +5,7 @@ from typing import assert_never
 import altair as alt
 import polars as pl
 
-from isoloss.panels import Categories, Chart, Dots, Landscape, Lines, Table, Tree
+from isoloss.panels import Bars, Categories, Chart, Dots, Landscape, Lines, Table, Tree
 from isoloss.report import marks
 from isoloss.report.colours import colour, domain
 from isoloss.report.landscape import draw_landscape
@@ -26,6 +26,8 @@ def draw(chart: Chart, data: pl.DataFrame, name: str) -> Drawing:
             return draw_lines(chart, data, name)
         case Categories():
             return draw_categories(chart, data, name)
+        case Bars():
+            return draw_bars(chart, data, name)
         case Table():
             return draw_table(chart, data)
         case Landscape():
@@ -65,6 +67,30 @@ def draw_categories(chart: Categories, data: pl.DataFrame, name: str) -> Drawing
     return alt.LayerChart(layer=[bars, points] if chart.y.error else [points]).properties(
         height=max(CHART_HEIGHT, ROW_HEIGHT * rows),
         description=f"{chart.y.title} of {frame['category'].n_unique()} categories.",
+    )
+
+
+def draw_bars(chart: Bars, data: pl.DataFrame, name: str) -> Drawing:
+    """The chart, its values across as in `draw_categories`, and from zero: lengths are what is compared."""
+    frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
+    if frame.is_empty():
+        return NOTHING
+    hover = marks.hovered(name, "colour")
+    row = alt.Y("category:N", title=None, sort=None, axis=alt.Axis(labelLimit=240))
+    beside = alt.YOffset("colour:N", sort=None, scale=alt.Scale(paddingOuter=0.15))
+    base = alt.Chart(frame).encode(y=row, yOffset=beside)
+    titles = {"category": chart.category, "colour": chart.colour.title, "x_text": chart.y.title}
+    bars = base.mark_bar().encode(
+        x=alt.X("x:Q", title=chart.y.title, scale=alt.Scale(zero=True, nice=True), axis=marks.ticks(chart.y)),
+        color=colour(frame, chart.colour),
+        opacity=alt.when(hover).then(alt.value(marks.PLAIN)).otherwise(alt.value(marks.FADED)),
+        tooltip=[alt.Tooltip(f"{column}:N", title=title) for column, title in titles.items()],
+    )
+    errors = base.mark_rule(color="#333").encode(x="x_low:Q", x2="x_high")
+    rows = frame["category"].n_unique() * max(1, len(domain(frame, chart.colour)) // 2)
+    return alt.LayerChart(layer=[bars.add_params(hover), errors]).properties(
+        height=max(CHART_HEIGHT, ROW_HEIGHT * rows),
+        description=f"{chart.y.title} of {frame['category'].n_unique()} categories, as bars.",
     )
 
 

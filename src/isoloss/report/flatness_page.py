@@ -8,18 +8,23 @@ from markupsafe import Markup
 
 from isoloss.measurements.compared_flatness import ComparedFlatness
 from isoloss.measurements.record import Record
-from isoloss.panels import Axis, Categories, Colour, Lines, Panel
+from isoloss.panels import Axis, Bars, Colour, Lines, Panel
 from isoloss.report.page import Page, Section, drawn
 from isoloss.report.table import cell, html_table
 
-MODEL = Colour("model", "model")
 _STEP = re.compile(r"(\d+)/?$")
+_LAYER = re.compile(r"(layer \d+) (.+)")
 
 
 def flatness_page(measured: Sequence[ComparedFlatness], said: Sequence[str], command: str) -> Page:
     """A page of all quantities of all models; `said` are the sentences below the tables, a paragraph each."""
     models = list(dict.fromkeys(record.checkpoint for each in measured for record in each.records))
-    panels = [panel for each in measured for panel in (_over_steps(each, models), _parts(each)) if panel]
+    panels = [
+        panel
+        for each in measured
+        for panel in (_over_steps(each, models), *(_parts(each, model) for model in models))
+        if panel
+    ]
     return Page(
         name="flatness",
         title="Flatness of " + " · ".join(models),
@@ -42,22 +47,27 @@ def step_of(model: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _parts(measured: ComparedFlatness) -> Panel | None:
-    """Each part of the network, in the order of the layers; None where a quantity has no parts."""
+def _parts(measured: ComparedFlatness, model: str) -> Panel | None:
+    """Each part of the network, layer by layer and of each kind; None where a quantity has no parts."""
     rows = [
-        {"part": record.settings["group"], "model": record.checkpoint, **_value(record)}
+        {**_place(str(record.settings["group"])), **_value(record)}
         for record in measured.records
-        if "group" in record.settings
+        if "group" in record.settings and record.checkpoint == model
     ]
     if not rows:
         return None
-    caption = (
-        "Of each part of the network, ± its standard error over sentences; the parts add up to the whole."
-    )
+    caption = f"Of each part of {model}, ± its standard error over sentences; the parts add up to the whole."
     axis = Axis("value", f"{measured.quantity} ({measured.records[0].unit})", "error")
-    chart = Categories("part", axis, MODEL)
-    name = f"parts-of-{measured.quantity.replace('_', '-')}"
-    return Panel(name, "Where in the network", caption, (chart,), pl.DataFrame(rows))
+    name = f"parts-of-{measured.quantity.replace('_', '-')}-of-{re.sub('[^A-Za-z0-9]+', '-', model)}"
+    return Panel(
+        name, "Where in the network", caption, (Bars("layer", axis, Colour("kind", "")),), pl.DataFrame(rows)
+    )
+
+
+def _place(group: str) -> dict[str, str]:
+    """The layer and the kind of a part, as its name says them; what is in no layer is one of its own."""
+    found = _LAYER.fullmatch(group)
+    return {"layer": found[1], "kind": found[2]} if found else {"layer": group, "kind": "outside of layers"}
 
 
 def _over_steps(measured: ComparedFlatness, models: Sequence[str]) -> Panel | None:
