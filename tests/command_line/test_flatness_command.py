@@ -222,7 +222,7 @@ def test_checkpoints_of_a_run_are_a_curve_and_parts_a_picture(run, models):
     for told in (
         "Where in the network",
         "Over the run",
-        "outside of layers",
+        "outside of the layers",
         "isoloss flatness checkpoint-100",
     ):
         assert told in page

@@ -87,9 +87,9 @@ def draw_bars(chart: Bars, data: pl.DataFrame, name: str) -> Drawing:
         tooltip=[alt.Tooltip(f"{column}:N", title=title) for column, title in titles.items()],
     )
     errors = base.mark_rule(color="#333").encode(x="x_low:Q", x2="x_high")
-    rows = frame["category"].n_unique() * max(1, len(domain(frame, chart.colour)) // 2)
+    rows = frame["category"].n_unique() * max(1.0, len(domain(frame, chart.colour)) / 2)
     return alt.LayerChart(layer=[bars.add_params(hover), errors]).properties(
-        height=max(CHART_HEIGHT, ROW_HEIGHT * rows),
+        height=ROW_HEIGHT * rows,
         description=f"{chart.y.title} of {frame['category'].n_unique()} categories, as bars.",
     )
 

@@ -22,7 +22,7 @@ def flatness_page(measured: Sequence[ComparedFlatness], said: Sequence[str], com
     panels = [
         panel
         for each in measured
-        for panel in (_over_steps(each, models), *(_parts(each, model) for model in models))
+        for panel in (_over_steps(each, models), *(part for model in models for part in _parts(each, model)))
         if panel
     ]
     return Page(
@@ -47,27 +47,36 @@ def step_of(model: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _parts(measured: ComparedFlatness, model: str) -> Panel | None:
-    """Each part of the network, layer by layer and of each kind; None where a quantity has no parts."""
-    rows = [
-        {**_place(str(record.settings["group"])), **_value(record)}
-        for record in measured.records
-        if "group" in record.settings and record.checkpoint == model
-    ]
-    if not rows:
-        return None
-    caption = f"Of each part of {model}, ± its standard error over sentences; the parts add up to the whole."
+def _parts(measured: ComparedFlatness, model: str) -> list[Panel]:
+    """Each part of the network: of each layer the kinds, and what is in no layer; none where there are none.
+
+    Embeddings may be a thousand times what layers are, which one scale for both would not show.
+    """
+    of_layers: list[dict[str, str | float]] = []
+    outside: list[dict[str, str | float]] = []
+    for record in measured.records:
+        if "group" not in record.settings or record.checkpoint != model:
+            continue
+        part = str(record.settings["group"])
+        if found := _LAYER.fullmatch(part):
+            of_layers.append({"part": found[1], "kind": found[2], **_value(record)})
+        else:
+            outside.append({"part": part, "kind": "in no layer", **_value(record)})
     axis = Axis("value", f"{measured.quantity} ({measured.records[0].unit})", "error")
     name = f"parts-of-{measured.quantity.replace('_', '-')}-of-{re.sub('[^A-Za-z0-9]+', '-', model)}"
-    return Panel(
-        name, "Where in the network", caption, (Bars("layer", axis, Colour("kind", "")),), pl.DataFrame(rows)
+    caption = (
+        f"Of {model}, ± the standard error over sentences; parts in layers and outside add up to the whole."
     )
-
-
-def _place(group: str) -> dict[str, str]:
-    """The layer and the kind of a part, as its name says them; what is in no layer is one of its own."""
-    found = _LAYER.fullmatch(group)
-    return {"layer": found[1], "kind": found[2]} if found else {"layer": group, "kind": "outside of layers"}
+    return [
+        Panel(
+            f"{name}-{place}", title, caption, (Bars("part", axis, Colour("kind", "")),), pl.DataFrame(rows)
+        )
+        for place, title, rows in (
+            ("in-layers", "Where in the network: the layers", of_layers),
+            ("outside", "Where in the network: outside of the layers", outside),
+        )
+        if rows
+    ]
 
 
 def _over_steps(measured: ComparedFlatness, models: Sequence[str]) -> Panel | None:
