@@ -13,7 +13,7 @@ QUICK = {
     ("masked", "perceiver"): "factors, 50 of 57 tensors by per-sentence gradients",
     ("masked", "xlm"): "factors",
     ("causal", "gemma3"): "factors",
-    ("causal", "mixtral"): "factors, 4 of 21 tensors by per-sentence gradients",
+    ("causal", "mixtral"): "factors",
     ("causal", "xlm"): "factors",
 }
 """A few of each kind: sizes and ways that others share."""
