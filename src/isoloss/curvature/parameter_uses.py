@@ -39,11 +39,16 @@ def way_of(uses: Sequence[Use]) -> str:
 
 @dataclass(frozen=True)
 class ParameterUses:
-    """Finds the uses of parameters in one graph; `of_words` are its nodes that differ between sentences."""
+    """Finds the uses of parameters in one graph.
+
+    `of_words` are its nodes that differ between sentences, `of_picked` those above an operation that picks
+    rows out by their numbers, as mixtures of experts do.
+    """
 
     graph: AutogradGraph
     rows: SentenceRows
     of_words: set[Node]
+    of_picked: set[Node]
 
     @staticmethod
     def within(graph: AutogradGraph, rows: SentenceRows) -> "ParameterUses":
@@ -53,7 +58,10 @@ class ParameterUses:
             for node in graph.children
             if node.name() == "EmbeddingBackward0" and rows.are_words(node._saved_indices.shape)
         }
-        return ParameterUses(graph, rows, graph.above(lookups))
+        picked = {
+            node for node in graph.children if node.name() in ("IndexBackward0", "IndexSelectBackward0")
+        }
+        return ParameterUses(graph, rows, graph.above(lookups), graph.above(picked) if picked else picked)
 
     def of(self, parameter: Tensor) -> list[Use] | None:
         """Every use of `parameter`, none if it has none; None if any is of a kind that is not known here.

@@ -142,7 +142,7 @@ def _by_factors(
         if gradient is None:
             return
         for name, use in watched[node]:
-            factors = sentence_gradients(use, gradient, rows, all_uses.of_words)
+            factors = sentence_gradients(use, gradient, rows, all_uses)
             if factors is not None and means is not None and use.operation is output:
                 factors = with_mean(factors, use, means, rows)
             gathered[name, use.part].receive(factors)

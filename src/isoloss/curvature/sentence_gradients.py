@@ -8,12 +8,12 @@ from torch import Tensor
 
 from isoloss.curvature.autograd_graph import Node
 from isoloss.curvature.gradient_factors import Factors, Lookups, OuterProducts, Sums
-from isoloss.curvature.parameter_uses import Use
+from isoloss.curvature.parameter_uses import ParameterUses, Use
 from isoloss.curvature.routed_words import words_read
 from isoloss.curvature.sentence_rows import SentenceRows
 
 
-def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, of_words: set[Node]) -> Factors | None:
+def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, uses: ParameterUses) -> Factors | None:
     """The factors of the sentences' gradients, from the gradient that reaches what the use watches.
 
     None where it cannot tell the sentences apart: where the shape of the arrays does not tell, or where they
@@ -21,10 +21,11 @@ def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, of_words:
     """
     if use.way == "embedding":
         return _lookups(use.operation, gradient, rows)
-    if rows.sentences > 1 and use.operation not in of_words:
+    if rows.sentences > 1 and use.operation not in uses.of_words:
         return None
     shape = tuple(gradient.shape[:-1])
-    words = words_read(use.operation, rows) if rows.sentences > 1 and len(shape) == 1 else None
+    may_be_routed = rows.sentences > 1 and len(shape) == 1 and use.operation in uses.of_picked
+    words = words_read(use.operation, rows) if may_be_routed else None
     if words is not None:
         if len(words) != len(gradient):
             return None
