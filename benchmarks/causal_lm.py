@@ -1,8 +1,9 @@
-"""Exact masked laws of causal models beside plain forward passes: `python -m benchmarks.causal_lm [--json]`.
+"""Exact masked distributions of causal models beside plain forward passes: `python -m benchmarks.causal_lm
+[--json]`.
 
 One thread, one process, interleaved pairs, medians. Weights are random: the cost does not depend on them.
-A sentence has 24 words; its masked law is asked for at positions 5, 13 and 21, from 0, or for the larger
-model at position 13 with 200 words instead of 2,000, which both sides do alike.
+A sentence has 24 words; its masked distribution is asked for at positions 5, 13 and 21, from 0, or for the
+larger model at position 13 with 200 words instead of 2,000, which both sides do alike.
 
 Counted in tokens, all K substitutes of all T positions are K T (T - 1) / 2 tokens of suffixes, and K T T of
 whole sentences: 2.1 times as many. What is gained beyond that comes from the output layer, which scores K
@@ -19,7 +20,7 @@ from torch import Tensor
 from transformers import OPTConfig, OPTForCausalLM, PreTrainedModel
 
 from benchmarks.comparison import Comparison, compare
-from isoloss.inference.suffix_scores import masked_log_laws, rows_at_once
+from isoloss.inference.suffix_scores import masked_log_probabilities, rows_at_once
 from isoloss.models.causal import GPT2Transformer
 from isoloss.models.restricted_causal import RestrictedCausalModel
 from isoloss.models.shapes import Shape
@@ -63,12 +64,16 @@ def opt_125m() -> Case:
 
 
 def comparisons(case: Case, pairs: int) -> list[Comparison]:
-    """The laws against whole sentences, in batches and one by one, and against the suffixes' bare passes."""
+    """Against whole sentences, in batches and one by one, and against the suffixes' bare passes."""
     restricted = RestrictedCausalModel(case.model, case.tokens)
 
     def ours() -> None:
         positions = torch.tensor(case.positions)
-        list(masked_log_laws(restricted, case.bos, case.tokens, case.sentence, positions, MEMORY_BYTES))
+        list(
+            masked_log_probabilities(
+                restricted, case.bos, case.tokens, case.sentence, positions, MEMORY_BYTES
+            )
+        )
 
     def whole(rows: int, share: float) -> Callable[[], None]:
         @torch.no_grad()

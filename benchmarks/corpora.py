@@ -5,7 +5,8 @@
 The peer is `tokenizers` with nothing around it: `encode_batch_fast` of the same texts, already in memory, on
 all cores, its tokens thrown away. Both take turns in one process; the ratio is the median of the pairs'. Ours
 reads a text file of a document a line and leaves memory-mapped sequences of 128 on disk. The text is made up:
-words of 2 to 10 letters by Zipf's law, documents of 20 to 600 of them, and a vocabulary of 4,000 pieces.
+words of 2 to 10 letters by Zipf's distribution, documents of 20 to 600 of them, and a vocabulary of 4,000
+pieces.
 """
 
 import json as json_format

@@ -1,15 +1,17 @@
-"""HMM laws and sampling beside hmmlearn 0.3.3 at the paper's scale: 200 words, 100 states, T = 16.
+"""HMM distributions and sampling beside hmmlearn 0.3.3 at the paper's scale: 200 words, 100 states, T = 16.
 
     python -m benchmarks.hmm [--json] [--sentences 2048] [--repetitions 9]
 
 The peer is `hmmlearn.hmm.CategoricalHMM(implementation="scaling")`, its faster implementation, in C++:
 - posteriors: `score_samples`, one call for all its sentences;
-- masked law with posteriors: hmmlearn has no masked law. The stricter comparison is with its posteriors
-  alone; the fairer one adds the law, by numpy from the lattices of its own compiled passes;
+- masked distribution with posteriors: hmmlearn has no masked distribution. The stricter comparison is with
+  its posteriors alone; the fairer one adds the distribution, by numpy from the lattices of its own compiled
+  passes;
 - sampling: `sample(16)`, a call a sentence, since a call draws one sentence.
-Ours are `HMM.state_posteriors`; `forward(..).smoothed()` in chunks, which gives laws and posteriors at once,
-as probabilities; `HMM.masked_log_law`, with logarithms and checks; and `HMM.sample`. Pairs take turns in one
-process, on one thread; figures are medians of microseconds a sentence, ratios medians of one turn's ratios.
+Ours are `HMM.state_posteriors`; `forward(..).smoothed()` in chunks, which gives distributions and posteriors
+at once, as probabilities; `HMM.masked_log_probabilities`, with logarithms and checks; and `HMM.sample`. Pairs
+take turns in one process, on one thread; figures are medians of microseconds a sentence, ratios medians of
+one turn's ratios.
 """
 
 import json as json_format
@@ -46,9 +48,9 @@ def hmmlearn_posteriors(model: CategoricalHMM, ids: NDArray[np.int64]) -> Array:
     return posteriors.reshape(*ids.shape, -1)
 
 
-def hmmlearn_masked_laws(model: CategoricalHMM, ids: NDArray[np.int64]) -> tuple[Array, Array]:
-    """Masked laws [n, T, c] and posteriors [n, T, S] from the lattices of hmmlearn's compiled passes."""
-    laws, posteriors = [], []
+def hmmlearn_masked_distributions(model: CategoricalHMM, ids: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Masked distributions [n, T, c] and posteriors [n, T, S] from hmmlearn's compiled passes."""
+    distributions, posteriors = [], []
     for words in ids:
         emitted = np.ascontiguousarray(model.emissionprob_[:, words].T)
         _, forward_lattice, scaling = _hmmc.forward_scaling(model.startprob_, model.transmat_, emitted)
@@ -56,13 +58,13 @@ def hmmlearn_masked_laws(model: CategoricalHMM, ids: NDArray[np.int64]) -> tuple
         predicted = np.vstack([model.startprob_, forward_lattice[:-1] @ model.transmat_])
         states = predicted * backward_lattice
         states /= states.sum(1, keepdims=True)
-        laws.append(states @ model.emissionprob_)
+        distributions.append(states @ model.emissionprob_)
         posterior = forward_lattice * backward_lattice
         posteriors.append(posterior / posterior.sum(1, keepdims=True))
-    return np.array(laws), np.array(posteriors)
+    return np.array(distributions), np.array(posteriors)
 
 
-def masked_laws_with_posteriors(language: HMM, sentences: Sentences) -> None:
+def masked_distributions_with_posteriors(language: HMM, sentences: Sentences) -> None:
     """Both as probabilities, from one forward-backward pass a chunk."""
     for rows in torch.split(sentences.ids, SENTENCES_AT_ONCE):
         forward(language.chain, rows).smoothed()
@@ -75,10 +77,15 @@ def microseconds(work: Callable[[], object], sentences: int) -> float:
 
 
 def largest_difference(language: HMM, model: CategoricalHMM, sentences: Sentences) -> float:
-    """Between our masked laws and posteriors and hmmlearn's."""
-    laws, posteriors = hmmlearn_masked_laws(model, sentences.ids.numpy())
-    ours = language.masked_log_law(sentences).exp().numpy(), language.state_posteriors(sentences).numpy()
-    differences = [np.abs(mine - theirs).max() for mine, theirs in zip(ours, (laws, posteriors), strict=True)]
+    """Between our masked distributions and posteriors and hmmlearn's."""
+    distributions, posteriors = hmmlearn_masked_distributions(model, sentences.ids.numpy())
+    ours = (
+        language.masked_log_probabilities(sentences).exp().numpy(),
+        language.state_posteriors(sentences).numpy(),
+    )
+    differences = [
+        np.abs(mine - theirs).max() for mine, theirs in zip(ours, (distributions, posteriors), strict=True)
+    ]
     return float(max(*differences, np.abs(ours[1] - hmmlearn_posteriors(model, sentences.ids.numpy())).max()))
 
 
@@ -91,12 +98,15 @@ def measure(blocks: int, sentences: int, repetitions: int) -> dict[str, float]:
     difference = largest_difference(language, model, few)
     work = {
         "posteriors": (lambda: language.state_posteriors(drawn), sentences),
-        "masked_law_with_posteriors": (lambda: masked_laws_with_posteriors(language, drawn), sentences),
-        "masked_log_law": (lambda: language.masked_log_law(drawn), sentences),
+        "masked_distribution_with_posteriors": (
+            lambda: masked_distributions_with_posteriors(language, drawn),
+            sentences,
+        ),
+        "masked_log_probabilities": (lambda: language.masked_log_probabilities(drawn), sentences),
         "sampling": (lambda: language.sample(8 * sentences, torch.Generator().manual_seed(1)), 8 * sentences),
         "hmmlearn_posteriors": (lambda: hmmlearn_posteriors(model, few_ids), PEER_SENTENCES),
-        "hmmlearn_masked_law_with_posteriors": (
-            lambda: hmmlearn_masked_laws(model, few_ids),
+        "hmmlearn_masked_distribution_with_posteriors": (
+            lambda: hmmlearn_masked_distributions(model, few_ids),
             PEER_SENTENCES,
         ),
         "hmmlearn_sampling": (lambda: [model.sample(16) for _ in range(32)], 32),
@@ -104,8 +114,14 @@ def measure(blocks: int, sentences: int, repetitions: int) -> dict[str, float]:
     turns = [{name: microseconds(*one) for name, one in work.items()} for _ in range(repetitions + 1)][1:]
     ratios = {
         "posteriors_ratio": ("hmmlearn_posteriors", "posteriors"),
-        "masked_law_over_posteriors_alone_ratio": ("hmmlearn_posteriors", "masked_law_with_posteriors"),
-        "masked_law_ratio": ("hmmlearn_masked_law_with_posteriors", "masked_law_with_posteriors"),
+        "masked_distribution_over_posteriors_alone_ratio": (
+            "hmmlearn_posteriors",
+            "masked_distribution_with_posteriors",
+        ),
+        "masked_distribution_ratio": (
+            "hmmlearn_masked_distribution_with_posteriors",
+            "masked_distribution_with_posteriors",
+        ),
         "sampling_ratio": ("hmmlearn_sampling", "sampling"),
     }
     return {
@@ -120,11 +136,11 @@ def measure(blocks: int, sentences: int, repetitions: int) -> dict[str, float]:
 
 
 def main(json: bool = False, sentences: int = 2048, repetitions: int = 9) -> None:
-    """HMM laws and sampling beside hmmlearn, block-diagonal and dense: about a minute.
+    """HMM distributions and sampling beside hmmlearn, block-diagonal and dense: about a minute.
 
     Args:
         json: Print JSON instead of a table.
-        sentences: Sentences that our laws are timed on; sampling draws 8 times as many.
+        sentences: Sentences that our distributions are timed on; sampling draws 8 times as many.
         repetitions: Turns that the medians are over.
     """
     torch.set_num_threads(1)

@@ -122,8 +122,8 @@ def trace(width: int, pairs: int) -> list[Comparison]:
 def loss(width: int, pairs: int) -> list[Comparison]:
     """The exact loss of 2,000 sentences, every position masked: 16,000 rows."""
     model, sentences = build(width), random_sentences(2000, seed=5)
-    law = torch.full((2000 * LENGTH, WORDS), 1 / WORDS, dtype=torch.float64)
-    evaluation = EvaluationSet(sentences, law.log(), torch.zeros(2000, dtype=torch.float64), seed=5)
+    distribution = torch.full((2000 * LENGTH, WORDS), 1 / WORDS, dtype=torch.float64)
+    evaluation = EvaluationSet(sentences, distribution.log(), torch.zeros(2000, dtype=torch.float64), seed=5)
     rows = OBJECTIVE.mask_every_position(sentences).input_ids
 
     def forward() -> None:

@@ -183,8 +183,8 @@ def sampling(language: PCFG, sampler: RecursiveSampler, pairs: int) -> list[Comp
     ]
 
 
-def masked_laws(language: PCFG, textbook: TextbookInside, pairs: int) -> list[Comparison]:
-    """All 16 laws of sentences of 16 words, against 16 x 200 inside passes of substituted sentences."""
+def masked_distributions(language: PCFG, textbook: TextbookInside, pairs: int) -> list[Comparison]:
+    """All 16 distributions of 16-word sentences, against 16 x 200 inside passes of substituted ones."""
     drawn = language.sample(20000, torch.Generator().manual_seed(1))
     rows = (drawn.lengths == 16).nonzero()[:1024, 0]
     sentences = drawn[rows]
@@ -193,7 +193,7 @@ def masked_laws(language: PCFG, textbook: TextbookInside, pairs: int) -> list[Co
     agree(language, sentences[:1], batch)
 
     def ours() -> int:
-        return len(language.masked_log_law(sentences).exp_())
+        return len(language.masked_log_probabilities(sentences).exp_())
 
     def passes(inside: Callable[[list[str]], float], count: int) -> Callable[[], float]:
         chosen = texts[:: len(texts) // count]
@@ -218,7 +218,7 @@ def masked_laws(language: PCFG, textbook: TextbookInside, pairs: int) -> list[Co
             log_weights(language.form.grammar, plan, chunk)
         return len(lengths) // len(batch)
 
-    name = "masked laws, 16 words"
+    name = "masked distributions, 16 words"
     return [
         compare(name, ours, "textbook inside, over rules", passes(textbook.over_rules, 8), pairs),
         compare(name, ours, "textbook inside, over symbols", passes(textbook.over_symbols, 32), pairs),
@@ -230,8 +230,8 @@ def masked_laws(language: PCFG, textbook: TextbookInside, pairs: int) -> list[Co
 def agree(language: PCFG, sentence: Sentences, batch: Tensor) -> None:
     """The peer and the library answer the same question."""
     weights = torch.cat([batched_inside(language.form.grammar, chunk) for chunk in batch.split(50)])
-    law = weights.view(16, -1) / weights.view(16, -1).sum(1, keepdim=True)
-    assert (language.masked_log_law(sentence)[0].exp() - law).abs().max() < 1e-10
+    distribution = weights.view(16, -1) / weights.view(16, -1).sum(1, keepdim=True)
+    assert (language.masked_log_probabilities(sentence)[0].exp() - distribution).abs().max() < 1e-10
 
 
 def costs(released: PCFG, pairs: int) -> dict[str, float]:
@@ -249,10 +249,14 @@ def costs(released: PCFG, pairs: int) -> dict[str, float]:
     )
     mixed, long = (language.sample(512, torch.Generator().manual_seed(2)) for language in (released, paper))
     work = {
-        "masked laws, released grammar, mixed lengths": lambda: len(released.masked_log_law(mixed)),
-        "next-word laws, released grammar, mixed lengths": lambda: len(released.next_log_law(mixed)),
-        "masked laws, paper's scale, 32 words": lambda: len(paper.masked_log_law(long)),
-        "next-word laws, paper's scale, 32 words": lambda: len(paper.next_log_law(long)),
+        "masked distributions, released grammar, mixed lengths": lambda: len(
+            released.masked_log_probabilities(mixed)
+        ),
+        "next-word distributions, released grammar, mixed lengths": lambda: len(
+            released.next_log_probabilities(mixed)
+        ),
+        "masked distributions, paper's scale, 32 words": lambda: len(paper.masked_log_probabilities(long)),
+        "next-word distributions, paper's scale, 32 words": lambda: len(paper.next_log_probabilities(long)),
         "sampling, released grammar, 256 at once": lambda: len(
             released.sample(256, torch.Generator().manual_seed(0))
         ),
@@ -273,7 +277,7 @@ def main() -> None:
     torch.set_num_threads(1)
     language, theirs = read_pcfg(RELEASED), nltk.PCFG.fromstring(RELEASED.read_text())
     results = sampling(language, RecursiveSampler(theirs), arguments.pairs)
-    results += masked_laws(language, TextbookInside(theirs), arguments.pairs)
+    results += masked_distributions(language, TextbookInside(theirs), arguments.pairs)
     alone = costs(language, arguments.pairs)
     if arguments.json:
         print(json.dumps({"comparisons": [asdict(r) for r in results], "microseconds": alone}))

@@ -20,7 +20,7 @@ class EnumeratedLanguage:
         weights = torch.rand(len(self.all), generator=generator, dtype=torch.float64)
         weights[torch.rand(len(self.all), generator=generator) < 0.2] = 0
         self.probabilities = weights / weights.sum()
-        self.law = dict(zip(map(tuple, self.all), self.probabilities.tolist(), strict=True))
+        self.distribution = dict(zip(map(tuple, self.all), self.probabilities.tolist(), strict=True))
 
     def sample(self, n, generator):
         drawn = torch.multinomial(self.probabilities, n, replacement=True, generator=generator)
@@ -28,15 +28,15 @@ class EnumeratedLanguage:
         padding = self.maximum_length - sentences.ids.shape[1]
         return Sentences(torch.nn.functional.pad(sentences.ids, (0, padding), value=-1), sentences.lengths)
 
-    def masked_log_law(self, sentences):
-        laws = torch.full((*sentences.ids.shape, 3), -torch.inf, dtype=torch.float64)
+    def masked_log_probabilities(self, sentences):
+        distributions = torch.full((*sentences.ids.shape, 3), -torch.inf, dtype=torch.float64)
         for i, t in sentences.real.nonzero().tolist():
             words = sentences.ids[i, : sentences.lengths[i]].tolist()
-            joint = [self.law[(*words[:t], w, *words[t + 1 :])] for w in range(3)]
-            laws[i, t] = (torch.tensor(joint, dtype=torch.float64) / sum(joint)).log()
-        return laws
+            joint = [self.distribution[(*words[:t], w, *words[t + 1 :])] for w in range(3)]
+            distributions[i, t] = (torch.tensor(joint, dtype=torch.float64) / sum(joint)).log()
+        return distributions
 
-    def next_log_law(self, sentences):
+    def next_log_probabilities(self, sentences):
         raise NotImplementedError
 
     def log_probability(self, sentences):

@@ -1,4 +1,4 @@
-"""Tiny causal models of three families with random weights, and their laws by full forward passes."""
+"""Tiny causal models of three families with random weights, and their probabilities by full passes."""
 
 import torch
 from tokenizers import Tokenizer, models
@@ -86,11 +86,11 @@ def joint_log_probabilities(model, ids):
     read = torch.cat([torch.full((len(ids), 1), BOS), tokens], dim=1)
     with torch.no_grad():
         scores = model(input_ids=read, use_cache=False).logits[:, :-1]
-    log_laws = scores[..., list(CHOSEN)].double().log_softmax(2)
-    return log_laws.gather(2, ids[..., None])[..., 0].sum(1)
+    log_probabilities = scores[..., list(CHOSEN)].double().log_softmax(2)
+    return log_probabilities.gather(2, ids[..., None])[..., 0].sum(1)
 
 
-def masked_laws_by_full_passes(model, sentence):
+def masked_distributions_by_full_passes(model, sentence):
     """[T, K]: every word put in every place, one full forward pass over all T K sentences."""
     length, words = len(sentence), len(CHOSEN)
     tried = sentence.repeat(length, words, 1)

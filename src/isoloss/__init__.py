@@ -1,8 +1,8 @@
 """Why language models with the same pre-training loss differ downstream.
 
-Languages whose exact law is known, fresh sentences, models pre-trained to the same loss, measurements
-with error bars, claims with verdicts: the packages of this library, in that order. The names that most
-programs begin with are here too, and each is imported when it is first asked for:
+Languages whose exact distribution is known, fresh sentences, models pre-trained to the same loss,
+measurements with error bars, claims with verdicts: the packages of this library, in that order. The names
+that most programs begin with are here too, and each is imported when it is first asked for:
 
 >>> import isoloss
 >>> isoloss.pcfg.__module__

@@ -61,7 +61,7 @@ def test_a_models_language_tells_its_cost_first(here: Path, capsys: pytest.Captu
     capsys.readouterr()
     assert run(["describe", "my.json", "--sentences", "8"]) == 0
     shown = capsys.readouterr()
-    assert shown.err.startswith("masked laws: 72 tokens of suffixes")
+    assert shown.err.startswith("masked distributions: 72 tokens of suffixes")
     html = (here / "my.html").read_text()
     assert "LlamaForCausalLM" in html
     assert "highest mean probability over 256 sentences" in html

@@ -30,23 +30,23 @@ def run(arguments: list[str]) -> int:
     return int(leaving.value.code or 0)
 
 
-def test_law_adds_the_posteriors(weather: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_distribution_adds_the_posteriors(weather: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["probabilities", weather, "--sentence", "sun sun rain", "--json"]) == 0
-    laws = json.loads(capsys.readouterr().out)
-    assert list(laws) == ["log_probability", "masked", "next", "end", "posteriors"]
-    assert exp(laws["log_probability"]) == pytest.approx(0.5 * 0.75 * 0.25)
-    assert laws["posteriors"] == [[1, 0], [1, 0], [0, 1]]
-    assert laws["masked"][1] == {
+    distributions = json.loads(capsys.readouterr().out)
+    assert list(distributions) == ["log_probability", "masked", "next", "end", "posteriors"]
+    assert exp(distributions["log_probability"]) == pytest.approx(0.5 * 0.75 * 0.25)
+    assert distributions["posteriors"] == [[1, 0], [1, 0], [0, 1]]
+    assert distributions["masked"][1] == {
         "position": 2,
         "word": "sun",
         "probabilities": pytest.approx({"sun": 0.5, "rain": 0.5}),
     }
-    assert laws["next"][1] == {
+    assert distributions["next"][1] == {
         "position": 2,
         "probabilities": pytest.approx({"sun": 0.75, "rain": 0.25}),
         "end": 0,
     }
-    assert laws["end"] == 1
+    assert distributions["end"] == 1
     assert run(["probabilities", weather, "--sentence", "sun sun rain"]) == 0
     assert "sun 0.750, rain 0.250" in " ".join(capsys.readouterr().out.split())
 

@@ -125,14 +125,14 @@ def test_a_models_language_serves_every_command(
     sentence, _ = capsys.readouterr().out.splitlines()
     assert run(["probabilities", "../my.json", "--sentence", sentence, "--json"]) == 0
     shown = capsys.readouterr()
-    laws = json.loads(shown.out)
-    assert list(laws) == ["log_probability", "masked", "next", "end"]
-    assert [sum(row["probabilities"].values()) for row in laws["masked"]] == pytest.approx([1] * 4)
+    distributions = json.loads(shown.out)
+    assert list(distributions) == ["log_probability", "masked", "next", "end"]
+    assert [sum(row["probabilities"].values()) for row in distributions["masked"]] == pytest.approx([1] * 4)
     # 6 words, of which each of 3 substitutes leaves 3, 2 and 1 tokens to read.
-    assert shown.err.startswith("masked laws: 36 tokens of suffixes")
+    assert shown.err.startswith("masked distributions: 36 tokens of suffixes")
     assert run(["entropy", "../my.json", "--sentences", "20", "--json"]) == 0
     shown = capsys.readouterr()
-    assert shown.err.startswith("masked laws: 180 tokens of suffixes")
+    assert shown.err.startswith("masked distributions: 180 tokens of suffixes")
     masked, _, following, length = json.loads(shown.out)["records"]
     assert masked["n"] == 20
     assert 0 < masked["value"] < 1.8
@@ -192,16 +192,16 @@ def test_a_teacher_is_trained_once_and_its_language_written(
     assert [len(line.split()) for line in capsys.readouterr().out.splitlines()] == [4, 4, 4]
 
 
-def test_the_laws_of_balanced_strings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_distributions_of_balanced_strings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(tmp_path / "dyck.json")
     assert run(["language", "dyck", "--out", path, "--length", "4"]) == 0
     capsys.readouterr()
     assert run(["probabilities", path, "--sentence", "< > > <", "--json"]) == 0
-    laws = json.loads(capsys.readouterr().out)
-    assert [row["probabilities"] for row in laws["masked"]] == [
+    distributions = json.loads(capsys.readouterr().out)
+    assert [row["probabilities"] for row in distributions["masked"]] == [
         {"<": 1, ">": 0}, {"<": 0, ">": 1}, {"<": 0, ">": 1}, {"<": 1, ">": 0},
     ]  # fmt: skip
-    assert laws["next"][1]["probabilities"] == pytest.approx({"<": 1 / 3, ">": 2 / 3})
+    assert distributions["next"][1]["probabilities"] == pytest.approx({"<": 1 / 3, ">": 2 / 3})
     for sentence, says in (("< >", "has 2 words, all of"), ("< < < >", "not as many < as >")):
         assert run(["probabilities", path, "--sentence", sentence]) == 2
         assert says in capsys.readouterr().err

@@ -22,24 +22,28 @@ def run(arguments: Sequence[str]) -> int:
     return int(leaving.value.code or 0)
 
 
-def test_json_has_every_law_and_obeys_the_chain_rule(
+def test_json_has_every_distribution_and_obeys_the_chain_rule(
     grammar: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["probabilities", grammar, "--sentence", "yes and no", "--json"]) == 0
-    laws = json.loads(capsys.readouterr().out)
-    assert list(laws) == ["log_probability", "masked", "next", "end"]
+    distributions = json.loads(capsys.readouterr().out)
+    assert list(distributions) == ["log_probability", "masked", "next", "end"]
     from math import exp
 
-    assert exp(laws["log_probability"]) == pytest.approx(0.2 * 0.5 * 0.3)
-    assert [list(row) for row in laws["masked"]] == [["position", "word", "probabilities"]] * 3
-    assert [(row["position"], row["word"]) for row in laws["masked"]] == [(1, "yes"), (2, "and"), (3, "no")]
-    assert laws["masked"][0]["probabilities"] == pytest.approx({"and": 0, "yes": 0.625, "no": 0.375})
-    assert [list(row) for row in laws["next"]] == [["position", "probabilities", "end"]] * 3
-    product = laws["end"]
-    for row, word in zip(laws["next"], ["yes", "and", "no"], strict=True):
+    assert exp(distributions["log_probability"]) == pytest.approx(0.2 * 0.5 * 0.3)
+    assert [list(row) for row in distributions["masked"]] == [["position", "word", "probabilities"]] * 3
+    assert [(row["position"], row["word"]) for row in distributions["masked"]] == [
+        (1, "yes"),
+        (2, "and"),
+        (3, "no"),
+    ]
+    assert distributions["masked"][0]["probabilities"] == pytest.approx({"and": 0, "yes": 0.625, "no": 0.375})
+    assert [list(row) for row in distributions["next"]] == [["position", "probabilities", "end"]] * 3
+    product = distributions["end"]
+    for row, word in zip(distributions["next"], ["yes", "and", "no"], strict=True):
         assert sum(row["probabilities"].values()) + row["end"] == pytest.approx(1)
         product *= row["probabilities"][word]
-    assert product == pytest.approx(exp(laws["log_probability"]))
+    assert product == pytest.approx(exp(distributions["log_probability"]))
 
 
 def test_the_table_shows_the_likeliest_first(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from dense_derivatives import dense_hessian, flat
 from model_state import state
 
 from isoloss.curvature.ascent_sharpness import RADII, ascent_sharpness
-from isoloss.curvature.label_laws import mean_loss
+from isoloss.curvature.label_distributions import mean_loss
 from isoloss.curvature.loss_rise import sentence_losses
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput

@@ -33,10 +33,10 @@ def uneven() -> Batch:
 
 def dense_diagonal(model, batch: Batch) -> torch.Tensor:
     leaves = list(trainable_parameters(model).values())
-    log_law = MASKED.logits(model, batch).log_softmax(dim=1)
+    log_probabilities = MASKED.logits(model, batch).log_softmax(dim=1)
     counts = torch.bincount(batch.rows)[batch.rows]
     total = torch.zeros(sum(leaf.numel() for leaf in leaves), dtype=torch.float64)
-    for row, predictions in zip(log_law, counts, strict=True):
+    for row, predictions in zip(log_probabilities, counts, strict=True):
         for surprise in row:
             score = torch.autograd.grad(surprise, leaves, retain_graph=True, materialize_grads=True)
             total += surprise.exp().detach() * flat(score).square() / predictions

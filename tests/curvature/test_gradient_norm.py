@@ -95,10 +95,10 @@ def test_the_norm_is_the_root_and_its_error_linear_where_it_is_large():
 
 def test_next_words_and_exact_labels(model):
     batch = ragged_batches.one_mask()
-    law = gradient_norm(
-        model, [batch], OBJECTIVE, law=lambda b: OBJECTIVE.logits(model, b).softmax(1).detach()
+    distribution = gradient_norm(
+        model, [batch], OBJECTIVE, distribution=lambda b: OBJECTIVE.logits(model, b).softmax(1).detach()
     )
-    assert abs(law.squared.value) < 1e-20
+    assert abs(distribution.squared.value) < 1e-20
     with pytest.raises(BadInput, match="would see the next word"):
         gradient_norm(model, [batch], NextWordObjective())
 

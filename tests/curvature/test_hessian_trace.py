@@ -12,10 +12,10 @@ from isoloss.curvature.gradient_norm import gradient_norm
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
 from isoloss.curvature.hessian_trace import SENTENCES_A_PROBE, hessian_trace, sign_probe
 from isoloss.curvature.hessian_vector_products import gradient, hessian_vector_product
-from isoloss.curvature.label_laws import label_surprise, mean_loss
+from isoloss.curvature.label_distributions import label_surprise, mean_loss
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
-from isoloss.experiments.quantities.exact_law_set import ExactLabelLaw
+from isoloss.experiments.quantities.exact_distribution_set import ExactLabelDistribution
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.models.causal import GPT2Transformer, LlamaTransformer
@@ -151,11 +151,11 @@ def test_clusters(case):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_at_the_law_itself_nothing_is_left_beside_the_fisher(architecture):
-    """Lemma 3.2, with the model's own law as the labels'; under the data's labels there is a gap."""
+def test_at_the_distribution_itself_nothing_is_left_beside_the_fisher(architecture):
+    """Lemma 3.2, with the model's own distribution as the labels'; under the data's labels there is a gap."""
     model, batch = small_model(architecture), ragged_batches.one_mask()
     own = hessian_trace(
-        model, [batch], OBJECTIVE, law=lambda b: OBJECTIVE.logits(model, b).softmax(1).detach()
+        model, [batch], OBJECTIVE, distribution=lambda b: OBJECTIVE.logits(model, b).softmax(1).detach()
     )
     assert abs(own.residual_estimate.value) < 1e-12 < own.fisher_estimate.value
     data = hessian_trace(model, [batch], OBJECTIVE)
@@ -164,25 +164,25 @@ def test_at_the_law_itself_nothing_is_left_beside_the_fisher(architecture):
 
 
 @pytest.mark.parametrize("objective", [MaskedObjective(), NextWordObjective()])
-def test_exact_laws_as_labels(objective):
-    """A law put in by hand, one prediction after the other, through the language's own tables."""
+def test_exact_distributions_as_labels(objective):
+    """A distribution put in by hand, one prediction after the other, through the language's own tables."""
     language = pcfg(
         parse_grammar("S -> A B [0.6] | B [0.4]\nA -> 'a' [0.3] | 'b' [0.7]\nB -> 'c' [0.5] | 'b' [0.5]")
     )
     sentences = language.sample(12, torch.Generator().manual_seed(0))
     batch = objective.draw(sentences, torch.Generator().manual_seed(1))
-    law = ExactLabelLaw(language, objective, tokens=6)(batch)
-    torch.testing.assert_close(law.sum(1), torch.ones(len(law)).double())
+    distribution = ExactLabelDistribution(language, objective, tokens=6)(batch)
+    torch.testing.assert_close(distribution.sum(1), torch.ones(len(distribution)).double())
     if isinstance(objective, MaskedObjective):
-        tables = language.masked_log_law(sentences).exp()
+        tables = language.masked_log_probabilities(sentences).exp()
         expected = tables[batch.rows, batch.positions - 1]
-        torch.testing.assert_close(law[:, 3:], expected)
+        torch.testing.assert_close(distribution[:, 3:], expected)
     else:
-        tables = language.next_log_law(sentences).exp()
+        tables = language.next_log_probabilities(sentences).exp()
         expected = tables[batch.rows, batch.positions]
-        torch.testing.assert_close(torch.cat([law[:, 3:], law[:, 1:2]], dim=1), expected)
-    # Each label is among those that its law allows.
-    assert (law[torch.arange(len(law)), batch.targets] > 0).all()
+        torch.testing.assert_close(torch.cat([distribution[:, 3:], distribution[:, 1:2]], dim=1), expected)
+    # Each label is among those that its distribution allows.
+    assert (distribution[torch.arange(len(distribution)), batch.targets] > 0).all()
 
 
 def test_frozen_parameters_have_no_part():

@@ -6,7 +6,7 @@ import torch
 from model_state import state
 
 from isoloss.curvature import loss_rise as loss_rise_module
-from isoloss.curvature.label_laws import data_labels
+from isoloss.curvature.label_distributions import data_labels
 from isoloss.curvature.loss_rise import LossAtRest, sentence_losses
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
@@ -30,8 +30,8 @@ def test_each_sentences_loss_is_its_own_mean(model, monkeypatch):
         expected = sentence_averaged_loss(OBJECTIVE.logits(model, part), part)
         assert losses[i].item() == pytest.approx(expected.item(), rel=1e-12)
     vocabulary = OBJECTIVE.logits(model, batch).shape[1]
-    of_law = sentence_losses(model, OBJECTIVE, batch, 0, lambda part: data_labels(part, vocabulary))
-    torch.testing.assert_close(of_law, losses)
+    of_distribution = sentence_losses(model, OBJECTIVE, batch, 0, lambda part: data_labels(part, vocabulary))
+    torch.testing.assert_close(of_distribution, losses)
     monkeypatch.setattr(loss_rise_module, "FORWARD_MEMORY_BYTES", 1)
     torch.testing.assert_close(sentence_losses(model, OBJECTIVE, batch, 0, None), losses)
 

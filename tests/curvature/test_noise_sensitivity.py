@@ -7,7 +7,7 @@ from dense_derivatives import dense_hessian, flat
 from model_state import state
 from two_layers import FromCounts, TwoLayers
 
-from isoloss.curvature.label_laws import mean_loss
+from isoloss.curvature.label_distributions import mean_loss
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.curvature.noise_sensitivity import NOISES, noise_sensitivity, normal_probe, tensor_scales
 from isoloss.curvature.normalised_trace import normalised_trace
@@ -66,16 +66,18 @@ def test_small_noise_measures_the_trace(own_scales):
     assert estimate.standard_error < 0.15 * expected
 
 
-def test_under_the_models_own_law_it_is_the_normalised_trace():
+def test_under_the_models_own_distribution_it_is_the_normalised_trace():
     """Where the Hessian is the Fisher information (Lemma 3.2), two measures that share no code agree."""
     model = TwoLayers(tokens=5)
     fixed = copy.deepcopy(model)
 
-    def own_law(batch):
+    def own_distribution(batch):
         return FromCounts().logits(fixed, batch).softmax(1).detach()
 
     batches = [ragged_batches.one_mask()] * 100
-    noise = noise_sensitivity(model, batches, FromCounts(), noises=(1e-3,), law=own_law).estimates[1e-3]
+    noise = noise_sensitivity(
+        model, batches, FromCounts(), noises=(1e-3,), distribution=own_distribution
+    ).estimates[1e-3]
     trace = normalised_trace(model, batches[:30], FromCounts()).estimate
     error = (noise.standard_error**2 + (trace.standard_error / 2e6) ** 2) ** 0.5
     assert abs(noise.value - trace.value / 2e6) < 4 * error

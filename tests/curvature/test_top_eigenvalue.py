@@ -6,7 +6,7 @@ import torch
 from dense_derivatives import dense_hessian, group_indices
 
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue, largest_eigenvalue
-from isoloss.curvature.label_laws import mean_loss
+from isoloss.curvature.label_distributions import mean_loss
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentences_between

@@ -36,13 +36,13 @@ def batch(sentences: int):
 def exact_trace(model, masked):
     """Σ_y p_y ||∇ log p_y||², the mean over predictions, as a function that can be differentiated."""
     leaves = list(trainable_parameters(model).values())
-    log_law = MASKED.logits(model, masked).log_softmax(dim=1)
+    log_probabilities = MASKED.logits(model, masked).log_softmax(dim=1)
     total = 0.0
-    for row in log_law:
+    for row in log_probabilities:
         for surprise in row:
             score = torch.autograd.grad(surprise, leaves, create_graph=True, materialize_grads=True)
             total = total + surprise.exp() * flat(score).square().sum()
-    return total / len(log_law)
+    return total / len(log_probabilities)
 
 
 def dense_gradient(model, masked):
@@ -55,8 +55,8 @@ def dense_fisher(model, masked):
     fixed = MASKED.logits(model, masked).softmax(dim=1).detach()
 
     def divergence():
-        log_law = MASKED.logits(model, masked).log_softmax(dim=1)
-        return -(fixed * log_law).sum() / len(log_law)
+        log_probabilities = MASKED.logits(model, masked).log_softmax(dim=1)
+        return -(fixed * log_probabilities).sum() / len(log_probabilities)
 
     return dense_hessian(divergence, trainable_parameters(model))
 

@@ -52,7 +52,7 @@ def sgd_goes_on_at_a_measured_rate(reader: Reader) -> None:
     assert re.fullmatch(r"rate 0\.\d+, loss [12]\.\d\d nats\n", reader.printed[0])
 
 
-def a_law_is_printed(reader: Reader) -> None:
+def a_distribution_is_printed(reader: Reader) -> None:
     assert any("tensor" in printed for printed in reader.printed)
 
 
@@ -75,7 +75,7 @@ def a_corpus_is_prepared_and_trained_on(reader: Reader) -> None:
 
 
 CHECKED: dict[str, Callable[[Reader], None]] = {
-    "README.md": a_law_is_printed,
+    "README.md": a_distribution_is_printed,
     "add-a-language.md": a_language_is_added,
     "compare-checkpoints.md": checkpoints_are_compared,
     "flatness.md": flatness_is_measured_and_rescaling_changes_it,

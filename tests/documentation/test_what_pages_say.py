@@ -60,8 +60,8 @@ def test_the_coin_is_a_language_and_an_hmm_without_noise() -> None:
     stay = torch.tensor([[0.9, 0.1], [0.1, 0.9]], dtype=torch.float64)
     same = hmm(coin.vocabulary, torch.tensor([0.5, 0.5]), stay, torch.eye(2), coin.maximum_length)
     tosses = coin.sample(200, torch.Generator().manual_seed(0))
-    for law in ("masked_log_law", "next_log_law", "log_probability"):
-        ours, theirs = getattr(same, law)(tosses), getattr(coin, law)(tosses)
+    for distribution in ("masked_log_probabilities", "next_log_probabilities", "log_probability"):
+        ours, theirs = getattr(same, distribution)(tosses), getattr(coin, distribution)(tosses)
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
     stream = torch.Generator().manual_seed(0)
     parts = torch.cat([coin.sample(n, stream).ids for n in (3, 90, 107)])

@@ -30,13 +30,19 @@ def test_grammars_are_the_ones_that_were_chosen(name: str) -> None:
     language, entropy = GRAMMARS[name]
     assert isinstance(language, PCFG)
     sentences = language.sample(4000, torch.Generator().manual_seed(1))
-    assert entropies(language.masked_log_law(sentences)).mean().item() == pytest.approx(entropy, abs=0.005)
+    assert entropies(language.masked_log_probabilities(sentences)).mean().item() == pytest.approx(
+        entropy, abs=0.005
+    )
 
 
 def test_the_hmm_has_a_task_for_each_word() -> None:
     language = small_hmm()
     assert [task.name for task in language.tasks()] == [f"state-{k}" for k in range(1, 9)]
-    assert language.masked_log_law(language.sample(5, torch.Generator().manual_seed(0))).isfinite().all()
+    assert (
+        language.masked_log_probabilities(language.sample(5, torch.Generator().manual_seed(0)))
+        .isfinite()
+        .all()
+    )
 
 
 @pytest.mark.parametrize(

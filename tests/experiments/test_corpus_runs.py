@@ -21,9 +21,9 @@ from isoloss.objectives.masked import MaskedObjective
 RUN = real_text_steps(smoke()).runs[0]
 
 
-def test_a_quantity_of_the_law_is_refused_for_a_corpus_when_it_is_planned() -> None:
+def test_a_quantity_of_the_distribution_is_refused_for_a_corpus_when_it_is_planned() -> None:
     with pytest.raises(
-        BadInput, match=r"ExactLossQuantity cannot be measured of the run .* whose law nobody"
+        BadInput, match=r"ExactLossQuantity cannot be measured of the run .* whose distribution nobody"
     ):
         replace(RUN, measured=(MeasuredAt(ExactLossQuantity(8, 0), (10,)),))
     of_corpus = MeasuredAt(SMOKE.sizes.loss(), (10,))

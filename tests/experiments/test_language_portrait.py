@@ -10,7 +10,7 @@ from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.random_hmm import laptop_hmm
 from isoloss.measurements.entropy import language_entropy
-from tiny_causal_models import masked_laws_by_full_passes, tiny_causal_model, tiny_language
+from tiny_causal_models import masked_distributions_by_full_passes, tiny_causal_model, tiny_language
 
 LANGUAGES = {
     "probabilistic grammar": lambda: pcfg(laptop_grammar(5)),
@@ -36,9 +36,9 @@ def test_every_number_is_the_languages_own(kind: str) -> None:
     ]
     word = portrait.word
     assert (word.words, word.position) == (portrait.sentences[0], len(word.words) // 2)
-    masked = language.masked_log_law(drawn[:1])[0, word.position].exp()
+    masked = language.masked_log_probabilities(drawn[:1])[0, word.position].exp()
     torch.testing.assert_close(word.masked, masked)
-    following = language.next_log_law(drawn[:1])[0, word.position].exp()
+    following = language.next_log_probabilities(drawn[:1])[0, word.position].exp()
     torch.testing.assert_close(word.following, following)
     assert portrait.entropy == tuple(language_entropy(language, 30, 4))
     assert [task.name for task in portrait.tasks] == [task.name for task in language.tasks()]
@@ -53,10 +53,12 @@ def test_every_number_is_the_languages_own(kind: str) -> None:
     assert (portrait.derivation is not None) == (kind == "probabilistic grammar")
 
 
-def test_a_causal_models_law_is_that_of_full_forward_passes() -> None:
+def test_a_causal_models_distribution_is_that_of_full_forward_passes() -> None:
     portrait = portrait_of("causal language model")
     ids = torch.tensor(["abcdefg".index(word) for word in portrait.sentences[0]])
-    expected = masked_laws_by_full_passes(tiny_causal_model("gpt2"), ids)[portrait.word.position].exp()
+    expected = masked_distributions_by_full_passes(tiny_causal_model("gpt2"), ids)[
+        portrait.word.position
+    ].exp()
     torch.testing.assert_close(portrait.word.masked, expected, rtol=0, atol=1e-10)
     facts = dict(portrait.facts)
     assert facts["model"].startswith("GPT2LMHeadModel")

@@ -43,7 +43,7 @@ def test_pieces_join_to_the_text():
     assert prose_windows([book()], words=40, length=4).digest == windows.digest
 
 
-def test_a_teachers_language_is_its_checkpoints_law(teacher, tmp_path):
+def test_a_teachers_language_is_its_checkpoints_distribution(teacher, tmp_path):
     text = prose_windows([book()], teacher.words, teacher.length)
     language = pretrained_language(teacher, text, tmp_path)
     assert isinstance(language, Language)
@@ -54,7 +54,7 @@ def test_a_teachers_language_is_its_checkpoints_law(teacher, tmp_path):
     with torch.no_grad():
         scores = NextWordObjective().logits(model, batch).view(5, 5, -1)[:, :4, FIRST_WORD:].double()
     torch.testing.assert_close(
-        language.next_log_law(sentences)[:, :4, :-1], scores.log_softmax(2), rtol=0, atol=1e-5
+        language.next_log_probabilities(sentences)[:, :4, :-1], scores.log_softmax(2), rtol=0, atol=1e-5
     )
     assert language.restriction.bos == CLS
     # The second time nothing is trained.

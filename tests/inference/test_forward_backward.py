@@ -1,4 +1,4 @@
-"""Laws of hidden Markov chains against sums over all paths, and against hmmlearn."""
+"""Distributions of hidden Markov chains against sums over all paths, and against hmmlearn."""
 
 import itertools
 from math import inf, log
@@ -16,7 +16,7 @@ from isoloss.inference.viterbi import viterbi
 from isoloss.languages.random_hmm import random_hmm
 
 
-def random_laws(rows: int, columns: int, seed: int, zeros: float = 0.0) -> Tensor:
+def random_distributions(rows: int, columns: int, seed: int, zeros: float = 0.0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     weights = torch.rand(rows, columns, generator=generator, dtype=torch.float64) + 0.01
     weights[torch.rand(rows, columns, generator=generator) < zeros] = 0
@@ -26,9 +26,9 @@ def random_laws(rows: int, columns: int, seed: int, zeros: float = 0.0) -> Tenso
 
 def random_chain(states: int, words: int, seed: int, zeros: float = 0.0) -> HiddenMarkovChain:
     return HiddenMarkovChain(
-        random_laws(1, states, seed, zeros)[0],
-        random_laws(states, states, seed + 1, zeros),
-        random_laws(states, words, seed + 2, zeros),
+        random_distributions(1, states, seed, zeros)[0],
+        random_distributions(states, states, seed + 1, zeros),
+        random_distributions(states, words, seed + 2, zeros),
     )
 
 
@@ -49,22 +49,22 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-15, equal_nan=True)
 
 
-def assert_laws_of_enumeration(chain: HiddenMarkovChain, length: int) -> None:
-    """Every law of every sentence, impossible ones included, which are NaN where enumeration is 0/0."""
+def assert_distributions_of_enumeration(chain: HiddenMarkovChain, length: int) -> None:
+    """Every sentence, impossible ones included, whose distributions are NaN where enumeration is 0/0."""
     whole, words = joint(chain, length), chain.emission.shape[1]
     ids = every_sentence(words, length)
     passed = forward(chain, ids)
     smoothed = passed.smoothed()
-    law = whole.sum(tuple(range(length)))
-    assert_close(passed.log_probability, law.flatten().log())
+    distribution = whole.sum(tuple(range(length)))
+    assert_close(passed.log_probability, distribution.flatten().log())
     for t in range(length):
-        masked = (law / law.sum(t, keepdim=True)).movedim(t, -1)
+        masked = (distribution / distribution.sum(t, keepdim=True)).movedim(t, -1)
         rows = masked.unsqueeze(t).expand(*[words] * (length + 1))
-        assert_close(smoothed.masked_law[:, t], rows.flatten(0, -2))
-        seen = law.sum(tuple(range(t + 1, length))) if t + 1 < length else law
+        assert_close(smoothed.masked_distribution[:, t], rows.flatten(0, -2))
+        seen = distribution.sum(tuple(range(t + 1, length))) if t + 1 < length else distribution
         following = seen / seen.sum(t, keepdim=True)
         prefixes = ids[:, :t] @ torch.tensor([words**k for k in range(t)][::-1], dtype=torch.int64)
-        assert_close(passed.next_law()[:, t], following.reshape(-1, words)[prefixes])
+        assert_close(passed.next_distribution()[:, t], following.reshape(-1, words)[prefixes])
         others = tuple(place for place in range(length) if place != t)
         state = whole.sum(others) if others else whole
         state = (state / state.sum(0, keepdim=True)).flatten(1).T
@@ -74,27 +74,29 @@ def assert_laws_of_enumeration(chain: HiddenMarkovChain, length: int) -> None:
 
 @pytest.mark.parametrize("zeros", [0.0, 0.3, 0.6])
 @pytest.mark.parametrize(("states", "words", "length"), [(3, 2, 4), (2, 3, 3), (1, 3, 2), (4, 3, 1)])
-def test_laws_are_those_of_enumeration(states: int, words: int, length: int, zeros: float) -> None:
+def test_distributions_are_those_of_enumeration(states: int, words: int, length: int, zeros: float) -> None:
     for seed in range(0, 30, 10):
-        assert_laws_of_enumeration(random_chain(states, words, seed, zeros), length)
+        assert_distributions_of_enumeration(random_chain(states, words, seed, zeros), length)
 
 
 @pytest.mark.parametrize("zeros", [0.0, 0.5])
-def test_laws_by_logarithms_are_those_of_enumeration(zeros: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distributions_by_logarithms_are_those_of_enumeration(
+    zeros: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(HiddenMarkovChain, "steps_in_range", lambda *_: 0)
     chain = random_chain(3, 2, 7, zeros)
     assert forward(chain, every_sentence(2, 4)).risky.all()
-    assert_laws_of_enumeration(chain, 4)
+    assert_distributions_of_enumeration(chain, 4)
 
 
 @pytest.mark.parametrize("zeros", [0.0, 0.5])
-def test_laws_rescaled_at_every_step_are_those_of_enumeration(
+def test_distributions_rescaled_at_every_step_are_those_of_enumeration(
     zeros: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(HiddenMarkovChain, "steps_in_range", lambda *_: 1)
     chain = random_chain(3, 2, 7, zeros)
     assert not forward(chain, every_sentence(2, 4)).risky.any()
-    assert_laws_of_enumeration(chain, 4)
+    assert_distributions_of_enumeration(chain, 4)
 
 
 def fitted(chain: HiddenMarkovChain, implementation: str) -> CategoricalHMM:
@@ -119,15 +121,15 @@ def test_posteriors_are_those_of_hmmlearn(blocks: int, implementation: str) -> N
     np.testing.assert_allclose(passed.smoothed().posteriors.reshape(-1, 40).numpy(), ours, rtol=0, atol=1e-15)
 
 
-def test_masked_laws_at_scale_are_those_of_substitution() -> None:
+def test_masked_distributions_at_scale_are_those_of_substitution() -> None:
     language = random_hmm(words=80, states=40, blocks=4, length=9, seed=0)
     ids = language.sample(3, torch.Generator().manual_seed(0)).ids
-    law = forward(language.chain, ids).smoothed().masked_law
+    distribution = forward(language.chain, ids).smoothed().masked_distribution
     for t in range(9):
         substituted = ids[:, None, :].repeat(1, 80, 1)
         substituted[:, :, t] = torch.arange(80)
         weights = forward(language.chain, substituted.flatten(0, 1)).log_probability.view(3, 80)
-        assert_close(law[:, t], weights.softmax(1))
+        assert_close(distribution[:, t], weights.softmax(1))
 
 
 def two_coins(stay: float, often: float) -> HiddenMarkovChain:
@@ -152,8 +154,8 @@ def test_nothing_is_lost_when_the_evidence_turns_around(order: tuple[int, ...]) 
     for posterior in (smoothed.posteriors[0], passed.posteriors()[0]):
         assert torch.allclose(posterior, by_coin.softmax(0).expand_as(posterior), rtol=1e-9, atol=1e-300)
     before_last = (by_coin - chain.emission.log()[:, ids[0, -1]]).softmax(0)
-    assert torch.allclose(smoothed.masked_law[0, -1], before_last @ chain.emission, rtol=1e-9)
-    assert torch.allclose(passed.next_law()[0, -1], before_last @ chain.emission, rtol=1e-9)
+    assert torch.allclose(smoothed.masked_distribution[0, -1], before_last @ chain.emission, rtol=1e-9)
+    assert torch.allclose(passed.next_distribution()[0, -1], before_last @ chain.emission, rtol=1e-9)
 
 
 def test_only_the_sentences_that_need_it_are_done_in_logarithms() -> None:
@@ -189,16 +191,16 @@ def test_very_long_sentences_keep_their_precision() -> None:
     np.testing.assert_allclose(passed.posteriors().reshape(-1, 3).numpy(), posteriors, rtol=0, atol=1e-11)
 
 
-def test_an_impossible_word_leaves_the_law_of_its_own_place_alone() -> None:
+def test_an_impossible_word_leaves_the_distribution_of_its_own_place_alone() -> None:
     chain = two_coins(1.0, 1.0)
     passed = forward(chain, torch.tensor([[0, 1, 0], [1, 0, 0]]))
     assert passed.log_probability.tolist() == [-inf, -inf]
-    law = passed.smoothed().masked_law
-    assert law[0, 1].tolist() == [1, 0]
-    assert law[0, [0, 2]].isnan().all()
-    assert law[1, 0].tolist() == [1, 0]
-    assert passed.next_law()[0, :2].tolist() == [[0.5, 0.5], [1, 0]]
-    assert passed.next_law()[0, 2].isnan().all()
+    distribution = passed.smoothed().masked_distribution
+    assert distribution[0, 1].tolist() == [1, 0]
+    assert distribution[0, [0, 2]].isnan().all()
+    assert distribution[1, 0].tolist() == [1, 0]
+    assert passed.next_distribution()[0, :2].tolist() == [[0.5, 0.5], [1, 0]]
+    assert passed.next_distribution()[0, 2].isnan().all()
     assert passed.posteriors().isnan().all()
 
 
@@ -208,10 +210,10 @@ def test_an_impossible_word_leaves_the_law_of_its_own_place_alone() -> None:
 def test_products_with_blocks_are_those_with_the_matrix(shape: tuple[int, int], blocks: int) -> None:
     rows, columns = shape
     mask = torch.block_diag(*[torch.ones(rows // blocks, columns // blocks)] * blocks).double()
-    matrix = mask * random_laws(rows, columns, 0)
+    matrix = mask * random_distributions(rows, columns, 0)
     found = diagonal_blocks(matrix)
     assert found.shape == (blocks, rows // blocks, columns // blocks)
-    left = random_laws(5, rows, 1)
+    left = random_distributions(5, rows, 1)
     out = torch.empty(5, 3, columns, dtype=torch.float64)[:, 1]
     assert_close(times_blocks(left, found, out=out), left @ matrix)
     assert_close(out, left @ matrix)
@@ -261,5 +263,5 @@ def test_it_is_a_frozen_result() -> None:
     before = [values.clone() for values in passed.predicted]
     passed.smoothed()
     passed.posteriors()
-    passed.next_law()
+    passed.next_distribution()
     assert all(torch.equal(a, b) for a, b in zip(before, passed.predicted, strict=True))

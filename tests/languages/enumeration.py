@@ -31,7 +31,7 @@ class Enumeration:
     def total(self) -> float:
         return math.fsum(weight for _, weight in self.trees)
 
-    def masked_law(self, words: Words, place: int) -> dict[str, float]:
+    def masked_distribution(self, words: Words, place: int) -> dict[str, float]:
         joint = {
             word: self.sentences.get((*words[:place], word, *words[place + 1 :]), 0.0)
             for word in self.grammar.words
@@ -39,8 +39,8 @@ class Enumeration:
         total = math.fsum(joint.values())
         return {word: weight / total for word, weight in joint.items()}
 
-    def next_law(self, prefix: Words) -> dict[str | None, float]:
-        """The next word's law after `prefix`; None is the end."""
+    def next_distribution(self, prefix: Words) -> dict[str | None, float]:
+        """The next word's distribution after `prefix`; None is the end."""
         joint: dict[str | None, float] = dict.fromkeys([*self.grammar.words, None], 0.0)
         for words, weight in self.sentences.items():
             if words[: len(prefix)] == prefix:

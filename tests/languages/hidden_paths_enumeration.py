@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from functools import cached_property
 from math import fsum
 
-Law = Sequence[float]
+Distribution = Sequence[float]
 Words = tuple[int, ...]
 
 
 class PathEnumeration:
     """Sums and maxima of Pr(z, x) over all S^T paths z of states."""
 
-    def __init__(self, initial: Law, transition: Sequence[Law], emission: Sequence[Law]) -> None:
+    def __init__(
+        self, initial: Distribution, transition: Sequence[Distribution], emission: Sequence[Distribution]
+    ) -> None:
         self.initial, self.transition, self.emission = initial, transition, emission
 
     def joint(self, path: Words, words: Words) -> float:

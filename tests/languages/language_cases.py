@@ -82,8 +82,8 @@ def hmm_case(words: int, states: int, blocks: int, length: int) -> Case:
         )
 
     def posterior(task: str, sentence: Words) -> dict[str, float]:
-        law = paths().state_posterior(sentence, int(task.removeprefix("state-")) - 1)
-        return {str(state): p for state, p in enumerate(law, start=1)}
+        distribution = paths().state_posterior(sentence, int(task.removeprefix("state-")) - 1)
+        return {str(state): p for state, p in enumerate(distribution, start=1)}
 
     return Case(
         make=make,

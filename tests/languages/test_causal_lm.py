@@ -12,7 +12,7 @@ from tiny_causal_models import (
     CHOSEN,
     MODELS,
     joint_log_probabilities,
-    masked_laws_by_full_passes,
+    masked_distributions_by_full_passes,
     tiny_causal_model,
     tiny_language,
 )
@@ -30,47 +30,51 @@ def every_sentence(length):
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_masked_laws_equal_full_forward_passes(kind):
+def test_masked_distributions_equal_full_forward_passes(kind):
     language, model = tiny_language(kind), tiny_causal_model(kind)
     sentences = language.sample(4, generator())
-    laws = language.masked_log_law(sentences)
-    expected = torch.stack([masked_laws_by_full_passes(model, sentence) for sentence in sentences.ids])
-    assert laws.shape == (4, 6, 7)
-    torch.testing.assert_close(laws, expected, **EXACT)
-    # The laws say something: they are not flat, and what follows a word matters.
-    assert float(laws.exp().amax(2).max()) > 0.5
-    before = language.next_log_law(sentences)[:, :6, :7]
-    assert float((laws - before)[:, :-1].abs().amax()) > 0.5
+    distributions = language.masked_log_probabilities(sentences)
+    expected = torch.stack(
+        [masked_distributions_by_full_passes(model, sentence) for sentence in sentences.ids]
+    )
+    assert distributions.shape == (4, 6, 7)
+    torch.testing.assert_close(distributions, expected, **EXACT)
+    # The distributions say something: they are not flat, and what follows a word matters.
+    assert float(distributions.exp().amax(2).max()) > 0.5
+    before = language.next_log_probabilities(sentences)[:, :6, :7]
+    assert float((distributions - before)[:, :-1].abs().amax()) > 0.5
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_masked_laws_in_single_precision(kind):
+def test_masked_distributions_in_single_precision(kind):
     language, model = tiny_language(kind, dtype=torch.float32), tiny_causal_model(kind, torch.float32)
     sentences = language.sample(4, generator())
-    expected = torch.stack([masked_laws_by_full_passes(model, sentence) for sentence in sentences.ids])
-    torch.testing.assert_close(language.masked_log_law(sentences), expected, rtol=0, atol=1e-5)
+    expected = torch.stack(
+        [masked_distributions_by_full_passes(model, sentence) for sentence in sentences.ids]
+    )
+    torch.testing.assert_close(language.masked_log_probabilities(sentences), expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_next_word_laws_are_the_models_restricted_and_renormalised(kind):
+def test_next_word_distributions_are_the_models_restricted_and_renormalised(kind):
     language, model = tiny_language(kind, length=4), tiny_causal_model(kind)
     sentences = language.sample(5, generator(1))
-    laws = language.next_log_law(sentences)
-    torch.testing.assert_close(laws.logsumexp(2), torch.zeros(5, 5, dtype=torch.float64), **EXACT)
-    assert laws[:, :4, -1].isneginf().all()
-    assert torch.equal(laws[:, 4, -1], torch.zeros(5, dtype=torch.float64))
-    # The sum of a prefix's completions is the oracle's own joint law.
+    distributions = language.next_log_probabilities(sentences)
+    torch.testing.assert_close(distributions.logsumexp(2), torch.zeros(5, 5, dtype=torch.float64), **EXACT)
+    assert distributions[:, :4, -1].isneginf().all()
+    assert torch.equal(distributions[:, 4, -1], torch.zeros(5, dtype=torch.float64))
+    # The sum of a prefix's completions is the oracle's own joint distribution.
     ids = sentences.ids[:1]
     for known in range(4):
         completions = every_sentence(4).ids
         same = (completions[:, :known] == ids[:, :known]).all(1)
         joint = joint_log_probabilities(model, completions[same]).exp()
         totals = torch.zeros(7, dtype=torch.float64).index_add(0, completions[same][:, known], joint)
-        torch.testing.assert_close(laws[0, known, :7].exp(), totals / totals.sum(), **EXACT)
+        torch.testing.assert_close(distributions[0, known, :7].exp(), totals / totals.sum(), **EXACT)
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_probabilities_of_all_sentences_sum_to_one_and_give_the_masked_laws(kind):
+def test_probabilities_of_all_sentences_sum_to_one_and_give_the_masked_distributions(kind):
     language = tiny_language(kind, length=3)
     everything = every_sentence(3)
     log_probability = language.log_probability(everything)
@@ -80,17 +84,19 @@ def test_probabilities_of_all_sentences_sum_to_one_and_give_the_masked_laws(kind
     )
     table = log_probability.view(7, 7, 7)
     some = everything[torch.tensor([0, 100, 342])]
-    for sentence, laws in zip(some.ids.tolist(), language.masked_log_law(some), strict=True):
+    for sentence, distributions in zip(
+        some.ids.tolist(), language.masked_log_probabilities(some), strict=True
+    ):
         a, b, c = sentence
         expected = torch.stack([table[:, b, c], table[a, :, c], table[a, b, :]]).log_softmax(1)
-        torch.testing.assert_close(laws, expected, **EXACT)
+        torch.testing.assert_close(distributions, expected, **EXACT)
 
 
-def test_laws_agree_with_each_other_and_with_log_probability():
+def test_distributions_agree_with_each_other_and_with_log_probability():
     language = tiny_language("gpt2")
     sentences = language.sample(7, generator())
-    laws = language.next_log_law(sentences)[:, :6, :7]
-    chain = laws.gather(2, sentences.ids[..., None])[..., 0].sum(1)
+    distributions = language.next_log_probabilities(sentences)[:, :6, :7]
+    chain = distributions.gather(2, sentences.ids[..., None])[..., 0].sum(1)
     torch.testing.assert_close(language.log_probability(sentences), chain, **EXACT)
 
 
@@ -99,8 +105,12 @@ def test_results_do_not_depend_on_the_memory(kind):
     roomy, tight = tiny_language(kind), tiny_language(kind, memory_bytes=1)
     assert torch.equal(roomy.sample(9, generator()).ids, tight.sample(9, generator()).ids)
     sentences = roomy.sample(3, generator())
-    torch.testing.assert_close(roomy.masked_log_law(sentences), tight.masked_log_law(sentences), **EXACT)
-    torch.testing.assert_close(roomy.next_log_law(sentences), tight.next_log_law(sentences), **EXACT)
+    torch.testing.assert_close(
+        roomy.masked_log_probabilities(sentences), tight.masked_log_probabilities(sentences), **EXACT
+    )
+    torch.testing.assert_close(
+        roomy.next_log_probabilities(sentences), tight.next_log_probabilities(sentences), **EXACT
+    )
     torch.testing.assert_close(roomy.log_probability(sentences), tight.log_probability(sentences), **EXACT)
 
 
@@ -115,7 +125,7 @@ def test_sentences_do_not_depend_on_how_calls_are_split(dtype):
     assert not torch.equal(language.sample(50, generator(4)).ids, together)
 
 
-def test_sentences_have_the_frequencies_of_the_law():
+def test_sentences_have_the_frequencies_of_the_distribution():
     language = tiny_language("llama", length=2)
     n = 20_000
     drawn = language.sample(n, generator(7))
@@ -131,12 +141,12 @@ def test_sentences_have_the_frequencies_of_the_law():
     assert int(likely.sum()) > 10
 
 
-def test_laws_at_sampled_positions_are_those_of_all_positions():
+def test_distributions_at_sampled_positions_are_those_of_all_positions():
     language = tiny_language("opt")
     sentences = language.sample(3, generator())
-    everywhere = language.masked_log_law(sentences)
+    everywhere = language.masked_log_probabilities(sentences)
     rows, positions = torch.tensor([2, 0, 2, 0]), torch.tensor([5, 3, 0, 3])
-    some = language.masked_log_law_at(sentences, rows, positions)
+    some = language.masked_log_probabilities_at(sentences, rows, positions)
     torch.testing.assert_close(some, everywhere[rows, positions], **EXACT)
 
 
@@ -145,11 +155,11 @@ def test_the_cost_is_told_before_anything_is_computed():
     sentences = language.sample(2, generator())
     rows, positions = torch.tensor([0, 1, 1]), torch.tensor([0, 2, 5])
     told = []
-    language.masked_log_law_at(sentences, rows, positions, lambda *report: told.append(report))
-    cost = language.law_cost(positions)
+    language.masked_log_probabilities_at(sentences, rows, positions, lambda *report: told.append(report))
+    cost = language.distribution_cost(positions)
     # 7 substitutes, and of 6 words those from the masked one up to the last but one.
     assert cost.tokens == 7 * (5 + 3 + 0)
-    assert told[0] == ("exact laws", 0.0, cost.operations, f"{cost}")
+    assert told[0] == ("exact distributions", 0.0, cost.operations, f"{cost}")
     assert told[-1][1:3] == (pytest.approx(cost.operations), cost.operations)
     assert 0 < language.seconds(cost) < 60
 
@@ -170,38 +180,44 @@ def test_operations_count_the_matrix_products_of_a_pass(kind):
 def test_sentences_of_other_lengths():
     language = tiny_language("gpt2", length=4)
     sentences = Sentences.from_lists([[0, 1], [2, 3, 4, 5]])
-    laws = language.next_log_law(sentences)
-    assert laws[0, 3:].isneginf().all()
-    torch.testing.assert_close(laws[0, :3].logsumexp(1), torch.zeros(3, dtype=torch.float64), **EXACT)
+    distributions = language.next_log_probabilities(sentences)
+    assert distributions[0, 3:].isneginf().all()
+    torch.testing.assert_close(
+        distributions[0, :3].logsumexp(1), torch.zeros(3, dtype=torch.float64), **EXACT
+    )
     wider = Sentences(torch.nn.functional.pad(sentences.ids, (0, 2), value=-1), sentences.lengths)
-    torch.testing.assert_close(language.next_log_law(wider)[:, :5], laws, **EXACT)
-    assert language.next_log_law(wider)[:, 5:].isneginf().all()
+    torch.testing.assert_close(language.next_log_probabilities(wider)[:, :5], distributions, **EXACT)
+    assert language.next_log_probabilities(wider)[:, 5:].isneginf().all()
     probabilities = language.log_probability(wider)
     assert probabilities[0].isneginf()
     assert probabilities[1].isfinite()
     with pytest.raises(BadInput, match="sentence 1 has 2 words, but every sentence of the language has 4"):
-        language.masked_log_law(sentences)
+        language.masked_log_probabilities(sentences)
     with pytest.raises(BadInput, match="sentence 1 has 5 words, but those of the language have 4"):
-        language.next_log_law(Sentences.from_lists([[0] * 5]))
+        language.next_log_probabilities(Sentences.from_lists([[0] * 5]))
 
 
 def test_padding_beyond_the_end_changes_nothing():
     language = tiny_language("llama", length=4)
     sentences = language.sample(2, generator())
     wider = Sentences(torch.nn.functional.pad(sentences.ids, (0, 3), value=-1), sentences.lengths)
-    laws = language.masked_log_law(wider)
-    torch.testing.assert_close(laws[:, :4], language.masked_log_law(sentences), **EXACT)
-    assert laws[:, 4:].isneginf().all()
+    distributions = language.masked_log_probabilities(wider)
+    torch.testing.assert_close(distributions[:, :4], language.masked_log_probabilities(sentences), **EXACT)
+    assert distributions[:, 4:].isneginf().all()
 
 
 def test_bad_input_is_refused():
     language = tiny_language("gpt2", length=3)
     unknown = Sentences.from_lists([[0, 1, 2], [0, 7, 1]])
-    for law in (language.masked_log_law, language.next_log_law, language.log_probability):
+    for distribution in (
+        language.masked_log_probabilities,
+        language.next_log_probabilities,
+        language.log_probability,
+    ):
         with pytest.raises(BadInput, match="sentence 2, position 2: there is no word number 7"):
-            law(unknown)
+            distribution(unknown)
     with pytest.raises(BadInput, match="positions count from 0 to 2, not 1 to 3"):
-        language.masked_log_law_at(unknown[:1], torch.tensor([0, 0]), torch.tensor([1, 3]))
+        language.masked_log_probabilities_at(unknown[:1], torch.tensor([0, 0]), torch.tensor([1, 3]))
     with pytest.raises(BadInput, match="sentences of 0 words"):
         tiny_language("gpt2", length=0)
 

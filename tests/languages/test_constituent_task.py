@@ -28,8 +28,8 @@ def case(name: str) -> tuple[PCFG, Enumeration]:
 
 
 def by_class(task: ConstituentTask, posterior: torch.Tensor) -> dict[str, float]:
-    law = dict(zip(task.classes, posterior.tolist(), strict=True))
-    return {symbol: weight for symbol, weight in law.items() if weight > 0}
+    distribution = dict(zip(task.classes, posterior.tolist(), strict=True))
+    return {symbol: weight for symbol, weight in distribution.items() if weight > 0}
 
 
 @pytest.mark.parametrize("length", [2, 3])

@@ -42,12 +42,12 @@ def padded(sentences: list[Words], columns: int = 0) -> Sentences:
     return Sentences(torch.nn.functional.pad(batch.ids, (0, columns), value=PADDING), batch.lengths)
 
 
-def masked_law(case: Case, vocabulary: int, words: Words, place: int) -> list[float]:
+def masked_distribution(case: Case, vocabulary: int, words: Words, place: int) -> list[float]:
     joint = [case.sentences().get((*words[:place], w, *words[place + 1 :]), 0.0) for w in range(vocabulary)]
     return [weight / fsum(joint) for weight in joint]
 
 
-def next_law(case: Case, vocabulary: int, prefix: Words) -> list[float]:
+def next_distribution(case: Case, vocabulary: int, prefix: Words) -> list[float]:
     joint = [0.0] * (vocabulary + 1)
     for words, weight in case.sentences().items():
         if words[: len(prefix)] == prefix:
@@ -66,13 +66,13 @@ def test_it_is_a_language(name: str) -> None:
 
 @every_language
 def test_sampled_frequencies_pass_a_chi_square_test(name: str) -> None:
-    n, law = 20_000, LANGUAGES[name].sentences()
+    n, distribution = 20_000, LANGUAGES[name].sentences()
     drawn = language_of(name).sample(n, generator(1))
     rows = zip(drawn.ids.tolist(), drawn.lengths.tolist(), strict=True)
     counts = Counter(tuple(ids[:length]) for ids, length in rows)
-    assert set(counts) <= set(law)
-    common = [words for words in law if n * law[words] >= 5]
-    cells = [(counts[words], n * law[words]) for words in common]
+    assert set(counts) <= set(distribution)
+    common = [words for words in distribution if n * distribution[words] >= 5]
+    cells = [(counts[words], n * distribution[words]) for words in common]
     rest = n - fsum(mean for _, mean in cells)
     if rest >= 5:
         cells.append((n - sum(seen for seen, _ in cells), rest))
@@ -102,32 +102,36 @@ def test_the_same_seed_gives_the_same_sentences_whatever_the_batch_size(name: st
 
 
 @every_language
-def test_masked_laws_are_those_of_enumeration(name: str) -> None:
+def test_masked_distributions_are_those_of_enumeration(name: str) -> None:
     case, language = LANGUAGES[name], language_of(name)
     sentences = some(case)
-    log_law = language.masked_log_law(padded(sentences, columns=2))
-    assert log_law.dtype == torch.float64
+    log_probabilities = language.masked_log_probabilities(padded(sentences, columns=2))
+    assert log_probabilities.dtype == torch.float64
     for row, words in enumerate(sentences):
         for place in range(len(words)):
-            expected = masked_law(case, len(language.vocabulary), words, place)
-            assert log_law[row, place].exp().tolist() == pytest.approx(expected, rel=1e-12, abs=1e-15)
-        assert (log_law[row, len(words) :] == -inf).all()
+            expected = masked_distribution(case, len(language.vocabulary), words, place)
+            assert log_probabilities[row, place].exp().tolist() == pytest.approx(
+                expected, rel=1e-12, abs=1e-15
+            )
+        assert (log_probabilities[row, len(words) :] == -inf).all()
     real = padded(sentences, columns=2).real
-    assert torch.allclose(log_law[real].exp().sum(1), torch.ones(()).double(), atol=1e-12)
+    assert torch.allclose(log_probabilities[real].exp().sum(1), torch.ones(()).double(), atol=1e-12)
 
 
 @every_language
-def test_next_word_laws_are_those_of_enumeration(name: str) -> None:
+def test_next_word_distributions_are_those_of_enumeration(name: str) -> None:
     case, language = LANGUAGES[name], language_of(name)
     sentences = some(case)
-    log_law = language.next_log_law(padded(sentences, columns=2))
-    assert log_law.dtype == torch.float64
+    log_probabilities = language.next_log_probabilities(padded(sentences, columns=2))
+    assert log_probabilities.dtype == torch.float64
     for row, words in enumerate(sentences):
         for place in range(len(words) + 1):
-            expected = next_law(case, len(language.vocabulary), words[:place])
-            assert log_law[row, place].exp().tolist() == pytest.approx(expected, rel=1e-12, abs=1e-14)
-            assert log_law[row, place].exp().sum().item() == pytest.approx(1, abs=1e-12)
-        assert (log_law[row, len(words) + 1 :] == -inf).all()
+            expected = next_distribution(case, len(language.vocabulary), words[:place])
+            assert log_probabilities[row, place].exp().tolist() == pytest.approx(
+                expected, rel=1e-12, abs=1e-14
+            )
+            assert log_probabilities[row, place].exp().sum().item() == pytest.approx(1, abs=1e-12)
+        assert (log_probabilities[row, len(words) + 1 :] == -inf).all()
 
 
 @every_language
@@ -137,7 +141,7 @@ def test_probabilities_are_those_of_enumeration_and_of_the_chain_rule(name: str)
     batch = padded(sentences, columns=1)
     log_probability = language.log_probability(batch)
     assert log_probability.tolist() == pytest.approx([log(case.sentences()[words]) for words in sentences])
-    following = language.next_log_law(batch)
+    following = language.next_log_probabilities(batch)
     words = following[:, :-1, :-1].gather(2, batch.ids.clamp(min=0)[:, :, None])[:, :, 0]
     ends = following[range(len(batch)), batch.lengths, -1]
     chained = torch.where(batch.real, words, 0.0).sum(1) + ends
@@ -155,34 +159,38 @@ def test_sentences_outside_have_no_probability(name: str) -> None:
 
 
 @every_language
-def test_laws_do_not_depend_on_the_other_sentences_of_a_batch(name: str) -> None:
+def test_distributions_do_not_depend_on_the_other_sentences_of_a_batch(name: str) -> None:
     language, sentences = language_of(name), some(LANGUAGES[name])[-9:]
-    for law in (language.masked_log_law, language.next_log_law):
-        together = law(padded(sentences)).exp()
+    for distribution in (language.masked_log_probabilities, language.next_log_probabilities):
+        together = distribution(padded(sentences)).exp()
         for row, words in enumerate(sentences):
-            alone = law(padded([words]))[0].exp()
+            alone = distribution(padded([words]))[0].exp()
             assert torch.allclose(together[row, : len(alone)], alone, atol=1e-14)
 
 
 @every_language
-def test_no_sentences_have_no_laws(name: str) -> None:
+def test_no_sentences_have_no_distributions(name: str) -> None:
     language = language_of(name)
     nothing = language.sample(0, generator(0))
     words = len(language.vocabulary)
-    assert language.masked_log_law(nothing).shape == (0, language.maximum_length, words)
-    assert language.next_log_law(nothing).shape == (0, language.maximum_length + 1, words + 1)
+    assert language.masked_log_probabilities(nothing).shape == (0, language.maximum_length, words)
+    assert language.next_log_probabilities(nothing).shape == (0, language.maximum_length + 1, words + 1)
     assert language.log_probability(nothing).shape == (0,)
 
 
 @every_language
 def test_numbers_that_are_no_words_and_empty_sentences_are_refused(name: str) -> None:
     language = language_of(name)
-    for law in (language.masked_log_law, language.next_log_law, language.log_probability):
+    for distribution in (
+        language.masked_log_probabilities,
+        language.next_log_probabilities,
+        language.log_probability,
+    ):
         for number in (len(language.vocabulary), -7):
             with pytest.raises(BadInput, match=rf"sentence 2, position 2: there is no word number {number}"):
-                law(Sentences.from_lists([[0, 0], [0, number]]))
+                distribution(Sentences.from_lists([[0, 0], [0, number]]))
         with pytest.raises(BadInput, match="sentence 2 is empty"):
-            law(Sentences.from_lists([[0], []]))
+            distribution(Sentences.from_lists([[0], []]))
 
 
 def test_digests_name_the_content() -> None:
@@ -197,7 +205,7 @@ def assert_same(one: Language, other: Language) -> None:
     assert one.digest == other.digest
     drawn = one.sample(20, generator(5))
     assert torch.equal(other.sample(20, generator(5)).ids, drawn.ids)
-    assert torch.equal(one.masked_log_law(drawn), other.masked_log_law(drawn))
+    assert torch.equal(one.masked_log_probabilities(drawn), other.masked_log_probabilities(drawn))
 
 
 @every_language
@@ -245,8 +253,10 @@ def test_labels_are_the_argmax_of_the_posterior_of_enumeration(name: str, number
     for row, length in enumerate(drawn.sentences.lengths.tolist()):
         words = tuple(drawn.sentences.ids[row, :length].tolist())
         expected = case.posterior(task.name, words)
-        law = dict(zip(task.classes, drawn.posterior[row].tolist(), strict=True))
-        assert law == pytest.approx({c: expected.get(c, 0.0) for c in task.classes}, rel=1e-11, abs=1e-14)
+        distribution = dict(zip(task.classes, drawn.posterior[row].tolist(), strict=True))
+        assert distribution == pytest.approx(
+            {c: expected.get(c, 0.0) for c in task.classes}, rel=1e-11, abs=1e-14
+        )
         best = task.classes[int(drawn.labels[row])]
         assert expected[best] == pytest.approx(max(expected.values()), rel=1e-11)
 

@@ -29,24 +29,24 @@ def test_long_strings_are_balanced_and_every_place_is_even() -> None:
 
 
 def test_the_masked_bracket_is_the_missing_one() -> None:
-    """A masked bracket's law depends on the others alone; where they are wrong there is none."""
+    """A masked bracket's distribution depends on the others alone; where they are wrong there is none."""
     language = dyck(4)
     right, wrong = Sentences.from_lists([[0, 1, 1, 0]]), Sentences.from_lists([[1, 1, 1, 0]])
-    assert torch.equal(language.masked_log_law(right)[0, 0], torch.tensor([0, -math.inf]).double())
+    assert torch.equal(language.masked_log_probabilities(right)[0, 0], torch.tensor([0, -math.inf]).double())
     assert language.log_probability(wrong).tolist() == [-math.inf]
     with pytest.raises(BadInput, match="sentence 1: no word at all fits position 4"):
-        language.masked_log_law(wrong)
+        language.masked_log_probabilities(wrong)
     with pytest.raises(BadInput, match="sentence 2 has 2 words, the language's have 4"):
-        language.masked_log_law(Sentences.from_lists([[0, 1, 1, 0], [0, 1]]))
+        language.masked_log_probabilities(Sentences.from_lists([[0, 1, 1, 0], [0, 1]]))
 
 
 def test_beginnings_that_cannot_be_balanced_are_refused() -> None:
-    following = dyck(4).next_log_law(Sentences.from_lists([[0, 0]])).exp()[0]
+    following = dyck(4).next_log_probabilities(Sentences.from_lists([[0, 0]])).exp()[0]
     torch.testing.assert_close(following[1:], torch.tensor([[1 / 3, 2 / 3, 0], [0, 1, 0]]).double())
     with pytest.raises(BadInput, match="sentence 1: no sentence of the language goes on at position 4"):
-        dyck(4).next_log_law(Sentences.from_lists([[0, 0, 0]]))
+        dyck(4).next_log_probabilities(Sentences.from_lists([[0, 0, 0]]))
     with pytest.raises(BadInput, match="goes on at position 6"):
-        dyck(4).next_log_law(Sentences.from_lists([[0, 1, 0, 1, 0]]))
+        dyck(4).next_log_probabilities(Sentences.from_lists([[0, 1, 0, 1, 0]]))
 
 
 def test_counted_strings_are_uniform_and_counted() -> None:

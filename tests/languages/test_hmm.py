@@ -144,7 +144,7 @@ def test_hmmlearn_models_that_do_not_fit_are_refused() -> None:
         from_hmmlearn(model, ["a", "b", "c"], 3)
 
 
-def test_states_and_words_follow_their_laws() -> None:
+def test_states_and_words_follow_their_distributions() -> None:
     """Pairs of neighbouring states and of states and words, each against its expectation."""
     language = random_hmm(words=4, states=3, blocks=1, length=5, seed=0)
     n = 20_000
@@ -160,11 +160,11 @@ def test_states_and_words_follow_their_laws() -> None:
             marginal = joint.sum(0)
 
 
-def assert_frequencies(cells: torch.Tensor, law: torch.Tensor) -> None:
-    expected = law * len(cells)
-    seen = torch.bincount(cells, minlength=len(law))
+def assert_frequencies(cells: torch.Tensor, distribution: torch.Tensor) -> None:
+    expected = distribution * len(cells)
+    seen = torch.bincount(cells, minlength=len(distribution))
     statistic = ((seen - expected) ** 2 / expected).sum().item()
-    assert statistic < chi2.ppf(0.9999, len(law) - 1)
+    assert statistic < chi2.ppf(0.9999, len(distribution) - 1)
 
 
 def test_blocks_never_mix() -> None:
@@ -203,7 +203,13 @@ def test_results_do_not_depend_on_the_memory_budget(monkeypatch: pytest.MonkeyPa
     language = laptop_hmm(0)
     tight = replace(language, memory_bytes=1)
     sentences = language.sample(9, torch.Generator().manual_seed(0))
-    for name in ("masked_log_law", "next_log_law", "log_probability", "state_posteriors", "best_paths"):
+    for name in (
+        "masked_log_probabilities",
+        "next_log_probabilities",
+        "log_probability",
+        "state_posteriors",
+        "best_paths",
+    ):
         ours, theirs = getattr(tight, name)(sentences), getattr(language, name)(sentences)
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
     labelled = StateTask(language, 3).label(sentences)
@@ -213,19 +219,21 @@ def test_results_do_not_depend_on_the_memory_budget(monkeypatch: pytest.MonkeyPa
     assert torch.equal(language.sample(9, torch.Generator().manual_seed(0)).ids, sentences.ids)
 
 
-def test_beginnings_have_next_word_laws_whatever_their_padding() -> None:
+def test_beginnings_have_next_word_distributions_whatever_their_padding() -> None:
     language = laptop_hmm(0)
     whole = language.sample(1, torch.Generator().manual_seed(0))
-    full = language.next_log_law(whole)[0]
+    full = language.next_log_probabilities(whole)[0]
     for length in range(1, 8):
         beginning = Sentences(whole.ids[:, :length], torch.tensor([length]))
-        assert torch.equal(language.next_log_law(beginning)[0], full[: length + 1])
+        assert torch.equal(language.next_log_probabilities(beginning)[0], full[: length + 1])
     ragged = Sentences(whole.ids.repeat(7, 1), torch.arange(1, 8))
     ragged.ids[~ragged.real] = -1
-    law = language.next_log_law(ragged)
+    distribution = language.next_log_probabilities(ragged)
     for row, length in enumerate(range(1, 8)):
-        torch.testing.assert_close(law[row, : length + 1], full[: length + 1], rtol=1e-12, atol=1e-12)
-        assert (law[row, length + 1 :] == -math.inf).all()
+        torch.testing.assert_close(
+            distribution[row, : length + 1], full[: length + 1], rtol=1e-12, atol=1e-12
+        )
+        assert (distribution[row, length + 1 :] == -math.inf).all()
     assert full[8].exp().tolist() == [0] * 12 + [1]
 
 
@@ -234,35 +242,37 @@ def two_blocks() -> HMM:
     return hmm(["a", "b"], torch.full((2,), 0.5), torch.eye(2), torch.eye(2), 3)
 
 
-def test_impossible_sentences_are_refused_where_they_have_no_law(two_blocks: HMM) -> None:
+def test_impossible_sentences_are_refused_where_they_have_no_distribution(two_blocks: HMM) -> None:
     good, bad = [0, 0, 0], [0, 1, 1]
     sentences = Sentences.from_lists([good, bad])
     assert two_blocks.log_probability(sentences).tolist() == [pytest.approx(math.log(0.5)), -math.inf]
     with pytest.raises(BadInput, match="sentence 2: no word at all fits position 2; check its words"):
-        two_blocks.masked_log_law(sentences)
+        two_blocks.masked_log_probabilities(sentences)
     with pytest.raises(BadInput, match="sentence 2: no sentence of the language goes on at position 3"):
-        two_blocks.next_log_law(sentences)
+        two_blocks.next_log_probabilities(sentences)
     for refused in (two_blocks.state_posteriors, two_blocks.best_paths):
         with pytest.raises(BadInput, match="sentence 2: no path of states emits these words"):
             refused(sentences)
     with pytest.raises(BadInput, match="sentence 1: no sentence of the language goes on at position 4"):
-        two_blocks.next_log_law(Sentences.from_lists([[0, 0, 1]]))
+        two_blocks.next_log_probabilities(Sentences.from_lists([[0, 0, 1]]))
     with pytest.raises(BadInput, match="sentence 1: no sentence of the language goes on at position 5"):
-        two_blocks.next_log_law(Sentences.from_lists([[0, 0, 0, 0]]))
+        two_blocks.next_log_probabilities(Sentences.from_lists([[0, 0, 0, 0]]))
 
 
-def test_one_wrong_word_has_a_masked_law_of_its_own(two_blocks: HMM) -> None:
+def test_one_wrong_word_has_a_masked_distribution_of_its_own(two_blocks: HMM) -> None:
     one_wrong = hmm(["a", "b"], torch.full((2,), 0.5), torch.eye(2), torch.eye(2), 1)
-    assert one_wrong.masked_log_law(Sentences.from_lists([[1]])).exp().tolist() == [[[0.5, 0.5]]]
+    assert one_wrong.masked_log_probabilities(Sentences.from_lists([[1]])).exp().tolist() == [[[0.5, 0.5]]]
     with pytest.raises(BadInput, match="no word at all fits position 1"):
-        two_blocks.masked_log_law(Sentences.from_lists([[0, 0, 1]]))
+        two_blocks.masked_log_probabilities(Sentences.from_lists([[0, 0, 1]]))
 
 
 @pytest.mark.parametrize("words", [[0, 0], [0, 0, 0, 0]])
-def test_other_lengths_have_no_probability_and_no_masked_law(two_blocks: HMM, words: list[int]) -> None:
+def test_other_lengths_have_no_probability_and_no_masked_distribution(
+    two_blocks: HMM, words: list[int]
+) -> None:
     sentences = Sentences.from_lists([[0, 0, 0], words])
     assert two_blocks.log_probability(sentences)[1] == -math.inf
-    for refused in (two_blocks.masked_log_law, two_blocks.state_posteriors, two_blocks.best_paths):
+    for refused in (two_blocks.masked_log_probabilities, two_blocks.state_posteriors, two_blocks.best_paths):
         with pytest.raises(BadInput, match=f"sentence 2 has {len(words)} words, the language's have 3"):
             refused(sentences)
 
@@ -281,8 +291,8 @@ def test_random_hmms_that_cannot_be_are_refused(numbers: dict[str, int], message
         random_hmm(**(usual | numbers))
 
 
-def test_random_laws_are_uniform_over_all_laws() -> None:
-    """A part of a uniform law over k places has mean 1/k and variance (k - 1) / (k² (k + 1))."""
+def test_random_distributions_are_uniform_over_all_distributions() -> None:
+    """A part of a uniform distribution over k places has mean 1/k and variance (k - 1) / (k² (k + 1))."""
     dense = random_hmm(words=5, states=400, blocks=1, length=2, seed=0)
     values = dense.emission.flatten()
     assert values.mean().item() == pytest.approx(1 / 5, abs=1e-12)
@@ -292,18 +302,21 @@ def test_random_laws_are_uniform_over_all_laws() -> None:
     assert all(abs(torch.corrcoef(dense.emission[:, pair].T)[0, 1] + 1 / 4) < 0.2 for pair in pairs)
 
 
-def test_concentrations_are_those_of_the_dirichlet_laws() -> None:
-    """A part of such a law over k places with concentration α has variance (k - 1) / (k² (kα + 1))."""
+def test_concentrations_are_those_of_the_dirichlet_distributions() -> None:
+    """Such a probability among k, with concentration α, has variance (k - 1) / (k² (kα + 1))."""
     dials = {"transition_concentration": 0.15, "emission_concentration": 0.5}
     language = random_hmm(words=200, states=400, blocks=40, length=2, seed=0, **dials)
-    for law, k, concentration in ((language.transition, 10, 0.15), (language.emission, 5, 0.5)):
-        variance = law.square().sum().item() / (400 * k) - 1 / k**2
+    for distribution, k, concentration in ((language.transition, 10, 0.15), (language.emission, 5, 0.5)):
+        variance = distribution.square().sum().item() / (400 * k) - 1 / k**2
         assert variance == pytest.approx((k - 1) / (k**2 * (k * concentration + 1)), rel=0.1)
-    assert all(law.sum(1) == pytest.approx([1.0] * 400) for law in (language.transition, language.emission))
+    assert all(
+        distribution.sum(1) == pytest.approx([1.0] * 400)
+        for distribution in (language.transition, language.emission)
+    )
 
 
 def test_a_concentration_of_one_is_what_seeds_always_gave() -> None:
     numbers = {"words": 6, "states": 4, "blocks": 2, "length": 3, "seed": 3}
     assert random_hmm(**numbers, emission_concentration=1.0).digest == random_hmm(**numbers).digest
-    with pytest.raises(BadInput, match="concentrations of 0 and 1 make no random laws"):
+    with pytest.raises(BadInput, match="concentrations of 0 and 1 make no random distributions"):
         random_hmm(**numbers, transition_concentration=0.0)

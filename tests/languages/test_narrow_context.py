@@ -1,4 +1,4 @@
-"""Narrow laws against sums over every sentence of tiny languages."""
+"""Narrow distributions against sums over every sentence of tiny languages."""
 
 import itertools
 
@@ -26,32 +26,32 @@ def every_sentence(words: int, length: int) -> torch.Tensor:
     return torch.tensor(list(itertools.product(range(words), repeat=length)))
 
 
-def laws_by_summing(
+def distributions_by_summing(
     language: PCFG | HMM, ids: torch.Tensor, seen: list[list[int]]
 ) -> dict[tuple[int, ...], list[list[float]]]:
     """For each possible sentence and position t, Pr(x_t = w | the words at `seen[t]`) by plain sums."""
     lengths = torch.full((len(ids),), ids.shape[1])
     weights = language.log_probability(Sentences(ids, lengths)).exp().tolist()
     rows = [tuple(row) for row in ids.tolist()]
-    laws = {}
+    distributions = {}
     for row, weight in zip(rows, weights, strict=True):
         if weight == 0:
             continue
-        laws[row] = []
+        distributions[row] = []
         for t, places in enumerate(seen):
             joint = [0.0] * len(language.vocabulary)
             for other, other_weight in zip(rows, weights, strict=True):
                 if all(other[place] == row[place] for place in places):
                     joint[other[t]] += other_weight
-            laws[row].append([value / sum(joint) for value in joint])
-    return laws
+            distributions[row].append([value / sum(joint) for value in joint])
+    return distributions
 
 
-def assert_laws(context: AlignedWindows, language: PCFG | HMM, seen: list[list[int]]) -> None:
-    laws = laws_by_summing(language, every_sentence(len(language.vocabulary), 4), seen)
-    ids = context.kinds[torch.tensor(list(laws))]
-    of_words = torch.tensor(list(laws.values()), dtype=torch.float64)
-    narrow = context.narrow_law(ids)
+def assert_distributions(context: AlignedWindows, language: PCFG | HMM, seen: list[list[int]]) -> None:
+    distributions = distributions_by_summing(language, every_sentence(len(language.vocabulary), 4), seen)
+    ids = context.kinds[torch.tensor(list(distributions))]
+    of_words = torch.tensor(list(distributions.values()), dtype=torch.float64)
+    narrow = context.narrow_distribution(ids)
     expected = torch.zeros_like(narrow).index_add(2, context.kinds, of_words)
     assert narrow.flatten().tolist() == pytest.approx(expected.flatten().tolist(), abs=1e-12)
 
@@ -63,8 +63,8 @@ def test_windows_of_a_grammar_are_grammars_of_their_own(dials: dict[str, int], s
     halves, words = (narrow_context(task) for task in language.tasks())
     assert isinstance(halves, AlignedWindows)
     assert isinstance(words, AlignedWindows)
-    assert_laws(halves, language, [[1], [0], [3], [2]])
-    assert_laws(words, language, [[], [], [], []])
+    assert_distributions(halves, language, [[1], [0], [3], [2]])
+    assert_distributions(words, language, [[], [], [], []])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -72,19 +72,21 @@ def test_neighbours_of_a_word_in_a_chain(seed: int) -> None:
     language = random_hmm(words=3, states=4, blocks=1, length=4, seed=seed)
     context = narrow_context(language.tasks()[1])
     assert context is not None
-    assert_laws(context, language, [[1], [0, 2], [1, 3], [2]])
+    assert_distributions(context, language, [[1], [0, 2], [1, 3], [2]])
     assert context.seen == "the two neighbouring words"
 
 
-def test_whole_laws_and_weights_are_the_languages_own() -> None:
+def test_whole_distributions_and_weights_are_the_languages_own() -> None:
     for language in (layered(DISJOINT, 0), random_hmm(words=4, states=3, blocks=1, length=4, seed=0)):
         context = narrow_context(language.tasks()[0])
         assert context is not None
         sentences = language.sample(50, torch.Generator().manual_seed(0))
         ids = context.kinds[sentences.ids]
-        law = language.masked_log_law(sentences).exp()
-        expected = torch.zeros_like(context.masked_law(ids)).index_add(2, context.kinds, law)
-        assert torch.allclose(context.masked_law(ids), expected, atol=1e-12)
+        distribution = language.masked_log_probabilities(sentences).exp()
+        expected = torch.zeros_like(context.masked_distribution(ids)).index_add(
+            2, context.kinds, distribution
+        )
+        assert torch.allclose(context.masked_distribution(ids), expected, atol=1e-12)
         of_kinds = {tuple(row): 0.0 for row in ids.tolist()}
         every = every_sentence(4, 4)
         weights = language.log_probability(Sentences(every, torch.full((len(every),), 4))).exp()

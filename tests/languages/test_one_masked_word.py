@@ -21,8 +21,10 @@ def test_it_picks_out_one_of_all_the_masked_predictions_of_every_language(name):
     assert torch.equal(own.input_ids, of_all.input_ids[place_among_all])
     assert torch.equal(own.positions, of_all.positions[place_among_all])
     assert torch.equal(own.targets, of_all.targets[place_among_all])
-    laws = every.log_law(language, sentences)[place_among_all]
-    torch.testing.assert_close(objective.log_law(language, sentences).exp(), laws.exp(), rtol=0, atol=1e-12)
+    distributions = every.log_probabilities(language, sentences)[place_among_all]
+    torch.testing.assert_close(
+        objective.log_probabilities(language, sentences).exp(), distributions.exp(), rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
@@ -60,7 +62,9 @@ def test_sets_and_objectives_must_be_of_one_seed():
     language = LANGUAGES["Dyck"].make()
     model = PreLayerNormTransformer(Shape(8, 2, 1, 8)).build(2, 6, seed=0)
     drawn = EvaluationSet.draw(language, 5, seed=0, objective=OneMaskedWord(seed=1))
-    with pytest.raises(BadInput, match=r"laws of OneMaskedWord\(seed=1\), but the objective is .*seed=2"):
+    with pytest.raises(
+        BadInput, match=r"distributions of OneMaskedWord\(seed=1\), but the objective is .*seed=2"
+    ):
         exact_loss(model, OneMaskedWord(seed=2), drawn)
     with pytest.raises(BadInput, match="the seed must be from 0"):
         OneMaskedWord(seed=-1)

@@ -13,19 +13,19 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def first_word_law(kind):
-    """By marginalising the joint law of two words."""
+def first_word_distribution(kind):
+    """By marginalising the joint distribution of two words."""
     pairs = torch.cartesian_prod(torch.arange(7), torch.arange(7))
     return joint_log_probabilities(tiny_causal_model(kind), pairs).exp().view(7, 7).sum(1)
 
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_the_posterior_is_that_of_full_forward_passes(kind):
-    tasks, law = tiny_language(kind, length=5).tasks(), first_word_law(kind)
+    tasks, distribution = tiny_language(kind, length=5).tasks(), first_word_distribution(kind)
     assert [task.name for task in tasks] == ["opening-2", "opening-4"]
     for k, task in zip((2, 4), tasks, strict=True):
         assert isinstance(task, Task)
-        assert task.openings == tuple(law.argsort(descending=True)[:k].tolist())
+        assert task.openings == tuple(distribution.argsort(descending=True)[:k].tolist())
         assert task.classes == tuple("abcdefg"[word] for word in task.openings)
         drawn = task.sample(30, generator())
         assert drawn.sentences.lengths.tolist() == [4] * 30
@@ -38,13 +38,13 @@ def test_the_posterior_is_that_of_full_forward_passes(kind):
         assert len(drawn.labels.unique()) > 1
 
 
-def test_the_first_word_is_drawn_by_its_law_among_the_openings_and_the_rest_as_ever():
+def test_the_first_word_is_drawn_by_its_distribution_among_the_openings_and_the_rest_as_ever():
     language, n = tiny_language("gpt2", length=3), 20_000
-    task, law = language.tasks()[1], first_word_law("gpt2")
+    task, distribution = language.tasks()[1], first_word_distribution("gpt2")
     openings = torch.tensor(task.openings)
     drawn = language.sample_opening_with(openings, n, generator(1))
     every = torch.cartesian_prod(openings, torch.arange(7), torch.arange(7))
-    joint = joint_log_probabilities(tiny_causal_model("gpt2"), every).exp() / law[openings].sum()
+    joint = joint_log_probabilities(tiny_causal_model("gpt2"), every).exp() / distribution[openings].sum()
     assert float(joint.sum()) == pytest.approx(1)
     place = torch.tensor([49, 7, 1])
     counts = torch.bincount(drawn.ids @ place, minlength=343)[every @ place]

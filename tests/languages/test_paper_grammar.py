@@ -20,7 +20,7 @@ def test_sizes_and_the_symbols_that_emit_words() -> None:
         assert words == expected, name
 
 
-def test_probabilities_are_laws_and_shares_lie_where_they_should() -> None:
+def test_probabilities_are_distributions_and_shares_lie_where_they_should() -> None:
     grammar = paper_sized_grammar(word_share=0.2, sharpness=2.0, seed=3)
     for symbol in grammar.symbols:
         own = [rule for rule in grammar.rules if rule.left == symbol]
@@ -44,7 +44,7 @@ def test_the_mean_length_is_that_of_sentences_drawn() -> None:
     assert mean_length(laptop_grammar(0)) == pytest.approx(8)
 
 
-def test_dials_move_length_and_word_laws_alone() -> None:
+def test_dials_move_length_and_word_distributions_alone() -> None:
     short, long = (paper_sized_grammar(word_share=share, sharpness=1.0, seed=3) for share in (0.3, 0.0))
     assert mean_length(short) < 14 < 32 == pytest.approx(mean_length(long))
     sharp = paper_sized_grammar(word_share=0.3, sharpness=3.0, seed=3)

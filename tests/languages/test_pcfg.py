@@ -1,4 +1,4 @@
-"""Laws against enumeration of every derivation."""
+"""Distributions against enumeration of every derivation."""
 
 import math
 
@@ -31,29 +31,29 @@ def some(enumeration: Enumeration) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_masked_law_is_that_of_enumeration(name: str) -> None:
+def test_masked_distribution_is_that_of_enumeration(name: str) -> None:
     language, enumeration = case(name)
     sentences = some(enumeration)
-    law = language.masked_log_law(encoded(language, sentences)).exp()
+    distribution = language.masked_log_probabilities(encoded(language, sentences)).exp()
     for row, words in enumerate(sentences):
         for place in range(len(words)):
-            expected = list(enumeration.masked_law(words, place).values())
-            assert law[row, place].tolist() == pytest.approx(expected, rel=1e-12, abs=1e-14)
-        assert not law[row, len(words) :].any()
+            expected = list(enumeration.masked_distribution(words, place).values())
+            assert distribution[row, place].tolist() == pytest.approx(expected, rel=1e-12, abs=1e-14)
+        assert not distribution[row, len(words) :].any()
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_next_law_is_that_of_enumeration(name: str) -> None:
+def test_next_distribution_is_that_of_enumeration(name: str) -> None:
     language, enumeration = case(name)
     sentences = some(enumeration)[:60]
-    law = language.next_log_law(encoded(language, sentences)).exp()
+    distribution = language.next_log_probabilities(encoded(language, sentences)).exp()
     for row, words in enumerate(sentences):
         # Without a maximum, what the enumeration leaves out weighs 1e-12, and more after a long prefix.
         whole = name == "subcritical, whole"
         for place in range(min(4, len(words)) if whole else len(words) + 1):
-            expected = list(enumeration.next_law(words[:place]).values())
-            assert law[row, place].tolist() == pytest.approx(expected, abs=1e-8 if whole else 1e-12)
-        assert not law[row, len(words) + 1 :].any()
+            expected = list(enumeration.next_distribution(words[:place]).values())
+            assert distribution[row, place].tolist() == pytest.approx(expected, abs=1e-8 if whole else 1e-12)
+        assert not distribution[row, len(words) + 1 :].any()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -76,7 +76,7 @@ def test_the_weight_of_all_derivations_is_that_of_enumeration() -> None:
 def test_chain_rule(name: str) -> None:
     language, enumeration = case(name)
     sentences = encoded(language, some(enumeration))
-    following = language.next_log_law(sentences)
+    following = language.next_log_probabilities(sentences)
     words = following[:, :-1, :-1].gather(2, sentences.ids.clamp(min=0)[:, :, None])[:, :, 0]
     total = words.where(sentences.real, 0.0).sum(1) + following[range(len(sentences)), sentences.lengths, -1]
     assert torch.allclose(total, language.log_probability(sentences), rtol=1e-12, atol=1e-12)
@@ -129,14 +129,18 @@ def test_the_draws_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) 
     assert torch.equal(language.sample(50, torch.Generator().manual_seed(3)).ids, whole.ids)
 
 
-def test_laws_do_not_depend_on_the_memory_budget() -> None:
+def test_distributions_do_not_depend_on_the_memory_budget() -> None:
     from dataclasses import replace
 
     language = pcfg(grammar(MIXED))
     sentences = language.sample(100, torch.Generator().manual_seed(0))
     tight = replace(language, memory_bytes=1)
-    assert torch.allclose(tight.masked_log_law(sentences), language.masked_log_law(sentences), atol=1e-14)
-    assert torch.allclose(tight.next_log_law(sentences), language.next_log_law(sentences), atol=1e-14)
+    assert torch.allclose(
+        tight.masked_log_probabilities(sentences), language.masked_log_probabilities(sentences), atol=1e-14
+    )
+    assert torch.allclose(
+        tight.next_log_probabilities(sentences), language.next_log_probabilities(sentences), atol=1e-14
+    )
 
 
 def test_a_recursive_grammar_works_without_a_maximum_but_has_none() -> None:
@@ -171,21 +175,25 @@ def test_sentences_outside_the_language() -> None:
     outside = encoded(language, [("a", "b", "a", "b")])
     assert language.log_probability(outside).tolist() == [-math.inf]
     with pytest.raises(BadInput, match="sentence 1: no word at all fits position 1"):
-        pcfg(grammar("S -> 'a' 'a' 'a' [0.5] | 'b' 'b' 'b' [0.5]")).masked_log_law(
+        pcfg(grammar("S -> 'a' 'a' 'a' [0.5] | 'b' 'b' 'b' [0.5]")).masked_log_probabilities(
             Sentences.from_lists([[0, 1, 0]])
         )
     with pytest.raises(BadInput, match="no sentence of the language goes on at position 3"):
-        pcfg(grammar("S -> 'a' 'a' 'a' [0.5] | 'b' 'b' 'b' [0.5]")).next_log_law(
+        pcfg(grammar("S -> 'a' 'a' 'a' [0.5] | 'b' 'b' 'b' [0.5]")).next_log_probabilities(
             Sentences.from_lists([[0, 1, 0]])
         )
     with pytest.raises(BadInput, match="no sentence of the language has 9 words"):
-        language.masked_log_law(Sentences.from_lists([[0] * 9]))
+        language.masked_log_probabilities(Sentences.from_lists([[0] * 9]))
 
 
 @pytest.mark.parametrize("ids", [[[0, 99]], [[0, -7]]])
 def test_numbers_that_are_no_words_are_refused(ids: list[list[int]]) -> None:
     language = pcfg(grammar(ROUNDED))
-    for method in (language.masked_log_law, language.next_log_law, language.log_probability):
+    for method in (
+        language.masked_log_probabilities,
+        language.next_log_probabilities,
+        language.log_probability,
+    ):
         with pytest.raises(BadInput, match="sentence 1, position 2: there is no word number"):
             method(Sentences.from_lists(ids))
         with pytest.raises(BadInput, match="sentence 2 is empty"):
@@ -210,9 +218,11 @@ def test_very_improbable_sentences_do_not_underflow(words: int) -> None:
     sentence = encoded(language, [("x",) * words + ("e",)])
     expected = words * math.log(1e-9) + math.log(0.499999999)
     assert language.log_probability(sentence).item() == pytest.approx(expected, rel=1e-13)
-    law = dict(zip(language.vocabulary, language.masked_log_law(sentence)[0, 5].tolist(), strict=True))
-    assert law["x"] - law["y"] == pytest.approx(math.log(1e-9 / 0.5), rel=1e-12)
-    following = language.next_log_law(sentence)[0, words // 2]
+    distribution = dict(
+        zip(language.vocabulary, language.masked_log_probabilities(sentence)[0, 5].tolist(), strict=True)
+    )
+    assert distribution["x"] - distribution["y"] == pytest.approx(math.log(1e-9 / 0.5), rel=1e-12)
+    following = language.next_log_probabilities(sentence)[0, words // 2]
     assert following[language.vocabulary.index("x")].item() == pytest.approx(math.log(1e-9), rel=1e-12)
 
 

@@ -59,18 +59,18 @@ def textbook_inside(words: list[str]) -> float:
 
 
 @pytest.mark.parametrize(("length", "places"), [(2, 2), (5, 5), (9, 3), (16, 1)])
-def test_masked_laws_are_those_of_substitution(length: int, places: int) -> None:
+def test_masked_distributions_are_those_of_substitution(length: int, places: int) -> None:
     sentences = language().sample(400, torch.Generator().manual_seed(1))
     row = int((sentences.lengths == length).nonzero()[0])
     sentence = Sentences(sentences.ids[row : row + 1, :length], sentences.lengths[row : row + 1])
     words = [language().vocabulary[word] for word in sentence.ids[0].tolist()]
-    law = language().masked_log_law(sentence)[0].exp()
+    distribution = language().masked_log_probabilities(sentence)[0].exp()
     for place in range(0, length, length // places):
         weights = torch.tensor(
             [textbook_inside([*words[:place], word, *words[place + 1 :]]) for word in language().vocabulary],
             dtype=torch.float64,
         )
-        assert (law[place] - weights / weights.sum()).abs().max() < 1e-12
+        assert (distribution[place] - weights / weights.sum()).abs().max() < 1e-12
     weight = language().log_probability(sentence).exp().item()
     assert weight == pytest.approx(textbook_inside(words), rel=1e-10)
 

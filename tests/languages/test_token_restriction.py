@@ -32,7 +32,7 @@ def test_written_words_are_always_fit_to_be_words():
 
 
 @pytest.mark.parametrize(("kind", "memory_bytes"), [("gpt2", 1 << 17), *((kind, 1 << 26) for kind in MODELS)])
-def test_frequencies_are_the_mean_law_over_the_models_own_sentences(kind, memory_bytes):
+def test_frequencies_are_the_mean_distribution_over_the_models_own_sentences(kind, memory_bytes):
     model = RestrictedCausalModel(tiny_causal_model(kind), torch.tensor(CHOSEN))
     tokens = torch.tensor(CHOSEN)
     found = expected_frequencies(model, BOS, tokens, 3, seed=5, memory_bytes=memory_bytes)
@@ -40,7 +40,8 @@ def test_frequencies_are_the_mean_law_over_the_models_own_sentences(kind, memory
     ids = draw_sentences(model, BOS, tokens, list(uniforms.T))
     expected = torch.zeros(7, dtype=torch.float64)
     for position in range(3):
-        # The law of a position is the ratio of joint probabilities of its prefix and each word after it.
+        # The distribution of a position is the ratio of joint probabilities of its prefix and each word after
+        # it.
         tried = torch.cat(
             [ids[:, None, :position].expand(-1, 7, -1), torch.arange(7).expand(256, 7)[..., None]], dim=2
         )

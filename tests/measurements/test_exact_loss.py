@@ -8,7 +8,7 @@ from enumerated_language import EnumeratedLanguage
 from isoloss.curvature.loss_rise import sentence_losses
 from isoloss.errors import BadInput
 from isoloss.estimate import deviation_over_subsets, paired_difference
-from isoloss.experiments.quantities.exact_law_set import ExactLabelLaw
+from isoloss.experiments.quantities.exact_distribution_set import ExactLabelDistribution
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import Shape
@@ -39,15 +39,19 @@ def one_by_one(model, language, evaluation):
     ):
         of_sentence = []
         for t in range(length):
-            joint = [language.law[(*words[:t], w, *words[t + 1 : length])] for w in range(3)]
-            law = [value / sum(joint) for value in joint]
+            joint = [language.distribution[(*words[:t], w, *words[t + 1 : length])] for w in range(3)]
+            distribution = [value / sum(joint) for value in joint]
             tokens = [CLS] + [word + FIRST_WORD for word in words[:length]]
             tokens[t + 1] = MASK
             with torch.no_grad():
                 scores = model(input_ids=torch.tensor([tokens])).logits[0, t + 1].tolist()
             normaliser = math.log(sum(math.exp(score) for score in scores))
-            entropy = -sum(p * math.log(p) for p in law if p)
-            kl = sum(p * (math.log(p) - scores[w + FIRST_WORD] + normaliser) for w, p in enumerate(law) if p)
+            entropy = -sum(p * math.log(p) for p in distribution if p)
+            kl = sum(
+                p * (math.log(p) - scores[w + FIRST_WORD] + normaliser)
+                for w, p in enumerate(distribution)
+                if p
+            )
             of_sentence.append((entropy, kl))
         found.append(of_sentence)
     return found
@@ -85,13 +89,13 @@ def test_agrees_with_plain_sums_word_by_word(model, language, memory_bytes):
     assert value(records, "masked_kl_token_averaged") != pytest.approx(mean(kl), rel=1e-3)
 
 
-def test_the_loss_is_the_expected_loss_of_words_drawn_from_the_law(model, language):
+def test_the_loss_is_the_expected_loss_of_words_drawn_from_the_distribution(model, language):
     """Entropy + KL is what sampled labels would give on average."""
     evaluation = EvaluationSet.draw(language, 30, seed=4)
     batch = OBJECTIVE.mask_every_position(evaluation.sentences)
     with torch.no_grad():
         losses = -OBJECTIVE.logits(model.eval(), batch).log_softmax(1)[:, FIRST_WORD:]
-    expected = (evaluation.log_law.exp() * losses).sum(1)
+    expected = (evaluation.log_probabilities.exp() * losses).sum(1)
     rows = evaluation.sentences.real.nonzero()[:, 0]
     loss = exact_loss(model, OBJECTIVE, evaluation).loss
     for sentence in range(30):
@@ -136,7 +140,7 @@ def test_the_entropy_cancels_from_the_difference_of_two_models(model, language):
 def test_one_seed_draws_one_set(language):
     first, again, other = (EvaluationSet.draw(language, 300, seed) for seed in (1, 1, 2))
     assert torch.equal(first.sentences.ids, again.sentences.ids)
-    assert torch.equal(first.log_law, again.log_law)
+    assert torch.equal(first.log_probabilities, again.log_probabilities)
     assert not torch.equal(first.sentences.ids, other.sentences.ids)
 
 
@@ -170,8 +174,10 @@ def test_tokens_of_no_word_take_their_probability_and_nothing_else(architecture,
     dearer = [part.mean().item() for part in (many - few).split(lengths)]
     assert min(dearer) > 0.1
     assert (found.kl - without.kl).tolist() == pytest.approx(dearer, abs=1e-12)
-    # Measures under the law of the labels take it over all tokens.
-    losses = sentence_losses(large, OBJECTIVE, batch, 0, ExactLabelLaw(language, OBJECTIVE, tokens=6))
+    # Measures under the distribution of the labels take it over all tokens.
+    losses = sentence_losses(
+        large, OBJECTIVE, batch, 0, ExactLabelDistribution(language, OBJECTIVE, tokens=6)
+    )
     assert [part.mean().item() for part in losses.split(lengths)] == pytest.approx(found.loss.tolist())
 
 

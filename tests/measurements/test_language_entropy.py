@@ -14,8 +14,8 @@ from tiny_causal_models import tiny_language
 GRAMMAR = "S -> A [0.25] | A B [0.75]\nA -> 'a' [0.5] | 'b' [0.5]\nB -> 'c' [0.125] | 'd' [0.875]"
 
 
-def entropy(*law: float) -> float:
-    return -math.fsum(p * math.log(p) for p in law)
+def entropy(*distribution: float) -> float:
+    return -math.fsum(p * math.log(p) for p in distribution)
 
 
 def records(n: int, seed: int) -> dict[str, Record]:
@@ -71,15 +71,15 @@ def test_too_few_sentences_are_refused(n: int) -> None:
         language_entropy(pcfg(parse_grammar(GRAMMAR)), n, 0)
 
 
-def test_costly_laws_are_taken_at_one_position_a_sentence_and_the_mean_is_unbiased() -> None:
+def test_costly_distributions_are_taken_at_one_position_a_sentence_and_the_mean_is_unbiased() -> None:
     language = tiny_language("gpt2", length=3)
     everything = Sentences(torch.cartesian_prod(*[torch.arange(7)] * 3), torch.full((7**3,), 3))
     probability = language.log_probability(everything).exp()
     table = probability.view(7, 7, 7)
     per_sentence = torch.zeros_like(table)
     for place in range(3):
-        law = table / table.sum(place, keepdim=True)
-        per_sentence += torch.special.entr(law).sum(place, keepdim=True) / 3
+        distribution = table / table.sum(place, keepdim=True)
+        per_sentence += torch.special.entr(distribution).sum(place, keepdim=True) / 3
     exact = float((table * per_sentence).sum())
     measured = {record.quantity: record for record in language_entropy(language, 400, 3)}
     record = measured["masked_entropy_sentence_averaged"]
@@ -90,18 +90,18 @@ def test_costly_laws_are_taken_at_one_position_a_sentence_and_the_mean_is_unbias
     # One position a sentence: its own spread comes on top of that between sentences.
     between = float((table * (per_sentence - exact) ** 2).sum() / 400) ** 0.5
     assert record.standard_error > 1.1 * between
-    following = entropies(language.next_log_law(everything)).sum(1) / 4
+    following = entropies(language.next_log_probabilities(everything)).sum(1) / 4
     of_next = measured["next_word_entropy"]
     assert abs(of_next.value - float(probability @ following)) < 4 * of_next.standard_error
 
 
-def test_the_memory_for_laws_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_for_distributions_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     language = pcfg(parse_grammar(GRAMMAR))
     roomy = language_entropy(language, 300, 1)
-    monkeypatch.setattr("isoloss.measurements.entropy.LAW_BYTES", 1)
+    monkeypatch.setattr("isoloss.measurements.entropy.DISTRIBUTION_BYTES", 1)
     for tight, record in zip(language_entropy(language, 300, 1), roomy, strict=True):
         assert tight.value == pytest.approx(record.value, abs=1e-12)
 
 
-def test_costly_laws_are_measured_on_fewer_sentences_where_nobody_says() -> None:
+def test_costly_distributions_are_measured_on_fewer_sentences_where_nobody_says() -> None:
     assert usual_sentences(tiny_language("gpt2")) < usual_sentences(pcfg(parse_grammar(GRAMMAR)))

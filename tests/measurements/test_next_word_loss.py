@@ -65,9 +65,9 @@ def log_probabilities_of(model, sentences):
 def test_kl_adds_up_to_that_of_whole_sentences(model, language, memory_bytes):
     """By the chain rule E_x Σ_t KL_t = Σ_x p(x) log p(x) / q(x), q the model's whole sentences."""
     sentences, probability = every_sentence(language)
-    laws = OBJECTIVE.log_law(language, sentences)
+    distributions = OBJECTIVE.log_probabilities(language, sentences)
     entropy = torch.zeros(len(sentences), dtype=torch.float64)
-    evaluation = EvaluationSet(sentences, laws, entropy, 0, OBJECTIVE)
+    evaluation = EvaluationSet(sentences, distributions, entropy, 0, OBJECTIVE)
     measured = exact_loss(model, OBJECTIVE, evaluation, memory_bytes=memory_bytes)
     assert model.training
     events = sentences.lengths + 1
@@ -113,9 +113,9 @@ def test_records_have_both_error_bars(model, language):
 
 def test_a_set_of_another_objective_is_refused(model, language):
     masked = EvaluationSet.draw(language, 5, seed=0)
-    with pytest.raises(BadInput, match=r"laws of Masked.*, but the objective is NextWord"):
+    with pytest.raises(BadInput, match=r"distributions of Masked.*, but the objective is NextWord"):
         exact_loss(model, OBJECTIVE, masked)
-    with pytest.raises(BadInput, match=r"laws of NextWord.*, but the objective is Masked"):
+    with pytest.raises(BadInput, match=r"distributions of NextWord.*, but the objective is Masked"):
         exact_loss(model, MaskedObjective(), EvaluationSet.draw(language, 5, seed=0, objective=OBJECTIVE))
 
 

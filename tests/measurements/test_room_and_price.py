@@ -109,7 +109,7 @@ def test_a_sampled_price_agrees_with_the_exact_one(kind: str, monkeypatch: pytes
 
 
 def test_a_price_is_the_difference_of_two_losses() -> None:
-    """-log of the narrow law minus -log of the exact one, on drawn words, is dearer by the price."""
+    """-log of the narrow distribution minus -log of the exact one, on drawn words, is dearer by the price."""
     language = headline_grammar()
     task = language.tasks()[1]
     context = room_and_price.narrow_context(task)
@@ -118,14 +118,14 @@ def test_a_price_is_the_difference_of_two_losses() -> None:
     assert record is not None
     ids = context.kinds[language.sample(6000, torch.Generator().manual_seed(5)).ids]
     losses = [
-        -law.gather(2, ids[:, :, None]).log().mean(dim=(1, 2))
-        for law in (context.narrow_law(ids), context.masked_law(ids))
+        -distribution.gather(2, ids[:, :, None]).log().mean(dim=(1, 2))
+        for distribution in (context.narrow_distribution(ids), context.masked_distribution(ids))
     ]
     difference = losses[0] - losses[1]
     assert abs(difference.mean() - record.value) < 4 * difference.std() / 6000**0.5
 
 
-def test_laws_without_a_narrow_context_have_no_price() -> None:
+def test_distributions_without_a_narrow_context_have_no_price() -> None:
     text = "S -> A A [0.5] | B [0.5]\nA -> 'a' [0.5] | 'b' [0.5]\nB -> 'b' [1]"
     language = pcfg(parse_grammar(text))
     assert [price(language, task) for task in language.tasks()] == [None]

@@ -55,7 +55,9 @@ def test_a_written_language_is_read_back_equal(folder, tmp_path):
     assert (again.digest, again.restriction) == (language.digest, language.restriction)
     sentences = language.sample(3, torch.Generator().manual_seed(0))
     assert torch.equal(again.sample(3, torch.Generator().manual_seed(0)).ids, sentences.ids)
-    assert torch.equal(again.masked_log_law(sentences), language.masked_log_law(sentences))
+    assert torch.equal(
+        again.masked_log_probabilities(sentences), language.masked_log_probabilities(sentences)
+    )
 
 
 def test_a_file_that_is_no_language_is_refused(folder, tmp_path):

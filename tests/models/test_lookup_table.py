@@ -33,12 +33,12 @@ def test_its_loss_is_the_entropy(build, memory_bytes):
     assert float(evaluation.entropy.mean()) > 0.1
 
 
-def test_its_features_are_the_laws_and_zero_after_the_end():
+def test_its_features_are_the_distributions_and_zero_after_the_end():
     language = EnumeratedLanguage()
     sentences = language.sample(600, torch.Generator().manual_seed(0))
     features = sentence_features(LookupTable(language), sentences).view(600, 4, 3)
-    laws = language.masked_log_law(sentences).exp().float()
-    assert torch.equal(features, laws)
+    distributions = language.masked_log_probabilities(sentences).exp().float()
+    assert torch.equal(features, distributions)
     torch.testing.assert_close(features.sum(2), sentences.real.float())
 
 

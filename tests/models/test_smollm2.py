@@ -15,7 +15,7 @@ FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 @pytest.mark.slow
-def test_masked_laws_of_a_real_model_equal_full_forward_passes():
+def test_masked_distributions_of_a_real_model_equal_full_forward_passes():
     pytest.importorskip("gguf")
     pytest.importorskip("accelerate")
     if not (FOLDER / FILE).is_file():
@@ -26,7 +26,7 @@ def test_masked_laws_of_a_real_model_equal_full_forward_passes():
     source = ModelSource(str(FOLDER), FILE)
     language = load_causal_language(source, words=50, length=6)
     sentences = language.sample(1, torch.Generator().manual_seed(0))
-    laws = language.masked_log_law(sentences)
+    distributions = language.masked_log_probabilities(sentences)
     tried = sentences.ids[0].repeat(6, 50, 1)
     for place in range(6):
         tried[place, :, place] = torch.arange(50)
@@ -36,6 +36,6 @@ def test_masked_laws_of_a_real_model_equal_full_forward_passes():
     with torch.no_grad():
         scores = torch.cat([model(input_ids=part).logits[:, :-1, tokens] for part in read.split(50)])
     chosen = scores.double().log_softmax(2).gather(2, tried.flatten(0, 1)[..., None])[..., 0].sum(1)
-    torch.testing.assert_close(laws[0], chosen.view(6, 50).log_softmax(1), rtol=0, atol=1e-5 * 6)
+    torch.testing.assert_close(distributions[0], chosen.view(6, 50).log_softmax(1), rtol=0, atol=1e-5 * 6)
     whole = language.log_probability(Sentences(tried[0], torch.full((50,), 6)))
     torch.testing.assert_close(whole, chosen[:50], rtol=0, atol=1e-5 * 6)

@@ -115,12 +115,12 @@ def test_gradients_are_those_of_the_whole_models_scores(kind):
     torch.testing.assert_close(ours, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_laws_and_outcomes_stand_in_the_same_order():
+def test_distributions_and_outcomes_stand_in_the_same_order():
     language = pcfg(parse_grammar("S -> 'a' 'b' [0.5] | 'a' 'a' [0.2] | 'c' [0.3]"))
     sentences = Sentences.from_lists([[0, 1], [2]])
-    laws = OBJECTIVE.log_law(language, sentences).exp()
+    distributions = OBJECTIVE.log_probabilities(language, sentences).exp()
     expected = [[0.7, 0, 0.3, 0], [2 / 7, 5 / 7, 0, 0], [0, 0, 0, 1], [0.7, 0, 0.3, 0], [0, 0, 0, 1]]
-    torch.testing.assert_close(laws, torch.tensor(expected, dtype=torch.float64))
+    torch.testing.assert_close(distributions, torch.tensor(expected, dtype=torch.float64))
     scores = torch.arange(6.0)[None]
     assert OBJECTIVE.outcomes(scores).tolist() == [[3, 4, 5, CLS]]
 

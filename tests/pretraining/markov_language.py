@@ -38,10 +38,10 @@ class MarkovLanguage:
         past = torch.arange(self.maximum_length) >= lengths[:, None]
         return Sentences(ids.masked_fill(past, PADDING), lengths)
 
-    def masked_log_law(self, sentences: Sentences) -> Tensor:
+    def masked_log_probabilities(self, sentences: Sentences) -> Tensor:
         raise NotImplementedError
 
-    def next_log_law(self, sentences: Sentences) -> Tensor:
+    def next_log_probabilities(self, sentences: Sentences) -> Tensor:
         raise NotImplementedError
 
     def log_probability(self, sentences: Sentences) -> Tensor:

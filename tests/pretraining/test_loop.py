@@ -85,8 +85,8 @@ def test_the_loss_falls_to_the_entropy_of_the_masked_word(tmp_path: Path) -> Non
     report = pretrain(specification, language, tmp_path)
 
     def entropy(p: float) -> float:
-        law = torch.tensor([p, 1 - p], dtype=torch.float64)
-        return float(-(law * law.log()).sum())
+        distribution = torch.tensor([p, 1 - p], dtype=torch.float64)
+        return float(-(distribution * distribution.log()).sum())
 
     same = 0.9**2 + 0.1**2
     inner = same * entropy(0.9**2 / same) + (1 - same) * entropy(0.5)

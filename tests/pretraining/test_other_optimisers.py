@@ -91,10 +91,10 @@ def test_sophias_estimate_has_the_fishers_diagonal_as_its_mean() -> None:
     training = training_of(model)
     bias = model.cls.predictions.bias
     logits = training.objective.logits(model, batch)
-    log_law = logits.detach().log_softmax(1)
+    log_probabilities = logits.detach().log_softmax(1)
     counts = torch.bincount(batch.rows)[batch.rows]
     # d log f_y / d bias = onehot(y) - f: the diagonal is Σ_j w_j f (1 - f).
-    exact = ((log_law.exp() * (1 - log_law.exp())) / counts[:, None]).sum(0) / 4
+    exact = ((log_probabilities.exp() * (1 - log_probabilities.exp())) / counts[:, None]).sum(0) / 4
     with caller_randomness_kept(CPU):
         torch.manual_seed(0)
         draws = torch.stack(

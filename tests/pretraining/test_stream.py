@@ -54,7 +54,7 @@ def test_batches_and_seeds_differ_and_the_global_generator_is_not_touched() -> N
 
 
 def test_the_batches_follow_the_language() -> None:
-    """Frequencies of whole sentences against their law, and each batch a valid masked batch."""
+    """Frequencies of whole sentences against their distribution, and each batch a valid masked batch."""
     language = MarkovLanguage(stay=0.75, shortest=3, maximum_length=3)
     stream = Stream(language, MaskedObjective(), batch_size=512, seed=0)
     counts = torch.zeros(8, dtype=torch.float64)
@@ -63,8 +63,8 @@ def test_the_batches_follow_the_language() -> None:
         words[batch.rows, batch.positions] = batch.targets
         numbers = (words[:, 1:] - 3) @ torch.tensor([4, 2, 1])
         counts += torch.bincount(numbers, minlength=8)
-    law = torch.tensor([9, 3, 1, 3, 3, 1, 3, 9], dtype=torch.float64) / 32
-    expected = law * counts.sum()
+    distribution = torch.tensor([9, 3, 1, 3, 3, 1, 3, 9], dtype=torch.float64) / 32
+    expected = distribution * counts.sum()
     assert counts.sum() == 40 * 512
     assert float(((counts - expected) ** 2 / expected).sum()) < 24.3  # 99.9 %, seven degrees of freedom
 

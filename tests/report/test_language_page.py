@@ -15,9 +15,9 @@ from isoloss.report.language_page import (
     OTHER,
     REST,
     TRUE,
+    distribution_bars,
+    distribution_table,
     labels,
-    law_bars,
-    law_table,
     reader,
     write_language_page,
 )
@@ -26,21 +26,21 @@ WORDS = [f"w{number}" for number in range(20)]
 
 
 def test_the_bars_are_the_likeliest_words_the_true_one_and_the_rest() -> None:
-    law = torch.arange(20, 0, -1, dtype=torch.float64) / 210
-    table = law_table(law, WORDS, true=17)
+    distribution = torch.arange(20, 0, -1, dtype=torch.float64) / 210
+    table = distribution_table(distribution, WORDS, true=17)
     assert table["word"].to_list() == [*WORDS[:12], "w17", "all 7 others"]
     assert table["kind"].to_list() == [OTHER] * 12 + [TRUE, REST]
     assert table["probability"].sum() == pytest.approx(1)
     assert table["probability"][12] == pytest.approx(3 / 210)
-    among = law_table(law, WORDS, true=3)
+    among = distribution_table(distribution, WORDS, true=3)
     assert among["kind"].to_list() == [OTHER] * 3 + [TRUE] + [OTHER] * 8 + [REST]
     assert among["word"].to_list()[-1] == "all 8 others"
 
 
 def test_a_small_vocabulary_is_shown_whole() -> None:
-    table = law_table(torch.tensor([0.0, 1.0]).double(), ["<", ">"], true=1)
+    table = distribution_table(torch.tensor([0.0, 1.0]).double(), ["<", ">"], true=1)
     assert table.rows() == [(">", 1.0, TRUE), ("<", 0.0, OTHER)]
-    drawn = law_bars(table).to_dict()
+    drawn = distribution_bars(table).to_dict()
     assert drawn["layer"][0]["encoding"]["color"]["scale"]["domain"] == [TRUE, OTHER]
     assert drawn["layer"][0]["encoding"]["y"]["sort"] is None
 

@@ -1,7 +1,7 @@
-"""Models at the law of small languages, for theory."""
+"""Models at an exact fit of small languages, for theory."""
 
 from isoloss.languages.random_hmm import random_hmm
-from isoloss.theory.context_laws import enumerated_contexts
+from isoloss.theory.context_distributions import enumerated_contexts
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.softmax_model import FactorTable
 
@@ -11,7 +11,7 @@ def small_language(words=3, length=2):
 
 
 def factor_problem(words=3, rank=3, seed=900):
-    """A table in two factors that has not seen the law, and where it starts."""
-    laws = enumerated_contexts(small_language(words)).laws
-    model = FactorTable(len(laws.weight), words, rank)
-    return Minimisers(model, laws), model.random_parameters(seed)
+    """A table in two factors that has not seen the distribution, and where it starts."""
+    distributions = enumerated_contexts(small_language(words)).distributions
+    model = FactorTable(len(distributions.weight), words, rank)
+    return Minimisers(model, distributions), model.random_parameters(seed)

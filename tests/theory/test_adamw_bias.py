@@ -17,7 +17,7 @@ from isoloss.theory.sgd_paths import SGDSettings, sampled_gradient
 from isoloss.verdict import Verdict
 
 MODEL = CopiedCoin(BiasedCoin(0.6), 4)
-MINIMISERS = Minimisers(MODEL, MODEL.coin.laws)
+MINIMISERS = Minimisers(MODEL, MODEL.coin.distributions)
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])
@@ -38,7 +38,7 @@ def test_a_slow_moments_drift_is_sgds_in_fixed_coordinates():
     """The limit of Theorem 3.3 for θ = D^½ φ, D held at the point, by the dense Hessian."""
     minimisers, start = factor_problem(words=2, rank=2)
     at = minimisers.reach(start)
-    hessian = bartlett_matrices(minimisers.model, minimisers.laws, at).hessian
+    hessian = bartlett_matrices(minimisers.model, minimisers.distributions, at).hessian
     assert torch.allclose(fisher_diagonal(minimisers, at), hessian.diagonal())
     for batch_size in (1, 9):
         scale = (batch_size / hessian.diagonal()).sqrt()
@@ -61,7 +61,7 @@ def test_runs_are_those_of_torchs_adamw():
         "exp_avg": torch.zeros_like(leaf),
         "exp_avg_sq": (fisher_diagonal(minimisers, at) / 2).repeat(3, 1),
     }
-    gradient_at = sampled_gradient(minimisers.model, minimisers.laws, samples)
+    gradient_at = sampled_gradient(minimisers.model, minimisers.distributions, samples)
     for _ in range(20):
         leaf.grad = gradient_at(leaf.detach())
         optimiser.step()

@@ -10,16 +10,16 @@ from isoloss.theory.bracket_strings import all_strings, encoded, masked_strings,
 
 
 @pytest.mark.parametrize("length", [2, 4, 6])
-def test_the_law_of_pre_training_is_every_balanced_string_masked_everywhere(length):
+def test_the_distribution_of_pre_training_is_every_balanced_string_masked_everywhere(length):
     strings = masked_strings(length)
     balanced = [list(ids) for ids in itertools.product((0, 1), repeat=length) if sum(ids) == length // 2]
-    law = dyck(length).masked_log_law(Sentences.from_lists(balanced)).exp()
+    distribution = dyck(length).masked_log_probabilities(Sentences.from_lists(balanced)).exp()
     expected = {}
     for row, ids in enumerate(balanced):
         for position, sign in itertools.product(range(length), (1.0, -1.0)):
             z = [1.0 - 2.0 * word for word in ids] + [0.0] * length
             z[position], z[length + position] = 0.0, sign
-            expected[tuple(z)] = float(law[row, position, 0] - law[row, position, 1])
+            expected[tuple(z)] = float(distribution[row, position, 0] - distribution[row, position, 1])
     found = dict(zip(map(tuple, strings.tokens.sum(1).tolist()), strings.target.tolist(), strict=True))
     assert found == expected
     assert float(strings.probability.sum()) == pytest.approx(1)
@@ -29,13 +29,13 @@ def test_the_law_of_pre_training_is_every_balanced_string_masked_everywhere(leng
     assert torch.equal(strings.target, -strings.tokens.sum(1)[:, :length].sum(1))
 
 
-def test_the_downstream_law_whole_and_in_classes():
+def test_the_downstream_distribution_whole_and_in_classes():
     whole, classes = all_strings(6), string_classes(6)
     for strings in (whole, classes):
         assert float(strings.probability.sum()) == pytest.approx(1)
         assert torch.equal(strings.target, -strings.tokens.sum((1, 2)))
 
-    def law(strings):
+    def distribution(strings):
         found = {}
         for first, target, probability in zip(
             strings.tokens[:, 0, 0].tolist(), strings.target.tolist(), strings.probability, strict=True
@@ -43,7 +43,7 @@ def test_the_downstream_law_whole_and_in_classes():
             found[first, target] = found.get((first, target), 0.0) + float(probability)
         return found
 
-    assert law(classes) == pytest.approx(law(whole))
+    assert distribution(classes) == pytest.approx(distribution(whole))
 
 
 def test_drawn_strings_are_encoded_with_their_target():
@@ -54,7 +54,7 @@ def test_drawn_strings_are_encoded_with_their_target():
 
 
 @pytest.mark.parametrize(
-    ("law", "length", "says"),
+    ("distribution", "length", "says"),
     [
         (masked_strings, 5, "even length"),
         (masked_strings, 14, "at most 12"),
@@ -63,6 +63,6 @@ def test_drawn_strings_are_encoded_with_their_target():
         (string_classes, 0, "at least 1"),
     ],
 )
-def test_lengths_that_cannot_be_are_refused(law, length, says):
+def test_lengths_that_cannot_be_are_refused(distribution, length, says):
     with pytest.raises(BadInput, match=says):
-        law(length)
+        distribution(length)

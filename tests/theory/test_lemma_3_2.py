@@ -6,7 +6,7 @@ import torch
 from small_problems import factor_problem
 
 from isoloss.errors import BadInput
-from isoloss.theory.context_laws import ContextLaws
+from isoloss.theory.context_distributions import ContextDistributions
 from isoloss.theory.lemma_3_2 import SMOKE, exponent_findings, identity_findings, lemma_3_2
 from isoloss.theory.lemma_3_2_approach import approaches, bartlett_matrices, gap_exponent
 from isoloss.verdict import Verdict
@@ -16,14 +16,14 @@ SETTINGS = replace(SMOKE, seed=900, training=TRAINING)
 
 
 @pytest.fixture(scope="module")
-def at_law():
+def exact():
     minimisers, start = factor_problem()
     return minimisers, minimisers.reach(start)
 
 
 @pytest.fixture(scope="module")
-def near(at_law):
-    return approaches(*at_law, (1e-2, 1e-3, 1e-4), 3, 900)
+def near(exact):
+    return approaches(*exact, (1e-2, 1e-3, 1e-4), 3, 900)
 
 
 def verdicts(findings):
@@ -43,17 +43,17 @@ def test_the_statement_at_smoke_size():
     assert dict(statement.settings)["training seeds"] == "900, 901"
 
 
-def test_a_wrong_law_is_found_out(at_law):
-    minimisers, parameters = at_law
-    laws = minimisers.laws
-    other = ContextLaws(laws.weight, laws.law.flip(1))
+def test_a_wrong_distribution_is_found_out(exact):
+    minimisers, parameters = exact
+    distributions = minimisers.distributions
+    other = ContextDistributions(distributions.weight, distributions.distribution.flip(1))
     findings = identity_findings({"factors": bartlett_matrices(minimisers.model, other, parameters)}, 1e-5)
     assert set(verdicts(findings).values()) == {Verdict.NOT_SUPPORTED}
 
 
-def test_a_covariance_of_two_samples_is_found_out(at_law):
-    minimisers, parameters = at_law
-    right = bartlett_matrices(minimisers.model, minimisers.laws, parameters)
+def test_a_covariance_of_two_samples_is_found_out(exact):
+    minimisers, parameters = exact
+    right = bartlett_matrices(minimisers.model, minimisers.distributions, parameters)
     wrong = replace(right, covariance=right.covariance / 2)
     findings = verdicts(identity_findings({"factors": wrong}, 1e-5))
     assert findings["Σ - ∇²L, factors"] == findings["largest entry, factors"] == Verdict.NOT_SUPPORTED

@@ -10,16 +10,16 @@ def surprise(minimisers, context, word, parameters):
 
 
 def gradients_one_by_one(minimisers, parameters):
-    for context, word in torch.ones_like(minimisers.laws.law).nonzero().tolist():
+    for context, word in torch.ones_like(minimisers.distributions.distribution).nonzero().tolist():
         leaf = parameters.clone().requires_grad_(True)
         (gradient,) = torch.autograd.grad(surprise(minimisers, context, word, leaf), leaf)
-        yield float(minimisers.laws.joint[context, word]), (context, word), gradient
+        yield float(minimisers.distributions.joint[context, word]), (context, word), gradient
 
 
-def test_each_matrix_agrees_with_its_definition_away_from_the_law():
+def test_each_matrix_agrees_with_its_definition_away_from_the_distribution():
     minimisers, parameters = factor_problem()
-    found = bartlett_matrices(minimisers.model, minimisers.laws, parameters)
-    probabilities = minimisers.laws.weight[:, None] * minimisers.model.logits(parameters).softmax(1)
+    found = bartlett_matrices(minimisers.model, minimisers.distributions, parameters)
+    probabilities = minimisers.distributions.weight[:, None] * minimisers.model.logits(parameters).softmax(1)
     fisher = covariance = mean = 0
     for joint, place, gradient in gradients_one_by_one(minimisers, parameters):
         fisher = fisher + probabilities[place] * torch.outer(gradient, gradient)
@@ -42,7 +42,7 @@ def test_each_matrix_agrees_with_its_definition_away_from_the_law():
 
 def test_trace_and_whitened_scores_are_those_of_the_fisher_information():
     minimisers, parameters = factor_problem()
-    fisher = bartlett_matrices(minimisers.model, minimisers.laws, parameters).fisher
-    rows = whitened_scores(minimisers.model, minimisers.laws, parameters)
+    fisher = bartlett_matrices(minimisers.model, minimisers.distributions, parameters).fisher
+    rows = whitened_scores(minimisers.model, minimisers.distributions, parameters)
     assert torch.allclose(rows.T @ rows, fisher, atol=1e-13)
-    assert torch.allclose(trace(minimisers.model, minimisers.laws, parameters), fisher.trace())
+    assert torch.allclose(trace(minimisers.model, minimisers.distributions, parameters), fisher.trace())

@@ -9,12 +9,14 @@ from isoloss.theory.minimisers import Minimisers, trace_flow
 from isoloss.theory.softmax_model import Coin
 
 
-def test_newton_reaches_the_law_and_the_hessian_has_the_codimension_as_its_rank():
+def test_newton_reaches_the_distribution_and_the_hessian_has_the_codimension_as_its_rank():
     minimisers, start = factor_problem()
     reached = minimisers.reach(start)
-    assert torch.allclose(minimisers.model.logits(reached).softmax(1), minimisers.laws.law, atol=1e-11)
-    hessian = bartlett_matrices(minimisers.model, minimisers.laws, reached).hessian
-    assert minimisers.codimension(reached) == minimisers.laws.codimension == 12
+    assert torch.allclose(
+        minimisers.model.logits(reached).softmax(1), minimisers.distributions.distribution, atol=1e-11
+    )
+    hessian = bartlett_matrices(minimisers.model, minimisers.distributions, reached).hessian
+    assert minimisers.codimension(reached) == minimisers.distributions.codimension == 12
     assert torch.linalg.matrix_rank(hessian, rtol=1e-10) == 12
     values = torch.linalg.eigvalsh(hessian).flip(0)[:12]
     assert torch.allclose(minimisers.singular_values(reached)[:12] ** 2, values, atol=1e-12)
@@ -27,7 +29,7 @@ def test_a_model_that_is_too_small_is_refused():
         minimisers.reach(start, iterations=60)
 
 
-def test_the_tangent_part_leaves_the_law_unchanged_to_first_order():
+def test_the_tangent_part_leaves_the_distribution_unchanged_to_first_order():
     minimisers, start = factor_problem()
     at = minimisers.reach(start)
     vector = torch.randn(len(at), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -46,7 +48,9 @@ def test_the_gradient_along_the_minimisers_is_the_change_of_the_hessians_own_tra
 
     def hessian_trace(displaced):
         on_manifold = minimisers.reach(displaced)
-        return float(bartlett_matrices(minimisers.model, minimisers.laws, on_manifold).hessian.trace())
+        return float(
+            bartlett_matrices(minimisers.model, minimisers.distributions, on_manifold).hessian.trace()
+        )
 
     slope = (hessian_trace(at + step * gradient) - hessian_trace(at - step * gradient)) / (2 * step)
     assert slope == pytest.approx(float(gradient.square().sum()), rel=1e-6)
@@ -55,7 +59,7 @@ def test_the_gradient_along_the_minimisers_is_the_change_of_the_hessians_own_tra
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_the_integrated_flow_is_the_coins_closed_form(batch_size):
     coin = BiasedCoin(0.7)
-    minimisers = Minimisers(Coin(), coin.laws)
+    minimisers = Minimisers(Coin(), coin.distributions)
     times = [0.0, 1.0, 6.0]
     flow = trace_flow(minimisers, coin.minimiser(3.0), times, batch_size=batch_size)
     exact = torch.stack([coin.flow(3.0, time, batch_size) for time in times])
@@ -64,7 +68,7 @@ def test_the_integrated_flow_is_the_coins_closed_form(batch_size):
     assert float((flow - wrong)[1:].abs().min()) > 1e-3
 
 
-def test_the_flow_keeps_the_law_and_lowers_the_trace_at_the_stated_rate():
+def test_the_flow_keeps_the_distribution_and_lowers_the_trace_at_the_stated_rate():
     minimisers, start = factor_problem()
     at = minimisers.reach(start)
     step = 1e-4

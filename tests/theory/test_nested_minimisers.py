@@ -20,9 +20,9 @@ def test_one_pair_is_the_coin():
 
 
 def test_the_trace_is_that_of_the_dense_hessian():
-    minimisers = Minimisers(CoinOfPairs(), COIN.laws)
+    minimisers = Minimisers(CoinOfPairs(), COIN.distributions)
     at = minimisers.reach(torch.tensor([1.0, 0.5, -0.2, 0.7, 0.3, 0.9], dtype=torch.float64))
-    hessian = torch.func.hessian(lambda x: COIN.laws.kl(CoinOfPairs().logits(x)))(at)
+    hessian = torch.func.hessian(lambda x: COIN.distributions.kl(CoinOfPairs().logits(x)))(at)
     assert minimisers.trace(at) == pytest.approx(float(hessian.trace()), rel=1e-9)
     assert minimisers.trace(at) == pytest.approx(0.21 * float(at.square().sum()), rel=1e-9)
 

@@ -12,7 +12,7 @@ from isoloss.theory.softmax_model import Coin
 
 def after_one_step(minimisers, start, batch_size, paths):
     settings = SGDSettings(0.1, batch_size, paths, seed=900)
-    (ends,) = sgd_paths(minimisers.model, minimisers.laws, start, settings, [0.01])
+    (ends,) = sgd_paths(minimisers.model, minimisers.distributions, start, settings, [0.01])
     return ends
 
 
@@ -21,17 +21,17 @@ def test_one_step_has_the_losss_gradient_as_its_mean_and_its_covariance_over_the
     minimisers, start = factor_problem()
     moves = (after_one_step(minimisers, start, batch_size, 40_000) - start) / -0.1
     leaf = start.clone().requires_grad_(True)
-    (gradient,) = torch.autograd.grad(minimisers.laws.kl(minimisers.model.logits(leaf)), leaf)
+    (gradient,) = torch.autograd.grad(minimisers.distributions.kl(minimisers.model.logits(leaf)), leaf)
     deviation = moves.std(0) / 40_000**0.5
     assert ((moves.mean(0) - gradient).abs() < 4.5 * deviation + 1e-12).all()
-    covariance = bartlett_matrices(minimisers.model, minimisers.laws, start).covariance / batch_size
+    covariance = bartlett_matrices(minimisers.model, minimisers.distributions, start).covariance / batch_size
     assert float((moves.T.cov() - covariance).norm() / covariance.norm()) < 0.03
 
 
 def test_a_coins_step_multiplies_the_difference_of_squares_exactly():
     coin, rate = BiasedCoin(0.7), 0.2
     start = coin.minimiser(3.0)
-    (ends,) = sgd_paths(Coin(), coin.laws, start, SGDSettings(rate, 1, 50, seed=900), [rate**2])
+    (ends,) = sgd_paths(Coin(), coin.distributions, start, SGDSettings(rate, 1, 50, seed=900), [rate**2])
     differences = ends[:, 0] ** 2 - ends[:, 1] ** 2
     possible = torch.tensor([3 * (1 - rate**2 * g**2) for g in (0.7, 0.3)], dtype=torch.float64)
     distance = (differences[:, None] - possible).abs()
@@ -42,13 +42,13 @@ def test_a_coins_step_multiplies_the_difference_of_squares_exactly():
 def test_paths_are_a_function_of_the_settings_and_continue_from_time_to_time():
     minimisers, start = factor_problem()
     settings = SGDSettings(0.1, 2, 3, seed=900)
-    once = list(sgd_paths(minimisers.model, minimisers.laws, start, settings, [0.0, 0.05, 0.1]))
-    (again,) = sgd_paths(minimisers.model, minimisers.laws, start, settings, [0.1])
+    once = list(sgd_paths(minimisers.model, minimisers.distributions, start, settings, [0.0, 0.05, 0.1]))
+    (again,) = sgd_paths(minimisers.model, minimisers.distributions, start, settings, [0.1])
     assert torch.equal(once[0], start.repeat(3, 1))
     assert torch.equal(once[-1], again)
     assert not torch.equal(again[0], again[1])
     with pytest.raises(BadInput, match="rise"):
-        next(sgd_paths(minimisers.model, minimisers.laws, start, settings, [0.1, 0.05]))
+        next(sgd_paths(minimisers.model, minimisers.distributions, start, settings, [0.1, 0.05]))
 
 
 def test_a_weighted_line_is_that_of_numpy():

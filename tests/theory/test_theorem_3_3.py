@@ -129,7 +129,7 @@ class Unprojected(Minimisers):
 
 def test_a_flow_without_the_projection_is_found_out(problem, race):
     minimisers, start = problem
-    wrong = Unprojected(minimisers.model, minimisers.laws)
+    wrong = Unprojected(minimisers.model, minimisers.distributions)
     gradient, projected = wrong.trace_gradient(start), minimisers.trace_gradient(start)
     assert float(gradient.norm() / projected.norm()) > 1.05
     assert float(torch.dot(gradient, projected)) == pytest.approx(float(projected.square().sum()))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def describe(options: DescribeOptions) -> None:
-    """Write a page about a language: sentences, laws as bars, entropy, tasks with room and price."""
+    """Write a page about a language: sentences, distributions as bars, entropy, tasks with room and price."""
     page = options.out or Path(f"{options.language.stem}.html")
     if page.suffix != ".html":
         raise BadInput(f"--out {page} is no page; give a name that ends in .html")

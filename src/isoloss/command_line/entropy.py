@@ -1,4 +1,4 @@
-"""`isoloss entropy`: the entropy of a language's exact laws, with error bars."""
+"""`isoloss entropy`: the entropy of a language's exact distributions, with error bars."""
 
 import json
 from dataclasses import asdict

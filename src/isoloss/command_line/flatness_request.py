@@ -14,7 +14,7 @@ from isoloss.command_line.options.checkpoints import FlatnessOptions
 from isoloss.command_line.progress_display import progress_display
 from isoloss.corpora.data_sets import read_data_set
 from isoloss.corpora.token_sentences import Corpus, read_text_corpus, read_token_corpus
-from isoloss.curvature.label_laws import NonFiniteScores
+from isoloss.curvature.label_distributions import NonFiniteScores
 from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
 from isoloss.measurements.compared_flatness import INTERRUPTED, ComparedFlatness, compare_flatness

@@ -50,8 +50,8 @@ def sentence_probabilities(language: LanguageOfFile, text: str) -> dict[str, Any
     log_probability = float(language.log_probability(sentence)[0])
     if math.isinf(log_probability):
         raise BadInput(_why_outside(language, len(words)))
-    masked = _masked_log_law(language, sentence)[0].exp()
-    following = language.next_log_law(sentence)[0].exp()
+    masked = _masked_log_probabilities(language, sentence)[0].exp()
+    following = language.next_log_probabilities(sentence)[0].exp()
     found = {
         "log_probability": log_probability,
         "masked": [
@@ -69,12 +69,12 @@ def sentence_probabilities(language: LanguageOfFile, text: str) -> dict[str, Any
     return found
 
 
-def _masked_log_law(language: LanguageOfFile, sentence: Sentences) -> Tensor:
+def _masked_log_probabilities(language: LanguageOfFile, sentence: Sentences) -> Tensor:
     if not isinstance(language, CausalLM):
-        return language.masked_log_law(sentence)
+        return language.masked_log_probabilities(sentence)
     tell_cost_of_all_positions(language)
     with progress_display() as progress:
-        return language.masked_log_law(sentence, progress)
+        return language.masked_log_probabilities(sentence, progress)
 
 
 def _why_outside(language: LanguageOfFile, words: int) -> str:
@@ -110,8 +110,8 @@ def _show(found: dict[str, Any]) -> None:
     table_console().print(table, markup=False)
 
 
-def _likely(law: dict[str, float]) -> str:
-    ranked = sorted(law.items(), key=lambda item: -item[1])
+def _likely(distribution: dict[str, float]) -> str:
+    ranked = sorted(distribution.items(), key=lambda item: -item[1])
     shown = [f"{word} {p:.3f}" for word, p in ranked[:WORDS_SHOWN] if p > 0]
     more = sum(p > 0 for _, p in ranked[WORDS_SHOWN:])
     return ", ".join(shown) + (f", {more} more" if more else "")

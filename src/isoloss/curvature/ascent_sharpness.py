@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.curvature.hessian_vector_products import gradient
-from isoloss.curvature.label_laws import LabelLaw, mean_loss
+from isoloss.curvature.label_distributions import LabelDistribution, mean_loss
 from isoloss.curvature.loss_rise import LossAtRest, refuse_unusable_strengths
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.errors import BadInput
@@ -60,14 +60,14 @@ def ascent_sharpness(
     objective: Objective,
     *,
     radii: tuple[float, ...] = RADII,
-    law: LabelLaw | None = None,
+    distribution: LabelDistribution | None = None,
     progress: Progress = silent,
 ) -> AscentSharpness:
     """The rise of the sentence-averaged loss at the distance ρ along its gradient, for each ρ of `radii`.
 
     One step of ascent is SAM's own approximation of max L(θ + ε) - L(θ) over ||ε|| <= ρ, the norm being over
     all trainable parameters together. To second order it is ρ ||g|| + (ρ²/2) ĝ·Hĝ. Where the gradient is
-    exactly zero there is no direction, and no rise. Labels are the data's, or those of `law`.
+    exactly zero there is no direction, and no rise. Labels are the data's, or those of `distribution`.
 
     Batches are gone through 2 + len(radii) times, once with a backward pass. Needs two vectors of the
     parameters' size, one in float64, and a copy of the parameters, beside the backward pass of `AT_ONCE`
@@ -83,9 +83,9 @@ def ascent_sharpness(
     firsts = [0, *itertools.accumulate(map(len, parts))]
     rises: dict[float, list[Tensor]] = {radius: [] for radius in radii}
     with evaluation_mode(model):
-        direction, norm = _ascent(model, objective, parts, law, progress)
+        direction, norm = _ascent(model, objective, parts, distribution, progress)
         for number, (part, first) in enumerate(zip(parts, firsts, strict=False), start=1):
-            at_rest = LossAtRest.of(model, objective, part.to(device_of(model)), first, law)
+            at_rest = LossAtRest.of(model, objective, part.to(device_of(model)), first, distribution)
             for radius in radii:
                 rises[radius].append(at_rest.rise(direction, radius))
             progress(TASK, len(parts) + number, 2 * len(parts))
@@ -96,7 +96,7 @@ def _ascent(
     model: nn.Module,
     objective: Objective,
     parts: Sequence[Batch],
-    law: LabelLaw | None,
+    distribution: LabelDistribution | None,
     progress: Progress,
 ) -> tuple[dict[str, Tensor], float]:
     """g / ||g|| by the parameters' names, and ||g||, of the mean loss over all the parts' sentences."""
@@ -105,7 +105,7 @@ def _ascent(
     n = sum(map(len, parts))
     first = 0
     for number, part in enumerate(parts, start=1):
-        loss = partial(mean_loss, model, objective, part.to(device_of(model)), first, law)
+        loss = partial(mean_loss, model, objective, part.to(device_of(model)), first, distribution)
         of_part = gradient(loss, parameters)
         for name, values in of_part.items():
             total[name] += values * (len(part) / n)

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from isoloss.curvature.every_other_parameter import gradients_by_sentence
-from isoloss.curvature.label_laws import refuse_non_finite, sentence_weights
+from isoloss.curvature.label_distributions import refuse_non_finite, sentence_weights
 from isoloss.curvature.measured_parameters import MeasuredParameters
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.errors import BadInput
@@ -57,7 +57,7 @@ def fisher_diagonal(
     memory_bytes: int = MEMORY_BYTES,
     progress: Progress = silent,
 ) -> FisherDiagonal:
-    """F_ii = E_{t, x_{-t}} Σ_y f_y (∂ log f_y / ∂θ_i)², f = f(x_{-t}) the model's law.
+    """F_ii = E_{t, x_{-t}} Σ_y f_y (∂ log f_y / ∂θ_i)², f = f(x_{-t}) the model's distribution.
 
     Of what needs a gradient. Exact on the batch: no label is drawn. For each label y the gradient of
     √f_y log f_y, the root held constant, is taken of every prediction by itself, squared entry by entry, and
@@ -91,12 +91,12 @@ def fisher_diagonal(
         with torch.no_grad():
             logits = objective.logits(model, batch)
         refuse_non_finite(logits, batch, 0)
-        law = logits.double().softmax(dim=1)
+        distribution = logits.double().softmax(dim=1)
         # Of each prediction, times K for the mean over blocks.
-        roots = (sentence_weights(batch)[:, None] * law * count).sqrt()
-        for label in range(law.shape[1]):
-            progress("diagonal of the Fisher information", label, law.shape[1])
-            surprise = -law
+        roots = (sentence_weights(batch)[:, None] * distribution * count).sqrt()
+        for label in range(distribution.shape[1]):
+            progress("diagonal of the Fisher information", label, distribution.shape[1])
+            surprise = -distribution
             surprise[:, label] += 1
             cotangents = (roots[:, label, None] * surprise).to(logits.dtype)
             for predictions, gradients in gradients_by_sentence(

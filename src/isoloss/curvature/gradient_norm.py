@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.curvature.hessian_vector_products import gradient, inner_products_by_group
-from isoloss.curvature.label_laws import LabelLaw, mean_loss
+from isoloss.curvature.label_distributions import LabelDistribution, mean_loss
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.curvature.sentence_rows import sentence_blocks
 from isoloss.estimate import Estimate
@@ -50,7 +50,7 @@ def gradient_norm(
     batches: Sequence[Batch],
     objective: Objective,
     *,
-    law: LabelLaw | None = None,
+    distribution: LabelDistribution | None = None,
     progress: Progress = silent,
 ) -> GradientNorm:
     """The squared norm of the gradient of the sentence-averaged loss, unbiased, with a jackknifed error.
@@ -59,7 +59,7 @@ def gradient_norm(
     near a minimum is all there is. Inner products of different blocks' gradients have no such part:
     the U-statistic Σ_{a≠b} w_a w_b h_a·h_b / Σ_{a≠b} w_a w_b, h_b a block's gradient, w_b its sentences.
     The standard error leaves one block out at a time (jackknife); it is too wide rather than too narrow
-    where the gradient is within it of zero. Labels are the data's, or those of `law`.
+    where the gradient is within it of zero. Labels are the data's, or those of `distribution`.
 
     Batches are gone through twice, a backward pass each. Needs two more vectors of the parameters' size, one
     in float64, beside a block's backward pass. The model is left as found. Raises BadInput for fewer than
@@ -71,7 +71,7 @@ def gradient_norm(
 
     def block_gradient(number: int) -> dict[str, Tensor]:
         block = blocks[number].to(device_of(model))
-        return gradient(lambda: mean_loss(model, objective, block, firsts[number], law), parameters)
+        return gradient(lambda: mean_loss(model, objective, block, firsts[number], distribution), parameters)
 
     total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in parameters.items()}
     squares, products = [], []

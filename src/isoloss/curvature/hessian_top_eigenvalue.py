@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from isoloss.curvature.hessian_trace import sign_probe
 from isoloss.curvature.hessian_vector_products import hessian_vector_product, inner_products_by_group
-from isoloss.curvature.label_laws import LabelLaw, mean_loss
+from isoloss.curvature.label_distributions import LabelDistribution, mean_loss
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.curvature.sentence_rows import sentence_blocks
 from isoloss.errors import BadInput
@@ -55,14 +55,16 @@ class _SetHessian:
     model: nn.Module
     objective: Objective
     parts: list[Batch]
-    law: LabelLaw | None
+    distribution: LabelDistribution | None
     parameters: dict[str, Tensor]
 
     def of_part(self, number: int, vector: dict[str, Tensor]) -> dict[str, Tensor]:
         first = sum(map(len, self.parts[:number]))
         part = self.parts[number].to(device_of(self.model))
         return hessian_vector_product(
-            lambda: mean_loss(self.model, self.objective, part, first, self.law), self.parameters, vector
+            lambda: mean_loss(self.model, self.objective, part, first, self.distribution),
+            self.parameters,
+            vector,
         )
 
     def multiply(self, flat: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
@@ -88,7 +90,7 @@ def hessian_top_eigenvalue(
     objective: Objective,
     *,
     seed: int = 0,
-    law: LabelLaw | None = None,
+    distribution: LabelDistribution | None = None,
     tolerance: float = 1e-3,
     most_products: int = 200,
     basis_bytes: int = BASIS_BYTES,
@@ -98,9 +100,9 @@ def hessian_top_eigenvalue(
 
     By Lanczos from a start of ±1 drawn with `seed`, products by double backward passes summed in float64,
     until ||Hv - λv|| <= `tolerance` |λ| or after `most_products` products, a Hessian-vector product of the
-    whole set each. Labels are the data's, or those of `law`. Needs a few vectors of the parameters' size in
-    float64, at least 8 and as many as `basis_bytes` holds, beside the double backward pass of `AT_ONCE`
-    sentences.
+    whole set each. Labels are the data's, or those of `distribution`. Needs a few vectors of the parameters'
+    size in float64, at least 8 and as many as `basis_bytes` holds, beside the double backward pass of
+    `AT_ONCE` sentences.
 
     The model is left as found. Raises BadInput for a tolerance not between 0 and 1, for fewer than two
     sentences, when no parameter needs a gradient, and where a logit is not finite.
@@ -108,9 +110,9 @@ def hessian_top_eigenvalue(
     if not 0 < tolerance < 1:
         raise BadInput(f"the eigenvalue's relative tolerance must be above 0 and below 1, not {tolerance}")
     parameters, measured = trainable_parameters(model), MeasuredParameters.of(model)
-    blocks = _SetHessian(model, objective, sentence_blocks(batches), law, parameters)
+    blocks = _SetHessian(model, objective, sentence_blocks(batches), distribution, parameters)
     whole = [part for batch in batches for part in split_sentences(batch, -(-len(batch) // AT_ONCE))]
-    hessian = _SetHessian(model, objective, whole, law, parameters)
+    hessian = _SetHessian(model, objective, whole, distribution, parameters)
     probe = sign_probe(parameters, f"{seed} start")
     start = torch.cat([values.flatten().double() for values in probe.values()])
 

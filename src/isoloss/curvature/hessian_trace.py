@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from isoloss.curvature.fisher_trace import RunningFisherTrace
 from isoloss.curvature.hessian_vector_products import hessian_vector_product, inner_products_by_group
-from isoloss.curvature.label_laws import LabelLaw, label_surprise
+from isoloss.curvature.label_distributions import LabelDistribution, label_surprise
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.curvature.stopping import Stopping, measure_until
@@ -30,7 +30,7 @@ class HessianTrace:
     """Unbiased values of the trace, one a cluster of sentences; in nats per squared parameter.
 
     `fisher` and `residual` split each cluster's value by group into the Fisher information's trace and
-    what the Hessian has beside it, which vanishes where the model's law is the labels' (Lemma 3.2);
+    what the Hessian has beside it, which vanishes where the model's distribution is the labels' (Lemma 3.2);
     `sentences` counts each cluster's. The other fields are as in `FisherTrace`.
     """
 
@@ -82,12 +82,12 @@ class RunningHessianTrace:
         model: nn.Module,
         objective: Objective,
         seed: int,
-        law: LabelLaw | None = None,
+        distribution: LabelDistribution | None = None,
         memory_bytes: int = MEMORY_BYTES,
     ) -> None:
         self.sentences = 0
         self._fisher = RunningFisherTrace(model, objective, seed, memory_bytes)
-        self._model, self._seed, self._law = model, seed, law
+        self._model, self._seed, self._distribution = model, seed, distribution
         self._residual: dict[str, list[float]] = {}
         self._sizes: list[int] = []
 
@@ -119,7 +119,7 @@ class RunningHessianTrace:
         probe = sign_probe(parameters, f"{self._seed} probe {first_sentence}")
         with evaluation_mode(self._model):
             product = hessian_vector_product(
-                lambda: label_surprise(self._model, objective, part, first_sentence, self._law),
+                lambda: label_surprise(self._model, objective, part, first_sentence, self._distribution),
                 parameters,
                 probe,
             )
@@ -150,14 +150,15 @@ def hessian_trace(
     objective: Objective,
     *,
     seed: int = 0,
-    law: LabelLaw | None = None,
+    distribution: LabelDistribution | None = None,
     relative_error: float | None = None,
     sentences: int | None = None,
     seconds: float | None = None,
     memory_bytes: int = MEMORY_BYTES,
     progress: Progress = silent,
 ) -> HessianTrace:
-    """Tr ∇²L of the sentence-averaged loss, under the data's labels or, given a `law`, under exact ones.
+    """Tr ∇²L of the sentence-averaged loss, under the data's labels or, given a `distribution`, under exact
+    ones.
 
     Tr ∇²L = Tr F + Tr R, exactly and whatever the labels (`label_surprise`): the first by `fisher_trace`'s
     signs, only the second by probes v of ±1, E v·Rv = Tr R (Hutchinson 1990). So Tr H - Tr F, which vanishes
@@ -172,7 +173,7 @@ def hessian_trace(
     sentences are batched changes the probes, and nothing else. Needs four times a backward pass's memory of
     `SENTENCES_A_PROBE` sentences, and a probe.
     """
-    running = RunningHessianTrace(model, objective, seed, law, memory_bytes)
+    running = RunningHessianTrace(model, objective, seed, distribution, memory_bytes)
     stopping = Stopping(relative_error, sentences, seconds)
     expected = sum(map(len, batches)) if isinstance(batches, list | tuple) else None
     stopped = measure_until(

@@ -7,7 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.curvature.label_laws import LabelLaw, NonFiniteScores, law_over, refuse_non_finite
+from isoloss.curvature.label_distributions import (
+    LabelDistribution,
+    NonFiniteScores,
+    distribution_over,
+    refuse_non_finite,
+)
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, split_sentences
@@ -16,7 +21,11 @@ from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, displaced, 
 
 @torch.no_grad()
 def sentence_losses(
-    model: nn.Module, objective: Objective, batch: Batch, first_sentence: int, law: LabelLaw | None
+    model: nn.Module,
+    objective: Objective,
+    batch: Batch,
+    first_sentence: int,
+    distribution: LabelDistribution | None,
 ) -> Float[Tensor, " n"]:
     """Each sentence's mean cross entropy over its predictions, in nats and float64; see `mean_loss`.
 
@@ -28,7 +37,11 @@ def sentence_losses(
     for part in split_sentences(batch, -(-len(batch) // at_once)):
         logits = objective.logits(model, part)
         refuse_non_finite(logits, part, first_sentence + sum(map(len, losses)))
-        targets = part.targets if law is None else law_over(law, part, logits.shape[1]).to(logits)
+        targets = (
+            part.targets
+            if distribution is None
+            else distribution_over(distribution, part, logits.shape[1]).to(logits)
+        )
         of_predictions = nn.functional.cross_entropy(logits, targets, reduction="none").double()
         sums = torch.zeros(len(part), dtype=torch.float64, device=logits.device)
         sums.index_add_(0, part.rows, of_predictions)
@@ -47,16 +60,20 @@ class LossAtRest:
     objective: Objective
     batch: Batch
     first_sentence: int
-    law: LabelLaw | None
+    distribution: LabelDistribution | None
     losses: Float[Tensor, " n"]
 
     @staticmethod
     def of(
-        model: nn.Module, objective: Objective, batch: Batch, first_sentence: int, law: LabelLaw | None
+        model: nn.Module,
+        objective: Objective,
+        batch: Batch,
+        first_sentence: int,
+        distribution: LabelDistribution | None,
     ) -> "LossAtRest":
         """Measure them. Raises BadInput as `sentence_losses`."""
-        losses = sentence_losses(model, objective, batch, first_sentence, law)
-        return LossAtRest(model, objective, batch, first_sentence, law, losses)
+        losses = sentence_losses(model, objective, batch, first_sentence, distribution)
+        return LossAtRest(model, objective, batch, first_sentence, distribution, losses)
 
     def rise(self, direction: Mapping[str, Tensor], times: float) -> Float[Tensor, " n"]:
         """Each sentence's loss at θ + `times` · `direction` less that at θ, on the CPU.
@@ -67,7 +84,9 @@ class LossAtRest:
         weights = trainable_parameters(self.model)
         try:
             with displaced(list(weights.values()), [direction[name] for name in weights], times):
-                moved = sentence_losses(self.model, self.objective, self.batch, self.first_sentence, self.law)
+                moved = sentence_losses(
+                    self.model, self.objective, self.batch, self.first_sentence, self.distribution
+                )
         except NonFiniteScores as error:
             raise BadInput(
                 f"the weights moved by {times:g} times the direction give scores that are not finite; "

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from isoloss.curvature.hessian_trace import generator_of
-from isoloss.curvature.label_laws import LabelLaw
+from isoloss.curvature.label_distributions import LabelDistribution
 from isoloss.curvature.loss_rise import LossAtRest, refuse_unusable_strengths
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.curvature.sentence_rows import sentence_blocks
@@ -62,7 +62,7 @@ def noise_sensitivity(
     noises: tuple[float, ...] = NOISES,
     scales: Mapping[str, float] | None = None,
     seed: int = 0,
-    law: LabelLaw | None = None,
+    distribution: LabelDistribution | None = None,
     progress: Progress = silent,
 ) -> NoiseSensitivity:
     """The expected rise of the sentence-averaged loss under Gaussian noise of deviation σ s, σ of `noises`.
@@ -78,7 +78,8 @@ def noise_sensitivity(
     Draws come in pairs, ε and -ε, whose mean lacks the first-order term that is most of a draw's
     noise. There are about `BLOCKS` pairs, each on its share of the sentences, and the same for all σ; they
     depend on `seed` and the block alone, so that checkpoints of one shape share them. Batches are gone
-    through 1 + 2 len(noises) times, without backward passes. Labels are the data's, or those of `law`.
+    through 1 + 2 len(noises) times, without backward passes. Labels are the data's, or those of
+    `distribution`.
 
     Needs two vectors of the parameters' size, and a copy of them. The model is left as found. Raises
     BadInput for fewer than two sentences, for noises that are not positive, for scales that lack a parameter,
@@ -94,7 +95,7 @@ def noise_sensitivity(
     rises: dict[float, list[float]] = {noise: [] for noise in noises}
     with evaluation_mode(model):
         for number, (block, first) in enumerate(zip(blocks, firsts, strict=False)):
-            at_rest = LossAtRest.of(model, objective, block.to(device_of(model)), first, law)
+            at_rest = LossAtRest.of(model, objective, block.to(device_of(model)), first, distribution)
             draw = normal_probe(parameters, f"{seed} noise {number}")
             for name, values in draw.items():
                 values *= scales[name]

@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from isoloss.curvature.forward_memory import bytes_kept_for_backward, is_out_of_memory
+from isoloss.curvature.label_distributions import NonFiniteScores, refuse_non_finite
 from isoloss.curvature.label_draws import Directions, drawn_directions, sign_bits
-from isoloss.curvature.label_laws import NonFiniteScores, refuse_non_finite
 from isoloss.curvature.measured_parameters import parameter_group
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES, PerSentenceNorms, norms_along
 from isoloss.errors import BadInput, IsolossError

@@ -178,8 +178,8 @@ def fisher_vector_product(
     along = {name: piece.view_as(parameters[name]) for name, piece in zip(parameters, pieces, strict=True)}
 
     def divergence() -> Tensor:
-        log_law = objective.logits(model, batch).log_softmax(dim=1)
-        return -(log_law.detach().exp() * log_law).sum() / len(log_law)
+        log_probabilities = objective.logits(model, batch).log_softmax(dim=1)
+        return -(log_probabilities.detach().exp() * log_probabilities).sum() / len(log_probabilities)
 
     with evaluation_mode(model):
         product = hessian_vector_product(divergence, parameters, along)

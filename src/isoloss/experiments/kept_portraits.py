@@ -12,7 +12,12 @@ from isoloss.checked_files import read_json, write_json
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.language_portrait import LanguagePortrait, TaskPortrait, WordLaws, language_portrait
+from isoloss.experiments.language_portrait import (
+    LanguagePortrait,
+    TaskPortrait,
+    WordDistributions,
+    language_portrait,
+)
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan
 from isoloss.languages.derivation import Derivation
 from isoloss.measurements.record import Record
@@ -101,7 +106,7 @@ def _portrait(content: dict[str, Any]) -> LanguagePortrait:
         maximum_length=content["maximum_length"],
         facts=tuple((what, value) for what, value in content["facts"]),
         sentences=tuple(map(tuple, content["sentences"])),
-        word=WordLaws(
+        word=WordDistributions(
             tuple(word["words"]),
             word["position"],
             torch.tensor(word["masked"], dtype=torch.float64),

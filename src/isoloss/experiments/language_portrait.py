@@ -1,4 +1,4 @@
-"""What a page tells of a language: sentences, one word's laws, entropy, tasks, and how long laws take."""
+"""What a page tells of a language: sentences, one word's distributions, entropy, tasks, and their cost."""
 
 import math
 import time
@@ -31,8 +31,8 @@ TIMED = 256
 
 
 @dataclass(frozen=True)
-class WordLaws:
-    """The exact laws of one word of a sentence; `position` counts from 0.
+class WordDistributions:
+    """The exact distributions of one word of a sentence; `position` counts from 0.
 
     `masked` is Pr(. | all other words), `following` Pr(. | the words before), the end last.
     """
@@ -78,7 +78,7 @@ class LanguagePortrait:
     maximum_length: int
     facts: tuple[tuple[str, str], ...]
     sentences: tuple[tuple[str, ...], ...]
-    word: WordLaws
+    word: WordDistributions
     derivation: Derivation | None
     entropy: tuple[Record, ...]
     tasks: tuple[TaskPortrait, ...]
@@ -101,8 +101,8 @@ def language_portrait(
     """Draw `sentences` for each average (`usual_sentences` when None) and compute what the page tells.
 
     A task's room is learnt from three times as many sentences, and tested on four times as many. All but the
-    speed is a function of the arguments. The laws shown are those of the middle word of the first sentence
-    that `sample` draws with `seed`. Raises BadInput for fewer than two sentences.
+    speed is a function of the arguments. The distributions shown are those of the middle word of the first
+    sentence that `sample` draws with `seed`. Raises BadInput for fewer than two sentences.
 
     >>> from isoloss.languages.dyck import dyck
     >>> portrait = language_portrait(dyck(4), "by hand", sentences=10)
@@ -126,7 +126,7 @@ def language_portrait(
         maximum_length=language.maximum_length,
         facts=facts,
         sentences=words,
-        word=_word_laws(language, first, words[0], progress),
+        word=_word_distributions(language, first, words[0], progress),
         derivation=_derivation(language, seed),
         entropy=tuple(language_entropy(language, n, seed, progress)),
         tasks=tuple(_task(language, task, n, seed, progress) for task in language.tasks()),
@@ -134,17 +134,17 @@ def language_portrait(
     )
 
 
-def _word_laws(
+def _word_distributions(
     language: Language, sentence: Sentences, words: tuple[str, ...], progress: Progress
-) -> WordLaws:
+) -> WordDistributions:
     position = len(words) // 2
     if isinstance(language, CausalLM):
         place = torch.tensor([position])
-        masked = language.masked_log_law_at(sentence, torch.zeros_like(place), place, progress)[0]
+        masked = language.masked_log_probabilities_at(sentence, torch.zeros_like(place), place, progress)[0]
     else:
-        masked = language.masked_log_law(sentence)[0, position]
-    following = language.next_log_law(sentence)[0, position]
-    return WordLaws(words, position, masked.exp(), following.exp())
+        masked = language.masked_log_probabilities(sentence)[0, position]
+    following = language.next_log_probabilities(sentence)[0, position]
+    return WordDistributions(words, position, masked.exp(), following.exp())
 
 
 def _derivation(language: Language, seed: int) -> Derivation | None:
@@ -183,14 +183,14 @@ def _task(language: Language, task: Task, sentences: int, seed: int, progress: P
 
 
 def _speed(language: Language, seed: int) -> Record:
-    """Sentences a second whose masked laws, of all positions, are computed on this machine."""
+    """Sentences a second whose masked distributions, of all positions, are computed on this machine."""
     if isinstance(language, CausalLM):
-        whole = language.law_cost(torch.arange(language.length))
+        whole = language.distribution_cost(torch.arange(language.length))
         return Record("masked_law_speed", 1 / language.seconds(whole), "sentences/s", None, 1)
     sentences = language.sample(TIMED, torch.Generator().manual_seed(seed))
-    language.masked_log_law(sentences)  # the first time builds what later calls share
+    language.masked_log_probabilities(sentences)  # the first time builds what later calls share
     begun = time.perf_counter()
-    language.masked_log_law(sentences)
+    language.masked_log_probabilities(sentences)
     return Record("masked_law_speed", TIMED / (time.perf_counter() - begun), "sentences/s", None, TIMED)
 
 

@@ -13,7 +13,7 @@ from isoloss.languages.hmm import HMM
 from isoloss.languages.paper_grammar import mean_length, paper_sized_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
 from isoloss.languages.random_hmm import random_hmm
-from isoloss.measurements.entropy import ExactLaws, masked_entropy
+from isoloss.measurements.entropy import ExactDistributions, masked_entropy
 
 GRAMMAR_ENTROPY, HMM_ENTROPY = 3.196, 3.758
 """Of masked words, in nats; means over sentences here, where the paper does not say."""
@@ -43,7 +43,7 @@ def paper_hmm() -> HMM:
     """The hidden Markov model: 200 words, 100 states in 4 blocks, sentences of 16 words.
 
     A block's words bound the entropy from above, so 3.758 nats need at least e^3.758 = 43 words a block: 4
-    blocks at most. The laws of transitions are Dirichlet with concentration 0.15.
+    blocks at most. The distributions of transitions are Dirichlet with concentration 0.15.
 
     >>> tuple(paper_hmm().emission.shape), int((paper_hmm().transition[0] > 0).sum())
     ((100, 200), 25)
@@ -62,16 +62,18 @@ def found_word_share() -> float:
 
 
 def found_sharpness() -> float:
-    """The sharpness of words' laws at which the grammar has its entropy; minutes."""
+    """The sharpness of words' distributions at which the grammar has its entropy; minutes."""
     return _dial(lambda sharpness: _grammar(WORD_SHARE, sharpness), GRAMMAR_ENTROPY, 2.5, 3.0)
 
 
 def found_emission_concentration() -> float:
-    """The concentration of the laws of words at which the hidden Markov model has its entropy."""
+    """The concentration of the distributions of words at which the hidden Markov model has its entropy."""
     return _dial(_hidden_markov_model, HMM_ENTROPY, 0.15, 0.5)
 
 
-def _dial(language_at: Callable[[float], ExactLaws], wanted: float, low: float, high: float) -> float:
+def _dial(
+    language_at: Callable[[float], ExactDistributions], wanted: float, low: float, high: float
+) -> float:
     """Where a language's entropy is `wanted`, on the same draws at every setting."""
 
     def excess(setting: float) -> float:

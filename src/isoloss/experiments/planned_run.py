@@ -25,7 +25,8 @@ from isoloss.progress import Progress
 
 @dataclass(frozen=True)
 class CorpusPlan:
-    """What a `LanguagePlan` is to a language, for text whose law nobody knows: prepared once, in the cache.
+    """What a `LanguagePlan` is to a language, for text whose distribution nobody knows: prepared once, in the
+    cache.
 
     `words` is how many the tokenizer has; an objective that puts random words in needs to know before.
     """
@@ -161,7 +162,9 @@ class PlannedRun:
     def _refuse_what_cannot_be_measured(self, quantity: AnyQuantity) -> None:
         of_text = isinstance(self.language, CorpusPlan)
         if not isinstance(quantity, CorpusQuantity if of_text else Quantity):
-            trained_on = "real text, whose law nobody knows" if of_text else "a language, and not on a corpus"
+            trained_on = (
+                "real text, whose distribution nobody knows" if of_text else "a language, and not on a corpus"
+            )
             raise BadInput(
                 f"{type(quantity).__name__} cannot be measured of the run {self.name}, which is trained on "
                 f"{trained_on}; choose another quantity"

@@ -79,7 +79,7 @@ class Quantity(Protocol):
 
 @runtime_checkable
 class CorpusQuantity(Protocol):
-    """A `Quantity` of models of real text, whose law nobody knows; a class may be both."""
+    """A `Quantity` of models of real text, whose distribution nobody knows; a class may be both."""
 
     revision: ClassVar[int]
 

@@ -61,7 +61,8 @@ def draw_sentences(
     """Word numbers of n sentences after `bos`: the words `begun`, if any, and one more by each of `uniforms`.
 
     Each is drawn by inversion of its uniform in [0, 1), so that a sentence is a function of its own words
-    and uniforms and of the model's scores; cumulative laws are in float64. Holds the n sentences' cache.
+    and uniforms and of the model's scores; cumulative distributions are in float64. Holds the n sentences'
+    cache.
     """
     if begun is None:
         begun = torch.empty(len(uniforms[0]), 0, dtype=torch.int64, device=tokens.device)
@@ -76,13 +77,15 @@ def draw_sentences(
     return torch.stack(words, dim=1)
 
 
-def inverse_cumulative(laws: Float[Tensor, "n K"], uniforms: Float[Tensor, " n"]) -> Int[Tensor, " n"]:
-    """The first word at which the cumulative law exceeds the uniform.
+def inverse_cumulative(
+    distributions: Float[Tensor, "n K"], uniforms: Float[Tensor, " n"]
+) -> Int[Tensor, " n"]:
+    """The first word at which the cumulative distribution exceeds the uniform.
 
     >>> inverse_cumulative(torch.tensor([[0.25, 0.0, 0.75]] * 2), torch.tensor([0.2, 0.25])).tolist()
     [0, 2]
     """
-    cumulative = laws.cumsum(1)
-    target = uniforms.to(laws)[:, None] * cumulative[:, -1:]
+    cumulative = distributions.cumsum(1)
+    target = uniforms.to(distributions)[:, None] * cumulative[:, -1:]
     # A product that rounds up to the whole must not fall off the end.
-    return torch.searchsorted(cumulative, target, right=True)[:, 0].clamp(max=laws.shape[1] - 1)
+    return torch.searchsorted(cumulative, target, right=True)[:, 0].clamp(max=distributions.shape[1] - 1)

@@ -2,10 +2,11 @@
 
     p_t[s] = Pr(z_t = s, x_<t):     p_0 = initial,  p_{t+1} = (p_t * e_t) transition
     f_t[s] = Pr(x_>t | z_t = s):    f_{T-1} = 1,    f_{t-1} = (f_t * e_t) transitionᵀ
-with e_t[s] = emission[s, x_t]. The law of the state at t given the words before is ∝ p_t, given all other
-words ∝ p_t * f_t, and given all words ∝ p_t * f_t * e_t; a law of states times `emission` is the law of
-the word. These laws sum over all paths of states, which Viterbi's algorithm does not: it finds the one best
-path, whose share of the probability may be small, and a maximum gives no law.
+with e_t[s] = emission[s, x_t]. The distribution of the state at t given the words before is ∝ p_t, given all
+other words ∝ p_t * f_t, and given all words ∝ p_t * f_t * e_t; a distribution of states times `emission` is
+the distribution of the word. These distributions sum over all paths of states, which Viterbi's algorithm does
+not: it finds the one best path, whose share of the probability may be small, and a maximum gives no
+distribution.
 
 Numbers are not logarithms: each sentence's are divided by their sum before they can leave float64's range.
 Where that could still lose a positive number, that sentence alone is done again in logarithms, so that
@@ -31,7 +32,7 @@ class Smoothed:
     Rows are NaN where they condition on what is impossible.
     """
 
-    masked_law: Float[Tensor, "n T c"]
+    masked_distribution: Float[Tensor, "n T c"]
     posteriors: Float[Tensor, "n T S"]
 
 
@@ -40,7 +41,7 @@ class Forward:
     """The forward pass over n sentences of T words: `predicted[t]` is p_t up to a factor a sentence.
 
     `log_probability` is log Pr(x) in nats, -inf where that is impossible. Rows of `predicted` that are
-    `risky` mean nothing: their laws are worked out in logarithms. Memory: 8 n T S bytes.
+    `risky` mean nothing: their distributions are worked out in logarithms. Memory: 8 n T S bytes.
     """
 
     chain: HiddenMarkovChain
@@ -49,16 +50,16 @@ class Forward:
     risky: Bool[Tensor, " n"]
     log_probability: Float[Tensor, " n"]
 
-    def next_law(self) -> Float[Tensor, "n T c"]:
+    def next_distribution(self) -> Float[Tensor, "n T c"]:
         """Pr(x_t = w | x_<t), t from 0; rows are NaN where the words before are impossible."""
-        law = torch.empty(*self.words.T.shape, len(self.chain.by_word), dtype=torch.float64)
+        distribution = torch.empty(*self.words.T.shape, len(self.chain.by_word), dtype=torch.float64)
         for t, predicted in enumerate(self.predicted):
             states = predicted / predicted.sum(1, keepdim=True)
-            times_blocks(states, self.chain.emission_blocks, out=law[:, t])
+            times_blocks(states, self.chain.emission_blocks, out=distribution[:, t])
         rows = self.risky.nonzero()[:, 0]
         if len(rows):
-            law[rows] = self._log_predicted(rows).softmax(2).transpose(0, 1) @ self.chain.emission
-        return law
+            distribution[rows] = self._log_predicted(rows).softmax(2).transpose(0, 1) @ self.chain.emission
+        return distribution
 
     def posteriors(self, out: Float[Tensor, "T n S"] | None = None) -> Float[Tensor, "n T S"]:
         """Pr(z_t = s | x), a view of `out` where it is given; NaN for a sentence that is impossible."""
@@ -69,24 +70,24 @@ class Forward:
             here.div_(here.sum(1, keepdim=True))
         rows = (self.risky | backward.risky).nonzero()[:, 0]
         if len(rows):
-            result[:, rows] = self._laws_by_logarithms(rows)[1]
+            result[:, rows] = self._distributions_by_logarithms(rows)[1]
         return result.transpose(0, 1)
 
     def smoothed(self) -> Smoothed:
-        """Masked laws and posteriors, by one backward pass. Memory: 8 n T (S + c) bytes."""
+        """Masked distributions and posteriors, by one backward pass. Memory: 8 n T (S + c) bytes."""
         result, backward = self._room_for_posteriors(), self._backward()
-        law = torch.empty(*self.words.T.shape, len(self.chain.by_word), dtype=torch.float64)
+        distribution = torch.empty(*self.words.T.shape, len(self.chain.by_word), dtype=torch.float64)
         for t, (following, emitted) in zip(reversed(range(len(result))), backward, strict=True):
             here = torch.mul(self.predicted[t], following, out=result[t])
             here.div_(here.sum(1, keepdim=True))
-            times_blocks(here, self.chain.emission_blocks, out=law[:, t])
+            times_blocks(here, self.chain.emission_blocks, out=distribution[:, t])
             here.mul_(emitted)
             here.div_(here.sum(1, keepdim=True))
         rows = (self.risky | backward.risky).nonzero()[:, 0]
         if len(rows):
-            given_others, result[:, rows] = self._laws_by_logarithms(rows)
-            law[rows] = (given_others @ self.chain.emission).transpose(0, 1)
-        return Smoothed(law, result.transpose(0, 1))
+            given_others, result[:, rows] = self._distributions_by_logarithms(rows)
+            distribution[rows] = (given_others @ self.chain.emission).transpose(0, 1)
+        return Smoothed(distribution, result.transpose(0, 1))
 
     def _room_for_posteriors(self) -> Float[Tensor, "T n S"]:
         return torch.empty(*self.words.shape, self.chain.states, dtype=torch.float64)
@@ -101,10 +102,10 @@ class Forward:
             self.chain.initial, self.chain.transition, self.chain.by_word, self.words[:, rows]
         )[:-1]
 
-    def _laws_by_logarithms(
+    def _distributions_by_logarithms(
         self, rows: Int[Tensor, " r"]
     ) -> tuple[Float[Tensor, "T r S"], Float[Tensor, "T r S"]]:
-        """The laws of the states of some sentences, given all other words and given all words."""
+        """The distributions of the states of some sentences, given all other words and given all words."""
         chain, words = self.chain, self.words[:, rows]
         ones = torch.ones_like(chain.initial)
         following = logarithmic_sweep(ones, chain.transition.T, chain.by_word, words.flip(0))[:-1].flip(0)
@@ -120,9 +121,9 @@ def forward(chain: HiddenMarkovChain, ids: Int[Tensor, "n T"]) -> Forward:
     >>> passed = forward(chain, torch.tensor([[0, 0, 0]]))
     >>> passed.log_probability.exp().tolist()
     [0.28125]
-    >>> passed.next_law().tolist()
+    >>> passed.next_distribution().tolist()
     [[[0.5, 0.5], [0.75, 0.25], [0.75, 0.25]]]
-    >>> passed.smoothed().masked_law.tolist()
+    >>> passed.smoothed().masked_distribution.tolist()
     [[[0.75, 0.25], [0.9, 0.1], [0.75, 0.25]]]
     """
     words = ids.T.contiguous()

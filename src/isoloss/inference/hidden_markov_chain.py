@@ -23,7 +23,7 @@ FALL = 1e-65
 
 @dataclass(frozen=True)
 class HiddenMarkovChain:
-    """`initial[s]`, `transition[s, s']` and `emission[s, w]`: laws in float64, rows that sum to 1."""
+    """`initial[s]`, `transition[s, s']` and `emission[s, w]`: float64 distributions, rows that sum to 1."""
 
     initial: Float[Tensor, " S"]
     transition: Float[Tensor, "S S"]
@@ -75,7 +75,8 @@ class HiddenMarkovChain:
     def _logarithms_of_smallest(self) -> tuple[float, float]:
         """Of the positive initial probabilities, and of what a step multiplies by."""
         initial, transition, emission = (
-            math.log(float(law[law > 0].min())) for law in (self.initial, self.transition, self.emission)
+            math.log(float(distribution[distribution > 0].min()))
+            for distribution in (self.initial, self.transition, self.emission)
         )
         return initial, transition + emission
 

@@ -69,7 +69,7 @@ def outside(plan: ChartPlan, chart: InsideChart, root: Float[Tensor, " s"]) -> F
 
     o[B, i] += Σ p o[A] c[C] over rules A -> B C, and likewise o[C]; `root` weighs the symbols of the
     plan's last level. Position t's own word plays no part in its outside weights, so o times the
-    emission table is, up to a factor, the law of the word at t given all others.
+    emission table is, up to a factor, the distribution of the word at t given all others.
     """
     outer = {length: torch.zeros_like(level) for length, level in chart.levels.items()}
     outer[plan.words][:, 0] = root[:, None]
@@ -129,10 +129,13 @@ def _times(matrix: Float[Tensor, "a b"], values: Float[Tensor, "b p n"]) -> Floa
     return (matrix @ values.flatten(1)).reshape(-1, *values.shape[1:])
 
 
-def masked_law(grammar: BinaryGrammar, plan: ChartPlan, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T c"]:
+def masked_distribution(
+    grammar: BinaryGrammar, plan: ChartPlan, ids: Int[Tensor, "n T"]
+) -> Float[Tensor, "n T c"]:
     """Pr(x_t = w | x_{-t}, length T) for every position, from one inside and one outside pass.
 
-    The law at t is proportional to Σ_A outside[t, A] emission[A, w]. Rows are NaN where no word fits.
+    The distribution at t is proportional to Σ_A outside[t, A] emission[A, w]. Rows are NaN where no word
+    fits.
     """
     chart = inside(plan, word_potentials(grammar.emission, ids))
     around = outside(plan, chart, grammar.initial[plan.levels[plan.words].symbols])

@@ -1,4 +1,4 @@
-"""The law of the next word, by one pass from left to right over an inside chart (Stolcke 1995).
+"""The distribution of the next word, by one pass from left to right over an inside chart (Stolcke 1995).
 
 O_j[C, m] is the weight of the first j words together with C expected to start at word j + 1, while what
 is expected to the right of C will have m words. A prefix's next word w has weight
@@ -64,7 +64,7 @@ def bounded_left_corners(grammar: BinaryGrammar, maximum: int) -> LeftCorners:
     return LeftCorners(closure, maximum)
 
 
-def next_law(
+def next_distribution(
     grammar: BinaryGrammar, corners: LeftCorners, plan: ChartPlan, ids: Int[Tensor, "n T"]
 ) -> Float[Tensor, "n T_1 c_1"]:
     """Pr(next word = w or the end | the first j words) for j = 0..T; the end is the last column.
@@ -75,7 +75,7 @@ def next_law(
     chart = inside(plan, word_potentials(grammar.emission, ids))
     pairs = _Pairs(grammar, plan)
     predicted: list[Tensor] = []
-    law = torch.empty(len(ids), ids.shape[1] + 1, grammar.emission.shape[1] + 1, dtype=torch.float64)
+    distribution = torch.empty(len(ids), ids.shape[1] + 1, grammar.emission.shape[1] + 1, dtype=torch.float64)
     for words in range(ids.shape[1] + 1):
         depth = 1 if corners.maximum is None else corners.maximum - words
         expected = _expected(grammar, pairs, chart, predicted, words, depth)
@@ -85,9 +85,9 @@ def next_law(
                 weights.mul_((bits * start).exp2())
         closed = _closed(corners.closure, expected)
         predicted.append(pairs.weights @ closed)
-        law[:, words, :-1] = closed.sum(0).T @ grammar.emission
-        law[:, words, -1] = _ending(grammar, plan, chart, words)
-    return law / law.sum(-1, keepdim=True)
+        distribution[:, words, :-1] = closed.sum(0).T @ grammar.emission
+        distribution[:, words, -1] = _ending(grammar, plan, chart, words)
+    return distribution / distribution.sum(-1, keepdim=True)
 
 
 class _Pairs:

@@ -1,4 +1,5 @@
-"""Exact masked laws of an autoregressive model: every word tried in the masked place, the rest scored.
+"""Exact masked distributions of an autoregressive model: every word tried in the masked place, the rest
+scored.
 
     Pr(x_t = w | x_{-t}) ∝ Pr(w | x_<t) Π_{s>t} Pr(x_s | x_<t, w, x_{t+1..s-1})
 
@@ -20,7 +21,8 @@ from isoloss.inference.causal_model import CausalModel, KeyValueCache
 
 @dataclass(frozen=True)
 class SuffixCost:
-    """How much work masked laws are: tokens read, and floating-point operations of their matrix products.
+    """How much work masked distributions are: tokens read, and floating-point operations of their matrix
+    products.
 
     >>> print(SuffixCost(tokens=552_000, operations=1.2e14))
     552,000 tokens of suffixes, 1.2e+14 operations
@@ -34,7 +36,7 @@ class SuffixCost:
 
 
 def suffix_cost(model: CausalModel, words: int, length: int, positions: Int[Tensor, " p"]) -> SuffixCost:
-    """The cost of the laws at `positions` (from 0) of sentences of `length` words, known beforehand."""
+    """The cost of the distributions at `positions` (from 0) of sentences of `length` words."""
     tokens, operations = 0, 0.0
     for position, times in Counter(positions.tolist()).items():
         suffix = length - 1 - position
@@ -43,7 +45,7 @@ def suffix_cost(model: CausalModel, words: int, length: int, positions: Int[Tens
     return SuffixCost(tokens, operations)
 
 
-def masked_log_laws(
+def masked_log_probabilities(
     model: CausalModel,
     bos: int,
     tokens: Int[Tensor, " K"],

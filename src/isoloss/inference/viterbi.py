@@ -1,7 +1,8 @@
 """The single best path of states of each sentence (Viterbi 1967; Forney 1973).
 
-The best path maximises Pr(z, x) where a law sums it: replacing the sums of the forward and backward passes
-by maxima gives the best completion's probability, not Pr(x_t | x_{-t}). Exact laws need forward-backward.
+The best path maximises Pr(z, x) where a distribution sums it: replacing the sums of the forward and backward
+passes by maxima gives the best completion's probability, not Pr(x_t | x_{-t}). Exact distributions need
+forward-backward.
 """
 
 from dataclasses import dataclass

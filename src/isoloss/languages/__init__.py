@@ -1,1 +1,1 @@
-"""Languages: they sample sentences and know the exact law of every word."""
+"""Languages: they sample sentences and know the exact distribution of every word."""

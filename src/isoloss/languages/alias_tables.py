@@ -1,4 +1,4 @@
-"""Draws from many laws at once, each in constant time: Walker's alias method."""
+"""Draws from many distributions at once, each in constant time: Walker's alias method."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""A pre-trained autoregressive model, restricted to some of its tokens, as a language with exact laws."""
+"""A pre-trained autoregressive model, restricted to some of its tokens, as an exactly known language."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from isoloss.errors import BadInput
 from isoloss.inference.causal_model import CausalModel, draw_sentences, inverse_cumulative
 from isoloss.inference.suffix_scores import (
     SuffixCost,
-    masked_log_laws,
+    masked_log_probabilities,
     rows_at_once,
     suffix_cost,
     sum_of_log_probabilities,
@@ -34,7 +34,8 @@ MEMORY_BYTES = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class CausalLM:
-    """Sentences of `length` words after the bos token, each word drawn from the model's law over K tokens.
+    """Sentences of `length` words after the bos token, each word drawn from the model's distribution over K
+    tokens.
 
     At every step the model's probabilities are restricted to `restriction.tokens` and renormalised (paper
     A.1); `model` scores those tokens, in that order. All sentences have `length` words, so that the end is
@@ -42,8 +43,8 @@ class CausalLM:
     `models.causal_language`. Working memory is about `memory_bytes` beside the results, never below what one
     sentence needs.
 
-    Laws are sums of float64 logarithms of the model's own scores: they are exact for the model as its
-    precision computes it, and equal full forward passes to 1e-5 in float32, 1e-10 in float64.
+    Distributions are sums of float64 logarithms of the model's own scores: they are exact for the model as
+    its precision computes it, and equal full forward passes to 1e-5 in float32, 1e-10 in float64.
     """
 
     model: CausalModel
@@ -87,7 +88,7 @@ class CausalLM:
     ) -> Sentences:
         """Draw n sentences given that their first word is one of `openings`; see `sample`."""
         keys = sentence_keys(n, generator)
-        prior = self.first_word_log_law()[openings].softmax(0)
+        prior = self.first_word_log_probabilities()[openings].softmax(0)
         bytes_a_row = self.model.cache_bytes(self.length) + self.model.pass_bytes(self.length, 1)
         at_once = max(1, self.memory_bytes // bytes_a_row)
         ids = torch.empty(n, self.length, dtype=torch.int64)
@@ -100,23 +101,25 @@ class CausalLM:
             ids[start : start + at_once] = drawn.cpu()
         return Sentences(ids, torch.full((n,), self.length))
 
-    def first_word_log_law(self) -> Float[Tensor, " K"]:
+    def first_word_log_probabilities(self) -> Float[Tensor, " K"]:
         """log Pr(x_1 = w) in nats, float64."""
         bos = torch.tensor([[self.restriction.bos]], device=self.model.device)
         return self.model(bos)[0][0, 0].double().log_softmax(0).cpu()
 
-    def masked_log_law(self, sentences: Sentences, progress: Progress = silent) -> Float[Tensor, "n T c"]:
+    def masked_log_probabilities(
+        self, sentences: Sentences, progress: Progress = silent
+    ) -> Float[Tensor, "n T c"]:
         """log Pr(x_t = w | x_{-t}) in nats, float64, for every position.
 
-        Costly: see `masked_log_law_at`. Raises BadInput for an unknown word and for a sentence of another
-        length.
+        Costly: see `masked_log_probabilities_at`. Raises BadInput for an unknown word and for a sentence of
+        another length.
         """
         rows, positions = sentences.real.nonzero(as_tuple=True)
         result = torch.full((*sentences.ids.shape, len(self.vocabulary)), -torch.inf, dtype=torch.float64)
-        result[rows, positions] = self.masked_log_law_at(sentences, rows, positions, progress)
+        result[rows, positions] = self.masked_log_probabilities_at(sentences, rows, positions, progress)
         return result
 
-    def masked_log_law_at(
+    def masked_log_probabilities_at(
         self,
         sentences: Sentences,
         rows: Int[Tensor, " m"],
@@ -125,9 +128,9 @@ class CausalLM:
     ) -> Float[Tensor, "m c"]:
         """log Pr(x_t = w | x_{-t}) for t = positions[j] (from 0) of sentence rows[j] alone, float64.
 
-        The law of position t reads K (T - 1 - t) tokens: 552,000 for all positions of a sentence at the
-        paper's scale. `progress` is told the whole cost before anything is computed. Raises BadInput for an
-        unknown word, a sentence of another length, and a position that is not there.
+        The distribution of position t reads K (T - 1 - t) tokens: 552,000 for all positions of a sentence at
+        the paper's scale. `progress` is told the whole cost before anything is computed. Raises BadInput for
+        an unknown word, a sentence of another length, and a position that is not there.
         """
         self._check(sentences)
         wrong = (sentences.lengths != self.length).nonzero()
@@ -143,11 +146,11 @@ class CausalLM:
                 f"{int(positions.max())}; ask for those of words"
             )
         result = torch.empty(len(rows), len(self.vocabulary), dtype=torch.float64)
-        cost, done = self.law_cost(positions), 0.0
-        progress("exact laws", done, cost.operations, str(cost))
+        cost, done = self.distribution_cost(positions), 0.0
+        progress("exact distributions", done, cost.operations, str(cost))
         for row in sorted(set(rows.tolist())):
             asked = (rows == row).nonzero()[:, 0]
-            laws = masked_log_laws(
+            distributions = masked_log_probabilities(
                 self.model,
                 self.restriction.bos,
                 self._tokens,
@@ -155,18 +158,18 @@ class CausalLM:
                 positions[asked],
                 self.memory_bytes,
             )
-            for place, law in zip(asked.tolist(), laws, strict=True):
-                result[place] = law.cpu()
-                done += self.law_cost(positions[place : place + 1]).operations
-                progress("exact laws", done, cost.operations, str(cost))
+            for place, distribution in zip(asked.tolist(), distributions, strict=True):
+                result[place] = distribution.cpu()
+                done += self.distribution_cost(positions[place : place + 1]).operations
+                progress("exact distributions", done, cost.operations, str(cost))
         return result
 
-    def law_cost(self, positions: Int[Tensor, " m"]) -> SuffixCost:
-        """What masked laws at these positions (from 0), of whichever sentences, take to compute."""
+    def distribution_cost(self, positions: Int[Tensor, " m"]) -> SuffixCost:
+        """What masked distributions at these positions (from 0), of whichever sentences, take to compute."""
         return suffix_cost(self.model, len(self.vocabulary), self.length, positions)
 
     def seconds(self, cost: SuffixCost) -> float:
-        """About how long that takes here, from one timed pass of the size that the laws use."""
+        """About how long that takes here, from one timed pass of the size that the distributions use."""
         middle = self.length // 2
         suffix = max(1, self.length - 1 - middle)
         rows = min(len(self.vocabulary), rows_at_once(self.model, middle + 1, suffix, self.memory_bytes))
@@ -178,8 +181,8 @@ class CausalLM:
         elapsed = time.perf_counter() - start
         return cost.operations * elapsed / (rows * self.model.operations(middle + 1, suffix))
 
-    def next_log_law(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
-        """log Pr(next word or the end | the words before), float64; see `Language.next_log_law`.
+    def next_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
+        """log Pr(next word or the end | the words before), float64; see `Language.next_log_probabilities`.
 
         A shorter sentence counts as the beginning of one. Raises BadInput for an unknown word and for a
         longer sentence.
@@ -188,8 +191,8 @@ class CausalLM:
         n, width = sentences.ids.shape
         result = torch.full((n, width + 1, len(self.vocabulary) + 1), -torch.inf, dtype=torch.float64)
         for chunk in self._chunks(n):
-            laws = self._next_word_laws(sentences.ids[chunk, : self.length - 1])
-            result[chunk, : laws.shape[1], :-1] = laws
+            distributions = self._next_word_distributions(sentences.ids[chunk, : self.length - 1])
+            result[chunk, : distributions.shape[1], :-1] = distributions
         result[torch.arange(width + 1) > sentences.lengths[:, None]] = -torch.inf
         whole = sentences.lengths == self.length
         if whole.any():
@@ -214,7 +217,7 @@ class CausalLM:
     def _tokens(self) -> Int[Tensor, " K"]:
         return torch.tensor(self.restriction.tokens, device=self.model.device)
 
-    def _next_word_laws(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T_1 K"]:
+    def _next_word_distributions(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T_1 K"]:
         """log Pr(x_{t+1} | x_1..x_t) for t = 0..T; after a sentence's end, of whatever fills it up."""
         return self._scores(ids.clamp(min=0).to(self.model.device)).double().log_softmax(2).cpu()
 

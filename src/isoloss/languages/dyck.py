@@ -25,7 +25,8 @@ LEFT, RIGHT = 0, 1
 
 @dataclass(frozen=True)
 class Dyck:
-    """The uniform law over the C(T, T/2) strings of T = `length` brackets, half of which are left ones.
+    """The uniform distribution over the C(T, T/2) strings of T = `length` brackets, half of which are left
+    ones.
 
     Brackets need not match in order: only the numbers count (Section 5). Make one with `dyck`.
     """
@@ -48,7 +49,7 @@ class Dyck:
         return hashlib.sha256(f"dyck {self.length}".encode()).hexdigest()
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
-        """Draw n strings, bracket by bracket from the next-word law, so that none is rejected."""
+        """Draw n strings, bracket by bracket from the next-word distribution, so that none is rejected."""
         stream = sentence_keys(n, generator)
         ids = np.empty((self.length, n), np.int64)
         lefts = np.full(n, self.length // 2)
@@ -60,24 +61,24 @@ class Dyck:
             lefts -= 1 - ids[t]
         return _strings(ids)
 
-    def masked_log_law(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
+    def masked_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
         """log Pr(x_t = w | x_{-t}): 0 for the one bracket that the others leave, else -inf.
 
         Raises BadInput for an unknown word, another length, and where no word fits a position.
         """
         refuse_unknown_words(sentences, 2)
         refuse_other_lengths(sentences, self.length)
-        law = torch.zeros(*sentences.ids.shape, 2, dtype=torch.float64)
+        distribution = torch.zeros(*sentences.ids.shape, 2, dtype=torch.float64)
         left = _is_left(sentences)
         lefts_needed = self.length // 2 - (left.sum(1, keepdim=True) - left.long())
-        law[..., LEFT] = (lefts_needed == 1).double()
-        law[..., RIGHT] = (lefts_needed == 0).double()
-        law[law.sum(2) == 0] = torch.nan
-        law[~sentences.real] = 0
-        refuse_undefined(law, torch.arange(len(sentences)), "no word at all fits position {}")
-        return law.log_()
+        distribution[..., LEFT] = (lefts_needed == 1).double()
+        distribution[..., RIGHT] = (lefts_needed == 0).double()
+        distribution[distribution.sum(2) == 0] = torch.nan
+        distribution[~sentences.real] = 0
+        refuse_undefined(distribution, torch.arange(len(sentences)), "no word at all fits position {}")
+        return distribution.log_()
 
-    def next_log_law(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
+    def next_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
         """log Pr(x_{t+1} = w or the end | x_1..x_t): a bracket is left with the share of lefts that remain.
 
         Raises BadInput for an unknown word, and where the first words begin no sentence.
@@ -87,13 +88,13 @@ class Dyck:
         words = torch.arange(before.shape[1])
         lefts, remaining = self.length // 2 - before, self.length - words
         end = (remaining == 0).expand_as(lefts)
-        law = torch.stack([lefts, remaining - lefts, end], 2).double()
-        law[..., :2] /= remaining.clamp(min=1)[:, None]
-        law[(lefts < 0) | (lefts > remaining)] = torch.nan
-        law[words > sentences.lengths[:, None]] = 0
+        distribution = torch.stack([lefts, remaining - lefts, end], 2).double()
+        distribution[..., :2] /= remaining.clamp(min=1)[:, None]
+        distribution[(lefts < 0) | (lefts > remaining)] = torch.nan
+        distribution[words > sentences.lengths[:, None]] = 0
         rows = torch.arange(len(sentences))
-        refuse_undefined(law, rows, "no sentence of the language goes on at position {}")
-        return law.log_()
+        refuse_undefined(distribution, rows, "no sentence of the language goes on at position {}")
+        return distribution.log_()
 
     def log_probability(self, sentences: Sentences) -> Float[Tensor, " n"]:
         """-log C(T, T/2) in nats for a balanced string of T brackets, -inf for any other."""
@@ -111,7 +112,7 @@ class Dyck:
 def dyck(length: int) -> Dyck:
     """The language of balanced strings of `length` brackets; BadInput for an odd length or one below 2.
 
-    >>> dyck(4).masked_log_law(Sentences.from_lists([[0, 1, 1, 0]])).exp()[0].tolist()
+    >>> dyck(4).masked_log_probabilities(Sentences.from_lists([[0, 1, 1, 0]])).exp()[0].tolist()
     [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]]
     """
     if length < 2 or length % 2:

@@ -98,7 +98,7 @@ def with_uniform_rules(grammar: Grammar) -> Grammar:
 
 
 def check_well_formed(grammar: Grammar) -> None:
-    """Refuse, with BadInput, what no law can be computed from.
+    """Refuse, with BadInput, what no distribution can be computed from.
 
     That is: a probability that is not a number from 0 to 1, an empty right side, a word that is empty or
     holds a blank, a symbol without rules, probabilities of one symbol that do not sum to 1 within

@@ -1,4 +1,4 @@
-"""Hidden Markov models as a language whose laws are exact."""
+"""Hidden Markov models as a language whose distributions are exact."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from isoloss.inference.forward_backward import forward
 from isoloss.inference.hidden_markov_chain import HiddenMarkovChain
 from isoloss.inference.viterbi import viterbi
 from isoloss.languages.refusals import (
-    checked_laws,
+    checked_distributions,
     refuse_other_lengths,
     refuse_undefined,
     refuse_unknown_words,
@@ -37,8 +37,8 @@ _IMPOSSIBLE = "no path of states emits these words"
 class HMM:
     """Sentences of `length` words: a state is drawn from `initial`, emits a word, and passes to the next.
 
-    `transition[s, s']` and `emission[s, w]` are float64 laws. Make one with `hmm`, which checks them,
-    `read_hmm`, `random_hmm` or `from_hmmlearn`. Working memory is bounded by `memory_bytes`, beside the
+    `transition[s, s']` and `emission[s, w]` are float64 distributions. Make one with `hmm`, which checks
+    them, `read_hmm`, `random_hmm` or `from_hmmlearn`. Working memory is bounded by `memory_bytes`, beside the
     results and never below what one sentence needs, 8 `length` (2 S + c) bytes; sentences that need
     logarithms (see `inference.forward_backward`) take up to four times that, and 8 MiB.
     """
@@ -64,8 +64,8 @@ class HMM:
     def digest(self) -> str:
         """SHA-256 of the words, the length and all probabilities."""
         content = hashlib.sha256(json.dumps([self.words, self.length]).encode())
-        for law in (self.initial, self.transition, self.emission):
-            content.update(law.contiguous().numpy().tobytes())
+        for distribution in (self.initial, self.transition, self.emission):
+            content.update(distribution.contiguous().numpy().tobytes())
         return content.hexdigest()
 
     @cached_property
@@ -82,7 +82,7 @@ class HMM:
         words, states = sample_paths(self._tables, self.length, n, generator)
         return Sentences(words, torch.full((n,), self.length)), states
 
-    def masked_log_law(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
+    def masked_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
         """log Pr(x_t = w | x_{-t}) in nats, float64; -inf on padding.
 
         Raises BadInput for an unknown word, a sentence of another length, and where no word fits a position.
@@ -91,13 +91,13 @@ class HMM:
         result = torch.empty(*sentences.ids.shape, len(self.words), dtype=torch.float64)
         result[:, self.length :] = -torch.inf
         for rows in self._chunks(len(ids), self.length):
-            law = forward(self.chain, ids[rows]).smoothed().masked_law
-            refuse_undefined(law, torch.arange(len(ids))[rows], "no word at all fits position {}")
-            _logarithms(law, out=result[rows, : self.length])
+            distribution = forward(self.chain, ids[rows]).smoothed().masked_distribution
+            refuse_undefined(distribution, torch.arange(len(ids))[rows], "no word at all fits position {}")
+            _logarithms(distribution, out=result[rows, : self.length])
         return result
 
-    def next_log_law(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
-        """log Pr(next word or the end | the words before), float64; see `Language.next_log_law`.
+    def next_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
+        """log Pr(next word or the end | the words before), float64; see `Language.next_log_probabilities`.
 
         Sentences may be shorter than `length`: they are then beginnings. Raises BadInput for an unknown
         word, and where the first words begin no sentence.
@@ -106,9 +106,11 @@ class HMM:
         n, width = sentences.ids.shape
         result = torch.empty(n, width + 1, len(self.words) + 1, dtype=torch.float64)
         for rows in self._chunks(n, width):
-            law = self._next_law(sentences[rows])
-            refuse_undefined(law, torch.arange(n)[rows], "no sentence of the language goes on at position {}")
-            _logarithms(law, out=result[rows])
+            distribution = self._next_distribution(sentences[rows])
+            refuse_undefined(
+                distribution, torch.arange(n)[rows], "no sentence of the language goes on at position {}"
+            )
+            _logarithms(distribution, out=result[rows])
         return result
 
     def log_probability(self, sentences: Sentences) -> Float[Tensor, " n"]:
@@ -126,15 +128,15 @@ class HMM:
         ids = self._whole_sentences(sentences)
         result = torch.empty(self.length, len(ids), self.chain.states, dtype=torch.float64)
         for rows in self._chunks(len(ids), self.length):
-            law = forward(self.chain, ids[rows]).posteriors(out=result[:, rows])
-            refuse_undefined(law, torch.arange(len(ids))[rows], _IMPOSSIBLE)
+            distribution = forward(self.chain, ids[rows]).posteriors(out=result[:, rows])
+            refuse_undefined(distribution, torch.arange(len(ids))[rows], _IMPOSSIBLE)
         return result.transpose(0, 1)
 
     def best_paths(self, sentences: Sentences) -> Int[Tensor, "n T"]:
         """Each sentence's single most probable path of states (Viterbi).
 
-        A maximum is no law: masked and next-word laws sum over all paths, which only the forward and
-        backward passes do. Raises BadInput for an impossible sentence.
+        A maximum is no distribution: masked and next-word distributions sum over all paths, which only the
+        forward and backward passes do. Raises BadInput for an impossible sentence.
         """
         ids = self._whole_sentences(sentences)
         result = torch.empty(len(ids), self.length, dtype=torch.int64)
@@ -154,22 +156,22 @@ class HMM:
     def _tables(self) -> PathTables:
         return path_tables(self.initial.numpy(), self.transition.numpy(), self.emission.numpy())
 
-    def _next_law(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
+    def _next_distribution(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
         """Probabilities, not logarithms; NaN where the words before are impossible."""
         lengths = sentences.lengths
         n, width = sentences.ids.shape
-        law = torch.zeros(n, width + 1, len(self.words) + 1, dtype=torch.float64)
+        distribution = torch.zeros(n, width + 1, len(self.words) + 1, dtype=torch.float64)
         rows = min(width + 1, self.length)
-        # Words after a beginning may be any: the laws that depend on them are left out below.
+        # Words after a beginning may be any: the distributions that depend on them are left out below.
         ids = torch.nn.functional.pad(sentences.ids, (0, 1))[:, : self.length].clamp(min=0)
         passed = forward(self.chain, ids)
-        law[:, :rows, :-1] = passed.next_law()
-        law[:, self.length :, -1] = 1
+        distribution[:, :rows, :-1] = passed.next_distribution()
+        distribution[:, self.length :, -1] = 1
         beyond = torch.arange(width + 1) > lengths[:, None]
-        law[beyond] = 0
-        law[lengths > self.length, self.length + 1 :] = torch.nan
-        law[passed.log_probability.isinf() & (lengths >= self.length), self.length :] = torch.nan
-        return law
+        distribution[beyond] = 0
+        distribution[lengths > self.length, self.length + 1 :] = torch.nan
+        distribution[passed.log_probability.isinf() & (lengths >= self.length), self.length :] = torch.nan
+        return distribution
 
     def _whole_sentences(self, sentences: Sentences) -> Int[Tensor, "n T"]:
         refuse_unknown_words(sentences, len(self.words))
@@ -198,7 +200,7 @@ def hmm(
 
     >>> stay = torch.tensor([[0.75, 0.25], [0.25, 0.75]])
     >>> coins = hmm(["a", "b"], stay.mean(0), stay, torch.eye(2), length=3)
-    >>> coins.masked_log_law(Sentences.from_lists([[0, 0, 1]])).exp().round(decimals=3)[0].tolist()
+    >>> coins.masked_log_probabilities(Sentences.from_lists([[0, 0, 1]])).exp().round(decimals=3)[0].tolist()
     [[0.75, 0.25], [0.5, 0.5], [0.75, 0.25]]
     """
     _check_words(words, source)
@@ -216,9 +218,9 @@ def hmm(
             )
     return HMM(
         tuple(words),
-        checked_laws(initial[None], f"{source}: initial")[0],
-        checked_laws(transition, f"{source}: transition"),
-        checked_laws(emission, f"{source}: emission"),
+        checked_distributions(initial[None], f"{source}: initial")[0],
+        checked_distributions(transition, f"{source}: transition"),
+        checked_distributions(emission, f"{source}: emission"),
         length,
     )
 
@@ -235,10 +237,10 @@ def _check_words(words: Sequence[str], source: str) -> None:
         seen.add(word)
 
 
-def _logarithms(law: Float[Tensor, "n T c"], out: Float[Tensor, "n T c"]) -> None:
-    """log, using `law` up; zeros are set aside, for which torch takes several times as long."""
-    impossible = law == 0
-    torch.log(law.masked_fill_(impossible, 1), out=out)
+def _logarithms(distribution: Float[Tensor, "n T c"], out: Float[Tensor, "n T c"]) -> None:
+    """log, using `distribution` up; zeros are set aside, for which torch takes several times as long."""
+    impossible = distribution == 0
+    torch.log(distribution.masked_fill_(impossible, 1), out=out)
     out.masked_fill_(impossible, -torch.inf)
 
 

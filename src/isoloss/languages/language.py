@@ -1,4 +1,4 @@
-"""What every language offers: sentences, and the exact law of every word."""
+"""What every language offers: sentences, and the exact distribution of every word."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -14,7 +14,7 @@ from isoloss.progress import Progress, silent
 
 @runtime_checkable
 class SentenceSource(Protocol):
-    """Sentences without end; every `Language` is one, and so is a text, whose laws nobody knows."""
+    """Sentences without end; every `Language` is one, and so is a text, whose distributions nobody knows."""
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -41,13 +41,13 @@ class SentenceSource(Protocol):
 
 @runtime_checkable
 class Language(SentenceSource, Protocol):
-    """A distribution over sentences whose conditional laws are known exactly (spec 1)."""
+    """A distribution over sentences whose conditional distributions are known exactly (spec 1)."""
 
-    def masked_log_law(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
+    def masked_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
         """log Pr(x_t = w | x_{-t}, length) in nats, float64, for every position; -inf on padding."""
         ...
 
-    def next_log_law(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
+    def next_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
         """log Pr(x_{t+1} = w or the end | x_1..x_t) for t = 0..T, float64; the end is the last column.
 
         T_1 is T + 1 and c_1 is c + 1. Row t follows t words; rows after a sentence's end are -inf.
@@ -64,10 +64,10 @@ class Language(SentenceSource, Protocol):
 
 
 @runtime_checkable
-class LawsAtPositions(Protocol):
-    """What a language also offers where each masked law takes long by itself; see `CausalLM`."""
+class DistributionsAtPositions(Protocol):
+    """What a language also offers where each masked distribution takes long by itself; see `CausalLM`."""
 
-    def masked_log_law_at(
+    def masked_log_probabilities_at(
         self,
         sentences: Sentences,
         rows: Int[Tensor, " m"],

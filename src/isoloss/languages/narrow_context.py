@@ -1,9 +1,11 @@
-"""What a word's law is to one who sees only the words near it, beside its law given all the others.
+"""What a word's distribution is to one who sees only the words near it, beside its distribution given all the
+others.
 
 The narrow context of a task leaves out what its label lives on: of a layered grammar, everything outside the
 aligned window one level below the label's symbol; of a hidden Markov model, all but the two neighbours.
-Words that no symbol or state tells apart are one kind, in which both laws are worked out: within a kind a
-word's share is the same in every context, so that divergences between the laws are those of the words.
+Words that no symbol or state tells apart are one kind, in which both distributions are worked out: within a
+kind a word's share is the same in every context, so that divergences between the distributions are those of
+the words.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +20,7 @@ from isoloss.inference.binary_grammar import BinaryGrammar
 from isoloss.inference.chart_plan import ChartPlan, sentence_plan
 from isoloss.inference.forward_backward import forward
 from isoloss.inference.hidden_markov_chain import HiddenMarkovChain
-from isoloss.inference.inside_outside import log_weights, masked_law
+from isoloss.inference.inside_outside import log_weights, masked_distribution
 from isoloss.languages.constituent_task import ConstituentTask
 from isoloss.languages.hmm import StateTask
 from isoloss.languages.pcfg import PCFG
@@ -27,7 +29,7 @@ from isoloss.languages.task import Task
 
 @runtime_checkable
 class NarrowContext(Protocol):
-    """The laws of sentences of `length` words, each given as its kind; see `kinds`. All float64."""
+    """The distributions of sentences of `length` words, each given as its kind; see `kinds`. All float64."""
 
     @property
     def length(self) -> int:
@@ -41,18 +43,18 @@ class NarrowContext(Protocol):
 
     @property
     def seen(self) -> str:
-        """What the narrow law is given, in words."""
+        """What the narrow distribution is given, in words."""
         ...
 
     def log_weight(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
         """log Pr(kinds of the sentence) in nats, -inf for an impossible one."""
         ...
 
-    def masked_law(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
+    def masked_distribution(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
         """Pr(kind at t | all other words)."""
         ...
 
-    def narrow_law(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
+    def narrow_distribution(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
         """Pr(kind at t | the other words that are seen)."""
         ...
 
@@ -61,8 +63,9 @@ class NarrowContext(Protocol):
 class AlignedWindows:
     """A grammar whose words are kinds; spans of 1, 2, 4, .., `length` words are the same in every tree.
 
-    The narrow law at t is given the other words of the window of `window` words that t lies in: that of a
-    grammar of its own, whose root has the law that the levels above give the symbol over that window.
+    The narrow distribution at t is given the other words of the window of `window` words that t lies in: that
+    of a grammar of its own, whose root has the distribution that the levels above give the symbol over that
+    window.
     """
 
     grammar: BinaryGrammar
@@ -79,15 +82,15 @@ class AlignedWindows:
         """See `NarrowContext`."""
         return log_weights(self.grammar, self._plan, ids)
 
-    def masked_law(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
+    def masked_distribution(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
         """See `NarrowContext`."""
-        return masked_law(self.grammar, self._plan, ids)
+        return masked_distribution(self.grammar, self._plan, ids)
 
-    def narrow_law(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
+    def narrow_distribution(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
         """See `NarrowContext`."""
         windows = torch.split(ids, self.window, dim=1)
         parts = zip(self._windows, windows, strict=True)
-        return torch.cat([masked_law(grammar, plan, own) for (grammar, plan), own in parts], dim=1)
+        return torch.cat([masked_distribution(grammar, plan, own) for (grammar, plan), own in parts], dim=1)
 
     @cached_property
     def _plan(self) -> ChartPlan:
@@ -116,7 +119,7 @@ class AlignedWindows:
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """A hidden Markov chain whose words are kinds; the narrow law at t is given those at t - 1 and t + 1."""
+    """A hidden Markov chain whose words are kinds; the narrow context at t is those at t - 1 and t + 1."""
 
     chain: HiddenMarkovChain
     length: int
@@ -131,23 +134,23 @@ class Neighbours:
         """See `NarrowContext`."""
         return forward(self.chain, ids).log_probability
 
-    def masked_law(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
+    def masked_distribution(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
         """See `NarrowContext`."""
-        return forward(self.chain, ids).smoothed().masked_law
+        return forward(self.chain, ids).smoothed().masked_distribution
 
-    def narrow_law(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
+    def narrow_distribution(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T g"]:
         """See `NarrowContext`."""
         chain, states = self.chain, self.chain.initial.expand(len(ids), -1)
-        marginal, laws = self.chain.initial, []
+        marginal, distributions = self.chain.initial, []
         for t in range(self.length):
             here = states
             if t + 1 < self.length:
                 here = states * (chain.by_word[ids[:, t + 1]] @ chain.transition.T)
-            laws.append(here @ chain.emission)
+            distributions.append(here @ chain.emission)
             states = (marginal * chain.by_word[ids[:, t]]) @ chain.transition
             marginal = marginal @ chain.transition
-        law = torch.stack(laws, dim=1)
-        return law / law.sum(2, keepdim=True)
+        distribution = torch.stack(distributions, dim=1)
+        return distribution / distribution.sum(2, keepdim=True)
 
 
 def narrow_context(task: Task) -> AlignedWindows | Neighbours | None:

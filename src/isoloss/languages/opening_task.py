@@ -31,7 +31,7 @@ class OpenedSentences(Protocol):
         """The number of words of every sentence, T."""
         ...
 
-    def first_word_log_law(self) -> Float[Tensor, " K"]:
+    def first_word_log_probabilities(self) -> Float[Tensor, " K"]:
         """log Pr(x_1 = w) in nats, float64."""
         ...
 
@@ -50,10 +50,11 @@ class OpenedSentences(Protocol):
 class OpeningTask:
     """y = argmax_o Pr(x_1 = o | x_2..x_T, x_1 in `openings`); ties go to the first, the more frequent one.
 
-    The generator's latent choice is its first word, one of `openings` (word numbers), drawn by its law
-    renormalised over them; the sentences to label are the T - 1 words that follow. By Bayes' rule the
-    posterior is Pr(o) Pr(x_2..x_T | o), normalised: k forward passes a sentence. As for a hidden state, the
-    mean of its largest probabilities is how often any reader, at best, names the word that was drawn.
+    The generator's latent choice is its first word, one of `openings` (word numbers), drawn by its
+    distribution renormalised over them; the sentences to label are the T - 1 words that follow. By Bayes'
+    rule the posterior is Pr(o) Pr(x_2..x_T | o), normalised: k forward passes a sentence. As for a hidden
+    state, the mean of its largest probabilities is how often any reader, at best, names the word that was
+    drawn.
     """
 
     language: OpenedSentences
@@ -110,5 +111,5 @@ def opening_tasks(language: OpenedSentences) -> Sequence[OpeningTask]:
     """The tasks of telling the 2 and the 4 most probable first words apart, where there are as many words."""
     if language.length < 2:
         return []
-    ranked = language.first_word_log_law().sort(descending=True, stable=True).indices.tolist()
+    ranked = language.first_word_log_probabilities().sort(descending=True, stable=True).indices.tolist()
     return [OpeningTask(language, tuple(ranked[:k])) for k in OPENINGS if k <= len(ranked)]

@@ -27,10 +27,10 @@ def paper_sized_grammar(*, word_share: float, sharpness: float, seed: int) -> Gr
     It is a `random_layered_grammar` with 80 words a preterminal, as the released grammar has, changed twice.
     `word_share` sets the length: each symbol of the four levels between roots and preterminals becomes one
     word, drawn for it at random, with a probability uniform on (0, 2 · `word_share`); in the released grammar
-    these lie between 0.04 and 0.42, 0.17 on average. `sharpness` sets the entropy: the law of a preterminal's
-    words is one that is uniform over all laws, raised to that power and normalised; 1 leaves it. Both dials
-    move their quantity continuously, for the random numbers are the same at every setting. Raises BadInput
-    for a share outside 0 to 0.5, or a sharpness that is not positive.
+    these lie between 0.04 and 0.42, 0.17 on average. `sharpness` sets the entropy: the distribution of a
+    preterminal's words is one that is uniform over all distributions, raised to that power and normalised; 1
+    leaves it. Both dials move their quantity continuously, for the random numbers are the same at every
+    setting. Raises BadInput for a share outside 0 to 0.5, or a sharpness that is not positive.
 
     >>> grammar = paper_sized_grammar(word_share=0.2, sharpness=2.0, seed=0)
     >>> len(grammar.words), len(grammar.symbols) - 1, round(mean_length(grammar), 2)
@@ -39,7 +39,7 @@ def paper_sized_grammar(*, word_share: float, sharpness: float, seed: int) -> Gr
     if not 0 <= word_share <= 0.5:
         raise BadInput(f"the mean probability of a word must lie between 0 and 0.5, not {word_share:g}")
     if not sharpness > 0:
-        raise BadInput(f"a sharpness of {sharpness:g} makes no law of words; give a number above 0")
+        raise BadInput(f"a sharpness of {sharpness:g} makes no distribution of words; give a number above 0")
     layered = random_layered_grammar(
         words=200,
         symbols_per_level=8,
@@ -73,11 +73,13 @@ def mean_length(grammar: Grammar) -> float:
     1.5
     """
     language = pcfg(grammar)
-    law = language.form.grammar.length_weights(language.maximum_length) @ language.form.grammar.initial
-    return float(torch.arange(len(law), dtype=law.dtype) @ law)
+    distribution = (
+        language.form.grammar.length_weights(language.maximum_length) @ language.form.grammar.initial
+    )
+    return float(torch.arange(len(distribution), dtype=distribution.dtype) @ distribution)
 
 
 def _sharpened(rules: list[Rule], sharpness: float) -> list[Rule]:
     weights = np.array([rule.probability for rule in rules]) ** sharpness
-    law = weights / weights.sum()
-    return [replace(rule, probability=float(p)) for rule, p in zip(rules, law, strict=True)]
+    distribution = weights / weights.sum()
+    return [replace(rule, probability=float(p)) for rule, p in zip(rules, distribution, strict=True)]

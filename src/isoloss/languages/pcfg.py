@@ -1,4 +1,4 @@
-"""Probabilistic context-free grammars as a language whose laws are exact."""
+"""Probabilistic context-free grammars as a language whose distributions are exact."""
 
 import hashlib
 import math
@@ -13,8 +13,13 @@ from torch import Tensor
 
 from isoloss.errors import BadInput
 from isoloss.inference.chart_plan import ChartPlan, prefix_plan, sentence_plan
-from isoloss.inference.inside_outside import log_weights, masked_law
-from isoloss.inference.left_to_right import LeftCorners, bounded_left_corners, free_left_corners, next_law
+from isoloss.inference.inside_outside import log_weights, masked_distribution
+from isoloss.inference.left_to_right import (
+    LeftCorners,
+    bounded_left_corners,
+    free_left_corners,
+    next_distribution,
+)
 from isoloss.languages.constituent_task import constituent_tasks
 from isoloss.languages.derivation import Derivation, derivation_trees
 from isoloss.languages.grammar import Grammar, check_well_formed
@@ -93,7 +98,7 @@ class PCFG:
             trees += derivation_trees(self.proper, derivations)
         return trees
 
-    def masked_log_law(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
+    def masked_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
         """log Pr(x_t = w | x_{-t}, length) in nats, float64; -inf on padding.
 
         Raises BadInput for an unknown word, and where no word at all fits a position.
@@ -109,13 +114,13 @@ class PCFG:
                 self.form.grammar.symbols + 2 * len(self.vocabulary)
             )
             for chunk in self._chunks(rows, numbers):
-                law = masked_law(self.form.grammar, plan, sentences.ids[chunk, :length])
-                refuse_undefined(law, chunk, "no word at all fits position {}")
-                result[chunk, :length] = law.log_()
+                distribution = masked_distribution(self.form.grammar, plan, sentences.ids[chunk, :length])
+                refuse_undefined(distribution, chunk, "no word at all fits position {}")
+                result[chunk, :length] = distribution.log_()
         return result
 
-    def next_log_law(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
-        """log Pr(next word or the end | the words before), float64; see `Language.next_log_law`.
+    def next_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
+        """log Pr(next word or the end | the words before), float64; see `Language.next_log_probabilities`.
 
         Raises BadInput for an unknown word, and where the first words begin no sentence.
         """
@@ -129,9 +134,11 @@ class PCFG:
             )
             numbers = plan.numbers_per_sentence + length * (rules + 2 * len(self.vocabulary))
             for chunk in self._chunks(rows, numbers):
-                law = next_law(self.form.grammar, self.corners, plan, sentences.ids[chunk, :length])
-                refuse_undefined(law, chunk, "no sentence of the language goes on at position {}")
-                result[chunk, : length + 1] = law.log_()
+                distribution = next_distribution(
+                    self.form.grammar, self.corners, plan, sentences.ids[chunk, :length]
+                )
+                refuse_undefined(distribution, chunk, "no sentence of the language goes on at position {}")
+                result[chunk, : length + 1] = distribution.log_()
         return result
 
     def log_probability(self, sentences: Sentences) -> Float[Tensor, " n"]:
@@ -184,7 +191,7 @@ def pcfg(grammar: Grammar, maximum_length: int | None = None) -> PCFG:
 
     >>> from isoloss.languages.notation import parse_grammar
     >>> language = pcfg(parse_grammar("S -> 'a' 'b' [0.5] | 'a' 'a' [0.25] | 'c' [0.25]"))
-    >>> language.masked_log_law(Sentences.from_lists([[0, 1]])).exp().round(decimals=3)[0].tolist()
+    >>> language.masked_log_probabilities(Sentences.from_lists([[0, 1]])).exp().round(decimals=3)[0].tolist()
     [[1.0, 0.0, 0.0], [0.333, 0.667, 0.0]]
     """
     check_well_formed(grammar)

@@ -21,8 +21,8 @@ def random_layered_grammar(
     S rewrites to one of `roots` symbols; below them, `levels` levels of `symbols_per_level` symbols, each
     symbol's rules leading to two symbols of the next level, the last level's to one word each. A symbol's
     right sides are distinct and drawn at random so that every lower symbol and every word is used;
-    its probabilities are uniform over all laws (Dirichlet with parameter 1). Raises BadInput where the
-    numbers do not allow it.
+    its probabilities are uniform over all distributions (Dirichlet with parameter 1). Raises BadInput where
+    the numbers do not allow it.
 
     >>> grammar = laptop_grammar(0)
     >>> len(grammar.words), len(grammar.symbols), len(grammar.rules)
@@ -35,7 +35,8 @@ def random_layered_grammar(
     names = [[f"R{n}" for n in range(1, roots + 1)]]
     names += [[f"L{level}_{n}" for n in range(1, symbols_per_level + 1)] for level in range(1, levels + 1)]
     rules = [
-        Rule(Symbol("S"), (Symbol(n),), p) for n, p in zip(names[0], _law(roots, generator), strict=True)
+        Rule(Symbol("S"), (Symbol(n),), p)
+        for n, p in zip(names[0], _distribution(roots, generator), strict=True)
     ]
     for level, upper in enumerate(names):
         if level < levels:
@@ -46,8 +47,8 @@ def random_layered_grammar(
             chosen = _words(len(upper), words, words_per_preterminal, generator)
             sides = [[(f"w{word + 1}",) for word in own] for own in chosen]
         for name, own in zip(upper, sides, strict=True):
-            law = _law(len(own), generator)
-            rules += [Rule(Symbol(name), side, p) for side, p in zip(own, law, strict=True)]
+            distribution = _distribution(len(own), generator)
+            rules += [Rule(Symbol(name), side, p) for side, p in zip(own, distribution, strict=True)]
     return Grammar(Symbol("S"), tuple(rules), f"random layered grammar {seed}")
 
 
@@ -64,7 +65,7 @@ def laptop_grammar(seed: int) -> Grammar:
     )
 
 
-def _law(size: int, generator: np.random.Generator) -> list[float]:
+def _distribution(size: int, generator: np.random.Generator) -> list[float]:
     return [float(probability) for probability in generator.dirichlet(np.ones(size))]
 
 

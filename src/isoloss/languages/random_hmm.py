@@ -19,11 +19,11 @@ def random_hmm(
 ) -> HMM:
     """An HMM whose states and words fall into `blocks` equal blocks that never mix; 1 block is dense.
 
-    A block's states pass to its states and emit its words only; the initial law spans all states, so that
-    a sentence keeps to the block that it starts in. The initial law is uniform over all laws (Dirichlet
-    with parameter 1); those of transitions and words are Dirichlet with a concentration of their own on the
-    places that may be positive: 1 is uniform, less makes a few places likely and the others rare. Raises
-    BadInput where the numbers do not allow it.
+    A block's states pass to its states and emit its words only; the initial distribution spans all states, so
+    that a sentence keeps to the block that it starts in. The initial distribution is uniform over all
+    distributions (Dirichlet with parameter 1); those of transitions and words are Dirichlet with a
+    concentration of their own on the places that may be positive: 1 is uniform, less makes a few places
+    likely and the others rare. Raises BadInput where the numbers do not allow it.
 
     >>> two = random_hmm(words=4, states=4, blocks=2, length=3, seed=0)
     >>> (two.transition > 0).int().tolist()
@@ -41,7 +41,7 @@ def random_hmm(
     if not (transition_concentration > 0 and emission_concentration > 0):
         raise BadInput(
             f"concentrations of {transition_concentration:g} and {emission_concentration:g} make no random "
-            "laws; give numbers above 0"
+            "distributions; give numbers above 0"
         )
     generator = np.random.default_rng(seed)
     initial = torch.from_numpy(generator.dirichlet(np.ones(states)))
@@ -62,6 +62,6 @@ def _block_diagonal(
     matrix = np.zeros((rows, columns))
     tall, wide = rows // blocks, columns // blocks
     for block in range(blocks):
-        laws = generator.dirichlet(np.full(wide, concentration), tall)
-        matrix[block * tall : (block + 1) * tall, block * wide : (block + 1) * wide] = laws
+        distributions = generator.dirichlet(np.full(wide, concentration), tall)
+        matrix[block * tall : (block + 1) * tall, block * wide : (block + 1) * wide] = distributions
     return torch.from_numpy(matrix)

@@ -48,39 +48,40 @@ def refuse_other_lengths(sentences: Sentences, length: int) -> None:
         )
 
 
-def refuse_undefined(law: Float[Tensor, "r T c"], rows: Int[Tensor, " r"], sentence: str) -> None:
-    """Raise BadInput where a law is NaN, which is where it conditions on what is impossible.
+def refuse_undefined(distribution: Float[Tensor, "r T c"], rows: Int[Tensor, " r"], sentence: str) -> None:
+    """Raise BadInput where a distribution is NaN, which is where it conditions on what is impossible.
 
     `rows` are the sentences' numbers; `sentence` says what is wrong, with {} for the position.
     """
-    undefined = law[:, :, 0].isnan()
+    undefined = distribution[:, :, 0].isnan()
     if undefined.any():
         row, place = undefined.nonzero()[0].tolist()
         raise BadInput(f"sentence {int(rows[row]) + 1}: {sentence.format(place + 1)}; check its words")
 
 
-def checked_laws(rows: Float[Tensor, "r k"], place: str) -> Float[Tensor, "r k"]:
-    """The rows as float64 laws; raises BadInput for one that is none, `place` saying whose rows they are.
+def checked_distributions(rows: Float[Tensor, "r k"], place: str) -> Float[Tensor, "r k"]:
+    """The rows as float64 distributions; raises BadInput for one that is none, `place` saying whose rows they
+    are.
 
-    >>> checked_laws(torch.tensor([[0.5, 0.4999995]], dtype=torch.float64), "emission").sum().item()
+    >>> checked_distributions(torch.tensor([[0.5, 0.4999995]], dtype=torch.float64), "emission").sum().item()
     1.0
-    >>> checked_laws(torch.tensor([[0.5, 0.5], [0.5, 0.25]]), "emission")
+    >>> checked_distributions(torch.tensor([[0.5, 0.5], [0.5, 0.25]]), "emission")
     Traceback (most recent call last):
     isoloss.errors.BadInput: emission, row 2 sums to 0.75; make its probabilities sum to 1
     """
-    laws = rows.double().contiguous()
-    wrong = ~((laws >= 0) & (laws <= 1 + TOLERANCE))
+    distributions = rows.double().contiguous()
+    wrong = ~((distributions >= 0) & (distributions <= 1 + TOLERANCE))
     if wrong.any():
         row, column = wrong.nonzero()[0].tolist()
         raise BadInput(
-            f"{place}, row {row + 1} has {laws[row, column].item():g} at place {column + 1}, which is no "
-            "probability; give numbers from 0 to 1"
+            f"{place}, row {row + 1} has {distributions[row, column].item():g} at place {column + 1}, which "
+            "is no probability; give numbers from 0 to 1"
         )
-    totals = laws.sum(1, keepdim=True)
+    totals = distributions.sum(1, keepdim=True)
     off = (totals - 1).abs()
     if (off > TOLERANCE).any():
         row = int((off > TOLERANCE).nonzero()[0, 0])
         raise BadInput(
             f"{place}, row {row + 1} sums to {totals[row].item():.8g}; make its probabilities sum to 1"
         )
-    return torch.where(off > ROUNDING, laws / totals, laws)
+    return torch.where(off > ROUNDING, distributions / totals, distributions)

@@ -199,9 +199,9 @@ def sample_paths(
     return torch.from_numpy(words).T.contiguous(), torch.from_numpy(states).T.contiguous()
 
 
-def _tables(laws: NDArray[np.float64]) -> AliasTables:
+def _tables(distributions: NDArray[np.float64]) -> AliasTables:
     """One table a row, whose outcomes are the row's columns."""
-    rows, columns = laws.shape
+    rows, columns = distributions.shape
     choices = [list(range(row * columns, (row + 1) * columns)) for row in range(rows)]
-    tables = alias_tables(choices, laws.reshape(-1))
+    tables = alias_tables(choices, distributions.reshape(-1))
     return replace(tables, outcome=tables.outcome % columns)

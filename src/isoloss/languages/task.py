@@ -18,7 +18,7 @@ DRAWS_PER_EXAMPLE = 100
 class LabelledSentences:
     """Sentences, their labels, and the exact posterior that the labels come from.
 
-    `labels[i]` is the argmax of `posterior[i]`, a law over the task's classes (spec 2).
+    `labels[i]` is the argmax of `posterior[i]`, a distribution over the task's classes (spec 2).
     """
 
     sentences: Sentences
@@ -61,7 +61,7 @@ class TaskSplits:
 
 
 def most_probable(posterior: Float[Tensor, "n k"]) -> Int[Tensor, " n"]:
-    """The argmax of each law; of equal ones the first, which rounding must not decide.
+    """The argmax of each distribution; of equal ones the first, which rounding must not decide.
 
     >>> most_probable(torch.tensor([[0.2, 0.4, 0.4 + 1e-15]], dtype=torch.float64)).tolist()
     [1]

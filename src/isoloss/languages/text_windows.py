@@ -1,4 +1,4 @@
-"""A text as a source of sentences: no law is known, so it can be trained on and nothing more."""
+"""A text as a source of sentences: no distribution is known, so it can be trained on and nothing more."""
 
 import hashlib
 from collections.abc import Sequence

@@ -74,8 +74,8 @@ def expected_frequencies(
     """How often the model writes each of its `tokens` in sentences of `length` words after `bos`, float64.
 
     The mean over the positions of RANKING_SENTENCES sentences that the model itself writes with these tokens
-    of its next-word law: the expected frequency given what was written before, which, unlike a count, has no
-    ties and leaves no token at 0.
+    of its next-word distribution: the expected frequency given what was written before, which, unlike a
+    count, has no ties and leaves no token at 0.
     """
     at_once = max(1, memory_bytes // (model.cache_bytes(length) + 3 * model.pass_bytes(0, length)))
     total = torch.zeros(len(tokens), dtype=torch.float64, device=tokens.device)

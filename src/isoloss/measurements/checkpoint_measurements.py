@@ -8,7 +8,7 @@ import torch
 from transformers import PreTrainedModel
 
 from isoloss.corpora.labelled_texts import TextTask
-from isoloss.curvature.label_laws import NonFiniteScores
+from isoloss.curvature.label_distributions import NonFiniteScores
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.measurements.compared_checkpoints import Checkpoint
 from isoloss.measurements.compared_flatness import INTERRUPTED, compare_flatness

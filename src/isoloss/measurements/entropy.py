@@ -1,4 +1,4 @@
-"""Entropy of a language's exact laws: the least loss that any model can reach on it (spec 1; A.5)."""
+"""Entropy of a language's exact distributions: the least loss that any model can reach (A.5)."""
 
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
@@ -8,22 +8,22 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isoloss.estimate import Estimate, mean_over_sentences, mean_over_tokens
-from isoloss.languages.language import LawsAtPositions
+from isoloss.languages.language import DistributionsAtPositions
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.record import Record
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
 
 BATCH = 256
-LAW_BYTES = 1 << 26
-"""Laws are worked on in parts of about this size; beside them a routine of the language's needs its own."""
+DISTRIBUTION_BYTES = 1 << 26
+"""Distributions are worked on in parts of about this size; a language's routine needs its own beside."""
 
-SENTENCES, SENTENCES_WITH_COSTLY_LAWS = 1000, 100
-"""How many sentences are drawn where nobody says; the second for laws that are computed one at a time."""
+SENTENCES, SENTENCES_WITH_COSTLY_DISTRIBUTIONS = 1000, 100
+"""How many sentences are drawn by default; the second for distributions computed one at a time."""
 
 
 @runtime_checkable
-class ExactLaws(Protocol):
+class ExactDistributions(Protocol):
     """What entropy needs of a `Language`; also those whose sentences have no longest offer it."""
 
     @property
@@ -35,33 +35,35 @@ class ExactLaws(Protocol):
         """Draw n sentences; see `Language.sample`."""
         ...
 
-    def masked_log_law(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
-        """Masked laws; see `Language.masked_log_law`."""
+    def masked_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
+        """Masked distributions; see `Language.masked_log_probabilities`."""
         ...
 
-    def next_log_law(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
-        """Next-word laws; see `Language.next_log_law`."""
+    def next_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
+        """Next-word distributions; see `Language.next_log_probabilities`."""
         ...
 
 
-def usual_sentences(language: ExactLaws) -> int:
+def usual_sentences(language: ExactDistributions) -> int:
     """How many sentences give a fair error bar within about a minute or less."""
-    return SENTENCES_WITH_COSTLY_LAWS if isinstance(language, LawsAtPositions) else SENTENCES
+    return (
+        SENTENCES_WITH_COSTLY_DISTRIBUTIONS if isinstance(language, DistributionsAtPositions) else SENTENCES
+    )
 
 
 def language_entropy(
-    language: ExactLaws, sentences: int, seed: int, progress: Progress = silent
+    language: ExactDistributions, sentences: int, seed: int, progress: Progress = silent
 ) -> list[Record]:
     """Four records of fresh sentences, in nats and words, with standard errors over sentences.
 
     `masked_entropy_sentence_averaged` = E_x mean_t H(Pr(. | x_{-t})), the least masked loss;
     `masked_entropy_token_averaged` weighs every word alike instead, a ratio whose error is linearised;
     `next_word_entropy` = E_x mean over the T + 1 events of a sentence, its words and its end, of the
-    entropy of the next-word law; `mean_length` in words. Of a language of `LawsAtPositions` one masked
-    position a sentence, all as likely, stands for all, which leaves the means unbiased and which those
-    records' settings tell. Beside the results
-    and what the laws themselves need, memory is about `LAW_BYTES`. Raises BadInput for fewer than 2
-    sentences.
+    entropy of the next-word distribution; `mean_length` in words. Of a language of `DistributionsAtPositions`
+    one masked position a sentence, all as likely, stands for all, which leaves the means unbiased and which
+    those records' settings tell. Beside the results
+    and what the distributions themselves need, memory is about `DISTRIBUTION_BYTES`. Raises BadInput for
+    fewer than 2 sentences.
 
     >>> from isoloss.languages.notation import parse_grammar
     >>> from isoloss.languages.pcfg import pcfg
@@ -77,7 +79,9 @@ def language_entropy(
         batch = language.sample(min(BATCH, sentences - start), generator)
         masked.append(_masked_entropies(language, batch, places, progress))
         events = batch.lengths + 1
-        following.append(_summed_entropies(language.next_log_law, batch, len(language.vocabulary)) / events)
+        following.append(
+            _summed_entropies(language.next_log_probabilities, batch, len(language.vocabulary)) / events
+        )
         lengths.append(batch.lengths)
         progress("entropy", start + len(batch), sentences)
     of_masked, all_lengths = torch.cat(masked), torch.cat(lengths)
@@ -87,7 +91,7 @@ def language_entropy(
         "next_word_entropy": (mean_over_sentences(torch.cat(following)), "nats"),
         "mean_length": (mean_over_sentences(all_lengths.double()), "words"),
     }
-    costly = isinstance(language, LawsAtPositions)
+    costly = isinstance(language, DistributionsAtPositions)
     return [
         Record(
             *(quantity, e.value, unit, e.standard_error, e.n, seed),
@@ -97,10 +101,10 @@ def language_entropy(
     ]
 
 
-def masked_entropy(language: ExactLaws, sentences: int, seed: int) -> Estimate:
+def masked_entropy(language: ExactDistributions, sentences: int, seed: int) -> Estimate:
     """E_x mean_t H(Pr(. | x_{-t})) of fresh sentences, in nats: the least masked loss, and nothing else.
 
-    As `language_entropy` has it, without the next-word laws, which cost as much again and more.
+    As `language_entropy` has it, without the next-word distributions, which cost as much again and more.
 
     >>> from isoloss.languages.notation import parse_grammar
     >>> from isoloss.languages.pcfg import pcfg
@@ -117,33 +121,35 @@ def masked_entropy(language: ExactLaws, sentences: int, seed: int) -> Estimate:
 
 
 def _masked_entropies(
-    language: ExactLaws, sentences: Sentences, places: torch.Generator, progress: Progress
+    language: ExactDistributions, sentences: Sentences, places: torch.Generator, progress: Progress
 ) -> Float[Tensor, " n"]:
-    """Each sentence's mean over its positions, or of costly laws its value at one drawn from `places`."""
-    if not isinstance(language, LawsAtPositions):
-        total = _summed_entropies(language.masked_log_law, sentences, len(language.vocabulary))
+    """Each sentence's mean over its positions or, where costly, its value at one drawn from `places`."""
+    if not isinstance(language, DistributionsAtPositions):
+        total = _summed_entropies(language.masked_log_probabilities, sentences, len(language.vocabulary))
         return total / sentences.lengths
     uniforms = torch.rand(len(sentences), generator=places, dtype=torch.float64)
     positions = (uniforms * sentences.lengths).long()
-    return entropies(language.masked_log_law_at(sentences, torch.arange(len(sentences)), positions, progress))
+    return entropies(
+        language.masked_log_probabilities_at(sentences, torch.arange(len(sentences)), positions, progress)
+    )
 
 
 def _summed_entropies(
-    law: Callable[[Sentences], Tensor], sentences: Sentences, words: int
+    distribution: Callable[[Sentences], Tensor], sentences: Sentences, words: int
 ) -> Float[Tensor, " n"]:
-    """The sum of the entropies of all laws of each sentence."""
+    """The sum of the entropies of all distributions of each sentence."""
     # Thrice: the logarithms, their exponentials, and the terms of the sum.
     bytes_a_sentence = 3 * 8 * (sentences.ids.shape[1] + 1) * (words + 1)
-    at_once = max(1, LAW_BYTES // bytes_a_sentence)
+    at_once = max(1, DISTRIBUTION_BYTES // bytes_a_sentence)
     starts = range(0, len(sentences), at_once)
-    return torch.cat([entropies(law(sentences[start : start + at_once])).sum(1) for start in starts])
+    return torch.cat([entropies(distribution(sentences[start : start + at_once])).sum(1) for start in starts])
 
 
-def entropies(log_law: Float[Tensor, "*rows c"]) -> Float[Tensor, "*rows"]:
+def entropies(log_probabilities: Float[Tensor, "*rows c"]) -> Float[Tensor, "*rows"]:
     """-Σ p log p of every row, in nats; 0 for rows that are all -inf, which stand beyond a sentence's end.
 
     >>> entropies(torch.tensor([[0.5, 0.5], [1.0, 0.0], [0.0, 0.0]]).log())
     tensor([0.6931, 0.0000, 0.0000])
     """
-    terms: Tensor = torch.special.entr(log_law.exp())
+    terms: Tensor = torch.special.entr(log_probabilities.exp())
     return terms.sum(-1)

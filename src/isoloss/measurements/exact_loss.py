@@ -1,4 +1,4 @@
-"""The exact loss of a model: entropy of the law plus KL(law || model), no sampled labels (A.5)."""
+"""The exact loss of a model: entropy plus KL(distribution || model), no sampled labels (A.5)."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from isoloss.estimate import (
     mean_over_sentences,
     mean_over_tokens,
 )
-from isoloss.languages.language import Language, LawsAtPositions
+from isoloss.languages.language import DistributionsAtPositions, Language
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.record import Record, Setting
 from isoloss.objectives.evaluation_mode import (
@@ -33,15 +33,15 @@ MASKED = MaskedObjective()
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """Fixed sentences and the exact laws of their m predictions, computed once for one objective.
+    """Fixed sentences and the exact distributions of their m predictions, computed once for one objective.
 
-    `log_law` is in nats, float64, a row a prediction in sentence and then position order, a column an
-    outcome; it takes 8 m k bytes. `entropy` is each sentence's mean over its own predictions of the law's
-    entropy, in nats.
+    `log_probabilities` is in nats, float64, a row a prediction in sentence and then position order, a column
+    an outcome; it takes 8 m k bytes. `entropy` is each sentence's mean over its own predictions of the
+    distribution's entropy, in nats.
     """
 
     sentences: Sentences
-    log_law: Float[Tensor, "m k"]
+    log_probabilities: Float[Tensor, "m k"]
     entropy: Float[Tensor, " n"]
     seed: int
     objective: ExactObjective = MASKED
@@ -59,7 +59,7 @@ class EvaluationSet:
         progress: Progress = silent,
         objective: ExactObjective = MASKED,
     ) -> "EvaluationSet":
-        """Draw n sentences and work out the laws of all their predictions, some sentences at a time.
+        """Draw n sentences and work out the distributions of all their predictions, some sentences at a time.
 
         Raises BadInput for fewer than 5 sentences, which the paper's error bar over 5 subsets needs.
         """
@@ -68,18 +68,18 @@ class EvaluationSet:
                 f"{n} sentences are too few for the exact loss and its error bars; take at least 5"
             )
         sentences = language.sample(n, torch.Generator().manual_seed(seed))
-        log_law = []
-        at_once = 4 if isinstance(language, LawsAtPositions) else 256  # so that progress is seen
+        log_probabilities = []
+        at_once = 4 if isinstance(language, DistributionsAtPositions) else 256  # so that progress is seen
         for start in range(0, n, at_once):
             part = sentences[start : start + at_once]
-            log_law.append(objective.log_law(language, part, start))
-            progress("exact laws", start + len(part), n)
-        rows = torch.cat(log_law)
+            log_probabilities.append(objective.log_probabilities(language, part, start))
+            progress("exact distributions", start + len(part), n)
+        rows = torch.cat(log_probabilities)
         entropy = _sentence_means(torch.special.entr(rows.exp()).sum(dim=1), objective.predictions(sentences))
         return EvaluationSet(sentences, rows, entropy, seed, objective)
 
     def records(self) -> list[Record]:
-        """The law's entropy, sentence-averaged, and token-averaged too where sentences differ in length."""
+        """The entropy, sentence-averaged, and token-averaged too where sentences differ in length."""
         estimates = _averages(f"{self.objective.quantity}_entropy", self.entropy, self.predictions)
         return [
             Record(name, e.value, "nats", e.standard_error, e.n, self.seed) for name, e in estimates.items()
@@ -90,9 +90,9 @@ class EvaluationSet:
 class ExactLoss:
     """One model's exact loss on an evaluation set, sentence by sentence, in nats, float64.
 
-    `kl` is each sentence's mean over its predictions of KL(law || model), `entropy` the same of the law's
-    entropy, which belongs to the set: it is common to all models measured on it and cancels from their
-    differences, which `paired_difference` of two models' `kl` gives with its own error bar.
+    `kl` is each sentence's mean over its predictions of KL(distribution || model), `entropy` the same of the
+    distribution's entropy, which belongs to the set: it is common to all models measured on it and cancels
+    from their differences, which `paired_difference` of two models' `kl` gives with its own error bar.
     """
 
     kl: Float[Tensor, " n"]
@@ -140,38 +140,41 @@ def exact_loss(
     memory_bytes: int = FORWARD_MEMORY_BYTES,
     progress: Progress = silent,
 ) -> ExactLoss:
-    """L = E_x E_t [H(law_t) + KL(law_t || f_t)] over the set and all of a sentence's predictions (A.5).
+    """L = E_x E_t [H(distribution_t) + KL(distribution_t || f_t)] over the set and all of a sentence's
+    predictions (A.5).
 
-    Masked, each word is hidden in turn: the law and f_t are those of x_t given x_{-t}. Of the next word, each
-    is given those before it, and the end of the sentence all of them. The model's probabilities are
-    normalised over its whole vocabulary, special tokens and those of no word included; the law gives nothing
-    to those that stand for no outcome. Sums are in float64. Dropout is off; the model is left as found.
-    `memory_bytes` bounds a forward pass, at least one sentence's.
+    Masked, each word is hidden in turn: the distribution and f_t are those of x_t given x_{-t}. Of the next
+    word, each is given those before it, and the end of the sentence all of them. The model's probabilities
+    are normalised over its whole vocabulary, special tokens and those of no word included; the distribution
+    gives nothing to those that stand for no outcome. Sums are in float64. Dropout is off; the model is left
+    as found. `memory_bytes` bounds a forward pass, at least one sentence's.
 
     Raises BadInput when the set is another objective's, when the model's vocabulary is not the language's
     words and the special tokens, or when a score is not finite, naming the sentence.
     """
     if objective != evaluation.objective:
         raise BadInput(
-            f"the evaluation set has the laws of {evaluation.objective}, but the objective is {objective}; "
-            "draw the set with the objective"
+            f"the evaluation set has the distributions of {evaluation.objective}, but the objective is "
+            f"{objective}; draw the set with the objective"
         )
     sentences, predictions = evaluation.sentences, evaluation.predictions
     n, width = sentences.ids.shape
     longest = int(sentences.lengths.argmax())
     rows_a_sentence = len(objective.every_prediction(sentences[longest : longest + 1]))
     at_once = max(1, rows_at_once(model, width + 1, memory_bytes) // rows_a_sentence)
-    laws = torch.split(evaluation.log_law, [int(part.sum()) for part in torch.split(predictions, at_once)])
+    distributions = torch.split(
+        evaluation.log_probabilities, [int(part.sum()) for part in torch.split(predictions, at_once)]
+    )
     device = device_of(model)
     kl = []
     with evaluation_mode(model), torch.inference_mode():
-        for start, log_law in zip(range(0, n, at_once), laws, strict=True):
+        for start, log_probabilities in zip(range(0, n, at_once), distributions, strict=True):
             part = sentences[start : start + at_once]
             counts = predictions[start : start + at_once]
             logits = objective.logits(model, objective.every_prediction(part, start).to(device)).cpu()
             log_model = objective.outcomes(scores_of_language(model, logits.double().log_softmax(dim=1)))
-            _check_scores(logits, counts, start, log_law.shape[1] - log_model.shape[1])
-            kl.append(_sentence_means(_kl(log_law, log_model), counts))
+            _check_scores(logits, counts, start, log_probabilities.shape[1] - log_model.shape[1])
+            kl.append(_sentence_means(_kl(log_probabilities, log_model), counts))
             progress("exact loss", start + len(part), n)
     return ExactLoss(torch.cat(kl), evaluation)
 
@@ -186,10 +189,10 @@ def _averages(
     return estimates
 
 
-def _kl(log_law: Float[Tensor, "m k"], log_model: Float[Tensor, "m k"]) -> Float[Tensor, " m"]:
-    """KL(law || model) in nats; outcomes of no probability add nothing."""
-    surplus = (log_law - log_model).where(log_law > -torch.inf, 0.0)
-    return (log_law.exp() * surplus).sum(dim=1)
+def _kl(log_probabilities: Float[Tensor, "m k"], log_model: Float[Tensor, "m k"]) -> Float[Tensor, " m"]:
+    """KL(distribution || model) in nats; outcomes of no probability add nothing."""
+    surplus = (log_probabilities - log_model).where(log_probabilities > -torch.inf, 0.0)
+    return (log_probabilities.exp() * surplus).sum(dim=1)
 
 
 def _sentence_means(values: Float[Tensor, " m"], counts: Int[Tensor, " n"]) -> Float[Tensor, " n"]:

@@ -210,7 +210,7 @@ def linear_probe(
 ) -> Accuracy:
     """Train a head a seed on the training features, and measure all of them on the test features.
 
-    Features come from `sentence_features`, or are a lookup table's laws. float32 is enough.
+    Features come from `sentence_features`, or are a lookup table's distributions. float32 is enough.
 
     >>> x = torch.eye(4).repeat(50, 1)
     >>> y = torch.arange(4).repeat(50)

@@ -5,9 +5,10 @@ words. Labels being the posterior's first choices, the ceiling is 1. Where there
 accuracy on a model's vectors says nothing about the model.
 
 **Price** is what a model's loss gives up by ignoring what the label lives on: the loss of the exact masked
-law given a narrow context (see `languages.narrow_context`) minus that of the exact law given all words,
-which is E_x mean_t KL(Pr(. | x_{-t}) || Pr(. | narrow context of t)). Dearer than what trained models leave
-of their KL, every model must have learnt the label's structure; far cheaper, none has a reason to.
+distribution given a narrow context (see `languages.narrow_context`) minus that of the exact distribution
+given all words, which is E_x mean_t KL(Pr(. | x_{-t}) || Pr(. | narrow context of t)). Dearer than what
+trained models leave of their KL, every model must have learnt the label's structure; far cheaper, none has a
+reason to.
 """
 
 from dataclasses import dataclass
@@ -169,10 +170,10 @@ def _over_all(context: NarrowContext, kinds: int) -> tuple[float, int]:
 
 
 def _divergences(context: NarrowContext, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
-    """mean_t KL(law given all others || narrow law) of each sentence, in nats."""
+    """mean_t KL(distribution given all others || narrow distribution) of each sentence, in nats."""
     means = []
     for part in torch.split(ids, SENTENCES_AT_ONCE):
-        whole, narrow = context.masked_law(part), context.narrow_law(part)
+        whole, narrow = context.masked_distribution(part), context.narrow_distribution(part)
         terms = torch.special.xlogy(whole, whole) - torch.special.xlogy(whole, narrow)
         means.append(terms.sum(2).mean(1))
     return torch.cat(means)

@@ -18,8 +18,9 @@ def sentence_features(
 ) -> Float[Tensor, "n D"]:
     """The contextual vectors of all words of each unmasked sentence, one after the other; D = T d.
 
-    See `word_vectors`; of a `LookupTable` the exact laws instead. Dropout is off and the model is left as
-    found. On the CPU, in the model's precision: n T d numbers, beside a forward pass within `memory_bytes`.
+    See `word_vectors`; of a `LookupTable` the exact distributions instead. Dropout is off and the model is
+    left as found. On the CPU, in the model's precision: n T d numbers, beside a forward pass within
+    `memory_bytes`.
 
     Raises BadInput when a feature is not finite, naming the sentence.
     """

@@ -31,7 +31,7 @@ class ModelSource:
     """Where a causal language model is: a folder or a hub's name, and in it a GGUF file if it is one.
 
     The paper's is `ModelSource("facebook/opt-125m")`, where a hub can be reached. Weights are read in
-    `precision`, in which the laws are computed too.
+    `precision`, in which the distributions are computed too.
     """
 
     name: str
@@ -105,7 +105,7 @@ def restricted_language(
     >>> model = GPT2Transformer(laptop_shape(16)).build(words=4, maximum_length=6, seed=0)
     >>> language = restricted_language(model, TokenRestriction((3, 4, 6), ("a", "b", "d"), 1, "by hand"), 5)
     >>> sentences = language.sample(2, torch.Generator().manual_seed(0))
-    >>> language.masked_log_law(sentences).exp().sum(2).round(decimals=6).tolist()
+    >>> language.masked_log_probabilities(sentences).exp().sum(2).round(decimals=6).tolist()
     [[1.0, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0, 1.0]]
     """
     tokens = torch.tensor(restriction.tokens)

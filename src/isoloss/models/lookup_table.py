@@ -1,4 +1,4 @@
-"""The lookup table: a model that answers with the language's own law (paper Section 2.2, A.5)."""
+"""The lookup table: a model that answers with the language's own distribution (paper Section 2.2, A.5)."""
 
 import torch
 from jaxtyping import Float
@@ -12,7 +12,7 @@ from isoloss.objectives.tokens import FIRST_WORD
 
 AT_ONCE = 256
 NEVER = -1e9
-"""The score of a token that the law never gives: finite, and zero as a probability."""
+"""The score of a token that the distribution never gives: finite, and zero as a probability."""
 
 
 class LookupTable(nn.Module):
@@ -32,33 +32,38 @@ class LookupTable(nn.Module):
         self.language = language
 
     def features(self, sentences: Sentences) -> Float[Tensor, "n D"]:
-        """The laws of all words of each sentence, end to end; D = T c, float32, zero after its end."""
-        laws = [
-            self.language.masked_log_law(sentences[start : start + AT_ONCE]).exp().float().flatten(1)
+        """The distributions of each sentence's words, end to end; D = T c, float32, zero after its end."""
+        distributions = [
+            self.language.masked_log_probabilities(sentences[start : start + AT_ONCE])
+            .exp()
+            .float()
+            .flatten(1)
             for start in range(0, len(sentences), AT_ONCE)
         ]
-        return torch.cat(laws)
+        return torch.cat(distributions)
 
     def logits(self, batch: Batch) -> Float[Tensor, "m v"]:
-        """The log-law of the one masked word of each row, float64, in nats; `NEVER` where it is -inf.
+        """The log-probabilities of the one masked word of each row, float64, in nats; `NEVER` where it is
+        -inf.
 
-        The law does not depend on the masked word, which is put back only because a language reads whole
-        sentences. Raises BadInput where a row has several masks, since the law of each is another one.
+        The distribution does not depend on the masked word, which is put back only because a language reads
+        whole sentences. Raises BadInput where a row has several masks, since the distribution of each is
+        another one.
         """
         if len(batch.rows) != len(batch):
             raise BadInput(
-                "a lookup table knows the law of one word given all others; mask one word a sentence"
+                "a lookup table knows the distribution of one word given all others; mask one word a sentence"
             )
         tokens = batch.input_ids.index_put((batch.rows, batch.positions), batch.targets)
         ids = (tokens[:, 1:] - FIRST_WORD).where(batch.attention_mask[:, 1:], PADDING)
-        # Masked at every word, a sentence comes once a word, and all its laws with it.
+        # Masked at every word, a sentence comes once a word, and all its distributions with it.
         distinct, number = torch.unique(ids, dim=0, return_inverse=True)
         tokens_known = FIRST_WORD + len(self.language.vocabulary)
         scores = torch.full((len(batch), tokens_known), NEVER, dtype=torch.float64)
         for start in range(0, len(distinct), AT_ONCE):
             part = distinct[start : start + AT_ONCE]
-            laws = self.language.masked_log_law(Sentences(part, (part >= 0).sum(1)))
+            distributions = self.language.masked_log_probabilities(Sentences(part, (part >= 0).sum(1)))
             wanted = ((number >= start) & (number < start + len(part))).nonzero().flatten()
-            masked = laws[number[wanted] - start, batch.positions[wanted] - 1]
+            masked = distributions[number[wanted] - start, batch.positions[wanted] - 1]
             scores[wanted, FIRST_WORD:] = masked.clamp(min=NEVER)
         return scores

@@ -78,8 +78,8 @@ class ManyMasksObjective:
     round(share T) are predicted (halves to even), at least one, drawn without replacement; padding never.
     With `copies` a sentence is taken so many times, masked anew each time, as the authors' code has it: row
     i is sentence i // copies, so that of n sentences handed over the first n / copies are seen, in n rows.
-    The loss averages within a sentence first. A language's masked law is that of one word given all the
-    others, so models trained so are measured with `MaskedObjective`.
+    The loss averages within a sentence first. A language's masked distribution is that of one word given all
+    the others, so models trained so are measured with `MaskedObjective`.
 
     >>> batch = ManyMasksObjective().draw(
     ...     Sentences.from_lists([[5] * 20, [5]]), torch.Generator().manual_seed(0)

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
-from isoloss.languages.language import Language, LawsAtPositions
+from isoloss.languages.language import DistributionsAtPositions, Language
 from isoloss.languages.sampling import GOLDEN, mixed
 from isoloss.languages.sentences import Sentences
 from isoloss.models.lookup_table import LookupTable
@@ -42,14 +42,14 @@ class MaskedObjective:
         """See `ExactObjective.predictions`: the words."""
         return sentences.lengths
 
-    def log_law(
+    def log_probabilities(
         self,
         language: Language,
         sentences: Sentences,
         first: int = 0,  # noqa: ARG002 - nothing is drawn
     ) -> Float[Tensor, "m k"]:
-        """See `ExactObjective.log_law`: the language's masked laws."""
-        return language.masked_log_law(sentences)[sentences.real]
+        """See `ExactObjective.log_probabilities`: the language's masked distributions."""
+        return language.masked_log_probabilities(sentences)[sentences.real]
 
     def outcomes(self, scores: Float[Tensor, "m v"]) -> Float[Tensor, "m k"]:
         """See `ExactObjective.outcomes`: the words."""
@@ -85,7 +85,7 @@ class MaskedObjective:
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
         """Scores of the model's v tokens, the special ones included; see `masked_logits`.
 
-        A lookup table answers with the law.
+        A lookup table answers with the distribution.
         """
         if isinstance(model, LookupTable):
             return model.logits(batch)
@@ -112,7 +112,8 @@ def refuse_empty(sentences: Sentences) -> None:
 
 @dataclass(frozen=True)
 class OneMaskedWord:
-    """Measures the masked law of one word of each sentence, which stands for all: the means are the same.
+    """Measures the masked distribution of one word of each sentence, which stands for all: the means are the
+    same.
 
     All places are as likely; a sentence's is a function of `seed` and of its number among those measured.
     A language of 2,000 words and sentences of 24 that reads suffixes so costs a 24th (`CausalLM`); error bars
@@ -146,12 +147,14 @@ class OneMaskedWord:
         """See `ExactObjective.predictions`: one."""
         return torch.ones_like(sentences.lengths)
 
-    def log_law(self, language: Language, sentences: Sentences, first: int = 0) -> Float[Tensor, "m k"]:
-        """See `ExactObjective.log_law`; nothing but these laws is worked out where the language can do so."""
+    def log_probabilities(
+        self, language: Language, sentences: Sentences, first: int = 0
+    ) -> Float[Tensor, "m k"]:
+        """See `ExactObjective.log_probabilities`; only these are worked out where the language can do so."""
         rows, places = torch.arange(len(sentences)), self.places(sentences, first)
-        if isinstance(language, LawsAtPositions):
-            return language.masked_log_law_at(sentences, rows, places)
-        return language.masked_log_law(sentences)[rows, places]
+        if isinstance(language, DistributionsAtPositions):
+            return language.masked_log_probabilities_at(sentences, rows, places)
+        return language.masked_log_probabilities(sentences)[rows, places]
 
     def outcomes(self, scores: Float[Tensor, "m v"]) -> Float[Tensor, "m k"]:
         """See `ExactObjective.outcomes`: the words."""

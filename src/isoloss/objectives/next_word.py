@@ -46,15 +46,15 @@ class NextWordObjective:
         """See `ExactObjective.predictions`: the words and the end."""
         return sentences.lengths + 1
 
-    def log_law(
+    def log_probabilities(
         self,
         language: Language,
         sentences: Sentences,
         first: int = 0,  # noqa: ARG002 - nothing is drawn
     ) -> Float[Tensor, "m k"]:
-        """See `ExactObjective.log_law`: the language's next-word laws; the last outcome is the end."""
-        laws = language.next_log_law(sentences)
-        return laws[torch.arange(laws.shape[1]) <= sentences.lengths[:, None]]
+        """See `ExactObjective.log_probabilities`: of the next word; the last outcome is the end."""
+        distributions = language.next_log_probabilities(sentences)
+        return distributions[torch.arange(distributions.shape[1]) <= sentences.lengths[:, None]]
 
     def outcomes(self, scores: Float[Tensor, "m v"]) -> Float[Tensor, "m k"]:
         """See `ExactObjective.outcomes`: the words, then [CLS]."""

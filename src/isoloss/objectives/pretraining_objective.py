@@ -25,7 +25,7 @@ class PretrainingObjective(Objective, Protocol):
 
 @runtime_checkable
 class ExactObjective(Objective, Protocol):
-    """An objective all of whose predictions have an exact law in every language.
+    """An objective all of whose predictions have an exact distribution in every language.
 
     Where something is drawn for a sentence, its number among those measured settles it: `first` is that of
     the first sentence handed over.
@@ -44,10 +44,12 @@ class ExactObjective(Objective, Protocol):
         """How many predictions each sentence has."""
         ...
 
-    def log_law(self, language: Language, sentences: Sentences, first: int = 0) -> Float[Tensor, "m k"]:
-        """The exact law of each prediction over its k outcomes, in the same order, in nats, float64."""
+    def log_probabilities(
+        self, language: Language, sentences: Sentences, first: int = 0
+    ) -> Float[Tensor, "m k"]:
+        """Exact log-probabilities of each prediction's k outcomes, in the same order, in nats, float64."""
         ...
 
     def outcomes(self, scores: Float[Tensor, "m v"]) -> Float[Tensor, "m k"]:
-        """Of a model's v tokens those that stand for the k outcomes, in the law's order."""
+        """Of a model's v tokens those that stand for the k outcomes, in the distribution's order."""
         ...

@@ -1,4 +1,4 @@
-"""The page of a language: its sentences, one word's two laws as bars, entropy, tasks, and its facts."""
+"""The page of a language: sentences, one word's two distributions as bars, entropy, tasks, and facts."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,9 +46,9 @@ def language_page(portrait: LanguagePortrait, name: str) -> Page:
 def _summary(portrait: LanguagePortrait) -> str:
     least = portrait.entropy[0]
     return (
-        "A language whose exact law is known: of every masked word, and of every next word. No model can "
-        f"predict masked words with a loss below the entropy of their law, {least.value:.4g} ± "
-        f"{least.standard_error:.2g} nats."
+        "A language whose exact distribution is known: of every masked word, and of every next word. No "
+        f"model can predict masked words with a loss below the entropy of their distribution, "
+        f"{least.value:.4g} ± {least.standard_error:.2g} nats."
     )
 
 
@@ -67,22 +67,22 @@ def _panels(portrait: LanguagePortrait) -> tuple[DrawnPanel, ...]:
     word = portrait.word
     true = portrait.vocabulary.index(word.words[word.position])
     words = labels(portrait.vocabulary)
-    masked = law_table(word.masked, words, true)
-    following = law_table(word.following, [*words, "(end)"], true)
+    masked = distribution_table(word.masked, words, true)
+    following = distribution_table(word.following, [*words, "(end)"], true)
     place = f"Word {word.position + 1} of the first sentence, marked above"
     return (
         DrawnPanel(
             "masked",
-            "The law of the masked word, given all others",
-            f"{place}. The exact law Pr(word | all other words).",
-            (law_bars(masked),),
+            "The distribution of the masked word, given all others",
+            f"{place}. The exact distribution Pr(word | all other words).",
+            (distribution_bars(masked),),
             masked,
         ),
         DrawnPanel(
             "next",
-            "The law of the same word as the next one",
-            f"{place}. The exact law Pr(word | the words before it).",
-            (law_bars(following),),
+            "The distribution of the same word as the next one",
+            f"{place}. The exact distribution Pr(word | the words before it).",
+            (distribution_bars(following),),
             following,
         ),
     )
@@ -111,7 +111,7 @@ def _sections(portrait: LanguagePortrait) -> list[Section]:
         text = "The derivation of the first sentence:"
         sections.append(Section("Structure", text=text, markup=tree_picture(portrait.derivation)))
     sections.append(Section("Facts", rows=portrait.facts))
-    where = (("masked laws", _speed(portrait.speed)), ("machine", machine()), *versions().items())
+    where = (("masked distributions", _speed(portrait.speed)), ("machine", machine()), *versions().items())
     sections.append(Section("How long it takes", rows=where))
     return sections
 
@@ -162,25 +162,25 @@ def _speed(record: Record) -> str:
     return f"about {1 / record.value:,.1f} s a sentence, all positions (from one timed pass)"
 
 
-def law_table(law: Float[Tensor, " c"], words: Sequence[str], true: int) -> pl.DataFrame:
+def distribution_table(distribution: Float[Tensor, " c"], words: Sequence[str], true: int) -> pl.DataFrame:
     """Rows of word, probability and kind: the BARS likeliest, word `true` wherever it ranks, and the rest.
 
     >>> import torch
-    >>> law_table(torch.tensor([0.1, 0.7, 0.2]), ["a", "b", "c"], true=0)["word"].to_list()
+    >>> distribution_table(torch.tensor([0.1, 0.7, 0.2]), ["a", "b", "c"], true=0)["word"].to_list()
     ['b', 'c', 'a']
     """
-    ranked = law.sort(descending=True, stable=True).indices.tolist()
+    ranked = distribution.sort(descending=True, stable=True).indices.tolist()
     shown = ranked[:BARS] if true in ranked[:BARS] else [*ranked[:BARS], true]
-    rows = [(words[word], float(law[word]), TRUE if word == true else OTHER) for word in shown]
+    rows = [(words[word], float(distribution[word]), TRUE if word == true else OTHER) for word in shown]
     if others := len(words) - len(shown):
         # A difference of sums could fall below zero.
-        rest = sum(float(law[word]) for word in set(ranked) - set(shown))
+        rest = sum(float(distribution[word]) for word in set(ranked) - set(shown))
         rows.append((f"all {others:,} others", rest, REST))
     return pl.DataFrame(rows, schema=["word", "probability", "kind"], orient="row")
 
 
-def law_bars(table: pl.DataFrame) -> alt.LayerChart:
-    """A bar a row of a `law_table`, in its order, with the probability at its end."""
+def distribution_bars(table: pl.DataFrame) -> alt.LayerChart:
+    """A bar a row of a `distribution_table`, in its order, with the probability at its end."""
     kinds = [kind for kind in _COLORS if kind in table["kind"].to_list()]
     highest = float(table["probability"].max())  # type: ignore[arg-type]
     base = alt.Chart(table).encode(

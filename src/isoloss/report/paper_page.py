@@ -15,7 +15,7 @@ from isoloss.report.templates import in_numbers, interval_picture
 NAME = "paper-and-here"
 RANGES = (
     ("loss", "exact pre-training loss", "nats"),
-    ("kl", "KL(law || model)", "nats"),
+    ("kl", "KL(distribution || model)", "nats"),
     ("trace", "trace of the Hessian (Fisher form)", ""),
     ("accuracy", "linear probe accuracy", ""),
 )

@@ -23,7 +23,7 @@ from isoloss.stored_runs.run_filter import QUANTITIES, settings
 from isoloss.stored_runs.stored_run import MEASURED_FOLDER, StoredRun, measured_thing, measurement_name
 
 _SAME = (*QUANTITIES["loss"], *QUANTITIES["kl"])
-"""What two runs at one loss have in common: the two differ by the law's entropy, which is no run's."""
+"""What two runs at one loss have in common: the two differ by the language's entropy, which is no run's."""
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ class CoinRuns:
 def adamw_coin(settings: CoinSettings, progress: Progress = silent) -> Statement:
     """Hundreds of runs of AdamW at each memory, batch and learning rate, against the closed form."""
     model = CopiedCoin(BiasedCoin(settings.heads), settings.copies)
-    minimisers = Minimisers(model, model.coin.laws)
+    minimisers = Minimisers(model, model.coin.distributions)
     end = settings.decays * 2 * model.coin.logit / settings.copies
     times = tuple(end * point / settings.points for point in range(settings.points + 1))
     planned = [
@@ -140,14 +140,15 @@ def adamw_coin(settings: CoinSettings, progress: Progress = silent) -> Statement
         runs.append(CoinRuns(memory, samples, times, torch.stack([model.difference(at) for at in found])))
     return Statement(
         name="adamw-coin",
-        title="AdamW at the law leaves the flattest point: one coin, in closed form",
+        title="AdamW at an exact fit leaves the flattest point: one coin, in closed form",
         text=(
             f"One coin is predicted by σ(uV), V a sum of {settings.copies} parameters. Runs of AdamW start "
             "at the best fit of least trace, where equation (1) would hold them. The derivation says that "
             "they leave it for the least Σ √H_ii, by a clock α²k with no batch in it as long as the "
-            "second moment remembers for longer than AdamW takes to come back to the law, and by how much "
-            "slower otherwise. It would fail if the trace stood still, at another rate, or by another clock. "
-            "What equation (1) says of SGD cannot be said of AdamW: the least trace is not what it seeks."
+            "second moment remembers for longer than AdamW takes to come back to an exact fit, and by how "
+            "much slower otherwise. It would fail if the trace stood still, at another rate, or by another "
+            "clock. What equation (1) says of SGD cannot be said of AdamW: the least trace is not what it "
+            "seeks."
         ),
         findings=coin_findings(model, runs, settings.tolerance),
         panels=(_coin_panel(model, runs),),

@@ -21,7 +21,7 @@ from isoloss.theory.adamw_flow import (
     adamw_paths,
     sum_of_roots,
 )
-from isoloss.theory.context_laws import enumerated_contexts
+from isoloss.theory.context_distributions import enumerated_contexts
 from isoloss.theory.finding import Finding, Statement, stated
 from isoloss.theory.minimisers import Minimisers, trace_flow
 from isoloss.theory.sgd_paths import SGDSettings, weighted_line
@@ -30,7 +30,7 @@ from isoloss.theory.softmax_model import FactorTable
 
 @dataclass(frozen=True)
 class FactorSettings:
-    """A table of logits U Vᵀ of `rank` for sentences of two words, from a random start at the law.
+    """A table of logits U Vᵀ of `rank` for sentences of two words, from a random start at an exact fit.
 
     Runs last until the flow has taken `lifetimes` of Σ √H_ii at its initial speed. Of the random starts of
     small `seed`s some come to parameters with H_ii = 0, where the root has no derivative, and most have
@@ -54,7 +54,8 @@ SMOKE = FactorSettings(2, 2, 1.0, (1,), (0.04, 0.02), 0.1, paths=60, seed=7, tol
 
 @dataclass(frozen=True)
 class FactorRuns:
-    """Where AdamW at each α ends, taken to the law, beside three flows from its start at the batch's time.
+    """Where AdamW at each α ends, taken to an exact fit, beside three flows from its start at the batch's
+    time.
 
     `flow` has the second moment's memory in it, `slow_flow` is that of Σ √H_ii alone, and `of_trace` are
     points along equation (1), whose clock is another.
@@ -69,11 +70,11 @@ class FactorRuns:
 
 
 def adamw_factors(settings: FactorSettings, progress: Progress = silent) -> Statement:
-    """AdamW's runs against the integrated flows, from one point at the law."""
+    """AdamW's runs against the integrated flows, from one point at an exact fit."""
     language = random_hmm(words=settings.words, states=2, blocks=1, length=2, seed=settings.seed)
-    laws = enumerated_contexts(language).laws
-    model = FactorTable(len(laws.weight), settings.words, settings.rank)
-    minimisers = Minimisers(model, laws)
+    distributions = enumerated_contexts(language).distributions
+    model = FactorTable(len(distributions.weight), settings.words, settings.rank)
+    minimisers = Minimisers(model, distributions)
     start = minimisers.reach(model.random_parameters(settings.seed))
     batches = settings.batch_sizes
     runs = [
@@ -85,13 +86,13 @@ def adamw_factors(settings: FactorSettings, progress: Progress = silent) -> Stat
     ]
     return Statement(
         name="adamw-factors",
-        title="AdamW at the law: a table of logits in two factors",
+        title="AdamW at an exact fit: a table of logits in two factors",
         text=(
-            f"Logits U Vᵀ of {len(laws.weight)} contexts have {model.parameters} parameters, on whose best "
-            "fits three flows are integrated from one point: AdamW's, with what its second moment follows "
-            "of the gradient's swings; that of Σ √H_ii alone, which a slow second moment would give; and "
-            "equation (1). Runs of AdamW start there. The derivation would fail if they fell by another "
-            "amount as α → 0, or ended nearer to another flow."
+            f"Logits U Vᵀ of {len(distributions.weight)} contexts have {model.parameters} parameters, on "
+            "whose best fits three flows are integrated from one point: AdamW's, with what its second "
+            "moment follows of the gradient's swings; that of Σ √H_ii alone, which a slow second moment "
+            "would give; and equation (1). Runs of AdamW start there. The derivation would fail if they "
+            "fell by another amount as α → 0, or ended nearer to another flow."
         ),
         findings=tuple(findings),
         panels=(_factor_panel(minimisers, start, runs),),

@@ -1,8 +1,8 @@
 """AdamW among the minimisers: many runs side by side, and the flow that they follow as α → 0.
 
-At the law the mean gradient of B samples has mean 0 and covariance H / B (Lemma 3.2), so that Adam's second
-moment is H_ii / B and its step is -α D g, D = √B diag(H_ii)^(-1/2). With D held fixed this is SGD in the
-coordinates D^(-1/2) θ, and the limit of Li, Wang and Arora (2022), Theorem 3.3's, is there
+At the distribution the mean gradient of B samples has mean 0 and covariance H / B (Lemma 3.2), so that Adam's
+second moment is H_ii / B and its step is -α D g, D = √B diag(H_ii)^(-1/2). With D held fixed this is SGD in
+the coordinates D^(-1/2) θ, and the limit of Li, Wang and Arora (2022), Theorem 3.3's, is there
 dθ/dt = -(1/4B) D^½ P D^½ ∇ Tr(D H), t = kα², P the projection to the minimisers. Since D is √B over the roots
 of the diagonal, ∇ Tr(D H) = 2 √B ∇ Σ √H_ii, and
 
@@ -61,7 +61,7 @@ def adamw_paths(
     """
     samples = settings.samples
     steps = rising_steps(samples, times)
-    gradient_at = sampled_gradient(minimisers.model, minimisers.laws, samples)
+    gradient_at = sampled_gradient(minimisers.model, minimisers.distributions, samples)
     parameters = start.repeat(samples.paths, 1)
     first = torch.zeros_like(parameters)
     second = (fisher_diagonal(minimisers, start) / samples.batch_size).repeat(samples.paths, 1)
@@ -80,7 +80,7 @@ def adamw_paths(
 
 def fisher_diagonal(minimisers: Minimisers, parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
     """F_ii = E_c E_{y ~ f} g_i², which on Γ are H_ii; differentiable in the parameters."""
-    return whitened_scores(minimisers.model, minimisers.laws, parameters).square().sum(dim=0)
+    return whitened_scores(minimisers.model, minimisers.distributions, parameters).square().sum(dim=0)
 
 
 def sum_of_roots(minimisers: Minimisers, parameters: Float[Tensor, " P"]) -> Float[Tensor, ""]:
@@ -94,7 +94,7 @@ def adamw_drift(
     """dθ/dt on Γ in t = kα², as the module's docstring has it; by `memory` 0 the flow of Σ √H_ii alone."""
     diagonal = fisher_diagonal(minimisers, at)
     root_scale = (batch_size / diagonal).sqrt().sqrt()  # D^½
-    rows = whitened_scores(minimisers.model, minimisers.laws, at) * root_scale
+    rows = whitened_scores(minimisers.model, minimisers.distributions, at) * root_scale
     _, values, normals = torch.linalg.svd(rows, full_matrices=False)
     known = values > RANK_CUT_OFF * values[0]
     rates, normals = values[known] ** 2, normals[known]
@@ -115,8 +115,8 @@ def adamw_drift(
 def _moments(
     minimisers: Minimisers, at: Float[Tensor, " P"]
 ) -> tuple[Float[Tensor, "P P"], Float[Tensor, "P P"]]:
-    """∂_k E g_i² and E g_i² g_k, one sample's, drawn from the law."""
-    model, joint = minimisers.model, minimisers.laws.joint
+    """∂_k E g_i² and E g_i² g_k, one sample's, drawn from the distribution."""
+    model, joint = minimisers.model, minimisers.distributions.joint
 
     def second_moment(parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
         return (joint[..., None] * scores(model, parameters).square()).sum(dim=(0, 1))

@@ -1,4 +1,4 @@
-"""Strings of brackets as the vectors that Section 5's model reads, with their law and their target."""
+"""Strings of brackets as the vectors that Section 5's model reads, their distribution and target."""
 
 import itertools
 import math
@@ -40,7 +40,7 @@ class BracketStrings:
 
 
 def masked_strings(length: int) -> BracketStrings:
-    """The law of pre-training, whole: every balanced string, each bracket masked, with both masks.
+    """The distribution of pre-training, whole: every balanced string, each bracket masked, with both masks.
 
     2 T C(T, T/2) strings, equally likely; the target is 1 where a ⟨ is masked and -1 where a ⟩ is. Raises
     BadInput for an odd length, one below 2, and one above 12.
@@ -69,7 +69,7 @@ def masked_strings(length: int) -> BracketStrings:
 
 
 def all_strings(length: int) -> BracketStrings:
-    """The law of the downstream task, whole: the 2^T strings, equally likely. BadInput above T = 14.
+    """The distribution of the downstream task, whole: the 2^T strings, equally likely. BadInput above T = 14.
 
     >>> all_strings(2).target.tolist()
     [-2.0, 0.0, 0.0, 2.0]
@@ -85,7 +85,7 @@ def all_strings(length: int) -> BracketStrings:
 
 
 def string_classes(length: int) -> BracketStrings:
-    """The downstream task's law for models blind to the order of all brackets but the first.
+    """The downstream task's distribution for models blind to the order of all brackets but the first.
 
     One string for each first bracket and each number j of ⟨ among the others, in front of the ⟩, with
     probability C(T-1, j) / 2^T: 2 T strings instead of 2^T. Raises BadInput for a length below 1.

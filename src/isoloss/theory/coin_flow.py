@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.theory.context_laws import ContextLaws
+from isoloss.theory.context_distributions import ContextDistributions
 from isoloss.theory.minimisers import COEFFICIENT
 
 
@@ -30,10 +30,10 @@ class BiasedCoin:
             raise BadInput(f"a coin shows heads with a probability between 0 and 1, not {self.heads}")
 
     @property
-    def laws(self) -> ContextLaws:
+    def distributions(self) -> ContextDistributions:
         """One context; tails is word 0, heads word 1."""
-        law = torch.tensor([[1 - self.heads, self.heads]], dtype=torch.float64)
-        return ContextLaws(torch.ones(1, dtype=torch.float64), law)
+        distribution = torch.tensor([[1 - self.heads, self.heads]], dtype=torch.float64)
+        return ContextDistributions(torch.ones(1, dtype=torch.float64), distribution)
 
     @property
     def logit(self) -> float:

@@ -99,9 +99,9 @@ def simulated_failure(
 ) -> Estimate:
     """The share of `repetitions` samples after which the refitted model's population loss is not zero.
 
-    Each draws n strings, fits ũ and takes the loss over the whole law. `model` must be blind to the order
-    of all brackets but the first. The standard error is Agresti and Coull's, p̃ = (k + 2) / (r + 4), which is
-    not zero where no sample, or every one, failed; `n` counts the repetitions.
+    Each draws n strings, fits ũ and takes the loss over the whole distribution. `model` must be blind to the
+    order of all brackets but the first. The standard error is Agresti and Coull's, p̃ = (k + 2) / (r + 4),
+    which is not zero where no sample, or every one, failed; `n` counts the repetitions.
     """
     length = model.value.shape[1] // 2
     refuse_impossible(length, samples)
@@ -148,5 +148,5 @@ def refitted_outputs(
 
 
 def population_losses(outputs: Float[Tensor, "r s"], strings: BracketStrings) -> Float[Tensor, " r"]:
-    """L^Pds = E (f - g*)², of each row of outputs, `strings` being the whole law."""
+    """L^Pds = E (f - g*)², of each row of outputs, `strings` being the whole distribution."""
     return (outputs - strings.target).square() @ strings.probability

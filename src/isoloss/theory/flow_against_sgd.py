@@ -159,7 +159,7 @@ def _runs(
     progress: Progress,
 ) -> RunsAtOneRate:
     traces, ends = [], start[None]
-    for ends in sgd_paths(minimisers.model, minimisers.laws, start, settings, times, progress):
+    for ends in sgd_paths(minimisers.model, minimisers.distributions, start, settings, times, progress):
         traces.append([minimisers.trace(at) for at in ends])
     below = torch.tensor([minimisers.trace(minimisers.reach(at)) for at in ends])
     distances = (ends - flow_end).norm(dim=1)

@@ -1,4 +1,4 @@
-"""Lemma 3.2, Bartlett's identity: at the law, gradient covariance, Hessian and Fisher information are one."""
+"""Lemma 3.2, Bartlett's identity: at an exact fit, gradient covariance, Hessian and Fisher are one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import polars as pl
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
-from isoloss.theory.context_laws import enumerated_contexts
+from isoloss.theory.context_distributions import enumerated_contexts
 from isoloss.theory.finding import Finding, Statement, stated
 from isoloss.theory.lemma_3_2_approach import (
     BartlettMatrices,
@@ -21,19 +21,20 @@ from isoloss.theory.lemma_3_2_approach import (
 )
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.softmax_model import FactorTable, LogitTable
-from isoloss.theory.theorem_3_3_transformer import transformer_at_the_law
+from isoloss.theory.theorem_3_3_transformer import exact_transformer
 
 SOURCE = "Lemma 3.2"
-AT_THE_LAW = 1e-10
+EXACT = 1e-10
 """Where KL < 1e-10 nats, probabilities are right to about 1e-5, and so are the matrices."""
-NEAR_THE_LAW = 0.02
-"""Where KL <= 0.02 nats, law and model are at most a tenth apart in total variation (Pinsker's inequality):
-what is said of first order is put to the test on checkpoints of runs no farther away."""
+NEAR_THE_DISTRIBUTION = 0.02
+"""Where KL <= 0.02 nats, distribution and model are at most a tenth apart in total variation (Pinsker's
+inequality): what is said of first order is put to the test on checkpoints of runs no farther away."""
 
 
 @dataclass(frozen=True)
 class BartlettSettings:
-    """A language of `words` words and sentences of two, three models at its law, and `training` towards it.
+    """A language of `words` words and sentences of two, three models at its distribution, and `training`
+    towards it.
 
     `gap_tolerance` is on relative gaps: √KL at a KL of 1e-10. `exponent_tolerance` is below a quarter,
     half way from one half to the other exponents that a Taylor series has, 0 and 1.
@@ -71,30 +72,30 @@ SMOKE = BartlettSettings(
 
 
 def lemma_3_2(settings: BartlettSettings, progress: Progress = silent) -> Statement:
-    """The three matrices, dense and in float64, at the law and on the way to it."""
-    at_law = matrices_at_the_law(settings)
-    progress("Lemma 3.2 at the law", 1, 1)
-    minimisers, start = transformer_at_the_law(settings.width, 0.3, settings.seed, settings.words)
+    """The three matrices, dense and in float64, at an exact fit and on the way to it."""
+    exact = exact_matrices(settings)
+    progress("Lemma 3.2 at an exact fit", 1, 1)
+    minimisers, start = exact_transformer(settings.width, 0.3, settings.seed, settings.words)
     near = approaches(minimisers, start, settings.distances, settings.directions, settings.seed, progress)
     trained = checkpoint_matrices(settings.training, progress)
     runs = [
-        [c.matrices for c in trained if c.seed == seed and c.matrices.kl <= NEAR_THE_LAW]
+        [c.matrices for c in trained if c.seed == seed and c.matrices.kl <= NEAR_THE_DISTRIBUTION]
         for seed in settings.training.seeds
     ]
     return Statement(
         name="lemma-3.2",
-        title="Are gradient covariance, Hessian and Fisher information equal at the law?",
+        title="Are gradient covariance, Hessian and Fisher information equal at an exact fit?",
         text=(
-            "Three models are put at the exact law of a small language, and each matrix is computed by "
-            "itself: the covariance over all contexts and words, the Hessian by differentiating the loss "
-            "twice, the Fisher information from the model's own labels. They would differ if the model were "
-            "not at the law. Off the law by δ in probabilities both gaps are first order in δ and KL is "
-            "second, so that gaps grow as KL^(1/2): exactly in the limit, about so at checkpoints "
-            f"of training runs within {NEAR_THE_LAW} nats."
+            "Three models are put at the exact distribution of a small language, and each matrix is "
+            "computed by itself: the covariance over all contexts and words, the Hessian by differentiating "
+            "the loss twice, the Fisher information from the model's own labels. They would differ if the "
+            "model were not at an exact fit. Off the exact fit by δ in probabilities both gaps are first "
+            "order in δ and KL is second, so that gaps grow as KL^(1/2): exactly in the limit, about so at "
+            f"checkpoints of training runs within {NEAR_THE_DISTRIBUTION} nats."
         ),
         findings=(
-            *identity_findings(at_law, settings.gap_tolerance),
-            *exponent_findings(near, "near the law", settings.exponent_tolerance),
+            *identity_findings(exact, settings.gap_tolerance),
+            *exponent_findings(near, "near the distribution", settings.exponent_tolerance),
             *exponent_findings(runs, "along training runs", settings.exponent_tolerance),
         ),
         panels=(gap_panel(trained), trace_panel(trained)),
@@ -105,22 +106,27 @@ def lemma_3_2(settings: BartlettSettings, progress: Progress = silent) -> Statem
     )
 
 
-def matrices_at_the_law(settings: BartlettSettings) -> dict[str, BartlettMatrices]:
+def exact_matrices(settings: BartlettSettings) -> dict[str, BartlettMatrices]:
     """Of a table of logits, of one in two factors, and of a transformer that Newton's method took there."""
     language = random_hmm(words=settings.words, states=2, blocks=1, length=2, seed=settings.seed)
-    laws = enumerated_contexts(language).laws
-    table, factors = LogitTable(settings.words), FactorTable(len(laws.weight), settings.words, settings.rank)
-    factors_at_law = Minimisers(factors, laws).reach(factors.random_parameters(settings.seed))
-    transformer, at_law = transformer_at_the_law(settings.width, 0.3, settings.seed, settings.words)
+    distributions = enumerated_contexts(language).distributions
+    table, factors = (
+        LogitTable(settings.words),
+        FactorTable(len(distributions.weight), settings.words, settings.rank),
+    )
+    exact_factors = Minimisers(factors, distributions).reach(factors.random_parameters(settings.seed))
+    transformer, exact = exact_transformer(settings.width, 0.3, settings.seed, settings.words)
     return {
-        "table of logits": bartlett_matrices(table, laws, laws.law.log().flatten()),
-        "table in two factors": bartlett_matrices(factors, laws, factors_at_law),
-        "transformer": bartlett_matrices(transformer.model, transformer.laws, at_law),
+        "table of logits": bartlett_matrices(
+            table, distributions, distributions.distribution.log().flatten()
+        ),
+        "table in two factors": bartlett_matrices(factors, distributions, exact_factors),
+        "transformer": bartlett_matrices(transformer.model, transformer.distributions, exact),
     }
 
 
-def identity_findings(at_law: dict[str, BartlettMatrices], tolerance: float) -> tuple[Finding, ...]:
-    """For each model that it is at the law, and how far its three matrices are apart."""
+def identity_findings(exact: dict[str, BartlettMatrices], tolerance: float) -> tuple[Finding, ...]:
+    """For each model that it is at an exact fit, and how far its three matrices are apart."""
     return tuple(
         Finding(
             name=f"{what}, {model}",
@@ -134,9 +140,9 @@ def identity_findings(at_law: dict[str, BartlettMatrices], tolerance: float) -> 
             unit=unit,
             tolerance=allowed,
         )
-        for model, matrices in at_law.items()
+        for model, matrices in exact.items()
         for what, sentence, measured, unit, allowed in (
-            ("KL", "The model is at the law.", matrices.kl, "nats", AT_THE_LAW),
+            ("KL", "The model is at an exact fit.", matrices.kl, "nats", EXACT),
             ("Σ - ∇²L", "Gradient covariance = Hessian.", matrices.lemma_gap, "of ||∇²L||", tolerance),
             ("largest entry", "... in every entry.", matrices.largest_gap, "of the largest", tolerance),
             ("∇²L - F", "Hessian = Fisher information.", matrices.hessian_gap, "of ||F||", tolerance),
@@ -157,7 +163,7 @@ def exponent_findings(
         fitted = gap_exponent(points)
         return Finding(
             name=f"exponent of {name}, {where}",
-            sentence=f"||{name}|| / ||F|| grows as the root of KL(law || model).",
+            sentence=f"||{name}|| / ||F|| grows as the root of KL(distribution || model).",
             source=f"{SOURCE}; first order in the probabilities' error",
             predicted=0.5,
             relation="equal to",
@@ -185,15 +191,15 @@ def gap_panel(trained: Sequence[CheckpointMatrices]) -> Panel:
     rows += [(kl, kl**0.5, "√KL", "√KL", True) for kl in (min(kls), max(kls))]
     return Panel(
         name="lemma-3.2-gaps",
-        title="How the three matrices part off the law",
+        title="How the three matrices part off the exact fit",
         caption=(
             "Relative Frobenius distances of gradient covariance and Hessian from the Fisher information at "
-            "checkpoints of training runs, against the checkpoint's KL from the law. √KL, dashed, shows the "
-            "slope that is predicted; its height is not."
+            "checkpoints of training runs, against the checkpoint's KL from the distribution. √KL, dashed, "
+            "shows the slope that is predicted; its height is not."
         ),
         charts=(
             Lines(
-                Axis("kl", "KL(law || model) (nats)", logarithmic=True),
+                Axis("kl", "KL(distribution || model) (nats)", logarithmic=True),
                 Axis("gap", "relative gap", logarithmic=True),
                 Colour("matrix", "gap"),
                 series="series",
@@ -221,7 +227,7 @@ def trace_panel(trained: Sequence[CheckpointMatrices]) -> Panel:
         caption="Traces of Fisher information, Hessian and gradient covariance at the same checkpoints.",
         charts=(
             Lines(
-                Axis("kl", "KL(law || model) (nats)", logarithmic=True),
+                Axis("kl", "KL(distribution || model) (nats)", logarithmic=True),
                 Axis("trace", "trace", logarithmic=True),
                 Colour("matrix", "matrix"),
                 series="series",

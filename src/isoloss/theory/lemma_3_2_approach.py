@@ -1,4 +1,4 @@
-"""The matrices of Lemma 3.2, dense, and how their gaps close: straight towards the law, and in training."""
+"""The matrices of Lemma 3.2, dense, and how their gaps close: straight to an exact fit, and in training."""
 
 import tempfile
 from collections.abc import Sequence
@@ -22,19 +22,19 @@ from isoloss.pretraining.checkpoint import Checkpoint
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.progress import Progress, silent
-from isoloss.theory.context_laws import ContextLaws, enumerated_contexts
+from isoloss.theory.context_distributions import ContextDistributions, enumerated_contexts
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.softmax_model import EnumeratedTransformer, SoftmaxModel, parameter_vector, scores
 
 
 @dataclass(frozen=True)
 class BartlettMatrices:
-    """Σ, ∇²L and F at one point, and how far that point is from the law (nats).
+    """Σ, ∇²L and F at one point, and how far that point is from the distribution (nats).
 
-    Off the law, δ = f - law, both gaps are first order in δ and so in √KL (KL = ½ Σ w δ² / law + O(δ³)):
-    Σ - F = -E_c Σ_y δ_y s_y s_yᵀ - ∇L ∇Lᵀ, s the scores, and ∇²L - F = E_c Σ_k δ_k ∇²z_k, z the logits, which
-    is zero everywhere for logits that are linear in the parameters. Pinsker's inequality makes √KL a bound
-    on both, up to a constant.
+    Off the exact fit, δ = f - distribution, both gaps are first order in δ and so in √KL (KL = ½ Σ w δ² /
+    distribution + O(δ³)): Σ - F = -E_c Σ_y δ_y s_y s_yᵀ - ∇L ∇Lᵀ, s the scores, and ∇²L - F = E_c Σ_k δ_k
+    ∇²z_k, z the logits, which is zero everywhere for logits that are linear in the parameters. Pinsker's
+    inequality makes √KL a bound on both, up to a constant.
     """
 
     covariance: Float[Tensor, "P P"]
@@ -64,29 +64,32 @@ class BartlettMatrices:
 
 
 def bartlett_matrices(
-    model: SoftmaxModel, laws: ContextLaws, parameters: Float[Tensor, " P"]
+    model: SoftmaxModel, distributions: ContextDistributions, parameters: Float[Tensor, " P"]
 ) -> BartlettMatrices:
     """Expectations over all contexts and words; Σ and F from the scores, ∇²L by differentiating L twice.
 
     Memory: 3 P² + 2 C V P numbers, and P backward passes at once for the Hessian.
 
     >>> from isoloss.theory.softmax_model import Coin
-    >>> fair = ContextLaws(torch.ones(1).double(), torch.full((1, 2), 0.5).double())
-    >>> at_law = bartlett_matrices(Coin(), fair, torch.tensor([2.0, 0.0]).double())
-    >>> at_law.hessian.tolist(), at_law.covariance.tolist()
+    >>> fair = ContextDistributions(torch.ones(1).double(), torch.full((1, 2), 0.5).double())
+    >>> exact = bartlett_matrices(Coin(), fair, torch.tensor([2.0, 0.0]).double())
+    >>> exact.hessian.tolist(), exact.covariance.tolist()
     ([[0.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]])
     """
 
     def loss(at: Tensor) -> Tensor:
-        return -(laws.joint * model.logits(at).log_softmax(dim=1)).sum()
+        return -(distributions.joint * model.logits(at).log_softmax(dim=1)).sum()
 
     logits = model.logits(parameters)
     rows = scores(model, parameters).flatten(0, 1)
-    of_law, of_model = laws.joint.flatten(), (laws.weight[:, None] * logits.softmax(dim=1)).flatten()
-    mean = of_law @ rows
-    covariance = (rows.T * of_law) @ rows - torch.outer(mean, mean)
+    of_distribution, of_model = (
+        distributions.joint.flatten(),
+        (distributions.weight[:, None] * logits.softmax(dim=1)).flatten(),
+    )
+    mean = of_distribution @ rows
+    covariance = (rows.T * of_distribution) @ rows - torch.outer(mean, mean)
     hessian: Tensor = jacrev(grad(loss))(parameters)
-    return BartlettMatrices(covariance, hessian, (rows.T * of_model) @ rows, float(laws.kl(logits)))
+    return BartlettMatrices(covariance, hessian, (rows.T * of_model) @ rows, float(distributions.kl(logits)))
 
 
 def approaches(
@@ -107,8 +110,8 @@ def approaches(
     found: list[list[BartlettMatrices]] = []
     for number, direction in enumerate(torch.nn.functional.normalize(drawn), start=1):
         points = [minimiser + distance * direction for distance in distances]
-        found.append([bartlett_matrices(minimisers.model, minimisers.laws, at) for at in points])
-        progress("Lemma 3.2 near the law", number, directions)
+        found.append([bartlett_matrices(minimisers.model, minimisers.distributions, at) for at in points])
+        progress("Lemma 3.2 near the distribution", number, directions)
     return found
 
 
@@ -165,7 +168,7 @@ def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> list
             seed: int = seed,
             small: EnumeratedTransformer = small,
         ) -> None:
-            matrices = bartlett_matrices(small, contexts.laws, parameter_vector(model))
+            matrices = bartlett_matrices(small, contexts.distributions, parameter_vector(model))
             found.append(CheckpointMatrices(seed, checkpoint.step, matrices))
             progress("Lemma 3.2 along runs", len(found), len(runs.seeds) * len(runs.checkpoint_steps))
 
@@ -208,7 +211,7 @@ def alike_pairs(words: int, stay: float = 0.9) -> HMM:
 
     A state stays, and emits its own word, with probability `stay`; the rest is spread over all words. Word w
     begins a sentence in proportion to w, so that words differ in frequency. Small random models hardly tell
-    contexts apart, and a model of word frequencies alone is 0.002 nats from their law.
+    contexts apart, and a model of word frequencies alone is 0.002 nats from their distribution.
 
     >>> alike_pairs(2, stay=0.5).transition.tolist()
     [[0.75, 0.25], [0.25, 0.75]]

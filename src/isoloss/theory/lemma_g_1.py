@@ -85,9 +85,9 @@ def lemma_g_1(settings: LemmaG1Settings, progress: Progress = silent) -> Stateme
         title="Is no solution flatter than 4/(m √T)?",
         text=(
             "The trace of the loss's Hessian over Q, K, V and u is computed in closed form over the whole "
-            "law of pre-training. Solutions with random Q, K and V, solutions with random features, and "
-            "the ends of descents that do nothing but lower the trace would show a bound that is too "
-            "high; the two-neuron solution shows whether it is met."
+            "distribution of pre-training. Solutions with random Q, K and V, solutions with random "
+            "features, and the ends of descents that do nothing but lower the trace would show a bound that "
+            "is too high; the two-neuron solution shows whether it is met."
         ),
         findings=(
             bound_finding(found, settings.tolerance),

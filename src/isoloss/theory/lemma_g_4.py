@@ -56,9 +56,9 @@ def lemma_g_4(settings: LemmaG4Settings, progress: Progress = silent) -> Stateme
         title="Is the trace of the Hessian 2 E ‖∇f‖² at zero loss?",
         text=(
             "The Hessian over Q, K, V and u is computed densely, by autograd in float64, over the whole "
-            "law of pre-training. At solutions with all weights random, and at those that a random search "
-            "for the largest deviation finds, its trace is divided by E ‖∇f‖²; everywhere else on the way "
-            "it is compared with the closed form, which holds at any loss."
+            "distribution of pre-training. At solutions with all weights random, and at those that a random "
+            "search for the largest deviation finds, its trace is divided by E ‖∇f‖²; everywhere else on "
+            "the way it is compared with the closed form, which holds at any loss."
         ),
         findings=(
             identity_finding(factors, settings.tolerance),

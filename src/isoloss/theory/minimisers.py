@@ -12,7 +12,7 @@ from torch.func import grad
 
 from isoloss.errors import IsolossError
 from isoloss.progress import Progress, silent
-from isoloss.theory.context_laws import ContextLaws
+from isoloss.theory.context_distributions import ContextDistributions
 from isoloss.theory.softmax_model import SoftmaxModel, trace, whitened_scores
 
 COEFFICIENT = 1 / 4
@@ -28,14 +28,14 @@ SATURATED = 1e-24
 
 @dataclass(frozen=True)
 class Minimisers:
-    """Γ = {θ: softmax of the model's logits is the law in every context}."""
+    """Γ = {θ: softmax of the model's logits is the distribution in every context}."""
 
     model: SoftmaxModel
-    laws: ContextLaws
+    distributions: ContextDistributions
 
     def kl(self, parameters: Float[Tensor, " P"]) -> float:
         """L(θ) - min L, in nats."""
-        return float(self.laws.kl(self.model.logits(parameters)))
+        return float(self.distributions.kl(self.model.logits(parameters)))
 
     def reach(
         self, parameters: Float[Tensor, " P"], tolerance: float = SATURATED, iterations: int = 500
@@ -43,8 +43,8 @@ class Minimisers:
         """A minimiser near `parameters`, by natural gradient steps with Levenberg and Marquardt's damping.
 
         A step is -Aᵀ(AAᵀ + λ)⁻¹ r = -(F + λ)⁻¹ ∇L, A the whitened scores and Aᵀr = ∇L; λ falls where KL does.
-        At the law F = ∇²L (Lemma 3.2), so that as λ → 0 this is Newton's method, quadratic, and each step is
-        the shortest to its target: close to Γ, a retraction. Raises IsolossError where KL stays above
+        At the distribution F = ∇²L (Lemma 3.2), so that as λ → 0 this is Newton's method, quadratic, and each
+        step is the shortest to its target: close to Γ, a retraction. Raises IsolossError where KL stays above
         `tolerance`.
         """
         damping, kl = 1e-3, self.kl(parameters)
@@ -58,14 +58,17 @@ class Minimisers:
             else:
                 damping *= 4
         raise IsolossError(
-            f"after {iterations} Newton steps the model is still {kl:.3g} nats from the law; it is too small "
-            "for the language, or starts too far away"
+            f"after {iterations} Newton steps the model is still {kl:.3g} nats from the distribution; it is "
+            "too small for the language, or starts too far away"
         )
 
     def _damped_step(self, parameters: Float[Tensor, " P"], damping: float) -> Float[Tensor, " P"]:
-        rows = whitened_scores(self.model, self.laws, parameters)
+        rows = whitened_scores(self.model, self.distributions, parameters)
         predicted = self.model.logits(parameters).softmax(dim=1)
-        residual = ((self.laws.law - predicted) * (self.laws.weight[:, None] / predicted).sqrt()).flatten()
+        residual = (
+            (self.distributions.distribution - predicted)
+            * (self.distributions.weight[:, None] / predicted).sqrt()
+        ).flatten()
         gram = rows @ rows.T
         gram.diagonal().add_(damping * float(gram.diagonal().mean()))
         step: Tensor = rows.T @ torch.linalg.solve(gram, residual)
@@ -73,7 +76,7 @@ class Minimisers:
 
     def singular_values(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " k"]:
         """Of the whitened scores, from the largest: on Γ the roots of the eigenvalues of ∇²L."""
-        values: Tensor = torch.linalg.svdvals(whitened_scores(self.model, self.laws, parameters))
+        values: Tensor = torch.linalg.svdvals(whitened_scores(self.model, self.distributions, parameters))
         return values
 
     def codimension(self, parameters: Float[Tensor, " P"]) -> int:
@@ -82,8 +85,8 @@ class Minimisers:
         return int((values > RANK_CUT_OFF * values[0]).sum())
 
     def tangent(self, parameters: Float[Tensor, " P"], vector: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
-        """The vector's part along the level set of the model's law through θ: on Γ, along Γ."""
-        rows = whitened_scores(self.model, self.laws, parameters)
+        """The vector's part along the level set of the model's distribution through θ: on Γ, along Γ."""
+        rows = whitened_scores(self.model, self.distributions, parameters)
         _, values, normals = torch.linalg.svd(rows, full_matrices=False)
         normals = normals[values > RANK_CUT_OFF * values[0]]
         tangent: Tensor = vector - normals.T @ (normals @ vector)
@@ -91,11 +94,11 @@ class Minimisers:
 
     def trace(self, parameters: Float[Tensor, " P"]) -> float:
         """Tr ∇²L on Γ; see `scores.trace`."""
-        return float(trace(self.model, self.laws, parameters))
+        return float(trace(self.model, self.distributions, parameters))
 
     def trace_gradient(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
         """∇_Γ Tr ∇²L: the gradient of the trace, projected to the tangent space."""
-        gradient: Tensor = grad(lambda at: trace(self.model, self.laws, at))(parameters)
+        gradient: Tensor = grad(lambda at: trace(self.model, self.distributions, at))(parameters)
         return self.tangent(parameters, gradient)
 
 
@@ -135,8 +138,9 @@ def flow_along(
     """θ(t) of dθ/dt = `right_side`(θ), tangent to Γ, at each of the rising `times` from `start` on Γ.
 
     Dormand and Prince's adaptive pair of orders 5 and 4 (scipy). The right side is tangent to the level sets
-    of the law off Γ too, so that only the integrator's own error leaves Γ; Newton's method takes it back at
-    each of `times` (projection, Hairer, Lubich and Wanner 2006, IV.4). Raises IsolossError where it fails.
+    of the distribution off Γ too, so that only the integrator's own error leaves Γ; Newton's method takes it
+    back at each of `times` (projection, Hairer, Lubich and Wanner 2006, IV.4). Raises IsolossError where it
+    fails.
     """
 
     def of_arrays(_time: float, at: np.ndarray) -> np.ndarray:

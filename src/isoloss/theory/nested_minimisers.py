@@ -92,7 +92,7 @@ class _Traces:
 
 
 def _traces_along_flows(settings: NestedSettings, coin: BiasedCoin, progress: Progress) -> list[_Traces]:
-    minimisers = Minimisers(CoinOfPairs(), coin.laws)
+    minimisers = Minimisers(CoinOfPairs(), coin.distributions)
     end = settings.decays / coin.decay_rate(batch_size=1)
     times = [end * point / settings.points for point in range(settings.points + 1)]
     starts = [(1, f"u² - v² = {d:g}", coin.minimiser(d)) for d in settings.differences]
@@ -108,7 +108,7 @@ def _traces_along_flows(settings: NestedSettings, coin: BiasedCoin, progress: Pr
 
 
 def _findings(settings: NestedSettings, coin: BiasedCoin, traces: list[_Traces]) -> tuple[Finding, ...]:
-    minimisers, least = Minimisers(CoinOfPairs(), coin.laws), _least_trace(coin)
+    minimisers, least = Minimisers(CoinOfPairs(), coin.distributions), _least_trace(coin)
     small = [coin.minimiser(d) for d in settings.differences]
     apart = [abs(minimisers.trace(_embedded(at, settings.pairs)) - minimisers.trace(at)) for at in small]
     sentence = "A small model's minimiser is a large model's, of the same trace."

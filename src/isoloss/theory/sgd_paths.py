@@ -11,7 +11,7 @@ from torch.func import vmap
 
 from isoloss.errors import BadInput
 from isoloss.progress import Progress, silent
-from isoloss.theory.context_laws import ContextLaws
+from isoloss.theory.context_distributions import ContextDistributions
 from isoloss.theory.softmax_model import SoftmaxModel
 
 DRAWS_AT_ONCE = 100_000
@@ -33,7 +33,7 @@ class SGDSettings:
 
 def sgd_paths(
     model: SoftmaxModel,
-    laws: ContextLaws,
+    distributions: ContextDistributions,
     start: Float[Tensor, " P"],
     settings: SGDSettings,
     times: Sequence[float],
@@ -47,7 +47,7 @@ def sgd_paths(
     BadInput where times do not rise.
     """
     steps = rising_steps(settings, times)
-    gradient_at = sampled_gradient(model, laws, settings)
+    gradient_at = sampled_gradient(model, distributions, settings)
     parameters = start.repeat(settings.paths, 1)
     done = 0
     for wanted in steps:
@@ -68,11 +68,11 @@ def rising_steps(settings: SGDSettings, times: Sequence[float]) -> list[int]:
 
 
 def sampled_gradient(
-    model: SoftmaxModel, laws: ContextLaws, settings: SGDSettings
+    model: SoftmaxModel, distributions: ContextDistributions, settings: SGDSettings
 ) -> Callable[[Float[Tensor, "R P"]], Float[Tensor, "R P"]]:
     """At every call each run's gradient of the mean loss of B fresh samples of context and word."""
     logits = vmap(model.logits)
-    counts = _fresh_counts(laws, settings)
+    counts = _fresh_counts(distributions, settings)
 
     def gradient_at(parameters: Float[Tensor, "R P"]) -> Float[Tensor, "R P"]:
         leaf = parameters.detach().requires_grad_(True)
@@ -83,11 +83,13 @@ def sampled_gradient(
     return gradient_at
 
 
-def _fresh_counts(laws: ContextLaws, settings: SGDSettings) -> Iterator[Float[Tensor, "R C V"]]:
+def _fresh_counts(
+    distributions: ContextDistributions, settings: SGDSettings
+) -> Iterator[Float[Tensor, "R C V"]]:
     """For each step, how often each context and word is among each run's B samples."""
     generator = torch.Generator().manual_seed(settings.seed)
-    outcomes = laws.joint.numel()
-    rising = laws.joint.flatten().cumsum(0)[:-1].contiguous()
+    outcomes = distributions.joint.numel()
+    rising = distributions.joint.flatten().cumsum(0)[:-1].contiguous()
     a_step = settings.paths * settings.batch_size
     rows = torch.arange(settings.paths).repeat_interleave(settings.batch_size) * outcomes
     while True:
@@ -95,7 +97,9 @@ def _fresh_counts(laws: ContextLaws, settings: SGDSettings) -> Iterator[Float[Te
             max(1, DRAWS_AT_ONCE // a_step), a_step, generator=generator, dtype=torch.float64
         )
         for drawn in torch.searchsorted(rising, uniform, right=True):
-            yield _counted(rows + drawn, settings.paths * outcomes).view(settings.paths, *laws.joint.shape)
+            yield _counted(rows + drawn, settings.paths * outcomes).view(
+                settings.paths, *distributions.joint.shape
+            )
 
 
 def _counted(drawn: Int[Tensor, " m"], outcomes: int) -> Float[Tensor, " k"]:

@@ -10,12 +10,12 @@ from torch.func import functional_call, jacrev
 
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.objectives.tokens import FIRST_WORD
-from isoloss.theory.context_laws import ContextLaws, EnumeratedContexts
+from isoloss.theory.context_distributions import ContextDistributions, EnumeratedContexts
 
 
 @runtime_checkable
 class SoftmaxModel(Protocol):
-    """f_θ(context) = softmax of `logits`, for all C contexts of a `ContextLaws` at once.
+    """f_θ(context) = softmax of `logits`, for all C contexts of a `ContextDistributions` at once.
 
     `logits` is a smooth pure function that torch can differentiate twice and map over many parameters
     (`torch.func.vmap`).
@@ -53,7 +53,8 @@ class LogitTable:
 
 @dataclass(frozen=True)
 class FactorTable:
-    """Logits U Vᵀ, U [C, r] before V [words, r] in the parameters: a table with more parameters than laws.
+    """Logits U Vᵀ, U [C, r] before V [words, r] in the parameters: a table with more parameters than
+    distributions.
 
     With r >= words - 1 and V of full rank, U alone moves every logit, so the minimisers are a manifold of
     codimension C (words - 1).
@@ -86,29 +87,32 @@ def scores(model: SoftmaxModel, parameters: Float[Tensor, " P"]) -> Float[Tensor
     return (probabilities[..., None] * jacobian).sum(dim=1, keepdim=True) - jacobian
 
 
-def trace(model: SoftmaxModel, laws: ContextLaws, parameters: Float[Tensor, " P"]) -> Float[Tensor, ""]:
+def trace(
+    model: SoftmaxModel, distributions: ContextDistributions, parameters: Float[Tensor, " P"]
+) -> Float[Tensor, ""]:
     """Tr F = E_c E_{y ~ f} ||score||² (paper B.1), which on the manifold of minimisers is Tr ∇²L (Lemma 3.2).
 
     Differentiable in the parameters. Both traces have one gradient along the manifold, where they agree.
     """
-    probabilities = laws.weight[:, None] * model.logits(parameters).softmax(dim=1)
+    probabilities = distributions.weight[:, None] * model.logits(parameters).softmax(dim=1)
     return (probabilities * scores(model, parameters).square().sum(dim=2)).sum()
 
 
 def whitened_scores(
-    model: SoftmaxModel, laws: ContextLaws, parameters: Float[Tensor, " P"]
+    model: SoftmaxModel, distributions: ContextDistributions, parameters: Float[Tensor, " P"]
 ) -> Float[Tensor, "CV P"]:
     """Rows √(w_c f_y) score_cy, whose Gram matrix AᵀA is the Fisher information."""
-    probabilities = laws.weight[:, None] * model.logits(parameters).softmax(dim=1)
+    probabilities = distributions.weight[:, None] * model.logits(parameters).softmax(dim=1)
     return (probabilities.sqrt()[..., None] * scores(model, parameters)).flatten(0, 1)
 
 
 class EnumeratedTransformer:
     """A masked language model in evaluation mode, its parameters (tied ones once) end to end in float64.
 
-    Its scores are normalised over the words alone: the law gives the special tokens nothing, which no finite
-    logit does, so that over the whole vocabulary the loss would have no minimiser at all. The model's
-    attention must be "eager", whose operations alone can be differentiated twice. It is left as found.
+    Its scores are normalised over the words alone: the distribution gives the special tokens nothing, which
+    no finite logit does, so that over the whole vocabulary the loss would have no minimiser at all. The
+    model's attention must be "eager", whose operations alone can be differentiated twice. It is left as
+    found.
     """
 
     def __init__(self, model: nn.Module, contexts: EnumeratedContexts) -> None:

@@ -75,7 +75,7 @@ def coin_runs(
     """Run SGD from the minimiser with u² - v² = `difference`, observed at each of the rising `times`."""
     start = coin.minimiser(difference)
     observed, at = [], start[None]
-    for at in sgd_paths(Coin(), coin.laws, start, settings, times, progress):
+    for at in sgd_paths(Coin(), coin.distributions, start, settings, times, progress):
         observed.append(at[:, 0] ** 2 - at[:, 1] ** 2)
     return CoinRuns(coin, difference, settings, times, torch.stack(observed), at)
 
@@ -131,7 +131,7 @@ def theorem_3_3_coin(settings: CoinSettings, progress: Progress = silent) -> Sta
     picture = SGDSettings(settings.learning_rates[-1], 1, 1, settings.seed)
     return Statement(
         name="theorem-3.3-coin",
-        title="Does SGD at the law flatten? One coin, in closed form",
+        title="Does SGD at an exact fit flatten? One coin, in closed form",
         text=(
             "One coin is predicted by σ(uv), whose best fits are the curve uv = logit p. Runs of SGD from "
             "one point of it are compared with equation (1), which says that E[u² - v²] decays as "
@@ -243,7 +243,7 @@ def coin_landscape(coin: BiasedCoin, difference: float, settings: SGDSettings) -
     end = 4 / coin.decay_rate(settings.batch_size)
     times = [end * point / POINTS for point in range(POINTS + 1)]
     start = coin.minimiser(difference)
-    runs = sgd_paths(Coin(), coin.laws, start, settings, times)
+    runs = sgd_paths(Coin(), coin.distributions, start, settings, times)
     run = torch.stack([at[0] for at in runs])
     reach = 1.15 * max(float(start.max()), float(run.max()))
     u = torch.linspace(coin.logit / reach, reach, POINTS, dtype=torch.float64)
@@ -276,7 +276,7 @@ def _grid(coin: BiasedCoin, reach: float) -> pl.DataFrame:
     centres = (np.arange(CELLS) + 0.5) * reach / CELLS
     u, v = (side.ravel() for side in np.meshgrid(centres, centres))
     logits = torch.vmap(Coin().logits)(torch.from_numpy(np.stack([u, v], axis=1)))
-    height = torch.vmap(coin.laws.kl)(logits)
+    height = torch.vmap(coin.distributions.kl)(logits)
     return pl.DataFrame({"u": u, "v": v, "height": height.numpy(), "series": ["loss"] * len(u)})
 
 

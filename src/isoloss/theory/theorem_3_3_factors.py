@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
-from isoloss.theory.context_laws import enumerated_contexts
+from isoloss.theory.context_distributions import enumerated_contexts
 from isoloss.theory.finding import Statement, stated
 from isoloss.theory.flow_against_sgd import (
     Race,
@@ -23,9 +23,9 @@ from isoloss.theory.softmax_model import FactorTable
 class FactorSettings:
     """A hidden Markov model of `words` words and two states, sentences of `length`, and U Vᵀ of `rank`.
 
-    The start is normal and taken to the law by Newton's method; seeds are the race's. The fall's tolerance
-    is about the square of the second largest rate, what a line in η leaves out; the order's is below a
-    quarter, half way from one possible order to the next.
+    The start is normal and taken to an exact fit by Newton's method; seeds are the race's. The fall's
+    tolerance is about the square of the second largest rate, what a line in η leaves out; the order's is
+    below a quarter, half way from one possible order to the next.
     """
 
     words: int
@@ -41,26 +41,26 @@ SMOKE = FactorSettings(2, 2, 2, Race((0.2, 0.05), 0.5, 2, paths=100, batch_size=
 
 
 def theorem_3_3_factors(settings: FactorSettings, progress: Progress = silent) -> Statement:
-    """SGD's runs against the integrated flow of the trace, from one point at the law."""
+    """SGD's runs against the integrated flow of the trace, from one point at an exact fit."""
     seed = settings.race.seed
     language = random_hmm(words=settings.words, states=2, blocks=1, length=settings.length, seed=seed)
-    laws = enumerated_contexts(language).laws
-    model = FactorTable(len(laws.weight), settings.words, settings.rank)
-    minimisers = Minimisers(model, laws)
+    distributions = enumerated_contexts(language).distributions
+    model = FactorTable(len(distributions.weight), settings.words, settings.rank)
+    minimisers = Minimisers(model, distributions)
     start = minimisers.reach(model.random_parameters(derived_seed(seed, "start")))
     race = flow_against_sgd(minimisers, start, settings.race, progress=progress)
     return Statement(
         name="theorem-3.3-factors",
-        title="Does SGD at the law flatten? A table of logits in two factors",
+        title="Does SGD at an exact fit flatten? A table of logits in two factors",
         text=(
-            f"Logits U Vᵀ of {len(laws.weight)} contexts and {settings.words} words have "
-            f"{model.parameters} parameters and {laws.codimension} independent probabilities, so that their "
-            f"minimisers are a manifold of {model.parameters - laws.codimension} dimensions. Equation (1) is "
-            "integrated on it, and runs of SGD start where it starts. It would fail at another constant, "
-            "or if SGD drifted along another direction of the manifold."
+            f"Logits U Vᵀ of {len(distributions.weight)} contexts and {settings.words} words have "
+            f"{model.parameters} parameters and {distributions.codimension} independent probabilities, so "
+            f"that their minimisers are a manifold of {model.parameters - distributions.codimension} "
+            "dimensions. Equation (1) is integrated on it, and runs of SGD start where it starts. It would "
+            "fail at another constant, or if SGD drifted along another direction of the manifold."
         ),
         findings=(
-            codimension_finding(race, laws.codimension),
+            codimension_finding(race, distributions.codimension),
             fall_finding(race, settings.fall_tolerance),
             order_finding(race, settings.order_tolerance),
         ),

@@ -1,4 +1,4 @@
-"""Theorem 3.3 on a tiny transformer that has reached the law of a small language."""
+"""Theorem 3.3 on a tiny transformer that has reached the distribution of a small language."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
-from isoloss.theory.context_laws import enumerated_contexts
+from isoloss.theory.context_distributions import enumerated_contexts
 from isoloss.theory.finding import Statement, stated
 from isoloss.theory.flow_against_sgd import (
     Race,
@@ -28,8 +28,8 @@ from isoloss.theory.softmax_model import EnumeratedTransformer, parameter_vector
 class TransformerSettings:
     """One layer of `width` on a hidden Markov model of two words and two states, sentences of two words.
 
-    The start is BERT's initialisation with normal numbers of deviation `spread` added, taken to the law by
-    Newton's method. Seeds are the race's.
+    The start is BERT's initialisation with normal numbers of deviation `spread` added, taken to an exact fit
+    by Newton's method. Seeds are the race's.
 
     The theorem's limit needs η / λ, the time in which SGD returns to Γ along a direction of curvature λ, to
     be short beside the race. Larger languages and narrower models have curvatures of 1e-6 of the largest
@@ -58,29 +58,29 @@ SMOKE = TransformerSettings(
 
 
 def theorem_3_3_transformer(settings: TransformerSettings, progress: Progress = silent) -> Statement:
-    """SGD's runs against the integrated flow of the trace, from one point at the law."""
-    minimisers, start = transformer_at_the_law(settings.width, settings.spread, settings.race.seed)
+    """SGD's runs against the integrated flow of the trace, from one point at an exact fit."""
+    minimisers, start = exact_transformer(settings.width, settings.spread, settings.race.seed)
     race = flow_against_sgd(minimisers, start, settings.race, progress=progress)
-    flattest = float(minimisers.singular_values(start)[minimisers.laws.codimension - 1] ** 2)
+    flattest = float(minimisers.singular_values(start)[minimisers.distributions.codimension - 1] ** 2)
     returning = race.runs[-1].learning_rate / flattest
     return Statement(
         name="theorem-3.3-transformer",
-        title="Does SGD at the law flatten? A tiny transformer",
+        title="Does SGD at an exact fit flatten? A tiny transformer",
         text=(
             f"A transformer of {len(start):,} parameters predicts each masked word of a language of "
-            f"{len(minimisers.laws.weight)} contexts exactly. Gradients of the trace are exact, over all "
-            "contexts in float64, and projected to the null space of ∇²L at eigenvalues below 1e-12 of the "
-            "largest. The fall of the trace along runs of SGD is compared with that of equation (1). It "
-            "would fail at another constant, or if the gradient were not projected. The theorem is "
-            "about η → 0: at the last learning rate SGD, along the direction of least curvature, "
-            f"{flattest:.2g}, returns to the law in {returning:.2g} of t, and the race lasts "
+            f"{len(minimisers.distributions.weight)} contexts exactly. Gradients of the trace are exact, "
+            "over all contexts in float64, and projected to the null space of ∇²L at eigenvalues below "
+            "1e-12 of the largest. The fall of the trace along runs of SGD is compared with that of "
+            "equation (1). It would fail at another constant, or if the gradient were not projected. The "
+            "theorem is about η → 0: at the last learning rate SGD, along the direction of least curvature, "
+            f"{flattest:.2g}, returns to an exact fit in {returning:.2g} of t, and the race lasts "
             f"{race.times[-1]:.2g}."
         ),
         findings=(
-            codimension_finding(race, minimisers.laws.codimension),
+            codimension_finding(race, minimisers.distributions.codimension),
             fall_at_last_rate_finding(race, 2 * settings.race.rates[-1]),
         ),
-        panels=(trace_panel(race, "transformer-trace", "a tiny transformer at the law"),),
+        panels=(trace_panel(race, "transformer-trace", "a tiny transformer at an exact fit"),),
         settings=(
             ("width", str(settings.width)),
             ("spread of the start", str(settings.spread)),
@@ -89,7 +89,7 @@ def theorem_3_3_transformer(settings: TransformerSettings, progress: Progress = 
     )
 
 
-def transformer_at_the_law(
+def exact_transformer(
     width: int, spread: float, seed: int, words: int = 2
 ) -> tuple[Minimisers, Float[Tensor, " P"]]:
     """A one-layer transformer's minimisers on sentences of two of `words` words, and one of them."""
@@ -97,7 +97,7 @@ def transformer_at_the_law(
     contexts = enumerated_contexts(language)
     architecture = PostLayerNormTransformer(Shape(width, 2, 1, 2 * width), dropout=0.0, attention="eager")
     model = architecture.build(words, 2, seed).double().eval()
-    minimisers = Minimisers(EnumeratedTransformer(model, contexts), contexts.laws)
+    minimisers = Minimisers(EnumeratedTransformer(model, contexts), contexts.distributions)
     initial = parameter_vector(model)
     generator = torch.Generator().manual_seed(derived_seed(seed, "start"))
     noise = torch.randn(len(initial), generator=generator, dtype=torch.float64)

@@ -62,8 +62,8 @@ def theorem_5_1(settings: Theorem51Settings, progress: Progress = silent) -> Sta
             "On the flattest solution's features, the shortest output layer that fits n downstream "
             "strings is the right one just when the strings hold both signs of g*. How often that fails "
             "is counted over all samples in whole numbers, given by a formula, and simulated: strings are "
-            "drawn, the layer is fitted, and its loss is taken over the whole downstream law. The paper's "
-            "2^-n takes strings on which g* is zero for informative, and one sign for enough."
+            "drawn, the layer is fitted, and its loss is taken over the whole downstream distribution. The "
+            "paper's 2^-n takes strings on which g* is zero for informative, and one sign for enough."
         ),
         findings=failure_findings(settings, counted, corrected_failure(length, samples), printed, simulated),
         panels=(_panel(curve),),

@@ -175,7 +175,7 @@ class CausalLMOptions:
     length: int = 24
     """Words of every sentence."""
     precision: Literal["float32", "float64"] = "float32"
-    """Precision of the weights and so of the laws."""
+    """Precision of the weights and so of the distributions."""
     seed: int = 0
     """Seed of the sentences that rank the tokens."""
     json: bool = False

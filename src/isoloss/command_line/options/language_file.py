@@ -58,7 +58,7 @@ class EntropyOptions:
     language: LanguageFile
     sentences: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """How many sentences to draw; when not given 1000, or 100 of a causal language, whose masked
-    laws are costly and are taken at one position of each sentence, drawn at random."""
+    distributions are costly and are taken at one position of each sentence, drawn at random."""
     seed: int = 0
     """Seed of the draws; the same seed gives the same figures."""
     json: bool = False

@@ -14,12 +14,12 @@ OWN_TASK = (
 """Counted on the stand-ins' test parts (`MovieSnippets`, `AnsweringSentences`); rooms: `isoloss describe`."""
 
 LOSS = Axis("loss", "exact pre-training loss (nats)", "kl_error")
-KL = Axis("kl", "KL(law || model) (nats)", "kl_error")
+KL = Axis("kl", "KL(distribution || model) (nats)", "kl_error")
 ACCURACY = Axis("accuracy", "linear probe accuracy", "accuracy_deviation")
 TRACE = Axis("trace", "trace of the Hessian (Fisher form)", "trace_error")
 STEP = Axis("step", "pre-training step", logarithmic=True)
 BY_WIDTH = Colour("width", "width", ordered=True)
-LOG_KL = Axis("kl", "KL(law || model) (nats)", "kl_error", logarithmic=True)
+LOG_KL = Axis("kl", "KL(distribution || model) (nats)", "kl_error", logarithmic=True)
 DESCENT_STEP = Axis("step", "step of SGD")
 SIZE = Axis("width", "width", logarithmic=True)
 BY_SEED = Colour("seed", "seed")
@@ -36,8 +36,8 @@ def probe_bars(sizes: MeasurementSizes) -> str:
 def loss_bars(sizes: MeasurementSizes) -> str:
     """Of the exact loss and of its KL."""
     return (
-        f"Bars of loss and KL: one standard error of KL(law || model) over {sizes.loss_sentences:,} "
-        "sentences; the law's entropy, common to all models, adds the same to each. "
+        f"Bars of loss and KL: one standard error of KL(distribution || model) over {sizes.loss_sentences:,} "
+        "sentences; the distribution's entropy, common to all models, adds the same to each. "
     )
 
 
@@ -45,5 +45,5 @@ def trace_bars(sizes: MeasurementSizes) -> str:
     """Of the trace."""
     return (
         f"Bars of the trace: one standard error over {sizes.trace_sentences:,} sentences. It is that of the "
-        "Fisher information, the Hessian's own where the model has learnt the law (Lemma 3.2). "
+        "Fisher information, the Hessian's own where the model has learnt the distribution (Lemma 3.2). "
     )

@@ -89,7 +89,8 @@ def causal_objective(scale: Scale) -> Experiment:
         text=(
             "Most language models of today predict the next word. Here a causal transformer of the same "
             "shape is trained by the same rule on the same sentences; its loss, KL and trace are those of "
-            "its own objective, all from the exact law of the next word, the end of the sentence included.",
+            "its own objective, all from the exact distribution of the next word, the end of the sentence "
+            "included.",
             "The two objectives' losses and traces measure different things and are not compared with each "
             "other: what is compared are the tasks, and whether a trace falls as training goes on.",
         ),

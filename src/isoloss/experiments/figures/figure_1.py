@@ -133,9 +133,9 @@ def figure_1(scale: Scale, task: str) -> Experiment:
         title="Does flatness tell the better of two models at the same pre-training loss?",
         question=Question.FLATNESS,
         text=(
-            "The paper pre-trains transformers of several sizes on sentences of a grammar whose exact law is "
-            "known, and compares checkpoints whose loss has converged: all at one loss, they differ in "
-            "downstream accuracy, and the trace of the Hessian tells the better ones apart.",
+            "The paper pre-trains transformers of several sizes on sentences of a grammar whose exact "
+            "distribution is known, and compares checkpoints whose loss has converged: all at one loss, "
+            "they differ in downstream accuracy, and the trace of the Hessian tells the better ones apart.",
             "First all three along each run, over one axis of steps. Then each checkpoint after the loss has "
             "converged as a dot.",
         ),
@@ -160,12 +160,12 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
         f"of the probe, each on {scale.sizes.probe_test:,} test sentences. "
     )
     of_loss = (
-        f"Across: one standard error of KL(law || model) over {scale.sizes.loss_sentences:,} sentences; the "
-        "entropy of the law, which all dots share, adds the same to each."
+        f"Across: one standard error of KL(distribution || model) over {scale.sizes.loss_sentences:,} "
+        "sentences; the entropy of the distribution, which all dots share, adds the same to each."
     )
     of_trace = (
         f"Across: one standard error over {scale.sizes.trace_sentences:,} sentences. The trace is that of "
-        "the Fisher information, the Hessian's own where the model has learnt the law (Lemma 3.2). "
+        "the Fisher information, the Hessian's own where the model has learnt the distribution (Lemma 3.2). "
         "Traces of different widths are over different parameters: claims rank a run's dots among themselves "
         "alone, and only Figure 5 enlarges the models to one shape."
     )

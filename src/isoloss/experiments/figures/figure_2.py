@@ -32,7 +32,7 @@ def figure_2(scale: Scale) -> Experiment:
         text=(
             "The paper follows one model a panel over its pre-training: (a) 41M parameters on the grammar, "
             "task C, (b) 235M on sentences that OPT writes, QNLI. The loss reaches its least value, the "
-            "law's entropy, and accuracy goes on rising.",
+            "distribution's entropy, and accuracy goes on rising.",
             "Here all sizes and seeds are followed. The causal model's language has a task of its own in "
             "the place of QNLI: with which word a sentence began, told from the words after it. "
             f"{OWN_TASK}",

@@ -45,8 +45,9 @@ def figure_9(scale: Scale) -> Experiment:
         title="Does the KL divergence come to rest, as the loss does?",
         question=Question.LOSS,
         text=(
-            "The loss is the law's entropy, which no model changes, plus KL(law || model). The paper shows "
-            "the logarithm of the latter: it resolves what the loss hides, and still levels off.",
+            "The loss is the distribution's entropy, which no model changes, plus KL(distribution || "
+            "model). The paper shows the logarithm of the latter: it resolves what the loss hides, and "
+            "still levels off.",
             "Levelling off is judged on all checkpoints of a run, not only on those that count as "
             "saturated: whether the slope of log KL lessens is the question.",
         ),

@@ -64,16 +64,21 @@ def figure_3(scale: Scale) -> Experiment:
         title="Are larger models better at the same loss?",
         question=Question.LARGER,
         text=(
-            "The paper trains models of several sizes until their loss is that of the law, or nearly: "
-            "transformers on the grammar (task B) and on sentences that OPT writes (QNLI), LSTMs on the "
-            "hidden Markov model (task-10). Of models with one loss the larger do better.",
+            "The paper trains models of several sizes until their loss is that of the distribution, or "
+            "nearly: transformers on the grammar (task B) and on sentences that OPT writes (QNLI), LSTMs on "
+            "the hidden Markov model (task-10). Of models with one loss the larger do better.",
             "The pictures show sizes at the last checkpoint. Claims compare a seed's sizes where each has "
             "the lowest loss that all reach. The causal model's language has a "
             f"task of its own in the place of QNLI. {OWN_TASK}",
         ),
         runs=tuple(run for task in tasks for run in task.projected_runs(scale)),
         references=tuple(task.reference(scale.sizes) for task in tasks),
-        claims=(*map(sizes_have_one_loss, tasks), smallest_is_near_the_law(tasks[1]), *even, *better),
+        claims=(
+            *map(sizes_have_one_loss, tasks),
+            smallest_is_near_the_distribution(tasks[1]),
+            *even,
+            *better,
+        ),
         panels=lambda table: size_panels(tasks, table, scale),
         pilot_seeds=scale.pilot_seeds,
         settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
@@ -132,7 +137,7 @@ def gain_by_projection(runs: Sequence[pl.DataFrame]) -> float:
     return float(np.mean([percent_points(run[PROJECTED][-1], run["accuracy"][-1]) for run in runs]))
 
 
-def smallest_is_near_the_law(task: ShownTask) -> Claim:
+def smallest_is_near_the_distribution(task: ShownTask) -> Claim:
     """That the smallest size has next to nothing left to learn."""
     return Claim(
         name=f"{task.key}-smallest-near-the-law",

@@ -36,7 +36,7 @@ PAPER = "accuracy rises with steps and with size (Figures 2, 3 and 8; QNLI +2.0 
 
 
 def share_to_learn(runs: Frames) -> float:
-    """Mean over runs of KL(law || model) at the last checkpoint over the loss there; nan without runs."""
+    """Mean over runs of KL(distribution || model) at the last checkpoint over the loss; nan without runs."""
     shares = [float(run["kl"][-1] / run["loss"][-1]) for run in runs]
     return float(np.mean(shares)) if shares else math.nan
 
@@ -112,9 +112,10 @@ def glue_of_causal_language(scale: Scale) -> Experiment:
             "keeps all of the teacher's tokens, and reads texts tokenised ordinarily. Those never generated "
             "keep embeddings near their start, so that much of what a probe finds no training has put there: "
             "beside each model stands the same model untrained, and a bag of the same tokens.",
-            "What is claimed is the gain over the untrained model, where the student has come near the law. "
-            "Where it has not, nothing is judged. Beside the authors' way with tokens never generated stand "
-            "two others: texts cut up by those merges alone that lead to generated words, and [MASK].",
+            "What is claimed is the gain over the untrained model, where the student has come near the "
+            "distribution. Where it has not, nothing is judged. Beside the authors' way with tokens never "
+            "generated stand two others: texts cut up by those merges alone that lead to generated words, "
+            "and [MASK].",
             "The language of two cores has few words and short sentences, to which texts are cut: what it "
             "knows of them is told in the caption. SmolLM2 in OPT's place takes a GPU: sentences of 8 "
             "tokens for one night's run, 1.5 million, are 3e15 operations, two days of a core.",

@@ -70,9 +70,9 @@ def real_text_steps(scale: Scale) -> Experiment:
         text=(
             "Figures 2 (c) and 4 (right): the paper follows a model of 25M parameters that AdamW pre-trains "
             "on OpenWebText from step 400,000 to 1,400,000; accuracy on SST-2 rises, and the trace falls.",
-            "No law of real text is known, so there is no least loss to compare with, and the loss is that "
-            "on documents held out. Where it still falls, that a later model does better says nothing about "
-            "models of one loss; the first claim tells whether it does.",
+            "No distribution of real text is known, so there is no least loss to compare with, and the loss "
+            "is that on documents held out. Where it still falls, that a later model does better says "
+            "nothing about models of one loss; the first claim tells whether it does.",
             "An experiment of its own beside Figures 2 and 4: its texts have to be fetched, and its claims "
             "are corrected for being several among themselves.",
         ),

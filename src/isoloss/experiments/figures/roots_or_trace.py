@@ -57,10 +57,11 @@ def roots_or_trace(scale: Scale) -> Experiment:
         title="Does what AdamW seeks rank accuracy better than the trace?",
         question=Question.FLATNESS,
         text=(
-            "At the law SGD's drift descends the trace (Theorem 3.3); in AdamW's coordinates the same limit "
-            "descends the sum of the roots of the Hessian's diagonal (`isoloss theory adamw`). If flatness "
-            "is what AdamW's drift brings, that sum should fall along its runs, and if the drift is what "
-            "makes models better, it should tell the better checkpoints apart at least as well.",
+            "At the distribution SGD's drift descends the trace (Theorem 3.3); in AdamW's coordinates the "
+            "same limit descends the sum of the roots of the Hessian's diagonal (`isoloss theory adamw`). "
+            "If flatness is what AdamW's drift brings, that sum should fall along its runs, and if the "
+            "drift is what makes models better, it should tell the better checkpoints apart at least as "
+            "well.",
             "A reader may conclude which of the two measures to look at along runs of AdamW. Both could also "
             "fall for want of a little loss that is still being learnt.",
         ),

@@ -222,8 +222,9 @@ def table_1(scale: Scale) -> Experiment:
         question=Question.ALGORITHM,
         text=(
             *TEXT,
-            "The lookup table answers with the law itself: no loss is lower than its, the law's entropy. Its "
-            "vector of a word is the law of that word, for the same linear probe.",
+            "The lookup table answers with the distribution itself: no loss is lower than its, the "
+            "distribution's entropy. Its vector of a word is the distribution of that word, for the same "
+            "linear probe.",
             "In the paper the adversary's model of 235M parameters does worse on task B than one of 9M that "
             "AdamW trained. Here too a smaller one stands beside it, where its training ends.",
             f"{REAL_TEXT} There QNLI and SST-2 are the tasks.",
@@ -296,7 +297,7 @@ def table_2(scale: Scale) -> Experiment:
 
 @dataclass(frozen=True)
 class LookupTableReference:
-    """The table's exact loss, and the probe's accuracy on its laws, as a model's on its vectors.
+    """The table's exact loss, and the probe's accuracy on its distributions, as a model's on its vectors.
 
     Both are measured on the sentences that the models are measured on. It has no parameters, so no trace.
     """

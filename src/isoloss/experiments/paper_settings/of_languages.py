@@ -91,7 +91,7 @@ def hidden_markov_settings(scale: Scale) -> SettingsGroup:
                 "entropy of a masked word",
                 f"{HMM_ENTROPY} nats (preprint)",
                 _entropy(language),
-                "the concentration of the laws of words was searched for to give the paper's",
+                "the concentration of the distributions of words was searched for to give the paper's",
             ),
             PaperSetting("tasks", "the 6th and the 10th hidden state", " and ".join(runs.tasks)),
             PaperSetting(

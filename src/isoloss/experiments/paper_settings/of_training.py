@@ -171,9 +171,9 @@ def measurement_settings(scale: Scale) -> SettingsGroup:
         lambda: (
             PaperSetting(
                 "loss",
-                "entropy + KL from the exact law, 1e6 sentences",
+                "entropy + KL from the exact distribution, 1e6 sentences",
                 f"the same, every position of {sizes.loss_sentences:,} sentences",
-                "1e6 masks, whose laws come a sentence at a time",
+                "1e6 masks, whose distributions come a sentence at a time",
             ),
             PaperSetting(
                 "contexts of the trace", "10,000", f"{sizes.trace_sentences:,} sentences, a mask each"

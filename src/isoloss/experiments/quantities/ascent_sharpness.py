@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from isoloss.checked_tensors import Tensors
 from isoloss.curvature.ascent_sharpness import RADII, ascent_sharpness
-from isoloss.experiments.quantities.exact_law_set import ExactLawSet
+from isoloss.experiments.quantities.exact_distribution_set import ExactDistributionSet
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness_records import ascent_sharpness_records
@@ -35,7 +35,7 @@ class AscentSharpnessQuantity:
         progress: Progress,  # noqa: ARG002
     ) -> "AscentSharpnessSet":
         """See `Quantity`."""
-        drawn = ExactLawSet.draw(language, objective, self.sentences, self.seed)
+        drawn = ExactDistributionSet.draw(language, objective, self.sentences, self.seed)
         return AscentSharpnessSet(drawn, self.radii)
 
     def restore(
@@ -45,7 +45,7 @@ class AscentSharpnessQuantity:
         objective: PretrainingObjective,
     ) -> "AscentSharpnessSet":
         """See `Quantity`."""
-        drawn = ExactLawSet.of(drawn_of(Batch, tensors), language, objective, self.seed)
+        drawn = ExactDistributionSet.of(drawn_of(Batch, tensors), language, objective, self.seed)
         return AscentSharpnessSet(drawn, self.radii)
 
     def columns(self, records: Sequence[Record]) -> Columns:
@@ -61,7 +61,7 @@ class AscentSharpnessQuantity:
 class AscentSharpnessSet:
     """See `MeasuringSet`."""
 
-    drawn: ExactLawSet
+    drawn: ExactDistributionSet
     radii: tuple[float, ...]
 
     def tensors(self) -> Tensors:
@@ -75,7 +75,7 @@ class AscentSharpnessSet:
             [self.drawn.batch],
             subject.objective,
             radii=self.radii,
-            law=self.drawn.law,
+            distribution=self.drawn.distribution,
             progress=progress,
         )
         return ascent_sharpness_records(found, self.drawn.seed, subject.checkpoint, subject.settings)

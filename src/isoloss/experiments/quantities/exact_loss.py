@@ -44,8 +44,8 @@ class ExactLossQuantity:
     ) -> "ExactLossSet":
         """See `Quantity`."""
         sentences = drawn_of(Sentences, within("sentences", tensors))
-        laws, entropy = tensors["log_law"], tensors["entropy"]
-        return ExactLossSet(EvaluationSet(sentences, laws, entropy, self.seed, self.objective))
+        distributions, entropy = tensors["log_law"], tensors["entropy"]
+        return ExactLossSet(EvaluationSet(sentences, distributions, entropy, self.seed, self.objective))
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `loss`, `kl` and their errors, in nats."""
@@ -72,7 +72,7 @@ class ExactLossSet:
         """See `MeasuringSet`."""
         drawn = self.evaluation
         return {
-            "log_law": drawn.log_law,
+            "log_law": drawn.log_probabilities,
             "entropy": drawn.entropy,
             **below("sentences", drawn.sentences),
         }

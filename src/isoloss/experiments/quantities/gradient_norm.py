@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from isoloss.checked_tensors import Tensors
 from isoloss.curvature.gradient_norm import gradient_norm
-from isoloss.experiments.quantities.exact_law_set import ExactLawSet
+from isoloss.experiments.quantities.exact_distribution_set import ExactDistributionSet
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness_records import gradient_norm_records
@@ -34,7 +34,7 @@ class GradientNormQuantity:
         progress: Progress,  # noqa: ARG002
     ) -> "GradientNormSet":
         """See `Quantity`."""
-        return GradientNormSet(ExactLawSet.draw(language, objective, self.sentences, self.seed))
+        return GradientNormSet(ExactDistributionSet.draw(language, objective, self.sentences, self.seed))
 
     def restore(
         self,
@@ -43,7 +43,7 @@ class GradientNormQuantity:
         objective: PretrainingObjective,
     ) -> "GradientNormSet":
         """See `Quantity`."""
-        drawn = ExactLawSet.of(drawn_of(Batch, tensors), language, objective, self.seed)
+        drawn = ExactDistributionSet.of(drawn_of(Batch, tensors), language, objective, self.seed)
         return GradientNormSet(drawn)
 
     def columns(self, records: Sequence[Record]) -> Columns:
@@ -56,7 +56,7 @@ class GradientNormQuantity:
 class GradientNormSet:
     """See `MeasuringSet`."""
 
-    drawn: ExactLawSet
+    drawn: ExactDistributionSet
 
     def tensors(self) -> Tensors:
         """See `MeasuringSet`."""
@@ -68,7 +68,7 @@ class GradientNormSet:
             model,
             [self.drawn.batch],
             subject.objective,
-            law=self.drawn.law,
+            distribution=self.drawn.distribution,
             progress=progress,
         )
         return gradient_norm_records(found, self.drawn.seed, subject.checkpoint, subject.settings)

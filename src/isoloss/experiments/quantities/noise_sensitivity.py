@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from isoloss.checked_tensors import Tensors
 from isoloss.curvature.noise_sensitivity import noise_sensitivity
-from isoloss.experiments.quantities.exact_law_set import ExactLawSet
+from isoloss.experiments.quantities.exact_distribution_set import ExactDistributionSet
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness_records import noise_sensitivity_records
@@ -42,7 +42,7 @@ class NoiseSensitivityQuantity:
         progress: Progress,  # noqa: ARG002
     ) -> "NoiseSensitivitySet":
         """See `Quantity`."""
-        drawn = ExactLawSet.draw(language, objective, self.sentences, self.seed)
+        drawn = ExactDistributionSet.draw(language, objective, self.sentences, self.seed)
         return NoiseSensitivitySet(drawn, self.noises)
 
     def restore(
@@ -52,7 +52,7 @@ class NoiseSensitivityQuantity:
         objective: PretrainingObjective,
     ) -> "NoiseSensitivitySet":
         """See `Quantity`."""
-        drawn = ExactLawSet.of(drawn_of(Batch, tensors), language, objective, self.seed)
+        drawn = ExactDistributionSet.of(drawn_of(Batch, tensors), language, objective, self.seed)
         return NoiseSensitivitySet(drawn, self.noises)
 
     def columns(self, records: Sequence[Record]) -> Columns:
@@ -68,7 +68,7 @@ class NoiseSensitivityQuantity:
 class NoiseSensitivitySet:
     """See `MeasuringSet`."""
 
-    drawn: ExactLawSet
+    drawn: ExactDistributionSet
     noises: tuple[float, ...]
 
     def tensors(self) -> Tensors:
@@ -84,7 +84,7 @@ class NoiseSensitivitySet:
             noises=self.noises,
             scales=deviations_at_first(model),
             seed=self.drawn.seed,
-            law=self.drawn.law,
+            distribution=self.drawn.distribution,
             progress=progress,
         )
         return noise_sensitivity_records(found, self.drawn.seed, subject.checkpoint, subject.settings)

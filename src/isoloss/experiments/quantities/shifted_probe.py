@@ -26,9 +26,9 @@ class ShiftedProbeQuantity:
     """The probe `of`, trained as it is, and tested on as many sentences of the shifted language.
 
     Labels are the argmax of the language's own exact posterior there too: what the probe was taught, so that
-    1 can be reached. By the shifted law's posterior most labels would be others where posteriors are flat (of
-    the headline grammar 75 % with skewed roots, 58 % with uniform rules). No test sentence is among those
-    trained on.
+    1 can be reached. By the shifted distribution's posterior most labels would be others where posteriors are
+    flat (of the headline grammar 75 % with skewed roots, 58 % with uniform rules). No test sentence is among
+    those trained on.
     """
 
     revision: ClassVar[int] = 1

@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from isoloss.checked_tensors import Tensors
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
-from isoloss.experiments.quantities.exact_law_set import ExactLawSet
+from isoloss.experiments.quantities.exact_distribution_set import ExactDistributionSet
 from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.language import Language
 from isoloss.measurements.flatness_records import top_eigenvalue_records
@@ -39,7 +39,7 @@ class TopEigenvalueQuantity:
     ) -> "TopEigenvalueSet":
         """See `Quantity`."""
         return TopEigenvalueSet(
-            ExactLawSet.draw(language, objective, self.sentences, self.seed), self.tolerance
+            ExactDistributionSet.draw(language, objective, self.sentences, self.seed), self.tolerance
         )
 
     def restore(
@@ -49,7 +49,7 @@ class TopEigenvalueQuantity:
         objective: PretrainingObjective,
     ) -> "TopEigenvalueSet":
         """See `Quantity`."""
-        drawn = ExactLawSet.of(drawn_of(Batch, tensors), language, objective, self.seed)
+        drawn = ExactDistributionSet.of(drawn_of(Batch, tensors), language, objective, self.seed)
         return TopEigenvalueSet(drawn, self.tolerance)
 
     def columns(self, records: Sequence[Record]) -> Columns:
@@ -62,7 +62,7 @@ class TopEigenvalueQuantity:
 class TopEigenvalueSet:
     """See `MeasuringSet`."""
 
-    drawn: ExactLawSet
+    drawn: ExactDistributionSet
     tolerance: float
 
     def tensors(self) -> Tensors:
@@ -75,7 +75,7 @@ class TopEigenvalueSet:
             model,
             [self.drawn.batch],
             subject.objective,
-            law=self.drawn.law,
+            distribution=self.drawn.distribution,
             tolerance=self.tolerance,
             seed=self.drawn.seed,
             progress=progress,

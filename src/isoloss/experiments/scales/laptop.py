@@ -142,11 +142,11 @@ CAUSAL_LANGUAGE = CausalLanguageRuns(
     evaluated=OneMaskedWord(),
     averaging_horizon=200,
 )
-"""The language was made easier until pilot runs came near its law: of a teacher of two layers of 64 units
-after 1,000 steps, and sentences of 8, KL was still 0.37 nats of a loss of 1.6. None of its opening tasks has
-room: of what words alone do not tell at most 0.07 is left. Rate and average are the grammar's, the steps
-what fits: in a pilot run of width 32 with seed 900 KL was 0.95 % of the entropy at step 2,000 and 0.66 % at
-4,000, the loss 0.28 % of itself lower, while accuracy stayed at 0.89 to 0.91."""
+"""The language was made easier until pilot runs came near its distribution: of a teacher of two layers of 64
+units after 1,000 steps, and sentences of 8, KL was still 0.37 nats of a loss of 1.6. None of its opening
+tasks has room: of what words alone do not tell at most 0.07 is left. Rate and average are the grammar's, the
+steps what fits: in a pilot run of width 32 with seed 900 KL was 0.95 % of the entropy at step 2,000 and 0.66
+% at 4,000, the loss 0.28 % of itself lower, while accuracy stayed at 0.89 to 0.91."""
 
 _PACE = Pace(0.1, 32)
 """One of the drift's, by which Figures 4 and 10 descend."""

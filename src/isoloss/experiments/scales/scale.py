@@ -111,8 +111,8 @@ at the same shares of a shorter sentence."""
 
 CausalLanguageRuns = LanguageRuns[PreLayerNormTransformer]
 """Transformers on a causal model's language, with all of its teacher's tokens, so that they read real text
-too. Its own tasks stand beside the paper's QNLI and SST-2. The exact loss is over one word a sentence: a law
-takes a pass over every word."""
+too. Its own tasks stand beside the paper's QNLI and SST-2. The exact loss is over one word a sentence: a
+distribution takes a pass over every word."""
 
 
 def students(

@@ -86,7 +86,7 @@ class RelativeRange:
 
 
 def divergence_over_entropy(runs: Frames) -> float:
-    """KL(law || model) at the last checkpoint as a share of the law's entropy: how much is not learnt yet."""
+    """KL(distribution || model) at the last checkpoint, as a share of the entropy."""
     loss, kl = complete_rows(runs, ("loss", "kl"))
     return float(kl[-1] / (loss[-1] - kl[-1])) if len(kl) else float("nan")
 

@@ -79,9 +79,9 @@ def _at_same_loss(run: FrameKey, reference: FrameKey) -> SameLoss | None:
 def matched_losses(runs: Sequence[pl.DataFrame]) -> MatchedLosses | None:
     """Where each run falls to the lowest loss that all reach; None where they have none in common.
 
-    The loss is the exact one, its error that of KL(law || model): the entropy of the law is common to all.
-    Of real text, whose law nobody knows, it is the validation loss with the error of its own.
-    Each run's losses are `falling` first: a checkpoint whose loss is low by chance is no crossing.
+    The loss is the exact one, its error that of KL(distribution || model): the entropy of the distribution is
+    common to all. Of real text, whose distribution nobody knows, it is the validation loss with the error of
+    its own. Each run's losses are `falling` first: a checkpoint whose loss is low by chance is no crossing.
     Steps between checkpoints are interpolated as `interpolated_to_loss` says.
     """
     error = "kl_error" if "kl_error" in runs[0].columns else "loss_error"

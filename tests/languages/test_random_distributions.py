@@ -31,21 +31,24 @@ def grammars(draw: st.DrawFn) -> Grammar:
 
 @settings(max_examples=60, deadline=None)
 @given(grammars())
-def test_laws_of_any_small_grammar(grammar: Grammar) -> None:
+def test_distributions_of_any_small_grammar(grammar: Grammar) -> None:
     enumeration = enumerate_derivations(grammar, MAXIMUM)
     assume(enumeration.total > 1e-3)
     language = pcfg(grammar, MAXIMUM)
     sentences = sorted(words for words, weight in enumeration.sentences.items() if weight > 0)[:8]
     batch = encoded(language, sentences)
-    masked, following = language.masked_log_law(batch).exp(), language.next_log_law(batch).exp()
+    masked, following = (
+        language.masked_log_probabilities(batch).exp(),
+        language.next_log_probabilities(batch).exp(),
+    )
     log_probability = language.log_probability(batch).tolist()
     if language.corners.maximum is not None:
         expected = [math.log(enumeration.sentences[words] / enumeration.total) for words in sentences]
         assert log_probability == pytest.approx(expected, abs=1e-10)
     for row, words in enumerate(sentences):
         for place in range(len(words)):
-            expected = list(enumeration.masked_law(words, place).values())
+            expected = list(enumeration.masked_distribution(words, place).values())
             assert masked[row, place].tolist() == pytest.approx(expected, abs=1e-12)
         for place in range(len(words) + 1):
-            expected = list(enumeration.next_law(words[:place]).values())
+            expected = list(enumeration.next_distribution(words[:place]).values())
             assert following[row, place].tolist() == pytest.approx(expected, abs=1e-11)

@@ -10,11 +10,11 @@ from isoloss.languages.sentences import Sentences
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.theory.context_laws import ContextLaws, enumerated_contexts
+from isoloss.theory.context_distributions import ContextDistributions, enumerated_contexts
 from isoloss.theory.softmax_model import EnumeratedTransformer, parameter_vector
 
 
-def test_contexts_and_laws_agree_with_counting_all_sentences():
+def test_contexts_and_distributions_agree_with_counting_all_sentences():
     language = small_language(words=2, length=3)
     contexts = enumerated_contexts(language)
     counted = {}
@@ -25,20 +25,25 @@ def test_contexts_and_laws_agree_with_counting_all_sentences():
             counted.setdefault(context, torch.zeros(2, dtype=torch.float64))[words[t]] += probability / 3
     assert len(contexts.input_ids) == len(counted) == 12
     for row, position, joint in zip(
-        contexts.input_ids.tolist(), contexts.mask_positions.tolist(), contexts.laws.joint, strict=True
+        contexts.input_ids.tolist(),
+        contexts.mask_positions.tolist(),
+        contexts.distributions.joint,
+        strict=True,
     ):
         context = tuple(None if place == position else row[place] - 3 for place in range(1, 4))
         assert torch.allclose(joint, counted[context], atol=1e-14)
 
 
 def test_kl_is_the_definition_and_keeps_its_digits_near_zero():
-    laws = ContextLaws(torch.ones(1).double(), torch.tensor([[0.2, 0.3, 0.5]]).double())
+    distributions = ContextDistributions(torch.ones(1).double(), torch.tensor([[0.2, 0.3, 0.5]]).double())
     logits = torch.tensor([[0.1, -0.4, 0.7]]).double()
-    by_definition = (laws.law * (laws.law.log() - logits.log_softmax(1))).sum()
-    assert torch.allclose(laws.kl(logits), by_definition)
+    by_definition = (
+        distributions.distribution * (distributions.distribution.log() - logits.log_softmax(1))
+    ).sum()
+    assert torch.allclose(distributions.kl(logits), by_definition)
     shift = 1e-9 * torch.tensor([[1.0, 0.0, -1.0]]).double()
-    variance = (laws.law * shift**2).sum() - (laws.law * shift).sum() ** 2
-    assert torch.isclose(laws.kl(laws.law.log() + shift), variance / 2, rtol=1e-5)
+    variance = (distributions.distribution * shift**2).sum() - (distributions.distribution * shift).sum() ** 2
+    assert torch.isclose(distributions.kl(distributions.distribution.log() + shift), variance / 2, rtol=1e-5)
 
 
 def test_languages_that_cannot_be_enumerated_are_refused():

@@ -1,4 +1,4 @@
-"""Sentences on which a loss is differentiated or displaced: its labels are the exact law's."""
+"""Sentences on which a loss is differentiated or displaced: its labels are the exact distribution's."""
 
 from dataclasses import dataclass
 
@@ -16,11 +16,11 @@ from isoloss.objectives.tokens import FIRST_WORD
 
 
 @dataclass(frozen=True)
-class ExactLabelLaw:
-    """The exact law of each prediction of a batch that `objective` made of the language's sentences.
+class ExactLabelDistribution:
+    """The exact distribution of each prediction of a batch that `objective` made of the language's sentences.
 
-    Hand it as `law` to `hessian_trace` and its like. Sentences must have one masked word at most, since the
-    masked law is that of one word given all others.
+    Hand it as `distribution` to `hessian_trace` and its like. Sentences must have one masked word at most,
+    since the masked distribution is that of one word given all others.
     """
 
     language: Language
@@ -34,18 +34,18 @@ class ExactLabelLaw:
         sentences = _sentences(ids, batch)
         every = self.objective.every_prediction(sentences)
         counts = self.objective.predictions(sentences)
-        # `every_prediction` is in sentence and then position order, as the laws are.
+        # `every_prediction` is in sentence and then position order, as the distributions are.
         sentence_of = torch.arange(len(sentences)).repeat_interleave(counts)
         places = {
             key: place
             for place, key in enumerate(zip(sentence_of.tolist(), every.positions.tolist(), strict=True))
         }
         chosen = [places[key] for key in zip(rows.tolist(), positions.tolist(), strict=True)]
-        law = self.objective.log_law(self.language, sentences)[chosen].exp()
+        distribution = self.objective.log_probabilities(self.language, sentences)[chosen].exp()
         whole = torch.zeros(len(chosen), self.tokens, dtype=torch.float64)
         # Which token stands for which outcome, read off by handing over the tokens' own numbers.
         outcomes = self.objective.outcomes(torch.arange(self.tokens).double().expand(len(chosen), -1)).long()
-        return whole.scatter(1, outcomes, law).to(batch.rows.device)
+        return whole.scatter(1, outcomes, distribution).to(batch.rows.device)
 
 
 def _sentences(ids: Tensor, batch: Batch) -> Sentences:
@@ -58,26 +58,30 @@ def _sentences(ids: Tensor, batch: Batch) -> Sentences:
 
 
 @dataclass(frozen=True)
-class ExactLawSet:
-    """One batch, and the law of its predictions, so that a gradient or a rise has no noise of labels."""
+class ExactDistributionSet:
+    """One batch with the exact distribution of its predictions: no noise of labels."""
 
     batch: Batch
-    law: ExactLabelLaw
+    distribution: ExactLabelDistribution
     seed: int
 
     @staticmethod
-    def draw(language: Language, objective: PretrainingObjective, sentences: int, seed: int) -> "ExactLawSet":
-        """Draw as `FlatnessSet` does. Raises BadInput for an objective whose law is not known."""
+    def draw(
+        language: Language, objective: PretrainingObjective, sentences: int, seed: int
+    ) -> "ExactDistributionSet":
+        """Draw as `FlatnessSet` does. Raises BadInput for an objective whose distribution is not known."""
         drawn = FlatnessSet.draw(language, objective, sentences, seed)
-        return ExactLawSet.of(drawn.batch, language, objective, seed)
+        return ExactDistributionSet.of(drawn.batch, language, objective, seed)
 
     @staticmethod
-    def of(batch: Batch, language: Language, objective: PretrainingObjective, seed: int) -> "ExactLawSet":
+    def of(
+        batch: Batch, language: Language, objective: PretrainingObjective, seed: int
+    ) -> "ExactDistributionSet":
         """A batch of the language's sentences, drawn before; raises BadInput as `draw` does."""
         if not isinstance(objective, ExactObjective):
             raise BadInput(
-                f"the exact law of {objective} is not known, which this measure of flatness needs; "
+                f"the exact distribution of {objective} is not known, which this measure of flatness needs; "
                 "measure it on masked words or next words"
             )
         tokens = len(language.vocabulary) + FIRST_WORD
-        return ExactLawSet(batch, ExactLabelLaw(language, objective, tokens), seed)
+        return ExactDistributionSet(batch, ExactLabelDistribution(language, objective, tokens), seed)

@@ -1,4 +1,4 @@
-"""The contexts of a small language, all of them, with the exact law of the word that each one hides."""
+"""All contexts of a small language, with the exact distribution of the word that each one hides."""
 
 from dataclasses import dataclass
 
@@ -16,54 +16,54 @@ CONTEXTS_AT_MOST = 100_000
 
 
 @dataclass(frozen=True)
-class ContextLaws:
+class ContextDistributions:
     """C contexts (t, x_{-t}): how often each is met, and Pr(. | x_{-t}) over the V words; float64.
 
-    `weight` and every row of `law` sum to 1. Expectations over fresh samples are sums over `joint`.
+    `weight` and every row of `distribution` sum to 1. Expectations over fresh samples are sums over `joint`.
     """
 
     weight: Float[Tensor, " C"]
-    law: Float[Tensor, "C V"]
+    distribution: Float[Tensor, "C V"]
 
     @property
     def joint(self) -> Float[Tensor, "C V"]:
         """The probability of meeting context c with word y behind the mask."""
-        return self.weight[:, None] * self.law
+        return self.weight[:, None] * self.distribution
 
     @property
     def codimension(self) -> int:
-        """C (V - 1), the laws' independent probabilities: Assumption 3.1's M where logits move freely."""
-        return self.law.shape[0] * (self.law.shape[1] - 1)
+        """C (V - 1), the independent probabilities: Assumption 3.1's M where logits move freely."""
+        return self.distribution.shape[0] * (self.distribution.shape[1] - 1)
 
     def kl(self, logits: Float[Tensor, "C V"]) -> Float[Tensor, ""]:
-        """E KL(law || softmax) in nats: the loss less its minimum, the entropy of the law.
+        """E KL(distribution || softmax) in nats: the loss less its minimum, the entropy of the distribution.
 
         Written as Σ q (e^s - 1 - s), s = log f - log q, whose terms are of second order each: the usual sum
         cancels first-order terms and is rounding alone below 1e-16.
         """
-        excess = logits.log_softmax(dim=1) - self.law.log()
+        excess = logits.log_softmax(dim=1) - self.distribution.log()
         return (self.joint * (excess.expm1() - excess)).sum()
 
 
 @dataclass(frozen=True)
 class EnumeratedContexts:
-    """What a transformer reads in each context, [CLS] first, which token is the mask, and the laws."""
+    """What a transformer reads in each context, [CLS] first, where its mask is, and the distributions."""
 
     input_ids: Int[Tensor, "C S"]
     mask_positions: Int[Tensor, " C"]
-    laws: ContextLaws
+    distributions: ContextDistributions
 
 
 def enumerated_contexts(language: Language) -> EnumeratedContexts:
     """Every context of a language all of whose sentences have `maximum_length` words, none impossible.
 
     C = T V^(T-1) contexts; memory O(V^T T). Raises BadInput for a language with other sentences, with an
-    impossible word (its law has no minimiser of finite logits), or with too many contexts.
+    impossible word (its distribution has no minimiser of finite logits), or with too many contexts.
 
     >>> from isoloss.languages.random_hmm import random_hmm
     >>> small = random_hmm(words=3, states=2, blocks=1, length=2, seed=0)
     >>> contexts = enumerated_contexts(small)
-    >>> contexts.input_ids.tolist()[:3], contexts.laws.codimension
+    >>> contexts.input_ids.tolist()[:3], contexts.distributions.codimension
     ([[1, 2, 3], [1, 2, 4], [1, 2, 5]], 12)
     """
     words, length = len(language.vocabulary), language.maximum_length
@@ -81,12 +81,12 @@ def enumerated_contexts(language: Language) -> EnumeratedContexts:
             "take a hidden Markov model without zeros"
         )
     masked = MaskedObjective().mask_every_position(sentences)
-    laws = language.masked_log_law(sentences).exp().flatten(0, 1)
+    distributions = language.masked_log_probabilities(sentences).exp().flatten(0, 1)
     inputs, number = torch.unique(masked.input_ids, dim=0, return_inverse=True)
     weight = torch.zeros(len(inputs), dtype=torch.float64)
     weight.index_add_(0, number, (probability / length).repeat_interleave(length))
-    law = torch.empty(len(inputs), words, dtype=torch.float64)
-    law[number] = laws  # rows of one context agree
+    distribution = torch.empty(len(inputs), words, dtype=torch.float64)
+    distribution[number] = distributions  # rows of one context agree
     positions = torch.empty(len(inputs), dtype=torch.int64)
     positions[number] = masked.positions
-    return EnumeratedContexts(inputs, positions, ContextLaws(weight, law))
+    return EnumeratedContexts(inputs, positions, ContextDistributions(weight, distribution))

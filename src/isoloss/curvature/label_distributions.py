@@ -1,4 +1,4 @@
-"""Whose labels a loss is taken under: the data's, or the exact law of a known language."""
+"""Whose labels a loss is taken under: the data's, or the exact distribution of a known language."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
 
-LabelLaw = Callable[[Batch], Tensor]
+LabelDistribution = Callable[[Batch], Tensor]
 """The probabilities [m, v] of each prediction's true labels; see `data_labels` for the data's own."""
 
 
@@ -18,9 +18,9 @@ def data_labels(batch: Batch, vocabulary: int) -> Float[Tensor, "m v"]:
     return nn.functional.one_hot(batch.targets, vocabulary).double()
 
 
-def law_over(law: LabelLaw, batch: Batch, vocabulary: int) -> Float[Tensor, "m v"]:
-    """The law's probabilities over a model's `vocabulary`: 0 for tokens after those that the law knows."""
-    known = law(batch)
+def distribution_over(distribution: LabelDistribution, batch: Batch, vocabulary: int) -> Float[Tensor, "m v"]:
+    """Probabilities over a model's `vocabulary`: 0 for tokens after those that the language knows."""
+    known = distribution(batch)
     return nn.functional.pad(known, (0, vocabulary - known.shape[1]))
 
 
@@ -31,25 +31,37 @@ def sentence_weights(batch: Batch) -> Float[Tensor, " m"]:
 
 
 def mean_loss(
-    model: nn.Module, objective: Objective, batch: Batch, first_sentence: int, law: LabelLaw | None
+    model: nn.Module,
+    objective: Objective,
+    batch: Batch,
+    first_sentence: int,
+    distribution: LabelDistribution | None,
 ) -> Float[Tensor, ""]:
-    """The batch's sentence-averaged cross entropy in nats, under the data's labels or under `law`.
+    """The batch's sentence-averaged cross entropy in nats, under the data's labels or under `distribution`.
 
     Raises BadInput where a logit is not finite, naming the sentence.
     """
     logits = objective.logits(model, batch)
     refuse_non_finite(logits.detach(), batch, first_sentence)
-    targets = batch.targets if law is None else law_over(law, batch, logits.shape[1]).to(logits)
+    targets = (
+        batch.targets
+        if distribution is None
+        else distribution_over(distribution, batch, logits.shape[1]).to(logits)
+    )
     losses = nn.functional.cross_entropy(logits, targets, reduction="none")
     return (losses * sentence_weights(batch).to(losses)).sum()
 
 
 def label_surprise(
-    model: nn.Module, objective: Objective, batch: Batch, first_sentence: int, law: LabelLaw | None
+    model: nn.Module,
+    objective: Objective,
+    batch: Batch,
+    first_sentence: int,
+    distribution: LabelDistribution | None,
 ) -> Float[Tensor, ""]:
     """Σ_j w_j Σ_k (p_jk - q_jk) z_jk with p and q held constant: its Hessian is the loss's less the Fisher's.
 
-    z are the logits, p their softmax, q the labels' law, w `sentence_weights`. By the chain rule
+    z are the logits, p their softmax, q the labels' distribution, w `sentence_weights`. By the chain rule
     ∇²L = Σ_j w_j [J_jᵀ (diag p_j - p_j p_jᵀ) J_j + Σ_k (p_jk - q_jk) ∇²z_jk], and the first term, the
     Gauss-Newton matrix, is the Fisher information whatever the labels are.
 
@@ -58,7 +70,11 @@ def label_surprise(
     logits = objective.logits(model, batch)
     scores = logits.detach()
     refuse_non_finite(scores, batch, first_sentence)
-    q = data_labels(batch, scores.shape[1]) if law is None else law_over(law, batch, scores.shape[1])
+    q = (
+        data_labels(batch, scores.shape[1])
+        if distribution is None
+        else distribution_over(distribution, batch, scores.shape[1])
+    )
     coefficients = (scores.double().softmax(dim=1) - q.to(scores.device)) * sentence_weights(batch)[:, None]
     return (coefficients.to(logits) * logits).sum()
 
