@@ -139,13 +139,17 @@ def _cells(claim: dict[str, Any]) -> tuple[str, str, str, str, str]:
     """Sentence, the paper's, ours, what was claimed, and the verdict."""
     share = 100 if claim["unit"] == "" and claim["kind"] == "premise" else 1
     unit = " %" if share == 100 else f" {claim['unit']}".rstrip()
-    measured, low, high = (f"{share * claim[name]:.2g}" for name in ("effect", "low", "high"))
+    numbers = [claim[name] for name in ("effect", "low", "high")]
     bounds = [
         f"{word} {share * bound:g}{unit if share == 100 else ''}"
         for word, bound in claim["claimed"].items()
         if bound is not None
     ]
-    measured = f"{measured}{unit} ({low} to {high})"
+    if None in numbers:
+        measured = "undefined in a run"
+    else:
+        measured, low, high = (f"{share * number:.2g}" for number in numbers)
+        measured = f"{measured}{unit} ({low} to {high})"
     verdict = f"**{claim['verdict']}**{_what_would_decide(claim)}"
     return claim["sentence"], claim["paper"], measured, " and ".join(bounds), verdict
 
