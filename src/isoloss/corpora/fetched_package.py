@@ -23,7 +23,6 @@ from isoloss.files import write_atomically
 from isoloss.progress import Progress
 
 COMPLETE = "complete"
-INDEX = "https://pypi.org/simple"
 SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
 BYTES_AT_ONCE = 1 << 20
 SECONDS_WITHOUT_AN_ANSWER = 60
@@ -107,9 +106,11 @@ def _wheel(package: str, place: Path) -> Path:
 
 
 def _address(package: str, digest: str) -> str:
-    """Where the index says that the package's archive of that digest is (PEP 691)."""
+    """Where the index, by default pip's own, says that the package's archive of that digest is (PEP 691)."""
+    from pip._internal.models.index import PyPI  # here, since an environment may be without pip
+
     name = re.sub(r"[-_.]+", "-", package.partition("==")[0]).lower()
-    index = (os.environ.get("PIP_INDEX_URL") or INDEX).rstrip("/")
+    index = (os.environ.get("PIP_INDEX_URL") or PyPI.simple_url).rstrip("/")
     with closing(_answer(f"{index}/{name}/", SIMPLE_JSON)) as answer:
         listed = json.loads(answer.read())
     for file in listed["files"]:
