@@ -65,7 +65,7 @@ $(DOCS_STAMP): $(STAMP)
 claims: $(STAMP) ## docs/claims.md anew, where claims were changed on purpose
 	$(BIN)/python docs/extensions/claims_page.py
 
-results: $(STAMP) ## docs/what-we-found.md and README's table anew, from reference/
+results: $(STAMP) ## docs/what-we-found.md and README's numbers anew, from reference/
 	$(BIN)/python docs/extensions/results_page.py
 
 laboratory: $(STAMP) ## docs/laboratory.ipynb anew: its cells carried out, their outputs stored

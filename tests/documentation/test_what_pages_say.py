@@ -31,6 +31,10 @@ def test_the_readme_begins_with_two_commands() -> None:
     assert re.findall(r"^make (\w+)", README.read_text(), flags=re.MULTILINE) == ["reproduce", "test"]
 
 
+def test_the_readme_is_read_in_a_minute() -> None:
+    assert len(README.read_text().splitlines()) < 100
+
+
 def test_pictures_are_pictures() -> None:
     for page in (README, *(ROOT / "docs").glob("*.md")):
         for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text()):
