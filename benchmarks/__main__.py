@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 NAMES = (
+    "start_up",
     "pcfg",
     "hmm",
     "causal_lm",
