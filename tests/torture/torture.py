@@ -189,7 +189,10 @@ def torture(asked: dict[str, int], state: Path | None) -> bool:
         for part, tried in PARTS.items():
             if tally.done[part] < asked[part]:
                 _try(part, tried(place, asked[part], tally.done[part]), tally)
-    tally.keep()
+    if state is not None and all(tally.done[part] >= count for part, count in asked.items()):
+        state.unlink(missing_ok=True)  # the next call begins anew
+    else:
+        tally.keep()
     print(tally.table(), flush=True)
     return not tally.wrong
 
