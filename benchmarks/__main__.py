@@ -10,6 +10,7 @@ NAMES = (
     "causal_lm",
     "pretraining",
     "last_block",
+    "denormals",
     "update_rules",
     "measurements",
     "flatness",
