@@ -9,6 +9,7 @@ NAMES = (
     "causal_lm",
     "pretraining",
     "last_block",
+    "denormals",
     "update_rules",
     "measurements",
     "flatness",

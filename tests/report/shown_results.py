@@ -142,12 +142,12 @@ def statement() -> Statement:
         text="The exactly solvable coin, against the equation.",
         findings=(
             Finding(
-                "rate", "The rate is the predicted one.", "Theorem 3.3",
-                0.5, "equal to", 0.51, 0.004, 50, "1/s", 0.05,
+                name="rate", sentence="The rate is the predicted one.", source="Theorem 3.3", predicted=0.5,
+                relation="equal to", measured=0.51, standard_error=0.004, n=50, unit="1/s", tolerance=0.05,
             ),
             Finding(
-                "bound", "The bound holds.", "Lemma G.1",
-                1.0, "at least", 0.2, None, 9, "", 0.0, paper="√(4/T)",
+                name="bound", sentence="The bound holds.", source="Lemma G.1", predicted=1.0,
+                relation="at least", measured=0.2, n=9, tolerance=0.0, paper="√(4/T)",
             ),
         ),
         panels=(Panel("decay", "Decay", "Dashed: predicted.", (lines,), data),),

@@ -7,7 +7,14 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.theory.bracket_strings import all_strings, masked_strings
-from isoloss.theory.hidden_units import FULL, SMOKE, _findings, hidden_units, squared_correlations
+from isoloss.theory.hidden_units import (
+    FULL,
+    SMOKE,
+    hidden_units,
+    solution_findings,
+    squared_correlations,
+    unit_findings,
+)
 from isoloss.theory.zero_loss_solutions import random_features, two_neurons
 from isoloss.verdict import Verdict
 
@@ -37,11 +44,12 @@ def test_a_solution_that_is_none_is_found_out() -> None:
     counting = two_neurons(4, 96)
     sampled = random_features(strings, 96, torch.Generator().manual_seed(1))
     broken = replace(counting, output=1.01 * counting.output)
-    of_units = {
-        name: squared_correlations(m, all_strings(4)) for name, m in (("1", sampled), ("2", counting))
-    }
-    verdicts = {f.name: f.verdict for f in _findings(SMOKE, strings, broken, broken, of_units)}
-    assert set(verdicts.values()) == {Verdict.NOT_SUPPORTED}
+    of_sampled, of_counting = (squared_correlations(m, all_strings(4)) for m in (sampled, counting))
+    findings = (
+        *solution_findings(SMOKE, strings, broken, broken),
+        *unit_findings(4, of_sampled, of_counting),
+    )
+    assert {finding.verdict for finding in findings} == {Verdict.NOT_SUPPORTED}
 
 
 def test_more_units_shown_than_there_are_is_refused() -> None:

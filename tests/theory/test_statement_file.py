@@ -32,7 +32,10 @@ def statement():
         Table((X, Y)),
         Landscape(X, Y, Y, COLOUR),
     )
-    finding = Finding("f", "It is.", "Lemma", 1.0, "at least", float("nan"), None, 3, "nats", 1e-9, "2")
+    finding = Finding(
+        name="f", sentence="It is.", source="Lemma", predicted=1.0, relation="at least",
+        measured=float("nan"), n=3, unit="nats", tolerance=1e-9, paper="2",
+    )  # fmt: skip
     return Statement(
         "s", "Title", "Text.", (finding, replace(finding, measured=1.5, standard_error=0.1)),
         (Panel("p", "Panel", "Caption.", charts, frame), Panel("q", "", "", (), pl.DataFrame())),

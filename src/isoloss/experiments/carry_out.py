@@ -8,6 +8,7 @@ from transformers import PreTrainedModel
 
 from isoloss.checked_files import read_sealed
 from isoloss.corpora.packed_corpus import PackedCorpus
+from isoloss.denormals import denormals_flushed
 from isoloss.errors import BadInput, IsolossError
 from isoloss.experiments.kept_plan import keep_plan
 from isoloss.experiments.planned_run import PlannedRun
@@ -65,7 +66,7 @@ def carry_out(run: PlannedRun, output: Path, device: str, progress: Progress) ->
         device=device,
         progress=while_training,
     )
-    with only_process_in(folder):
+    with only_process_in(folder), denormals_flushed():
         damaged = _measure_missing(run, language, output, device, progress)
     progress("done", 1.0, 1.0)
     return (*report.damaged, *damaged)

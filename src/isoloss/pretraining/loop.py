@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from isoloss.denormals import denormals_flushed
 from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.language import SentenceSource
 from isoloss.models.tokenizer import tokenizer_of
@@ -125,7 +126,7 @@ def pretrain(
             "processes; start fewer, or enlarge the batch"
         )
     place = usable_device(device)
-    with only_run_in(folder, processes), caller_randomness_kept(place):
+    with only_run_in(folder, processes), caller_randomness_kept(place), denormals_flushed():
         words, longest, seed = len(language.vocabulary), language.maximum_length, specification.seed
         model = specification.architecture.build(words, longest, derived_seed(seed, "initialisation"))
         put_starting_weights(model, specification, start_from)

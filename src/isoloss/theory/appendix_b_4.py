@@ -151,9 +151,7 @@ def epsilon_finding(epsilons: pl.DataFrame) -> Finding:
         predicted=1.0,
         relation="equal to",
         measured=max(slopes, key=lambda slope: abs(slope - 1)),
-        standard_error=None,
         n=len(paper),
-        unit="",
         tolerance=0.05,
         paper="no change at any epsilon",
     )
@@ -194,9 +192,7 @@ def _unchanged(
         predicted=0.0,
         relation="equal to",
         measured=max(changes),
-        standard_error=None,
         n=len(changes),
-        unit="",
         tolerance=tolerance,
         paper=paper,
     )

@@ -15,7 +15,7 @@ DEVIATIONS = 1.96
 Relation = Literal["equal to", "at least", "at most"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """`measured` stands in `relation` to `predicted`, to within `tolerance` (absolute, in `unit`).
 
@@ -30,9 +30,9 @@ class Finding:
     predicted: float
     relation: Relation
     measured: float
-    standard_error: float | None
+    standard_error: float | None = None
     n: int
-    unit: str
+    unit: str = ""
     tolerance: float
     paper: str = ""
 
@@ -40,9 +40,14 @@ class Finding:
     def verdict(self) -> Verdict:
         """Supported where the whole 95 % interval agrees, not supported where none of it does.
 
-        >>> str(Finding("slope", "", "", 1.0, "equal to", 1.02, 0.004, 50, "", 0.05).verdict)
+        >>> from dataclasses import replace
+        >>> near = Finding(
+        ...     name="slope", sentence="It is 1.", source="Lemma 1", predicted=1.0, relation="equal to",
+        ...     measured=1.02, standard_error=0.004, n=50, tolerance=0.05,
+        ... )
+        >>> str(near.verdict)
         'supported'
-        >>> str(Finding("slope", "", "", 1.0, "at least", 0.9, 0.1, 50, "", 0.0).verdict)
+        >>> str(replace(near, relation="at most", standard_error=0.1, tolerance=0.0).verdict)
         'inconclusive'
         """
         reach = DEVIATIONS * (self.standard_error or 0.0)

@@ -80,9 +80,7 @@ def descent_findings(table: pl.DataFrame, reached: float, uneven: float) -> tupl
             predicted=1.0,
             relation="equal to",
             measured=float(ends["ratio"].to_numpy().min()),
-            standard_error=None,
             n=len(ends),
-            unit="",
             tolerance=reached,
         ),
         Finding(
@@ -92,9 +90,7 @@ def descent_findings(table: pl.DataFrame, reached: float, uneven: float) -> tupl
             predicted=0.5,
             relation="at least",
             measured=len(at_bound) / len(ends),
-            standard_error=None,
             n=len(ends),
-            unit="",
             tolerance=0.0,
         ),
         Finding(
@@ -106,9 +102,7 @@ def descent_findings(table: pl.DataFrame, reached: float, uneven: float) -> tupl
             measured=float(at_bound["unevenness"].to_numpy().max(initial=0.0))
             if len(at_bound)
             else float("nan"),
-            standard_error=None,
             n=len(at_bound),
-            unit="",
             tolerance=uneven,
         ),
     )

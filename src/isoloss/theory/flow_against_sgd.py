@@ -176,7 +176,6 @@ def codimension_finding(race: FlowAgainstSGD, predicted: int) -> Finding:
         predicted=predicted,
         relation="equal to",
         measured=(wrong or [predicted])[0],
-        standard_error=None,
         n=len(race.codimensions),
         unit="dimensions",
         tolerance=0.0,
@@ -229,7 +228,6 @@ def order_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
         measured=order.slope,
         standard_error=order.slope_error,
         n=sum(len(at_rate.traces_below) for at_rate in race.runs),
-        unit="",
         tolerance=tolerance,
     )
 

@@ -52,7 +52,7 @@ def hidden_units(settings: HiddenUnitsSettings, progress: Progress = silent) -> 
     counting = two_neurons(settings.length, settings.neurons)
     sampled = random_features(strings, settings.neurons, generator)
     progress("hidden units", 1, 1)
-    of_units = {name: squared_correlations(model, downstream) for name, model in _named(counting, sampled)}
+    of_units = [squared_correlations(model, downstream) for model in (counting, sampled)]
     return Statement(
         name="hidden-units",
         title="Two solutions of one loss: two units that count brackets, and many sampled ones",
@@ -64,7 +64,10 @@ def hidden_units(settings: HiddenUnitsSettings, progress: Progress = silent) -> 
             "it would fail if a solution missed a bracket, if a counting unit told less than all of g*, if "
             "sampled units told more of it than chance, or if the traces were alike."
         ),
-        findings=_findings(settings, strings, counting, sampled, of_units),
+        findings=(
+            *solution_findings(settings, strings, counting, sampled),
+            *unit_findings(settings.length, *of_units),
+        ),
         panels=(
             _encodings(strings, settings.length),
             _weights("solution-1", "Solution (1): its hidden units' weights", counting, settings.shown),
@@ -99,82 +102,80 @@ def _named(
     return [("solution (1)", counting), ("solution (2)", sampled)]
 
 
-def _findings(
+def solution_findings(
     settings: HiddenUnitsSettings,
     strings: BracketStrings,
     counting: OneLayerTransformer,
     sampled: OneLayerTransformer,
-    of_units: dict[str, Float[Tensor, " k"]],
 ) -> tuple[Finding, ...]:
+    """Both predict every masked bracket, and only one is as flat as can be."""
     least = corrected_bound(settings.neurons, settings.length)
-    traces = [float(zero_loss_trace(model, strings)) for model in (counting, sampled)]
-    one, two = of_units.values()
-    chance = 1 / settings.length
-    error = float(two.std() / len(two) ** 0.5)
+    of_counting, of_sampled = (float(zero_loss_trace(model, strings)) for model in (counting, sampled))
     missed = [
         Finding(
-            f"farthest output, {name}",
-            f"Of no masked string does {name} miss the bracket.",
-            SOURCE,
-            0.0,
-            "equal to",
-            farthest_output(model, strings),
-            None,
-            len(strings),
-            "",
-            1e-6,
+            name=f"farthest output, {name}",
+            sentence=f"Of no masked string does {name} miss the bracket.",
+            source=SOURCE,
+            predicted=0.0,
+            relation="equal to",
+            measured=farthest_output(model, strings),
+            n=len(strings),
+            tolerance=1e-6,
         )
         for name, model in _named(counting, sampled)
     ]
     return (
         *missed,
         Finding(
-            "trace, solution (1)",
-            "Solution (1) has the trace 4/(m √T), the least that there is.",
-            SOURCE,
-            least,
-            "equal to",
-            traces[0],
-            None,
-            1,
-            "",
-            1e-9 * least,
+            name="trace, solution (1)",
+            sentence="Solution (1) has the trace 4/(m √T), the least that there is.",
+            source=SOURCE,
+            predicted=least,
+            relation="equal to",
+            measured=of_counting,
+            n=1,
+            tolerance=1e-9 * least,
         ),
         Finding(
-            "ratio of the traces",
-            "Solution (1) is much flatter than solution (2), of as many units.",
-            SOURCE,
-            settings.flatter,
-            "at least",
-            traces[1] / traces[0],
-            None,
-            1,
-            "",
-            0.0,
+            name="ratio of the traces",
+            sentence="Solution (1) is much flatter than solution (2), of as many units.",
+            source=SOURCE,
+            predicted=settings.flatter,
+            relation="at least",
+            measured=of_sampled / of_counting,
+            n=1,
+            tolerance=0.0,
+        ),
+    )
+
+
+def unit_findings(
+    length: int, of_counting: Float[Tensor, " j"], of_sampled: Float[Tensor, " k"]
+) -> tuple[Finding, Finding]:
+    """What single units tell of g*, where a random direction tells 1/T on average."""
+    chance = 1 / length
+    error = float(of_sampled.std() / len(of_sampled) ** 0.5)
+    return (
+        Finding(
+            name="told by a unit of solution (1)",
+            sentence="A living unit of solution (1) tells all of g* on unmasked strings.",
+            source=SOURCE,
+            predicted=1.0,
+            relation="equal to",
+            measured=float(of_counting.min()),
+            n=len(of_counting),
+            tolerance=1e-9,
         ),
         Finding(
-            "told by a unit of solution (1)",
-            "A living unit of solution (1) tells all of g* on unmasked strings.",
-            SOURCE,
-            1.0,
-            "equal to",
-            float(one.min()),
-            None,
-            len(one),
-            "",
-            1e-9,
-        ),
-        Finding(
-            "told by a unit of solution (2)",
-            "A sampled unit tells of g* what a random direction does, a share of 1/T.",
-            SOURCE,
-            chance,
-            "equal to",
-            float(two.mean()),
-            error,
-            len(two),
-            "",
-            2 * error + 0.1 * chance,
+            name="told by a unit of solution (2)",
+            sentence="A sampled unit tells of g* what a random direction does, a share of 1/T.",
+            source=SOURCE,
+            predicted=chance,
+            relation="equal to",
+            measured=float(of_sampled.mean()),
+            standard_error=error,
+            n=len(of_sampled),
+            tolerance=2 * error + 0.1 * chance,
         ),
     )
 

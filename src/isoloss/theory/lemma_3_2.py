@@ -135,7 +135,6 @@ def identity_findings(exact: dict[str, BartlettMatrices], tolerance: float) -> t
             predicted=0.0,
             relation="at most",
             measured=measured,
-            standard_error=None,
             n=len(matrices.fisher),
             unit=unit,
             tolerance=allowed,
@@ -170,7 +169,6 @@ def exponent_findings(
             measured=fitted.value,
             standard_error=fitted.standard_error,
             n=fitted.n,
-            unit="",
             tolerance=tolerance,
         )
 

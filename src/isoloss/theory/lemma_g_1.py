@@ -115,9 +115,7 @@ def bound_finding(found: pl.DataFrame, tolerance: float) -> Finding:
         predicted=1.0,
         relation="at least",
         measured=float(found["ratio"].to_numpy().min()),
-        standard_error=None,
         n=len(found),
-        unit="",
         tolerance=tolerance,
     )
 
@@ -134,9 +132,7 @@ def flattest_findings(flattest: pl.DataFrame, tolerance: float) -> tuple[Finding
             predicted=0.0,
             relation="equal to",
             measured=float(off),
-            standard_error=None,
             n=len(flattest),
-            unit="",
             tolerance=tolerance,
             paper=f"√(4/T) = {last['paper']:.4g}, {last['paper'] / last['corrected']:.3g} times as large for "
             f"m = {last['neurons']}",
@@ -148,9 +144,7 @@ def flattest_findings(flattest: pl.DataFrame, tolerance: float) -> tuple[Finding
             predicted=last["paper"],
             relation="at least",
             measured=last["trace"],
-            standard_error=None,
             n=1,
-            unit="",
             tolerance=tolerance,
         ),
     )
@@ -165,9 +159,7 @@ def equality_finding(gaps: EqualityGaps) -> Finding:
         predicted=0.0,
         relation="equal to",
         measured=max(abs(gaps.balance), abs(gaps.cancellation), gaps.attention),
-        standard_error=None,
         n=3,
-        unit="",
         tolerance=1e-9,
     )
 

@@ -99,9 +99,7 @@ def counterexample_findings(model: OneLayerTransformer, strings: BracketStrings)
             predicted=0.0,
             relation="equal to",
             measured=worst,
-            standard_error=None,
             n=len(strings),
-            unit="",
             tolerance=1e-9,
         ),
         Finding(
@@ -111,9 +109,7 @@ def counterexample_findings(model: OneLayerTransformer, strings: BracketStrings)
             predicted=0.0,
             relation="equal to",
             measured=unevenness(model),
-            standard_error=None,
             n=model.neurons,
-            unit="",
             tolerance=1e-3,
         ),
     )
@@ -132,9 +128,7 @@ def rank_finding(length: int) -> Finding:
         predicted=2.0 * length,
         relation="equal to",
         measured=float(_rank(one_target(masked_strings(length)))),
-        standard_error=None,
         n=length,
-        unit="",
         tolerance=0.0,
     )
 
@@ -156,9 +150,7 @@ def nudged_findings(nudged: pl.DataFrame, tolerance: float) -> tuple[Finding, Fi
             predicted=1.0,
             relation="equal to",
             measured=rows["two neurons"]["low"],
-            standard_error=None,
             n=rows["two neurons"]["n"],
-            unit="",
             tolerance=tolerance,
         ),
         Finding(
@@ -168,9 +160,7 @@ def nudged_findings(nudged: pl.DataFrame, tolerance: float) -> tuple[Finding, Fi
             predicted=1.5,
             relation="equal to",
             measured=rows["split neurons"]["low"],
-            standard_error=None,
             n=rows["split neurons"]["n"],
-            unit="",
             tolerance=tolerance,
         ),
     )

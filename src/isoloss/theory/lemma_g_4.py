@@ -100,9 +100,7 @@ def identity_finding(
         predicted=constant,
         relation="equal to",
         measured=max(factors, key=lambda found: abs(found - constant)),
-        standard_error=None,
         n=len(factors),
-        unit="",
         tolerance=tolerance * constant,
         paper="1",
     )
@@ -118,9 +116,7 @@ def closed_form_finding(away: pl.DataFrame, tolerance: float) -> Finding:
         predicted=0.0,
         relation="equal to",
         measured=float(off),
-        standard_error=None,
         n=len(away),
-        unit="",
         tolerance=tolerance,
     )
 

@@ -145,7 +145,17 @@ def _random_minimiser(minimisers: Minimisers, pairs: int, seed: int) -> Float[Te
 def _finding(
     name: str, sentence: str, predicted: float, measured: float, n: int, tolerance: float
 ) -> Finding:
-    return Finding(name, sentence, SOURCE, predicted, "equal to", measured, None, n, "nats", tolerance)
+    return Finding(
+        name=name,
+        sentence=sentence,
+        source=SOURCE,
+        predicted=predicted,
+        relation="equal to",
+        measured=measured,
+        n=n,
+        unit="nats",
+        tolerance=tolerance,
+    )
 
 
 def _panel(traces: list[_Traces], least: float) -> Panel:

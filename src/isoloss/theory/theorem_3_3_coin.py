@@ -185,7 +185,6 @@ def coin_findings(
                     measured=fitted.slope,
                     standard_error=fitted.slope_error,
                     n=paths,
-                    unit="",
                     tolerance=order_tolerance,
                 )
             )

@@ -97,9 +97,7 @@ def fit_finding(found: pl.DataFrame) -> Finding:
         predicted=0.0,
         relation="equal to",
         measured=float(found["miss"].to_numpy().max()),
-        standard_error=None,
         n=len(found),
-        unit="",
         tolerance=1e-6,
     )
 
@@ -113,9 +111,7 @@ def limit_finding(length: int, limit: float) -> Finding:
         predicted=4.0,
         relation="equal to",
         measured=limit,
-        standard_error=None,
         n=1,
-        unit="",
         tolerance=1e-6,
     )
 
@@ -131,9 +127,7 @@ def growth_finding(found: pl.DataFrame, tolerance: float) -> Finding:
         predicted=1.0,
         relation="equal to",
         measured=float(slope),
-        standard_error=None,
         n=len(longest),
-        unit="",
         tolerance=tolerance,
         paper="0: ‖u'‖² = O(T²/δ)",
     )
@@ -148,9 +142,7 @@ def trace_finding(found: pl.DataFrame) -> Finding:
         predicted=1.0,
         relation="at least",
         measured=float(found["balanced"].to_numpy().min()),
-        standard_error=None,
         n=len(found),
-        unit="",
         tolerance=0.0,
     )
 
