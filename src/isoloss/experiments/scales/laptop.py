@@ -237,9 +237,9 @@ DYCK = DyckRuns(
 """Of pilot runs with seeds 900 and 901: at a rate of 3e-3 the loss stayed at ln 2, that of even brackets, and
 so it does for long under noise on fresh weights; hence the ways part where KL has come to 0.4 to 0.9 % of the
 entropy, 0.509 nats. Noise is that of batches of 16: SGD at rates of 0.02 to 0.4 left these minima for ln 2
-within a hundred steps, and so did an adversary ten times as strong for a while. Traces ended at 19 to 22, with
-noise on weights from the first step on at 13, losses 0.2 % of themselves apart; from 8 strings the median
-error was 0.01 to 0.08 of the variance, its mean up to 1 and more."""
+within a hundred steps, and so did an adversary ten times as strong for a while. Traces ended at 19 to 22,
+with noise on weights from the first step on at 13, losses 0.2 % of themselves apart; from 8 strings the
+median error was 0.01 to 0.08 of the variance, its mean up to 1 and more."""
 
 _WORDS = 3997
 """Of 4,000 pieces all but [PAD], [CLS] and [MASK]."""
