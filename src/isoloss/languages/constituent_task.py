@@ -1,4 +1,4 @@
-"""Prefix constituent tasks: which symbol spans the first L words of a sentence (spec 2; Section A.1)."""
+"""Prefix constituent tasks: which symbol spans the first L words of a sentence (Section A.1)."""
 
 import math
 import re

@@ -184,7 +184,7 @@ def _counts(parameters: MeasuredParameters) -> dict[str, Setting]:
 
 @dataclass(frozen=True)
 class FlatnessSet:
-    """Fixed sentences and what is predicted of each: with `MaskedObjective` one word (spec 1).
+    """Fixed sentences and what is predicted of each: with `MaskedObjective` one word.
 
     `seed` settles the sentences and the masks, and the signs of the trace as well: checkpoints measured
     on one set differ by their weights alone.

@@ -82,8 +82,8 @@ def validation_loss(
 ) -> ValidationLoss:
     """L = Σ -log f(target) / (number of predictions), over n sequences; `documents[i]` is sequence i's.
 
-    Token-averaged: every predicted token weighs the same, where training averages within a sequence first
-    (spec 1). What is predicted is drawn by `objective` from `seed` and a sequence's place, alike for every
+    Token-averaged: every predicted token weighs the same, where training averages within a sequence first.
+    What is predicted is drawn by `objective` from `seed` and a sequence's place, alike for every
     model, once for each sequence (`once_each`); `draws` times afresh, to lessen the chance in it. Dropout is
     off; the model is left as found, on its device. `memory_bytes` bounds a forward pass, at least one
     sequence's.

@@ -1,4 +1,7 @@
-"""Masked language modelling with several words of a sentence hidden at once, as on real text (spec 1)."""
+"""Masked language modelling with several words of a sentence hidden at once, as on real text.
+
+Its loss is defined in docs/what-is-measured.md.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable

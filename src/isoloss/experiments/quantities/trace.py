@@ -51,7 +51,7 @@ class TraceQuantity:
     ) -> "TraceSet":
         """See `CorpusQuantity`: validation sequences, with the masks that the model is trained on.
 
-        What several masks give is the mean over them (spec 5): the trace of the loss that is minimised.
+        What several masks give is the mean over them: the trace of the loss that is minimised.
         """
         generator = torch.Generator().manual_seed(self.seed)
         sequences, _ = validation_sample(corpus, self.sentences, generator)
