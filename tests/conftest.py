@@ -1,15 +1,29 @@
 """Shapes and types are enforced at run time throughout the tests."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 import torch
-from jaxtyping import install_import_hook
+
+import runtime_types
 
 collect_ignore_glob = ["torture/[!t]*.py", "torture/torture.py"]
 """Run by themselves: see `test_torture.py`."""
 
-install_import_hook("isoloss", "runtime_types.checked")
+runtime_types.install()
+
+gc.disable()  # what is imported stays: to look through all of it for garbage takes seconds
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # The longest test is the first: begun as the last one, it would leave the other processes idle.
+    items.sort(key=lambda item: item.path.name != "test_torture.py")
 
 
 @pytest.fixture(autouse=True, scope="session")
