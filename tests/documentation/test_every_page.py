@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import os
 import re
 import shlex
 import shutil
@@ -12,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from filelock import FileLock
 from page_blocks import PAGES, blocks, links
 from page_material import MORE, lay_out
 from page_reader import Reader
+
+from made_once import made_once
 
 
 def a_language_is_added(reader: Reader) -> None:
@@ -92,19 +92,15 @@ SMOKE = "isoloss reproduce figure-1 --scale smoke"
 
 @pytest.fixture(scope="session")
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which `SMOKE` was run, by whichever of pytest-xdist's processes came first."""
-    own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "smoke"
-    folder.mkdir(exist_ok=True)
-    with FileLock(folder / "lock"):
-        if not (folder / "printed").exists():
-            command = [sys.executable, "-m", "isoloss.cli", *shlex.split(SMOKE)[1:]]
-            done = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
-            )
-            assert done.returncode == 0, done.stderr
-            (folder / "printed").write_text(done.stdout + done.stderr)
-    return folder
+    """The folder in which `SMOKE` was run."""
+
+    def run(folder: Path) -> None:
+        command = [sys.executable, "-m", "isoloss.cli", *shlex.split(SMOKE)[1:]]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stderr
+        (folder / "printed").write_text(done.stdout + done.stderr)
+
+    return made_once("smoke", run, tmp_path_factory)
 
 
 LONG = ("drift.md", "paper-scale.md", "reproducing.md", "run-on-a-cluster.md")

@@ -8,6 +8,8 @@ import pytest
 from browser import Browser, browser_program
 from shown_results import written_site
 
+from made_once import made_once
+
 AXE = files("axe_core_python") / "axe.min.js"
 WIDE, NARROW = (1280, "light"), (400, "dark")
 NEAR_CHARTS = "[...document.querySelectorAll('.chart')].filter(c => c.getBoundingClientRect().top < 900)"
@@ -31,7 +33,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written_site(tmp_path_factory.mktemp("results"))
+    return made_once("written-site", written_site, tmp_path_factory) / "site"
 
 
 @pytest.mark.parametrize("view", [WIDE, NARROW])

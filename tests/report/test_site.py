@@ -30,6 +30,7 @@ from isoloss.report.pictures import COLUMN_WIDTH, one_picture, write_pictures
 from isoloss.report.site import Site, write_site
 from isoloss.report.templates import WIDTH, interval_picture
 from isoloss.verdict import Verdict
+from made_once import made_once
 
 MATERIAL = Question.MATERIAL.value
 
@@ -58,7 +59,7 @@ class Reader(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written_site(tmp_path_factory.mktemp("results"))
+    return made_once("written-site", written_site, tmp_path_factory) / "site"
 
 
 @pytest.fixture(scope="module")
