@@ -162,8 +162,8 @@ def test_two_copies_of_a_model_differ_by_nothing(run, models):
 
 def test_every_quantity(run):
     quantities = ("fisher_trace", "hessian_trace", "gradient_norm", "hessian_top_eigenvalue")
-    arguments = ("bert", "other", "--text", "text.txt", "--sentences", "24", "--quantity", *quantities)
-    code, written, _ = run(*arguments, "--json")
+    arguments = ("bert", "other", "--text", "text.txt", "--quantity", *quantities, "--sentences")
+    code, written, _ = run(*arguments, "24", "--json")
     assert code == 0
     found = records(written)
     for name in ("bert", "other"):
@@ -175,23 +175,23 @@ def test_every_quantity(run):
             assert sum(parts) == pytest.approx(found[squared, name, None]["value"], rel=1e-5)
         gap = found["hessian_trace", name, None]["value"] - found["fisher_trace", name, None]["value"]
         assert found["hessian_minus_fisher", name, None]["value"] == pytest.approx(gap, rel=1e-5)
-    code, written, _ = run(*arguments)
+    code, written, _ = run(*arguments, "4")
     assert code == 0
     for quantity in quantities:
         assert f"{quantity} in " in written
-    assert "a fixed set of 24 sentences was measured" in written
+    assert "a fixed set of 4 sentences was measured" in written
 
 
 def test_quantities_of_which_there_are_several_strengths(run):
     quantities = ("normalised_trace", "ascent_sharpness", "noise_sensitivity")
-    arguments = ("bert", "other", "--text", "text.txt", "--sentences", "24", "--quantity", *quantities)
-    code, written, _ = run(*arguments, "--json")
+    arguments = ("bert", "other", "--text", "text.txt", "--quantity", *quantities, "--sentences")
+    code, written, _ = run(*arguments, "24", "--json")
     assert code == 0
     found = json.loads(written)["records"]
     assert sum(r["quantity"] == "normalised_fisher_trace" for r in found) == 2
     radii = [r["settings"]["radius"] for r in found if r["quantity"] == "ascent_sharpness"]
     assert len(radii) == 2 * len(set(radii)) == 6
-    code, written, _ = run(*arguments)
+    code, written, _ = run(*arguments, "4")
     assert code == 0
     assert "ascent_sharpness, radius 0.05" in written
     assert "noise_sensitivity, noise 0.01" in written

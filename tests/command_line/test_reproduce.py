@@ -288,7 +288,7 @@ def test_a_dry_run_can_time_the_models_themselves(
     for family in families:
         assert family["not_measured"] is None
         assert family["hours_measured"] > 0 < family["share_measured"]
-    assert reproduce_experiments(ReproduceOptions(names, "smoke", None, dry_run=True, measure=True)) == 0
+    assert reproduce_experiments(ReproduceOptions(names[:1], "smoke", None, dry_run=True, measure=True)) == 0
     assert "hours measured here" in " ".join(capsys.readouterr().out.split())
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(BadInput, match=r"--measure goes with --dry-run"):
