@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 
 .DEFAULT_GOAL := help
-.PHONY: results help install reproduce reproduce-all test coverage test-slow test-versions torture lint benchmark docs claims paper-scale architectures clean laboratory
+.PHONY: results help install reproduce reproduce-all test coverage test-slow test-versions torture lint style types benchmark docs claims paper-scale architectures clean laboratory
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,8 +26,14 @@ reproduce-all: $(STAMP) ## every figure, table and statement at laptop scale, en
 	$(BIN)/isoloss theory
 	$(BIN)/isoloss reproduce all --scale laptop
 
-test: lint ## lint, types, import rules and the test suite
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'
+# Tests that start processes wait for imports, which compile what a process before them has not kept.
+test coverage test-slow: export PYTHONDONTWRITEBYTECODE :=
+
+# mypy takes one core: it runs beside the tests, and what it says comes after what they say
+test: style ## lint, types, import rules and the test suite
+	@$(MAKE) --no-print-directory types > $(VENV)/types.txt 2>&1 & types=$$!; \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow'; tests=$$?; \
+	wait $$types; types=$$?; cat $(VENV)/types.txt; exit $$((tests || types))
 
 coverage: $(STAMP) ## the test suite again, two thirds slower, and the lines that it leaves out
 	$(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term:skip-covered
@@ -50,9 +56,13 @@ test-versions: ## models and flatness with the oldest torch and transformers pro
 			tests/architectures tests/command_line/test_flatness_command.py || exit 1; \
 	done
 
-lint: $(STAMP)
+lint: style types ## lint, types and import rules alone
+
+style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
