@@ -1,0 +1,59 @@
+"""The checks that all other tests run under find what they are for."""
+
+import jaxtyping
+import numpy as np
+import pytest
+from beartype.roar import BeartypeCallHintParamViolation, BeartypeCallHintReturnViolation
+from jaxtyping import Float
+
+import runtime_types
+from isoloss.estimate import Estimate
+from isoloss.experiments.statistics.cluster_bootstrap import Resamples, cluster_estimate
+from isoloss.languages.paper_grammar import mean_length
+
+
+def above(function):
+    """As the import hook decorates what stands in a module: not within a function."""
+    function.__qualname__ = function.__name__
+    return jaxtyping.jaxtyped(typechecker=runtime_types.checked)(function)
+
+
+def test_arguments_of_another_type_or_shape_are_found() -> None:
+    with pytest.raises(BeartypeCallHintParamViolation):
+        mean_length("S -> 'a' [1.0]")
+    with pytest.raises(jaxtyping.TypeCheckError, match=r"parameters of .*cluster_estimate"):
+        cluster_estimate(1.0, np.zeros((2, 2)), Resamples.of(2))
+
+
+def test_a_dataclasss_fields_are_looked_at() -> None:
+    with pytest.raises(BeartypeCallHintParamViolation):
+        Estimate("1.0", 0.1, 50)
+    with pytest.raises(jaxtyping.TypeCheckError):
+        Resamples(np.zeros((3, 2), dtype=np.int64), np.zeros(4))
+
+
+def test_a_result_of_another_type_or_shape_is_found() -> None:
+    def named() -> int:
+        return "one"
+
+    def turned(matrix: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "n m"]:
+        return matrix
+
+    with pytest.raises(BeartypeCallHintReturnViolation):
+        above(named)()
+    with pytest.raises(jaxtyping.TypeCheckError, match=r"return value of .*turned"):
+        above(turned)(np.zeros((2, 3)))
+    assert above(turned)(np.zeros((2, 2))).shape == (2, 2)
+
+
+def test_functions_defined_anew_share_a_checker_and_not_their_surroundings() -> None:
+    def adding(number: int):
+        @jaxtyping.jaxtyped(typechecker=runtime_types.checked)
+        def add(other: int) -> int:
+            return number + other
+
+        return add
+
+    assert [adding(n)(1) for n in range(3)] == [1, 2, 3]
+    with pytest.raises(jaxtyping.TypeCheckError, match=r"parameters of .*add"):
+        adding(1)("1")
