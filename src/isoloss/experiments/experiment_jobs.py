@@ -87,8 +87,11 @@ def shared(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
 
 
 def job_names(experiments: Sequence[Experiment], runs: Sequence[PlannedRun]) -> dict[str, str]:
-    """What each run's job is called, by digest: the first experiment that plans it, and its name there."""
-    names = {run.digest: run.name for run in runs}
+    """What each run's job is called, by digest: the first experiment that plans it, and its name there.
+
+    A run that none plans, from which one of theirs goes on, is told by its digest: names are an experiment's.
+    """
+    names = {run.digest: f"{run.name} {run.digest[:8]}" for run in runs}
     for experiment in reversed(experiments):
         names |= {run.digest: f"{experiment.name} {run.name}" for run in reversed(experiment.runs)}
     return names
