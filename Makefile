@@ -35,10 +35,17 @@ coverage: $(STAMP) ## the test suite again, two thirds slower, and the lines tha
 test-slow: $(STAMP) ## the checks that take minutes
 	$(BIN)/python -m pytest -m slow
 
-test-versions: ## models and flatness with the oldest torch and transformers promised, and with the newest
-	for pins in 'torch==2.6.* transformers==5.0.*' 'torch transformers'; do \
+# torch 2.6 is on PyPI with CUDA's libraries alone: some gigabytes, and twice as many on the disk. The newest torch
+# need not be asked for where the disk is small: VERSIONS="'transformers==5.0.*'" tests the oldest transformers alone.
+VERSIONS ?= 'torch==2.6.* transformers==5.0.*' 'torch transformers'
+
+test-versions: ## models and flatness with the oldest torch and transformers promised (gigabytes), and the newest
+	@for pins in $(VERSIONS); do \
+		echo "make: $$pins in an environment of its own, .venv-versions; torch's wheels are gigabytes, once" && \
 		rm -rf .venv-versions && $(PYTHON) -m venv .venv-versions && \
 		.venv-versions/bin/python -m pip install --quiet --editable '.[dev]' $$pins && \
+		.venv-versions/bin/python -c "import torch, transformers as t; print('torch', torch.__version__, 'transformers', t.__version__)" && \
+		du -sh .venv-versions && \
 		.venv-versions/bin/python -m pytest -m 'not slow' tests/models tests/objectives tests/curvature \
 			tests/architectures tests/command_line/test_flatness_command.py || exit 1; \
 	done
@@ -49,8 +56,8 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-torture: $(STAMP) ## an hour of kills, flipped bytes, useless inputs and planted code: a table of counts
-	$(BIN)/python tests/torture/torture.py
+torture: $(STAMP) ## an hour of kills, flipped bytes, useless inputs and planted code; stopped, it goes on
+	$(BIN)/python tests/torture/torture.py --state build/torture.json
 
 benchmark: $(STAMP) ## every speed claim, beside its peer, in one process
 	$(BIN)/python -m benchmarks
@@ -65,7 +72,7 @@ $(DOCS_STAMP): $(STAMP)
 claims: $(STAMP) ## docs/claims.md anew, where claims were changed on purpose
 	$(BIN)/python docs/extensions/claims_page.py
 
-results: $(STAMP) ## docs/what-we-found.md and README's table anew, from reference/
+results: $(STAMP) ## docs/what-we-found.md and README's numbers anew, from reference/
 	$(BIN)/python docs/extensions/results_page.py
 
 laboratory: $(STAMP) ## docs/laboratory.ipynb anew: its cells carried out, their outputs stored

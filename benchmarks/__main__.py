@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 NAMES = (
+    "start_up",
     "pcfg",
     "hmm",
     "causal_lm",
@@ -11,6 +12,7 @@ NAMES = (
     "last_block",
     "denormals",
     "update_rules",
+    "precision",
     "measurements",
     "flatness",
     "trace_race",

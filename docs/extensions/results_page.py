@@ -1,6 +1,6 @@
-"""What the shipped runs gave: docs/what-we-found.md and README's table, from the results in reference/.
+"""What the shipped runs gave: docs/what-we-found.md and README's caption and table, from reference/.
 
-`make results` writes both, and a test compares them with what this writes. Handed an experiment's name, a
+`make results` writes them, and a test compares them with what this writes. Handed an experiment's name, a
 finished results folder, called as its scale, and the seconds that it took, as in
 `python docs/extensions/results_page.py figure-1 results/laptop 465`, it first takes that folder's results in
 the place of those that are kept.
@@ -10,6 +10,7 @@ import json
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,14 @@ KEPT, PAGE, README = (
     ROOT / "docs" / "what-we-found.md",
     ROOT / "README.md",
 )
-BEGIN, END = "<!-- what make reproduce gave -->\n", "<!-- until here -->\n"
+PLACES = {"caption": "<!-- what the picture shows -->\n", "table": "<!-- what make reproduce gave -->\n"}
+"""Of what README says of the results, the line that each part stands below."""
+
+END = "<!-- until here -->\n"
+CAPTION_CLAIMS = ("later-is-flatter", "later-is-better", "trace-ranks-better")
+"""The claims whose verdicts stand below README's picture."""
+
+IN_WORDS = {2: "two", 3: "three", 10: "ten", 15: "fifteen"}
 PICTURES = {
     "figure-1": (
         "figure-1-steps.png",
@@ -98,11 +106,32 @@ def readme_table(kept: dict[str, Any]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def with_table(readme: str, kept: dict[str, Any]) -> str:
-    """README's text with the table in its place."""
-    before, _, rest = readme.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return before + BEGIN + readme_table(kept) + END + after
+def readme_caption(kept: dict[str, Any]) -> str:
+    """What README's picture shows: its models, how much their loss still moves, and the verdicts."""
+    result = kept["result"]
+    shown = [row for row in result["checkpoints"] if row["run"] == f"width-{row['width']}-seed-{row['seed']}"]
+    models, widths = (len({row[name] for row in shown}) for name in ("run", "width"))
+    claims = {claim["name"]: claim for claim in result["claims"]}
+    _, paper, loss, *_ = _cells(claims["one-loss"])
+    sentences = [
+        f"{_in_words(models).capitalize()} models of {_in_words(widths)} widths pre-trained on one language.",
+        f"Behind the dashed line a run's losses spread by {loss}; the paper: {paper.partition(' (')[0]}.",
+        *(f"{claims[name]['sentence'][:-1]}: **{claims[name]['verdict']}**." for name in CAPTION_CLAIMS),
+    ]
+    return textwrap.fill(" ".join(sentences), 125) + "\n"
+
+
+def _in_words(number: int) -> str:
+    return IN_WORDS.get(number, str(number))
+
+
+def with_results(readme: str, kept: dict[str, Any]) -> str:
+    """README's text with the caption and the table in their places."""
+    for part, written in (("caption", readme_caption(kept)), ("table", readme_table(kept))):
+        before, begin, rest = readme.partition(PLACES[part])
+        _, _, after = rest.partition(END)
+        readme = before + begin + written + END + after
+    return readme
 
 
 def read_kept() -> list[dict[str, Any]]:
@@ -186,4 +215,4 @@ if __name__ == "__main__":
     if len(sys.argv) == 4:
         _keep(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
     PAGE.write_text(results_page(read_kept()))
-    README.write_text(with_table(README.read_text(), read_kept()[0]))
+    README.write_text(with_results(README.read_text(), read_kept()[0]))

@@ -191,7 +191,7 @@ def test_a_run_that_fails_is_named_everywhere_and_the_others_stay_as_they_are(
     [
         (("figure-1", "--language", "nowhere.pcfg"), "nowhere.pcfg"),
         (("figure-1", "--task", "prefix-3"), "no task 'prefix-3'"),
-        (("all", "--task", "prefix-4"), "go with figure-1 and drift"),
+        (("all", "--task", "prefix-4"), "go with figure-1, drift, drift-limits"),
         (("figure-1", "--settings", "0.2:32,0.4:8"), "the learning rates and batches of drift"),
         (("drift", "--settings", "0.2:32"), "at least two learning rates or batches"),
         (("figure-1", "--runs", "width-1"), "no run of figure-1 is called 'width-1'; did you mean 'width-"),

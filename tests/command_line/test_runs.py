@@ -46,6 +46,24 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_damaged_names_are_told_with_what_they_cost(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = results / "experiments" / "figure-1.json"
+    names.write_text(names.read_text().replace("runs", "runs")[:-3])
+    sentence = (
+        f"{names} is damaged: runs are shown without the names that figure-1 gave them; `isoloss reproduce"
+    )
+    for asked in (["runs", str(results)], ["show", "aaaa1111", "--results", str(results)]):
+        assert run(asked) == 0
+        told = capsys.readouterr()
+        assert told.err.count("\n") == 1
+        assert told.err.startswith(sentence)
+        assert "width-32-" not in told.out
+    assert run(["show", "figure-1 width-32", "--results", str(results)]) == 2
+    assert sentence in capsys.readouterr().err
+
+
 def test_runs_are_a_table_a_row_each(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["runs", str(results), "--where", "width>=32", "--sort", "loss"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -48,8 +48,7 @@ def lay_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put everything into `folder`, keep commands from taking hours, and go there."""
     (folder / "grammar.pcfg").write_text(GRAMMAR)
     for seed, name in enumerate(("my-bert", "my-other-bert", "runs/bert")):
-        PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, seed).save_pretrained(folder / name)
-        word_tokenizer(WORDS, 8).save_pretrained(folder / name)
+        _untrained(folder / name, seed)
     tiny_checkpoint("opt", folder / "MODEL")
     chosen = random.Random(0)
     sentences = [chosen.choices(WORDS, k=7) for _ in range(150)]
@@ -65,6 +64,17 @@ def lay_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isoloss.command_line.reproduction.reproduce_experiments", understood)
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)
+
+
+def _untrained(folder: Path, seed: int) -> None:
+    PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, seed).save_pretrained(folder)
+    word_tokenizer(WORDS, 8).save_pretrained(folder)
+
+
+def the_second_flatter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first two models the other way round."""
+    for seed, name in enumerate(("my-other-bert", "my-bert")):
+        _untrained(folder / name, seed)
 
 
 def checkpoints_and_labelled_texts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,6 +110,7 @@ def articles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 MORE: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
+    "README.md": the_second_flatter,
     "compare-checkpoints.md": checkpoints_and_labelled_texts,
     "real-text.md": articles,
 }

@@ -58,12 +58,12 @@ def test_the_page_of_architectures_is_as_its_script_writes_it() -> None:
 
 
 def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
-    """After another run `make results` writes the page and README's table anew."""
-    from results_page import PAGE, README, read_kept, results_page, with_table
+    """After another run `make results` writes the page and README's caption and table anew."""
+    from results_page import PAGE, README, read_kept, results_page, with_results
 
     kept = read_kept()
     assert PAGE.read_text() == results_page(kept)
-    assert README.read_text() == with_table(README.read_text(), kept[0])
+    assert README.read_text() == with_results(README.read_text(), kept[0])
     for claim in (claim for each in kept for claim in each["result"]["claims"]):
         rows = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {claim['sentence']} |")]
         assert any(f"| **{claim['verdict']}**" in row for row in rows)

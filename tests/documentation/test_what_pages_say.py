@@ -10,6 +10,7 @@ from page_blocks import ROOT, blocks, commands
 
 from isoloss.command_line.language_argument import parse_language
 from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.experiments.suite import scale_named
 from isoloss.languages.hmm import hmm
 from isoloss.languages.language import Language
 
@@ -29,6 +30,25 @@ def test_the_readme_shows_five_lines_of_each() -> None:
 
 def test_the_readme_begins_with_two_commands() -> None:
     assert re.findall(r"^make (\w+)", README.read_text(), flags=re.MULTILINE) == ["reproduce", "test"]
+
+
+def test_the_readme_is_read_in_a_minute() -> None:
+    assert len(README.read_text().splitlines()) < 100
+
+
+def test_the_factors_between_sizes_are_those_of_the_scales() -> None:
+    (sentence,) = re.findall(r"\*\*Sizes\.\*\* ([^*]+)\n-", (ROOT / "docs" / "limits.md").read_text())
+    factors = []
+    for scale in ("laptop", "night", "paper"):
+        shapes = [model.shape for model in scale_named(scale).grammar.architectures]
+        widths = [shape.width for shape in shapes]
+        factors.append(f"{max(widths) / min(widths):g}")
+        assert scale == "paper" or {shape.layers for shape in shapes} == {2}
+    laptop, night, paper = factors
+    assert " ".join(sentence.split()) == (
+        f"Widths are over a factor of {laptop} at laptop scale and of {night} at night, depth is two layers "
+        f"throughout; the paper's are over a factor of {paper}."
+    )
 
 
 def test_pictures_are_pictures() -> None:

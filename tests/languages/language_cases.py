@@ -95,15 +95,23 @@ def hmm_case(words: int, states: int, blocks: int, length: int) -> Case:
     )
 
 
-def dyck_case(length: int) -> Case:
+def dyck_case(length: int, share: float = 1.0) -> Case:
     def sentences() -> dict[Words, float]:
-        balanced = [w for w in itertools.product((0, 1), repeat=length) if 2 * sum(w) == length]
-        return dict.fromkeys(balanced, 1 / comb(length, length // 2))
+        every = list(itertools.product((0, 1), repeat=length))
+        of_all = dict.fromkeys(every, (1 - share) / 2**length) if share < 1 else {}
+        balanced = [words for words in every if 2 * sum(words) == length]
+        return of_all | {w: of_all.get(w, 0.0) + share / comb(length, length // 2) for w in balanced}
+
+    def posterior(task: str, words: Words) -> dict[str, float]:
+        assert task == "mismatches"
+        counts = range(-length, length + 1, 2)
+        return {str(count): float(count == 2 * sum(words) - length) for count in counts}
 
     return Case(
-        make=lambda: dyck(length),
+        make=lambda: dyck(length, share),
         sentences=sentences,
-        write=lambda path: path.write_text(write_dyck(dyck(length))),
+        posterior=posterior,
+        write=lambda path: path.write_text(write_dyck(dyck(length, share))),
         read=read_dyck,
         bad=(
             "",
@@ -112,6 +120,9 @@ def dyck_case(length: int) -> Case:
             '{"dyck": {"length": 7}}',
             '{"dyck": {"length": true}}',
             '{"dyck": {"length": 8, "width": 1}}',
+            '{"dyck": [8]}',
+            '{"dyck": {"length": 8, "balanced_share": 0}}',
+            '{"dyck": {"length": 8, "balanced_share": "all"}}',
         ),
     )
 
@@ -156,5 +167,6 @@ LANGUAGES = {
     "dense HMM": hmm_case(words=3, states=3, blocks=1, length=4),
     "block-diagonal HMM": hmm_case(words=4, states=4, blocks=2, length=5),
     "Dyck": dyck_case(6),
+    "Dyck among uniform strings": dyck_case(6, share=0.4),
     "causal LM": causal_case("gpt2", length=4),
 }

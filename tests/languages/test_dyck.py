@@ -1,5 +1,6 @@
 """What the Dyck variant has beyond the contract."""
 
+import itertools
 import math
 
 import pytest
@@ -69,3 +70,44 @@ def test_counted_strings_do_not_depend_on_how_calls_are_split() -> None:
     assert torch.equal(torch.cat([part.target for part in parts]), whole.target)
     with pytest.raises(BadInput, match="give a length of at least 1"):
         counted_strings(0, 1, stream)
+
+
+def test_a_mixtures_masked_bracket_depends_on_the_others_count_alone() -> None:
+    """One apart they lean it to balance, and elsewhere it is even: by enumeration of T = 6."""
+    length, share = 6, 0.5
+    language = dyck(length, share)
+    strings = Sentences.from_lists([list(words) for words in itertools.product((0, 1), repeat=length)])
+    balanced = strings.ids.sum(1) * 2 == length
+    probability = share * balanced.double() / math.comb(length, length // 2) + (1 - share) / 2**length
+    assert probability.sum().item() == pytest.approx(1)
+    torch.testing.assert_close(language.log_probability(strings).exp(), probability)
+    right = language.masked_log_probabilities(strings).exp()[..., 1]
+    number = strings.ids @ 2 ** torch.arange(length - 1, -1, -1)
+    for place in range(length):
+        bit = 2 ** (length - 1 - place)
+        lefts, rights = probability[number & ~bit], probability[number | bit]
+        torch.testing.assert_close(right[:, place], rights / (lefts + rights))
+        others = mismatches(strings) - (2 * strings.ids[:, place] - 1)
+        assert all(len(right[others == count, place].unique()) == 1 for count in others.unique())
+        assert (right[others.abs() > 1, place] == 0.5).all()
+
+
+def test_a_mixtures_draws_are_split_as_its_share_says() -> None:
+    n, share = 20_000, 0.3
+    drawn = dyck(10, share).sample(n, torch.Generator().manual_seed(0))
+    expected = share + (1 - share) * math.comb(10, 5) / 2**10
+    seen = (mismatches(drawn) == 0).double().mean().item()
+    assert seen == pytest.approx(expected, abs=4 * math.sqrt(expected * (1 - expected) / n))
+    assert dyck(10, share).digest != dyck(10).digest
+    with pytest.raises(BadInput, match="goes on at position 6"):
+        dyck(4, share).next_log_probabilities(Sentences.from_lists([[0, 1, 0, 1, 0]]))
+    with pytest.raises(BadInput, match="give above 0, at most 1"):
+        dyck(4, 0.0)
+
+
+def test_mismatches_are_classes_of_uniform_strings() -> None:
+    (task,) = dyck(6, 0.5).tasks()
+    drawn = task.sample(200, torch.Generator().manual_seed(0))
+    counts = torch.tensor([int(name) for name in task.classes])
+    assert torch.equal(counts[drawn.labels], mismatches(drawn.sentences))
+    assert dyck(6).tasks() == ()

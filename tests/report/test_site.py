@@ -1,5 +1,7 @@
 import json
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -21,7 +23,7 @@ from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.smoke import smoke
 from isoloss.experiments.suite import every_experiment
 from isoloss.report.frame import Link
-from isoloss.report.latex import as_latex
+from isoloss.report.latex import as_latex, claims_as_latex
 from isoloss.report.overview import Card, question_of
 from isoloss.report.page import drawn
 from isoloss.report.pictures import COLUMN_WIDTH, one_picture, write_pictures
@@ -171,10 +173,22 @@ def test_claims_are_offered_as_tables_of_latex(site: Path) -> None:
     assert one.replace(r"\{", "").replace(r"\}", "").count("{") == one.count("}")
 
 
-def test_every_claim_of_the_suite_can_be_said_in_latex() -> None:
+def test_every_claim_of_the_suite_can_be_said_in_latex_and_fits_the_page(tmp_path: Path) -> None:
+    document = [r"\documentclass[twocolumn]{article}\usepackage{array,booktabs}\begin{document}"]
     for experiment in every_experiment(laptop()):
         for claim in experiment.claims:
             assert as_latex(f"{claim.sentence} {claim.paper} {claim.unit} {claim.claimed}").isascii()
+        judged = [
+            replace(JUDGEMENTS[number % 3], claim=claim) for number, claim in enumerate(experiment.claims)
+        ]
+        document.append(claims_as_latex(judged, experiment.name) + r"\clearpage")
+    if shutil.which("pdflatex") is None:
+        return
+    (tmp_path / "all.tex").write_text("\n".join([*document, r"\end{document}"]))
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
 
 
 def test_pictures_for_print_are_as_wide_as_a_column_and_bring_their_fonts(site: Path) -> None:

@@ -16,6 +16,7 @@ from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.measurements.records_file import TornLine, read_records, read_sentence_values
 from isoloss.pretraining.checkpoint import read_checkpoint
 from isoloss.stored_runs.stored_run import stored_run
+from isoloss.theory.statement_file import read_statement
 from norm_experiments import LANGUAGE
 
 Outcome = Literal["told", "harmless", "silently other", "traceback"]
@@ -52,6 +53,8 @@ def reader_of(path: Path) -> Read | None:
             return lambda: read_records(path, path.stem)
         case "experiments":
             return lambda: read_sealed(path, path.stem)
+        case "theory":
+            return lambda: read_statement(path)
         case "portraits":
             return lambda: read_json(path, LANGUAGE.digest)
     return None
@@ -72,8 +75,10 @@ def _kept(folder: Path, key: dict[str, Any]) -> Any:
     return found.records, {name: each.tolist() for name, each in found.values.items()}
 
 
-def flips(folder: Path, count: int, seed: int = 0) -> Iterator[Flip]:
+def flips(folder: Path, count: int, seed: int = 0, done: int = 0) -> Iterator[Flip]:
     """Flip bytes of the folder's files, some bits of each: all bytes, or `count` of them evenly.
+
+    The first `done` of these are left out.
 
     The folder is as it was when this ends.
     """
@@ -86,10 +91,12 @@ def flips(folder: Path, count: int, seed: int = 0) -> Iterator[Flip]:
         for place in range(path.stat().st_size)
     ]
     whole = {path: read() for path, read in readers.items() if read is not None}
-    for path, place in draw.sample(places, min(count, len(places))):
-        read = readers[path]
+    for number, (path, place) in enumerate(draw.sample(places, min(count, len(places)))):
+        read, mask = readers[path], draw.randrange(1, 256)
         assert read is not None
-        outcome = _flipped(path, place, draw.randrange(1, 256), read, whole[path])
+        if number < done:
+            continue
+        outcome = _flipped(path, place, mask, read, whole[path])
         yield Flip(path.relative_to(folder).as_posix(), place, outcome)
 
 

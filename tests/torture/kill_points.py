@@ -122,7 +122,7 @@ def kills(scenario: Scenario, place: Path, points: Iterator[int], undisturbed: P
         folder.mkdir(parents=True)
 
         def deadly(point: int = point) -> None:
-            _Operations(folder, point)
+            kill_before(folder, point)
             scenario.work(folder)
 
         code = in_child(deadly)
@@ -130,10 +130,16 @@ def kills(scenario: Scenario, place: Path, points: Iterator[int], undisturbed: P
             yield Kill(scenario.name, point, None if code == 0 else "it failed before it was killed")
             continue
         again = in_child(lambda: scenario.work(folder))
-        yield Kill(scenario.name, point, _wrong(again, contents(folder, scenario), wanted))
+        yield Kill(scenario.name, point, what_is_wrong(again, contents(folder, scenario), wanted))
 
 
-def _wrong(code: int, found: dict[str, str], wanted: dict[str, str]) -> str | None:
+def kill_before(folder: Path, point: int) -> None:
+    """Have this process kill itself before its operation of that number on files below a folder."""
+    _Operations(folder, point)
+
+
+def what_is_wrong(code: int, found: dict[str, str], wanted: dict[str, str]) -> str | None:
+    """What of work that was killed and done again is not as undisturbed, or None; `code` is its exit code."""
     if code:
         return f"done again it ends with {code}"
     if lost := sorted(set(wanted) - set(found)):

@@ -5,6 +5,7 @@ import pickle
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from kill_points import Scenario
@@ -14,6 +15,7 @@ from small_corpora import request_for, texts
 from isoloss.corpora import tokenisation
 from isoloss.corpora.prepared_corpus import prepared_corpus
 from isoloss.corpora.vocabulary import NamedTokenizer
+from isoloss.executors.job import Work
 from isoloss.executors.ray_runner import _work
 from isoloss.experiments.carry_out import carry_out
 from isoloss.experiments.experiment_result import carry_out_experiments
@@ -22,9 +24,14 @@ from isoloss.measurements.kept_measurements import KeptMeasurements, Measurement
 from isoloss.measurements.record import Record
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.checkpoint import restore
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.weight_averaging import WeightAverage  # noqa: F401 - so that children need not import it
 from isoloss.progress import silent
+from isoloss.stored_runs.packed_records import pack_records
+from isoloss.theory.finding import Statement
+from isoloss.theory.statement_file import PlannedStatement, kept_statements, write_statement
+from isoloss.theory.suite import SUITE
 from jobs_in_turn import in_turn
 from norm_experiments import LANGUAGE as LANGUAGE_PLAN
 from norm_experiments import experiment, planned
@@ -61,10 +68,14 @@ def prepare(folder: Path) -> None:
     prepared_corpus(request, folder / "cache")
 
 
+def run_of_a_node(folder: Path) -> Work:
+    """The job that a Ray node is given: one run, pre-trained and measured."""
+    return partial(carry_out, planned(3, LOG, 1.0), folder / "results", "cpu")
+
+
 def on_a_node(folder: Path) -> None:
-    """What a process of a Ray cluster does with a job: one run, pre-trained and measured."""
-    run = planned(3, LOG, 1.0)
-    job = pickle.dumps(partial(carry_out, run, folder / "results", "cpu"))
+    """What a process of a Ray cluster does with it."""
+    job = pickle.dumps(run_of_a_node(folder))
     deaf = SimpleNamespace(post=SimpleNamespace(remote=lambda report: None))
     here = Path.cwd()
     ended = _work("run", job, str(folder), 1, deaf)
@@ -80,9 +91,32 @@ def a_folder_of_everything(folder: Path) -> None:
     prepare(folder)
     for job in portrait_jobs([LANGUAGE_PLAN], folder / "results"):
         job.work(silent)
+    kept_again(folder)
+    entry = SUITE[0]
+    write_statement(PlannedStatement(entry, entry.smoke).file(folder / "results" / "theory"), STATEMENT)
+    pack_records(folder / "results", folder / "packed.parquet")
+
+
+STATEMENT = Statement("lemma", "A statement", "Of nothing.", (), (), (), ())
+
+
+def kept_again(folder: Path) -> None:
+    """A measurement as `compare` keeps it, measured where it is not there."""
     record = Record("loss", 2.0, "nats", 0.1, 5, 1, "a", {"x": 1.5})
     kept = KeptMeasurements(folder / "kept")
     kept.measured({"of": "loss"}, "a", lambda: Measurement((record,), {"loss": torch.arange(5.0)}))
+
+
+def statements(results: Path) -> None:
+    """What `theory` and `reproduce` read of theory."""
+    kept_statements(results / "theory", smoke=True)
+
+
+def goes_on(checkpoint: Path) -> None:
+    """What a pre-training that goes on reads of a checkpoint, though its digests told of damage."""
+    deaf: Any = SimpleNamespace(load_state_dict=lambda state: None)
+    said: Any = SimpleNamespace(folder=checkpoint)
+    restore(said, planned(1, LOG, 1.0).architecture.build(2, 4, 0), deaf)
 
 
 def all_but_training_state(path: Path) -> bool:

@@ -96,7 +96,7 @@ def _dyck(options: DyckOptions) -> None:
     from isoloss.languages.dyck import dyck as dyck_language
 
     refuse_existing(options.out)
-    made = dyck_language(options.length)
+    made = dyck_language(options.length, options.balanced_share)
     write_atomically(options.out, write_dyck(made))
     _tell(made, options.out, options.json)
 

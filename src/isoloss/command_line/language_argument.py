@@ -116,7 +116,7 @@ def parse_language(
     `models.causal_language` reads it.
 
     >>> parse_language('{"dyck": {"length": 4}}')
-    Dyck(length=4)
+    Dyck(length=4, balanced_share=1.0)
     """
     if not text.lstrip().startswith("{"):
         return pcfg(parse_grammar(text, source), maximum_length)

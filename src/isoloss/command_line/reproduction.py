@@ -43,6 +43,7 @@ from isoloss.report.number import ABSENT
 from isoloss.report.offered_files import result_as_json
 from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.site import spoken
+from isoloss.stored_runs.experiment_names import damaged_names
 from isoloss.stored_runs.stored_run import is_older
 from isoloss.verdict import Verdict
 
@@ -105,7 +106,8 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
 def _tell_of_what_is_there(chosen: Choice, folder: Path) -> None:
     """What the folder holds that will not be computed again, or will be because it is damaged."""
     runs = shared(chosen.runs)
-    for sentence in (each for run in runs for each in damaged_measurements(run, folder)):
+    damage = [each for run in runs for each in damaged_measurements(run, folder)]
+    for sentence in (*damaged_names([folder]), *damage):
         print(sentence, file=sys.stderr)
     older = sum(is_older(run.folder(folder)) for run in runs)
     if older:

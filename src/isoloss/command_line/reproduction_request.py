@@ -1,27 +1,25 @@
 """What `isoloss reproduce` is asked for: which experiments, at which scale, on which language."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from isoloss.command_line.options.reproduce import ReproduceOptions
+from isoloss.command_line.own_language import OF_YOUR_OWN, on_your_own
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.executors.runner import Outcome
 from isoloss.experiments.carry_out import is_complete
 from isoloss.experiments.drift.clock import paces
-from isoloss.experiments.drift.experiment import drift, figure_1_and_drift
 from isoloss.experiments.experiment import Experiment, only_named
 from isoloss.experiments.experiment_result import Executor, ExperimentResult, gathered, was_planned
-from isoloss.experiments.grammar_runs import headline_task, task_name
 from isoloss.experiments.kept_portraits import kept_portrait, planned_languages, portrait_jobs
-from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
-from isoloss.experiments.scales.scale import UNJUDGED, Scale
+from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.scales.scale import UNJUDGED
 from isoloss.experiments.suite import every_experiment, scale_named
-from isoloss.languages.pcfg import read_pcfg
 from isoloss.pretraining.compute import Compute
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress
 from isoloss.report.site import Site, write_site
 from isoloss.theory.statement_file import kept_statements
 
@@ -29,10 +27,6 @@ SITE, THEORY = "site", "theory"
 """Folders of a folder of results."""
 
 ALL = "all"
-HEADLINE = "figure-1"
-"""The experiment whose task must have room."""
-OF_YOUR_OWN: dict[str, Callable[[Scale, str], Experiment]] = {HEADLINE: figure_1_and_drift, "drift": drift}
-"""The experiments that take a language and a task of the user's."""
 
 
 def command_again(request: ReproduceOptions, experiment: Experiment, run: PlannedRun) -> str:
@@ -83,9 +77,7 @@ def choice(request: ReproduceOptions) -> Choice:
         scale = replace(scale, drift=replace(scale.drift, paces=paces(request.settings)))
         suite = every_experiment(scale)
     if request.language is not None or request.task is not None:
-        if not set(request.names) <= set(OF_YOUR_OWN):
-            raise BadInput(f"--language and --task go with {' and '.join(OF_YOUR_OWN)}; name no others")
-        own = _on_your_own(request, scale)
+        own = on_your_own(request, scale)
         others = () if request.language else tuple(e for e in suite if e.name not in request.names)
         suite = (*own, *others)
     suite = tuple(
@@ -112,19 +104,6 @@ def _refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
         if name != ALL and name not in known:
             near = did_you_mean(name, (ALL, *known)) or f"; {choices}"
             raise BadInput(f"there is no experiment {name!r}{near}")
-
-
-def _on_your_own(request: ReproduceOptions, scale: Scale) -> tuple[Experiment, ...]:
-    plan = scale.grammar.language
-    if request.language is not None:
-        plan = ReadyLanguage(read_pcfg(request.language, request.maximum_length))
-        scale = replace(scale, drift=replace(scale.drift, other_languages=()))
-    language = plan.language(request.folder, silent)
-    # The smoke scale shows nothing about the claims anyway.
-    judged = HEADLINE in request.names and scale.name != UNJUDGED and not request.any_task
-    task = headline_task(language, request.task, scale.sizes) if judged else task_name(language, request.task)
-    own = replace(scale, grammar=replace(scale.grammar, language=plan))
-    return tuple(make(own, task) for name, make in OF_YOUR_OWN.items() if name in request.names)
 
 
 def write_whole_site(

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from typing import Any
 
 from rich.table import Table
@@ -10,6 +11,7 @@ from isoloss.command_line.console import table_console, value_with_error
 from isoloss.command_line.options.results import RunsOptions
 from isoloss.command_line.show import run_as_json
 from isoloss.measurements.record import Setting
+from isoloss.stored_runs.experiment_names import damaged_names
 from isoloss.stored_runs.run_filter import (
     QUANTITIES,
     condition,
@@ -18,7 +20,7 @@ from isoloss.stored_runs.run_filter import (
     sorted_runs,
     values_of,
 )
-from isoloss.stored_runs.stored_run import StoredRun, full_names, is_older, runs_in
+from isoloss.stored_runs.stored_run import StoredRun, full_names, is_older, results_of, runs_in
 
 SHORTEST_NAME = 8
 """Characters of a folder's name that are shown; `isoloss show` and `compare` take the beginning of a name."""
@@ -35,6 +37,8 @@ def runs(options: RunsOptions) -> None:
         chosen = sorted_runs(chosen, options.sort, options.descending)
     elif options.sort is None:
         chosen = sorted(chosen, key=_numbers_as_numbers, reverse=options.descending)
+    for damage in damaged_names(results_of(run.folder) for run in every):
+        print(damage, file=sys.stderr)
     if options.json:
         print(json.dumps({"runs": [run_as_json(run) for run in chosen]}, ensure_ascii=False))
         return

@@ -1,6 +1,7 @@
 """`isoloss show`: one run, whole."""
 
 import json
+import sys
 from dataclasses import asdict
 from typing import Any
 
@@ -10,8 +11,9 @@ from isoloss.command_line.console import table_console, value_with_error
 from isoloss.command_line.options.results import ShowOptions
 from isoloss.errors import BadInput
 from isoloss.measurements.record import Record
+from isoloss.stored_runs.experiment_names import damaged_names
 from isoloss.stored_runs.run_filter import settings
-from isoloss.stored_runs.stored_run import StoredCheckpoint, StoredRun, find_run, full_names
+from isoloss.stored_runs.stored_run import StoredCheckpoint, StoredRun, find_run, full_names, results_of
 
 
 def show(options: ShowOptions) -> None:
@@ -19,6 +21,8 @@ def show(options: ShowOptions) -> None:
     found = find_run(options.run, options.results)
     if not found.specification:
         raise BadInput(f"{found.damage[0]}; delete {found.folder} and run again")
+    for damage in damaged_names([results_of(found.folder)]):
+        print(damage, file=sys.stderr)
     if options.json:
         print(json.dumps(whole_run_as_json(found), ensure_ascii=False))
         return

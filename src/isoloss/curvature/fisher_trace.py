@@ -42,7 +42,7 @@ class FisherTrace:
 
     @property
     def estimate(self) -> Estimate:
-        """The trace, with its standard error over sentences; every sentence counts alike (spec 1)."""
+        """The trace, with its standard error over sentences; every sentence counts alike."""
         return mean_over_sentences(self.values)
 
     @property
@@ -117,7 +117,7 @@ def fisher_trace(
     memory_bytes: int = MEMORY_BYTES,
     progress: Progress = silent,
 ) -> FisherTrace:
-    """Tr F = E_{t, x_{-t}} E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1, spec 5), θ what needs a gradient.
+    """Tr F = E_{t, x_{-t}} E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1), θ what needs a gradient.
 
     Labels are the model's own and never the data's; instead of sampling them, one draw of signs a
     sentence gives a value with the same mean and a bounded variance (`fisher_directions`). The loss

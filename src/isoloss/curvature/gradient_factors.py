@@ -10,7 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class OuterProducts:
-    """Σ_s left_s right_sᵀ: a matrix that multiplies something (spec 5: x_s and g_s).
+    """Σ_s left_s right_sᵀ: a matrix that multiplies something.
 
     `mean`, where it is known, stands for the squared norm of this sum (`Directions`).
     """
@@ -46,7 +46,7 @@ def squared_norms(
 
     Outer products: Σ_{s,s'} (left_s·left_s')(right_s·right_s') where that is less work than the matrix they
     sum to, T (a + b) <= a b, or else that matrix. Lookups: what one word receives is summed first. Both, a
-    tied embedding: the two and the cross term 2 Σ_{t,s} left_t[id_s] (right_t·right_s) (spec 5). What is
+    tied embedding: the two and the cross term 2 Σ_{t,s} left_t[id_s] (right_t·right_s). What is
     made on the way takes `memory_bytes`, or what one sentence needs.
 
     >>> left, right = torch.ones(1, 2, 3), torch.tensor([[[1.0, 0.0], [0.0, 2.0]]])

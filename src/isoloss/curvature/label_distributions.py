@@ -25,7 +25,7 @@ def distribution_over(distribution: LabelDistribution, batch: Batch, vocabulary:
 
 
 def sentence_weights(batch: Batch) -> Float[Tensor, " m"]:
-    """1 / (n M_i) for each prediction of sentence i: the sentence-averaged loss is so weighted (spec 1)."""
+    """1 / (n M_i) for each prediction of sentence i: the sentence-averaged loss is so weighted."""
     counts = torch.bincount(batch.rows, minlength=len(batch))
     return 1 / (len(batch) * counts[batch.rows].double())
 

@@ -73,7 +73,7 @@ def fisher_directions(logits: Float[Tensor, "m v"], signs: Float[Tensor, "m v"])
 
     The columns of diag(√p) - p √pᵀ combined by signs: E δ δᵀ = diag(p) - p pᵀ, which is the covariance of
     onehot(y) - p for a label y drawn from p. So ||∇ Σ δ · logits||² has the mean of ||∇ log p_y||²,
-    without the heavy tail of rare labels (spec 5); E |δ|² = 1 - |p|². At least float32 on the way.
+    without the heavy tail of rare labels; E |δ|² = 1 - |p|². At least float32 on the way.
 
     >>> fisher_directions(torch.zeros(1, 2), torch.tensor([[1.0, -1.0]]))
     Directions(cotangents=tensor([[ 0.7071, -0.7071]]), mean_squares=tensor([0.5000], dtype=torch.float64))

@@ -49,7 +49,7 @@ def per_sentence_squared_norms(
 
     θ are the parameters that require a gradient, each once however many modules share it. One forward and one
     backward pass of the batch (`cotangents` is called once in between, with detached logits), without the
-    products that make gradients of weights: a sum of outer products is normed by its factors (spec 5). These
+    products that make gradients of weights: a sum of outer products is normed by its factors. These
     are read from the graph that autograd records, which has a parameter's every use, wherever it is. Only a
     parameter with a use that is not known takes each sentence's own gradient. Sentences may have any padding
     and any number of predictions.

@@ -40,7 +40,7 @@ def sentence_fisher_traces(
     part_of: Callable[[str], str] = parameter_group,
     memory_bytes: int = MEMORY_BYTES,
 ) -> SentenceTraces:
-    """One value a sentence whose mean is E_t E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1, spec 5).
+    """One value a sentence whose mean is E_t E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1).
 
     The loss averages over a sentence's M predictions, and so does the trace: ||∇ Σ_j δ_j · logits_j||² / M,
     one draw δ of `fisher_directions` for all M at once, which are independent with mean zero. The part of the

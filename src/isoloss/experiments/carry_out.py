@@ -96,7 +96,7 @@ def damaged_measurements(run: PlannedRun, output: Path) -> list[str]:
 
 
 def is_complete(run: PlannedRun, output: Path) -> bool:
-    """Whether the run has been trained to its end and everything planned of it has been measured.
+    """Whether the run has been trained to its end and everything needed of it has been measured.
 
     Of a run whose records were unpacked here that was elsewhere: it lacks its checkpoints alone.
     """
@@ -104,7 +104,14 @@ def is_complete(run: PlannedRun, output: Path) -> bool:
         finished = not _damaged(run, output)
     else:
         finished = bool(finished_checkpoints(run.folder(output)))
-    return finished and not any(True for _ in _missing(run, output))
+    return finished and not any(True for _ in _missing(run, output, needed_alone=True))
+
+
+def is_measurable_further(run: PlannedRun, output: Path) -> bool:
+    """Whether its checkpoints, and that which it starts from, are there, and something planned is missing."""
+    start = run.start_from(output)
+    there = _has_last_checkpoint(run, output) and (start is None or start.is_dir())
+    return there and any(True for _ in _missing(run, output))
 
 
 def is_records_alone(run: PlannedRun, output: Path) -> bool:
@@ -137,19 +144,21 @@ class _Measurement:
     weights: Weights
 
 
-def _missing(run: PlannedRun, output: Path) -> Iterator[_Measurement]:
-    """What has not been measured, or is damaged."""
-    for wanted in _planned(run):
+def _missing(run: PlannedRun, output: Path, *, needed_alone: bool = False) -> Iterator[_Measurement]:
+    """What has not been measured, or is damaged; of all that is planned, or of what is needed."""
+    for wanted in _planned(run, needed_alone=needed_alone):
         if not measured_records(run, wanted.quantity, wanted.step, output, wanted.weights):
             yield wanted
 
 
-def _planned(run: PlannedRun) -> Iterator[_Measurement]:
+def _planned(run: PlannedRun, *, needed_alone: bool = False) -> Iterator[_Measurement]:
     """What is to be measured, by step, and of each step the weights one after the other."""
     for step in run.checkpoint_steps:
         # Experiments that share the run may each ask for a quantity, at steps that overlap.
         asked = [
-            _Measurement(step, each.quantity, each.weights) for each in run.measured if step in each.steps
+            _Measurement(step, each.quantity, each.weights)
+            for each in run.measured
+            if step in each.steps and (each.needed or not needed_alone)
         ]
         yield from sorted(dict.fromkeys(asked), key=lambda wanted: wanted.weights)
 

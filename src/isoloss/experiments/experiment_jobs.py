@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from isoloss.executors.runner import Job
-from isoloss.experiments.carry_out import carry_out, is_complete
+from isoloss.experiments.carry_out import carry_out, is_complete, is_measurable_further
 from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan, PlannedRun
@@ -60,11 +60,12 @@ def experiment_jobs(
 
 
 def _to_do(runs: Iterable[PlannedRun], output: Path) -> list[PlannedRun]:
-    """What is not complete, and what lacks a checkpoint that one of those starts from; origins first."""
+    """What is not complete or can be measured further, and what of it others start from; origins first."""
     found: list[PlannedRun] = []
     needed: set[str] = set()
     for run in reversed(shared(runs)):
-        if run.digest in needed or not is_complete(run, output):
+        open_still = not is_complete(run, output) or is_measurable_further(run, output)
+        if run.digest in needed or open_still:
             found.append(run)
             start = run.start_from(output)
             if run.continues and start is not None and not start.is_dir():

@@ -31,18 +31,19 @@ def grammar_runs(scale: Scale, measured: tuple[MeasuredAt, ...]) -> tuple[Planne
 def task_name(language: Language, name: str | None) -> str:
     """The task of that name; by default the prefix of half the longest sentence (the paper's Task B).
 
-    Without such a prefix, the language's last task, which has the shortest prefix. Raises BadInput for a
-    language without tasks, or without one of that name.
+    Of an HMM the state in the middle; without either, the language's last task, of a grammar the shortest
+    prefix. Raises BadInput for a language without tasks, or without one of that name.
     """
     names = [task.name for task in language.tasks()]
     if not names:
         raise BadInput(
             "the language has no task: every symbol at the start of its sentences is certain; "
-            "give a grammar whose start symbol, or whose first parts, can be several symbols"
+            "give a grammar whose start symbol, or whose first parts, can be several symbols, or another "
+            "language with tasks"
         )
     if name is None:
-        half = f"prefix-{language.maximum_length // 2}"
-        return half if half in names else names[-1]
+        half = language.maximum_length // 2
+        return next((name for name in (f"prefix-{half}", f"state-{half}") if name in names), names[-1])
     return named_task(language, name).name
 
 

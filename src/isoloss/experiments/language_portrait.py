@@ -222,7 +222,11 @@ def _own(language: Language) -> tuple[str, Facts]:
             )
         case Dyck():
             strings = math.comb(language.length, language.length // 2)
-            return "Dyck language", (("strings", f"{strings:,}, all as likely"),)
+            balanced, share = f"{strings:,}, all as likely", language.balanced_share
+            if share == 1:
+                return "Dyck language", (("strings", balanced),)
+            rest = f"{2**language.length:,}, all as likely, for the rest"
+            return "Dyck language", (("strings", f"{balanced}, for {share:.0%} of the draws; {rest}"),)
         case CausalLM():
             return "causal language model", (
                 *_model(language),

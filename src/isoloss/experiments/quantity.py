@@ -111,12 +111,14 @@ Weights = Literal["kept", "raw"]
 class MeasuredAt:
     """A quantity, and the steps of a run at which it is measured.
 
-    Of raw weights its columns have the prefix "raw_".
+    Of raw weights its columns have the prefix "raw_". What is not `needed` is shown beside the rest where it
+    is there: a run is complete without it, so that one measured before it was asked for goes on counting.
     """
 
     quantity: AnyQuantity
     steps: tuple[int, ...]
     weights: Weights = "kept"
+    needed: bool = True
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """The records of one checkpoint as columns of the experiment's table, and which weights these are."""

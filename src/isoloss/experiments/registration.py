@@ -28,6 +28,7 @@ REGISTERED = {
     "lazy-to-rich": "72089dd49eef8592396e8c4b754ac0977fa6e341",
     "other-distributions": "72089dd49eef8592396e8c4b754ac0977fa6e341",
     "roots-or-trace": "72089dd49eef8592396e8c4b754ac0977fa6e341",
+    "dyck-transfer": "433c6e5f0da0b4d97a6e1990a2fe12d3575680d0",
 }
 """The commit whose docs/claims.md says the experiment's claims as they are judged, by its name.
 

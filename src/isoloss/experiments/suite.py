@@ -10,6 +10,7 @@ from isoloss.experiments.drift.experiment import (
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.figures.ablations import ablations, projection
 from isoloss.experiments.figures.causal_objective import causal_objective
+from isoloss.experiments.figures.dyck_transfer import dyck_transfer
 from isoloss.experiments.figures.figure_2 import figure_2
 from isoloss.experiments.figures.figure_5 import figure_5
 from isoloss.experiments.figures.figure_9 import figure_9
@@ -68,6 +69,7 @@ def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
         lazy_to_rich(scale),
         other_distributions(scale),
         roots_or_trace(scale),
+        dyck_transfer(scale),
     )
 
 

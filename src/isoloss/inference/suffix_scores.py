@@ -3,7 +3,7 @@ scored.
 
     Pr(x_t = w | x_{-t}) ∝ Pr(w | x_<t) Π_{s>t} Pr(x_s | x_<t, w, x_{t+1..s-1})
 
-for all K words w (spec 2). What stands before t is read once and its keys and values are shared by the K
+for all K words w. What stands before t is read once and its keys and values are shared by the K
 substitutes and by all positions; a substitute then costs only its own suffix of T - t tokens (t from 1), the
 last word being scored but never read.
 """

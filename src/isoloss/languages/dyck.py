@@ -1,4 +1,8 @@
-"""The variant of the Dyck language of Section 5 and Appendix G: as many ⟨ as ⟩, in any order."""
+"""The variant of the Dyck language of Section 5 and Appendix G: as many ⟨ as ⟩, in any order.
+
+By itself, or mixed with uniform strings: a masked bracket is then never certain, and its distribution a
+function of the other brackets' g* = #⟩ - #⟨ alone.
+"""
 
 import hashlib
 import json
@@ -17,7 +21,7 @@ from isoloss.files import read_text
 from isoloss.languages.refusals import refuse_other_lengths, refuse_undefined, refuse_unknown_words
 from isoloss.languages.sampling import GOLDEN, mixed, sentence_keys
 from isoloss.languages.sentences import Sentences
-from isoloss.languages.task import Task
+from isoloss.languages.task import LabelledSentences, Task
 
 EXAMPLE = '{"dyck": {"length": 8}}'
 LEFT, RIGHT = 0, 1
@@ -26,12 +30,13 @@ LEFT, RIGHT = 0, 1
 @dataclass(frozen=True)
 class Dyck:
     """The uniform distribution over the C(T, T/2) strings of T = `length` brackets, half of which are left
-    ones.
+    ones; with probability 1 - `balanced_share` a string of T even and independent brackets instead.
 
     Brackets need not match in order: only the numbers count (Section 5). Make one with `dyck`.
     """
 
     length: int
+    balanced_share: float = 1.0
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -45,8 +50,9 @@ class Dyck:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the language's name and length."""
-        return hashlib.sha256(f"dyck {self.length}".encode()).hexdigest()
+        """SHA-256 of the language's name, length, and share of balanced strings where it is not 1."""
+        mixed_in = "" if self.balanced_share == 1 else f" balanced {self.balanced_share!r}"
+        return hashlib.sha256(f"dyck {self.length}{mixed_in}".encode()).hexdigest()
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
         """Draw n strings, bracket by bracket from the next-word distribution, so that none is rejected."""
@@ -54,16 +60,20 @@ class Dyck:
         ids = np.empty((self.length, n), np.int64)
         lefts = np.full(n, self.length // 2)
         for t in range(self.length):
-            stream += GOLDEN
             # Uniform over 0, 1, .., remaining - 1 to within 2^-53.
-            place = (mixed(stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53 * (self.length - t)
+            place = _next_share(stream) * (self.length - t)
             ids[t] = place >= lefts
             lefts -= 1 - ids[t]
+        if self.balanced_share < 1:
+            uniform = _next_share(stream) >= self.balanced_share
+            ids = np.where(uniform, _even_brackets(self.length, stream), ids)
         return _strings(ids)
 
     def masked_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
-        """log Pr(x_t = w | x_{-t}): 0 for the one bracket that the others leave, else -inf.
+        """log Pr(x_t = w | x_{-t}): a bracket counts 1 if it is the one that balances, and o in any case,
+        where o is how many times as likely a string is as an unbalanced one.
 
+        So it is 0 for the one bracket that the others leave, else -inf, where all strings are balanced.
         Raises BadInput for an unknown word, another length, and where no word fits a position.
         """
         refuse_unknown_words(sentences, 2)
@@ -73,51 +83,120 @@ class Dyck:
         lefts_needed = self.length // 2 - (left.sum(1, keepdim=True) - left.long())
         distribution[..., LEFT] = (lefts_needed == 1).double()
         distribution[..., RIGHT] = (lefts_needed == 0).double()
-        distribution[distribution.sum(2) == 0] = torch.nan
+        distribution += self._odds
+        distribution /= distribution.sum(2, keepdim=True)  # nan where there is none
         distribution[~sentences.real] = 0
         refuse_undefined(distribution, torch.arange(len(sentences)), "no word at all fits position {}")
         return distribution.log_()
 
+    @property
+    def _odds(self) -> float:
+        """How likely a string is as a uniform one, over how likely a balanced string is as one of these."""
+        share = self.balanced_share
+        return (1 - share) / share * (math.comb(self.length, self.length // 2) / (1 << self.length))
+
     def next_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
-        """log Pr(x_{t+1} = w or the end | x_1..x_t): a bracket is left with the share of lefts that remain.
+        """log Pr(x_{t+1} = w or the end | x_1..x_t): a bracket is left with the share of lefts that remain,
+        or evenly, as likely as it is that the string is balanced, given its beginning.
 
         Raises BadInput for an unknown word, and where the first words begin no sentence.
         """
         refuse_unknown_words(sentences, 2)
         before = torch.nn.functional.pad(_is_left(sentences).cumsum(1), (1, 0))
         words = torch.arange(before.shape[1])
-        lefts, remaining = self.length // 2 - before, self.length - words
-        end = (remaining == 0).expand_as(lefts)
+        lefts, remaining = self.length // 2 - before, (self.length - words).expand_as(before)
+        end = remaining == 0
         distribution = torch.stack([lefts, remaining - lefts, end], 2).double()
-        distribution[..., :2] /= remaining.clamp(min=1)[:, None]
-        distribution[(lefts < 0) | (lefts > remaining)] = torch.nan
+        distribution[..., :2] /= remaining.clamp(min=1)[..., None]
+        balanced = self._balanced_given_beginning(lefts, remaining)[..., None]
+        evenly = torch.stack([~end, ~end, 2 * end], 2).double() / 2
+        distribution = (distribution * balanced).where(balanced > 0, 0) + evenly * (1 - balanced)
+        distribution[remaining < 0] = torch.nan
         distribution[words > sentences.lengths[:, None]] = 0
         rows = torch.arange(len(sentences))
         refuse_undefined(distribution, rows, "no sentence of the language goes on at position {}")
         return distribution.log_()
 
+    def _balanced_given_beginning(
+        self, lefts: Int[Tensor, "n T_1"], remaining: Int[Tensor, "n T_1"]
+    ) -> Float[Tensor, "n T_1"]:
+        """Pr(drawn as balanced | beginning), by left brackets and words to come; nan where impossible."""
+        possible = (lefts >= 0) & (lefts <= remaining)
+        if self.balanced_share == 1:
+            return torch.ones(possible.shape, dtype=torch.float64).where(possible, torch.nan)
+        # log of how many ends balance it, over how many there are; and the same of whole strings.
+        ends = _log_choices(remaining, lefts) - remaining.double() * math.log(2)
+        strings = _log_choices(torch.tensor(self.length), torch.tensor(self.length // 2))
+        log_odds = ends - (strings - self.length * math.log(2))
+        log_odds += math.log(self.balanced_share / (1 - self.balanced_share))
+        return log_odds.sigmoid().where(possible, 0)
+
     def log_probability(self, sentences: Sentences) -> Float[Tensor, " n"]:
-        """-log C(T, T/2) in nats for a balanced string of T brackets, -inf for any other."""
+        """In nats; -log C(T, T/2) where all strings are balanced, -inf for another length."""
         refuse_unknown_words(sentences, 2)
-        inside = (sentences.lengths == self.length) & (mismatches(sentences) == 0)
+        share, uniform = self.balanced_share, -math.inf
+        if share < 1:
+            uniform = math.log(1 - share) - self.length * math.log(2)
+        balanced = np.logaddexp(math.log(share) - math.log(math.comb(self.length, self.length // 2)), uniform)
         result = torch.full((len(sentences),), -math.inf, dtype=torch.float64)
-        result[inside] = -math.log(math.comb(self.length, self.length // 2))
+        result[sentences.lengths == self.length] = uniform
+        result[(sentences.lengths == self.length) & (mismatches(sentences) == 0)] = float(balanced)
         return result
 
     def tasks(self) -> Sequence[Task]:
-        """None: the paper's downstream task is a regression on other strings; see `counted_strings`."""
-        return ()
+        """`Mismatches`, where uniform strings are mixed in.
+
+        Of balanced strings alone none: what the paper asks of them is a regression on strings that are not of
+        the language; see `counted_strings`.
+        """
+        return () if self.balanced_share == 1 else (Mismatches(self.length),)
 
 
-def dyck(length: int) -> Dyck:
-    """The language of balanced strings of `length` brackets; BadInput for an odd length or one below 2.
+def dyck(length: int, balanced_share: float = 1.0) -> Dyck:
+    """The language of balanced strings of `length` brackets, or so large a share of them among uniform ones.
+
+    Raises BadInput for an odd length, one below 2, and a share that is not above 0 and at most 1.
 
     >>> dyck(4).masked_log_probabilities(Sentences.from_lists([[0, 1, 1, 0]])).exp()[0].tolist()
     [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]]
+    >>> mixed_in = dyck(4, 0.4).masked_log_probabilities(Sentences.from_lists([[0, 1, 1, 1]])).exp()[0]
+    >>> mixed_in.round(decimals=2).tolist()[:2]
+    [[0.5, 0.5], [0.74, 0.26]]
     """
     if length < 2 or length % 2:
         raise BadInput(f"no string of {length} brackets is balanced; give an even length of at least 2")
-    return Dyck(length)
+    if not 0 < balanced_share <= 1:
+        raise BadInput(
+            f"a share of {balanced_share} balanced strings makes no language; give above 0, at most 1"
+        )
+    return Dyck(length, float(balanced_share))
+
+
+@dataclass(frozen=True)
+class Mismatches:
+    """The paper's downstream task as classes: g* of uniform strings of `length` brackets, -T, 2 - T, .., T.
+
+    A linear head can tell them: g* is linear in the brackets.
+    """
+
+    length: int
+
+    @property
+    def name(self) -> str:
+        """See `Task`."""
+        return "mismatches"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """See `Task`."""
+        return tuple(str(count) for count in range(-self.length, self.length + 1, 2))
+
+    def sample(self, n: int, generator: torch.Generator) -> LabelledSentences:
+        """See `Task`; the label is certain."""
+        drawn = counted_strings(self.length, n, generator)
+        labels = ((drawn.target + self.length) / 2).long()
+        certain = torch.nn.functional.one_hot(labels, self.length + 1).double()
+        return LabelledSentences(drawn.sentences, labels, certain)
 
 
 @dataclass(frozen=True)
@@ -137,12 +216,7 @@ def counted_strings(length: int, n: int, generator: torch.Generator) -> CountedS
     """
     if length < 1:
         raise BadInput(f"strings of {length} brackets hold nothing to count; give a length of at least 1")
-    stream = sentence_keys(n, generator)
-    ids = np.empty((length, n), np.int64)
-    for t in range(length):
-        stream += GOLDEN
-        ids[t] = mixed(stream) >> np.uint64(63)
-    strings = _strings(ids)
+    strings = _strings(_even_brackets(length, sentence_keys(n, generator)))
     return CountedStrings(strings, mismatches(strings).float())
 
 
@@ -155,7 +229,32 @@ def mismatches(sentences: Sentences) -> Int[Tensor, " n"]:
     return sentences.lengths - 2 * _is_left(sentences).sum(1)
 
 
-def _strings(ids: np.ndarray[tuple[int, int], np.dtype[np.int64]]) -> Sentences:
+Brackets = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+Bits = np.ndarray[tuple[int], np.dtype[np.uint64]]
+
+
+def _next_share(stream: Bits) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """A number in [0, 1) of each string's stream, which goes on by one."""
+    stream += GOLDEN
+    return (mixed(stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _even_brackets(length: int, stream: Bits) -> Brackets:
+    """Brackets [T, n], each left or right evenly; the streams go on by `length`."""
+    ids = np.empty((length, len(stream)), np.int64)
+    for t in range(length):
+        stream += GOLDEN
+        ids[t] = mixed(stream) >> np.uint64(63)
+    return ids
+
+
+def _log_choices(of: Int[Tensor, "*any"], chosen: Int[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+    """log C(of, chosen) in nats, float64."""
+    whole, part, rest = ((number.double() + 1).lgamma() for number in (of, chosen, of - chosen))
+    return whole - part - rest
+
+
+def _strings(ids: Brackets) -> Sentences:
     """Sentences from brackets [T, n]."""
     return Sentences(torch.from_numpy(ids).T.contiguous(), torch.full((ids.shape[1],), len(ids)))
 
@@ -176,20 +275,24 @@ def parse_dyck(text: str, source: str = "the Dyck language") -> Dyck:
     """Read a Dyck language from JSON.
 
     Raises BadInput, naming `source`, for anything but an object like that of `write_dyck`, and for a length
-    that `dyck` refuses.
+    or a share that `dyck` refuses.
 
     >>> parse_dyck('{"dyck": {"length": 8}}')
-    Dyck(length=8)
+    Dyck(length=8, balanced_share=1.0)
     """
     try:
         content = json.loads(text)
-        length = content["dyck"]["length"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        length, share = content["dyck"]["length"], content["dyck"].get("balanced_share", 1)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{source}: this is no Dyck language; write {EXAMPLE}") from error
-    if content != {"dyck": {"length": length}} or type(length) is not int:
-        raise BadInput(f"{source}: a Dyck language is its length, a whole number, alone; write {EXAMPLE}")
+    known = {"dyck": {"length": length}}, {"dyck": {"length": length, "balanced_share": share}}
+    if content not in known or type(length) is not int or type(share) not in (int, float):
+        raise BadInput(
+            f"{source}: a Dyck language is its length, a whole number, and the share of balanced strings, if "
+            f"not all are; write {EXAMPLE}"
+        )
     try:
-        return dyck(length)
+        return dyck(length, share)
     except BadInput as error:
         raise BadInput(f"{source}: {error}") from error
 
@@ -200,4 +303,7 @@ def write_dyck(language: Dyck) -> str:
     >>> write_dyck(dyck(8))
     '{"dyck": {"length": 8}}\n'
     """
-    return json.dumps({"dyck": {"length": language.length}}) + "\n"
+    settings: dict[str, float] = {"length": language.length}
+    if language.balanced_share != 1:
+        settings["balanced_share"] = language.balanced_share
+    return json.dumps({"dyck": settings}) + "\n"

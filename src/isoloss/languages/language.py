@@ -41,7 +41,7 @@ class SentenceSource(Protocol):
 
 @runtime_checkable
 class Language(SentenceSource, Protocol):
-    """A distribution over sentences whose conditional distributions are known exactly (spec 1)."""
+    """A distribution over sentences whose conditional distributions are known exactly."""
 
     def masked_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
         """log Pr(x_t = w | x_{-t}, length) in nats, float64, for every position; -inf on padding."""

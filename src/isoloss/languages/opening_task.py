@@ -1,4 +1,4 @@
-"""Opening tasks: with which word a generated text began, told from what came after it (spec 2)."""
+"""Opening tasks: with which word a generated text began, told from what came after it (docs/languages.md)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ DRAWS_PER_EXAMPLE = 100
 class LabelledSentences:
     """Sentences, their labels, and the exact posterior that the labels come from.
 
-    `labels[i]` is the argmax of `posterior[i]`, a distribution over the task's classes (spec 2).
+    `labels[i]` is the argmax of `posterior[i]`, a distribution over the task's classes (docs/languages.md).
     """
 
     sentences: Sentences

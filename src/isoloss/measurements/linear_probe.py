@@ -1,4 +1,4 @@
-"""Linear probe: how well a linear head on frozen features tells a sentence's label (paper A.4, spec 4)."""
+"""Linear probe: how well a linear head on frozen features tells a sentence's label (paper A.4)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -32,7 +32,7 @@ class SentenceLosses:
 
     @property
     def estimate(self) -> Estimate:
-        """The loss: every sentence counts alike (spec 1)."""
+        """The loss: every sentence counts alike (docs/what-is-measured.md)."""
         return mean_over_sentences(self.values)
 
     def sentence_values(self) -> dict[str, Float[Tensor, " n"]]:

@@ -1,4 +1,7 @@
-"""Masked language modelling: a word is hidden and read back from the rest of its sentence (spec 1)."""
+"""Masked language modelling: a word is hidden and read back from the rest of its sentence.
+
+Its loss is defined in docs/what-is-measured.md.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -31,7 +34,7 @@ class MaskedObjective:
     quantity: ClassVar[str] = "masked"
 
     def draw(self, sentences: Sentences, generator: torch.Generator) -> Batch:
-        """One mask a sentence (spec 1); see `mask_one`."""
+        """One mask a sentence (docs/what-is-measured.md); see `mask_one`."""
         return self.mask_one(sentences, generator)
 
     def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:  # noqa: ARG002 - nothing is drawn
@@ -56,7 +59,7 @@ class MaskedObjective:
         return scores[:, FIRST_WORD:]
 
     def mask_one(self, sentences: Sentences, generator: torch.Generator) -> Batch:
-        """Mask one word of every sentence, uniform over the sentence's own positions (spec 1).
+        """Mask one word of every sentence, uniform over the sentence's own positions.
 
         Row i of the batch is sentence i. Raises BadInput when a sentence has no words.
         """

@@ -1,4 +1,7 @@
-"""Next-word prediction: each word, and the end of the sentence, from the words before (spec 1)."""
+"""Next-word prediction: each word, and the end of the sentence, from the words before.
+
+Its loss is defined in docs/what-is-measured.md.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -18,7 +21,7 @@ from isoloss.objectives.tokens import CLS, FIRST_WORD, PAD, tokens_of_words
 class NextWordObjective:
     """Predicts x_{t+1} from x_1..x_t for t = 0..T, where what follows the last word is the end.
 
-    The end is an event of its own (spec 2), on every language, also where the length makes it certain: a
+    The end is an event of its own, on every language, also where the length makes it certain: a
     sentence of T words has T + 1 predictions, and its loss is -log Pr(sentence) / (T + 1). The token of the
     end is [CLS], which thus begins and ends a sentence, as GPT-2's <|endoftext|> does.
 

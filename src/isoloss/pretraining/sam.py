@@ -22,7 +22,7 @@ SMALLEST_NORM = 1e-12
 class SAM:
     """g = ∇L_1(θ + ρ ∇L_0(θ) / ||∇L_0(θ)||), where L_0 and L_1 are the losses of the batch's two halves.
 
-    The first half finds the ascent point, the second half's gradient there is the update (A.5, spec 3): the
+    The first half finds the ascent point, the second half's gradient there is the update (A.5): the
     first half's gradient is not counted into it. The norm is over all parameters together. `optimiser` makes
     the update of g; the paper's is AdamW without weight decay, and its model has no dropout. Returned and
     recorded is L_0(θ), the loss before the update on the first half. A step costs about what a plain step

@@ -1,4 +1,4 @@
-"""Claims with their verdicts as a table of LaTeX, for papers; it needs the package booktabs."""
+"""Claims with their verdicts as a table of LaTeX, for papers; it needs the packages array and booktabs."""
 
 import math
 import re
@@ -21,8 +21,12 @@ _MATHEMATICS = {
     "∇": r"\nabla", "‖": r"\|", "√": r"\surd", "−": "-", "±": r"\pm", "×": r"\times", "·": r"\cdot",
     "≤": r"\le", "≥": r"\ge", "∞": r"\infty", "→": r"\to", "²": "^2", "³": "^3",
 }  # fmt: skip
+_MINUS = re.compile(r"(?<![\w)])-(?=[\d(])")
 _MACRON = "\N{COMBINING MACRON}"
-_COLUMNS = r"@{}p{0.36\textwidth}p{0.22\textwidth}p{0.17\textwidth}ll@{}"
+_SHARES = (0.29, 0.20, 0.16, 0.12, 0.13)
+"""Of the text's width, of each column; what is left is between them."""
+
+_COLUMNS = "".join(rf">{{\raggedright\arraybackslash}}p{{{share:.2f}\textwidth}}" for share in _SHARES)
 
 
 def claims_as_latex(judgements: Sequence[Judgement], name: str) -> str:
@@ -37,12 +41,12 @@ def claims_as_latex(judgements: Sequence[Judgement], name: str) -> str:
     )
     return "\n".join(
         [
-            r"% \usepackage{booktabs}",
+            r"% \usepackage{array,booktabs}",
             r"\begin{table*}",
-            r"  \centering\small",
+            r"  \centering\small\setlength{\tabcolsep}{4pt}",
             f"  \\caption{{{as_latex(caption)}}}",
             f"  \\label{{tab:{name}-claims}}",
-            f"  \\begin{{tabular}}{{{_COLUMNS}}}",
+            f"  \\begin{{tabular}}{{@{{}}{_COLUMNS}@{{}}}}",
             r"    \toprule",
             r"    Claim & The paper & Measured & Claimed & Verdict \\",
             r"    \midrule",
@@ -58,10 +62,13 @@ def claims_as_latex(judgements: Sequence[Judgement], name: str) -> str:
 def as_latex(text: str) -> str:
     r"""Text as LaTeX's text mode reads it, in ASCII alone where every letter is known.
 
-    >>> as_latex("0.12 % along τ = η²k̄ / 4B")
-    '0.12 \\% along $\\tau$ = $\\eta^2\\bar{k}$ / 4B'
+    A hyphen before a number is a minus, and no line ends before a sign of percents.
+
+    >>> as_latex("0.12 % along τ = η²k̄ / 4B, -0.5 of ∇_Γ")
+    '0.12~\\% along $\\tau$ = $\\eta^2\\bar{k}$ / 4B, $-$0.5 of $\\nabla_\\Gamma$'
     """
     written: list[str] = []
+    text = _MINUS.sub("−", text).replace(" %", "\N{NO-BREAK SPACE}%")
     for letter in unicodedata.normalize("NFC", text):
         if letter == _MACRON:
             written[-1] = f"$\\bar{{{written[-1]}}}$"
@@ -69,7 +76,8 @@ def as_latex(text: str) -> str:
             written.append(f"${_MATHEMATICS[letter]}$")
         else:
             written.append(_PLAIN.get(letter, letter))
-    return re.sub(r"(?<!\\)\$\$", "", "".join(written))  # formulae side by side are one
+    formulae = re.sub(r"\$\\_\$", "_", "".join(written))
+    return re.sub(r"(?<!\\)\$\$", "", formulae)  # formulae side by side are one
 
 
 def _rows(judgements: Sequence[Judgement]) -> str:

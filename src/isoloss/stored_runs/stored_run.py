@@ -12,16 +12,17 @@ from isoloss.errors import BadInput, did_you_mean
 from isoloss.files import file_digest
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import carries_digests, read_records
+from isoloss.stored_runs.experiment_names import damaged_names, names_in
 
-# As in `pretraining.run_folder`, `pretraining.checkpoint`, `kept_plan` and `kept_names`, which need torch.
-SPECIFICATION_FILE, PLAN_FILE, NAMES_FOLDER = "specification.json", "plan.json", "experiments"
+# As in `pretraining.run_folder`, `pretraining.checkpoint` and `kept_plan`, which need torch.
+SPECIFICATION_FILE, PLAN_FILE = "specification.json", "plan.json"
 STEPS_FOLDER, CHECKPOINT_FILE, MEASURED_FOLDER = "steps", "checkpoint.json", "measured"
 LOCK_FILE = ".lock"
 
 FINISHED_FILE = "finished.json"
 """In the folder of a run whose records were unpacked: what its checkpoints, which are elsewhere, said."""
 
-REVISIONS: dict[str, int] = {}
+REVISIONS: dict[str, int] = {"RootFisherQuantity": 2}
 """Of the quantities whose `revision` is above 1 that revision, by class: here, since `runs` does not wait for
 torch, which the classes need. A test compares them."""
 
@@ -209,11 +210,17 @@ def find_run(wanted: str, results: Path) -> StoredRun:
     if not meant:
         near = did_you_mean(wanted, [name for run in runs for name in (run.name, *full_names(run))])
         advice = near or f"; `isoloss runs {results}` lists them"
-        raise BadInput(f"no run below {results} is called {wanted!r}{advice}")
+        damage = "".join(f"; {said}" for said in damaged_names(results_of(run.folder) for run in runs))
+        raise BadInput(f"no run below {results} is called {wanted!r}{advice}{damage}")
     if len(meant) > 1:
         some = ", ".join(str(run.folder) for run in meant[:3])
         raise BadInput(f"{wanted!r} means {len(meant)} runs: {some}; give more of the name, or a folder")
     return meant[0]
+
+
+def results_of(run: Path) -> Path:
+    """The folder of results that a run's folder is in."""
+    return run.resolve().parent.parent
 
 
 def full_names(run: StoredRun) -> list[str]:
@@ -246,9 +253,9 @@ def _read(folder: Path, known_names: dict[Path, dict[str, dict[str, str]]]) -> S
         StoredCheckpoint(step, contents[step], _records(folder, plan, step, damage))
         for step in sorted(contents)
     ]
-    output = folder.resolve().parent.parent
+    output = results_of(folder)
     if output not in known_names:
-        known_names[output] = _names(output)
+        known_names[output] = names_in(output)
     names = known_names[output].get(folder.name, {})
     return StoredRun(folder, specification, plan, tuple(checkpoints), names, tuple(damage))
 
@@ -333,13 +340,3 @@ def _object(path: Path, name: str, damage: list[str]) -> Json:
         damage.append(f"{path} is not what was written")
         return {}
     return content
-
-
-def _names(output: Path) -> dict[str, dict[str, str]]:
-    """What experiments call their runs, by the runs' folders and then by experiment."""
-    found: dict[str, dict[str, str]] = {}
-    for path in sorted((output / NAMES_FOLDER).glob("*.json")):
-        content = _object(path, path.stem, [])
-        for run, name in content.get("runs", {}).items():
-            found.setdefault(run, {})[str(content.get("name", path.stem))] = name
-    return found

@@ -1,4 +1,4 @@
-"""One coin, p = σ(uv): Theorem 3.3 in closed form (spec 7)."""
+"""One coin, p = σ(uv): Theorem 3.3 in closed form (docs/drift.md)."""
 
 from dataclasses import dataclass
 from math import exp, hypot, log, sqrt

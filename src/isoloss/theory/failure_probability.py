@@ -72,7 +72,7 @@ def counted_failure(length: int, samples: int) -> float:
 
 
 def corrected_failure(length: int, samples: int) -> float:
-    """2 ((1 + P0)/2)^n - P0^n: neither sign may be missing (spec 8.2).
+    """2 ((1 + P0)/2)^n - P0^n: neither sign may be missing (docs/what-is-measured.md).
 
     >>> round(corrected_failure(4, 2), 7)
     0.8046875

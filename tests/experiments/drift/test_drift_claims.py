@@ -10,7 +10,7 @@ import pytest
 from isoloss.experiments.drift import claims
 from isoloss.experiments.drift.clock import Pace
 from isoloss.experiments.drift.curves import curves, with_start
-from isoloss.experiments.drift.panels import drift_panels, mean_over_seeds
+from isoloss.experiments.drift.panels import drift_panels, example_panels, mean_over_seeds
 from isoloss.experiments.scales.laptop import DRIFT as LAPTOP
 
 START_TRACE, START_LOSS, START_ACCURACY = 16.0, 1.4, 0.85
@@ -201,3 +201,17 @@ def test_a_control_without_its_twin_is_left_out() -> None:
     expected = claims.share_that_falls_without_noise(found)
     assert claims.share_that_falls_without_noise([*found, *others]) == expected
     assert math.isnan(claims.share_that_falls_without_noise([*bereft, *others]))
+
+
+def test_fewer_examples_are_shown_where_they_were_measured() -> None:
+    table = pl.concat(runs(by_tau), how="diagonal_relaxed")
+    assert example_panels(table, (100,), 4000) == ()  # results from before
+    last = pl.col("step") == pl.col("step").max().over("run")
+    few = {"standardised_accuracy": 0.9, "accuracy_100": 0.5, "standardised_accuracy_100": 0.6}
+    table = table.with_columns(pl.when(last).then(pl.lit(at)).alias(name) for name, at in few.items())
+    shown = example_panels(table, (100,), 4000)
+    assert [panel.name for panel in shown] == ["examples-grammar-32", "examples-grammar-48"]
+    rows = shown[0].data
+    assert rows.n_unique(["pace", "examples"]) == len(rows) == 2 * (len(LAPTOP.paces) + 2)
+    assert rows.filter(examples=100)["accuracy"].to_list() == pytest.approx([0.5] * (len(rows) // 2))
+    assert rows.filter(examples=4000)["standardised_accuracy"].unique().to_list() == pytest.approx([0.9])

@@ -144,7 +144,7 @@ class HMMOptions:
 
 @dataclass(frozen=True)
 class DyckOptions:
-    """Write the language of balanced strings of brackets.
+    """Write the language of balanced strings of brackets, by themselves or among uniform ones.
 
     Example: isoloss language dyck --out my.json --length 8
     """
@@ -153,6 +153,8 @@ class DyckOptions:
     """File to write, JSON; one that is there is never overwritten."""
     length: int = 16
     """Brackets of every string, an even number."""
+    balanced_share: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 1.0
+    """Probability that a string is drawn from the balanced ones and not from all."""
     json: bool = False
     """Print what was made as JSON."""
 

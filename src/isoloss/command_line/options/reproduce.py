@@ -26,12 +26,15 @@ class ReproduceOptions:
     output: Path | None = None
     """Folder for runs and site; results/SCALE when not given, and all experiments share it."""
     language: Path | None = None
-    """A grammar of your own, in NLTK's notation, instead of the scale's; figure-1 and drift."""
+    """A language of your own instead of the scale's grammar: a grammar in NLTK's notation, or JSON of an HMM
+    or a Dyck language; figure-1, drift, and what looks further at the same models (drift-limits, adamw-clock,
+    flatness-interventions, lazy-to-rich, roots-or-trace, and of a grammar other-distributions)."""
     maximum_length: int | None = None
     """Longest sentence kept of --language; needed when it has no longest sentence."""
     task: str | None = None
     """Downstream task, such as prefix-4; when not given the scale's own, or of --language the one with
-    the most room (drift: the prefix of half the longest sentence); figure-1 and drift."""
+    the most room (but for figure-1: the prefix of half the longest sentence, or an HMM's middle state);
+    with the experiments that take a --language."""
     any_task: bool = False
     """Take a task for figure-1 that the words alone, or a guess, settle, which is refused otherwise;
     of --language the prefix of half the longest sentence when --task is not given."""

@@ -11,7 +11,7 @@ from isoloss.experiments.drift import interventions as ways
 from isoloss.experiments.drift.claims import CLAIMS, IN_SHORT
 from isoloss.experiments.drift.departures import HEADLINE, PART, departed, of_language
 from isoloss.experiments.drift.limits import BAND, limit_arms, limit_panels
-from isoloss.experiments.drift.panels import drift_panels
+from isoloss.experiments.drift.panels import drift_panels, example_panels
 from isoloss.experiments.drift.runs import DriftRuns, drift_runs, plain
 from isoloss.experiments.experiment import Experiment, Facts, Question
 from isoloss.experiments.figures.figure_1 import figure_1
@@ -19,6 +19,7 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.quantities.adapted_probe import standardised
 from isoloss.experiments.quantities.root_fisher import RootFisherQuantity
 from isoloss.experiments.quantities.sample_efficiency import SampleEfficiencyQuantity
+from isoloss.experiments.quantity import Quantity
 from isoloss.experiments.scales.scale import Scale
 from isoloss.panels import Panel
 
@@ -45,17 +46,22 @@ def drift(scale: Scale, task: str) -> Experiment:
             "is as old as its mean step, and so is its τ. The control has the learning rate and the steps of "
             "one of the runs and so large a batch that hardly any noise is left.",
         ),
-        runs=every_drift_run(scale, scale.drift, task),
+        runs=every_drift_run(scale, scale.drift, task, scale.sizes.probes_beside(task)),
         claims=CLAIMS,
-        panels=drift_panels,
+        panels=lambda table: (
+            *drift_panels(table),
+            *example_panels(table, scale.sizes.fewer_examples, scale.sizes.probe_train),
+        ),
         pilot_seeds=scale.pilot_seeds,
         settings=_facts(scale, scale.drift, task),
         paper_numbers=(("gain as the trace falls along SGD", "1.6 (PCFG), 4.0 (HMM) percent points"),),
     )
 
 
-def every_drift_run(scale: Scale, settings: DriftRuns, task: str) -> tuple[PlannedRun, ...]:
-    """The runs on the scale's grammar and on the settings' other languages."""
+def every_drift_run(
+    scale: Scale, settings: DriftRuns, task: str, at_the_ends: Sequence[Quantity] = ()
+) -> tuple[PlannedRun, ...]:
+    """The runs on the scale's grammar and on the settings' other languages; see `drift_runs`."""
     sizes = scale.sizes
     quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task))
     languages = ((HEADLINE, scale.grammar.language), *settings.other_languages)
@@ -68,6 +74,7 @@ def every_drift_run(scale: Scale, settings: DriftRuns, task: str) -> tuple[Plann
             scale.seeds,
             quantities,
             sizes.loss(),
+            at_the_ends,
         )
     )
 

@@ -1,5 +1,7 @@
 """Pictures of the drift: trace and accuracy over τ, and the trace over the distance of descent, ηk."""
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from isoloss.experiments.drift.clock import Pace
@@ -16,6 +18,10 @@ RAW_LOSS = Axis("raw_loss", "loss of the raw weights (nats)", "raw_loss_error")
 BY_PACE = Colour("pace", "SGD's η and B")
 SEEDS = Axis("seeds", "seeds")
 MEANS = ("trace", "root_fisher", "accuracy", "loss", "raw_loss")
+EXAMPLES = Axis("examples", "labelled sentences", logarithmic=True)
+STANDARDISED = "standardised_accuracy"
+PROBES = ("accuracy", STANDARDISED)
+OF_STANDARDISED = Axis(STANDARDISED, "accuracy, standardised features", f"{STANDARDISED}_error")
 
 
 def drift_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
@@ -28,6 +34,47 @@ def drift_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
         for rows in means.partition_by(MODEL, maintain_order=True)
         for panel in _of_model(rows, *rows.select(MODEL).row(0))
     )
+
+
+def example_panels(table: pl.DataFrame, fewer: Sequence[int], train: int) -> tuple[Panel, ...]:
+    """Of each model both probes where its paces start and end, of `train` sentences and of `fewer`.
+
+    Nothing of results from before they were measured.
+    """
+    if table.is_empty() or not {PART, STANDARDISED} <= {*table.columns}:
+        return ()
+    numbers = {**{f"_{number}": number for number in fewer}, "": train}
+    ends = table.filter(pl.col(STANDARDISED).is_not_null())
+    by = [*MODEL, "pace"]
+    long = pl.concat(
+        ends.select(*by, *(pl.col(f"{p}{suffix}").alias(p) for p in PROBES), examples=pl.lit(number))
+        for suffix, number in numbers.items()
+    )
+    spread = [(pl.col(p).std() / pl.len().sqrt()).fill_null(0.0).alias(f"{p}_error") for p in PROBES]
+    means = long.group_by([*by, "examples"], maintain_order=True).agg(
+        *(pl.col(probe).mean() for probe in PROBES), *spread
+    )
+    charts = tuple(Lines(EXAMPLES, y, BY_PACE, "pace") for y in (ACCURACY, OF_STANDARDISED))
+    return tuple(
+        Panel(
+            f"examples-{_key(*rows.select(MODEL).row(0))}",
+            f"From how many examples? {_title(*rows.select(MODEL).row(0))}",
+            "The start and each pace's last checkpoint, by the paper's probe and by one on features of mean "
+            "0 and deviation 1. Shown beside the claims, which do not look at it. Dots are means over seeds, "
+            "bars their standard errors.",
+            charts,
+            rows,
+        )
+        for rows in means.partition_by(MODEL, maintain_order=True)
+    )
+
+
+def _key(language: str, width: int) -> str:
+    return f"{language.replace(' ', '-')}-{width}"
+
+
+def _title(language: str, width: int) -> str:
+    return f"{language[0].upper()}{language[1:]}, width {width}"
 
 
 def mean_over_seeds(table: pl.DataFrame, clock: AnyClock = Pace) -> pl.DataFrame:
@@ -54,8 +101,7 @@ def mean_over_seeds(table: pl.DataFrame, clock: AnyClock = Pace) -> pl.DataFrame
 
 
 def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Panel]:
-    where = f"{language}, width {width}"
-    key = f"{language.replace(' ', '-')}-{width}"
+    where, key = _title(language, width), _key(language, width)
     bars = "Dots are means over seeds, bars their standard errors."
     columns = [axis for axis in (TRACE, ACCURACY, LOSS, RAW_LOSS) if axis.column in rows.columns]
     charts = [Lines(TIME, axis, BY_PACE, "pace", predicted="beginning", dashed=START) for axis in columns[:2]]
@@ -64,7 +110,7 @@ def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Pan
     return (
         Panel(
             f"clock-{key}",
-            f"Is there one clock? {where[0].upper()}{where[1:]}",
+            f"Is there one clock? {where}",
             "Trace and accuracy over τ = η²k̄ / 4B, k̄ the mean step of the averaged weights; the dashed line "
             f"is the start. The control has hardly any noise, and so hardly any τ. {bars}",
             tuple(charts),
@@ -73,7 +119,7 @@ def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Pan
         ),
         Panel(
             f"distance-{key}",
-            f"Or does the distance that they have descended tell? {where[0].upper()}{where[1:]}",
+            f"Or does the distance that they have descended tell? {where}",
             "Descent without noise would go by ηk, and there would be one curve here. " + bars,
             (*over_distance, Table((Axis("pace", "pace"), SEEDS, TIME, DISTANCE, *columns))),
             moved,

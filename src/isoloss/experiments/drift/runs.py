@@ -80,11 +80,13 @@ def drift_runs(
     seeds: Sequence[int],
     quantities: Sequence[AnyQuantity],
     raw_loss: ExactLossQuantity,
+    at_the_ends: Sequence[AnyQuantity] = (),
 ) -> tuple[PlannedRun, ...]:
     """The starts, which are the last checkpoints of `runs`, and SGD from each at every pace.
 
     `quantities` are measured of the averaged weights at every checkpoint, `raw_loss` of the weights as SGD
-    has them. Raises BadInput where no model has one of the widths.
+    has them; `at_the_ends` are shown beside them, of the starts and of every pace's last checkpoint, where
+    they have been measured. Raises BadInput where no model has one of the widths.
     """
     origins = starts(runs, drift.widths, seeds, quantities)
     departures = (
@@ -98,12 +100,17 @@ def drift_runs(
                 *(MeasuredAt(quantity, departure.steps) for quantity in quantities),
                 MeasuredAt(raw_loss, departure.steps, weights="raw"),
                 *_predicted(drift, start.run, departure, raw_loss.seed),
+                *_beside(at_the_ends, departure.steps[-1]),
             ),
         )
         for start in origins
         for departure in departures
     )
-    return (*(start.measured for start in origins), *descents)
+    measured = tuple(
+        replace(run, measured=(*run.measured, *_beside(at_the_ends, run.steps)))
+        for run in (start.measured for start in origins)
+    )
+    return (*measured, *descents)
 
 
 def plain(pace: Pace, steps: tuple[int, ...]) -> Departure:
@@ -114,6 +121,10 @@ def plain(pace: Pace, steps: tuple[int, ...]) -> Departure:
 
 def _control(pace: Pace, steps: tuple[int, ...]) -> Departure:
     return replace(plain(pace, steps), part=CONTROL, arm=f"control, {pace}")
+
+
+def _beside(quantities: Sequence[AnyQuantity], step: int) -> tuple[MeasuredAt, ...]:
+    return tuple(MeasuredAt(quantity, (step,), needed=False) for quantity in quantities)
 
 
 def _predicted(

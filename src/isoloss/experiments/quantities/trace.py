@@ -20,6 +20,7 @@ from isoloss.measurements.flatness_records import (
 )
 from isoloss.measurements.record import Record
 from isoloss.objectives.batch import Batch
+from isoloss.objectives.many_masks import once_each
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
 
@@ -50,11 +51,11 @@ class TraceQuantity:
     ) -> "TraceSet":
         """See `CorpusQuantity`: validation sequences, with the masks that the model is trained on.
 
-        What several masks give is the mean over them (spec 5): the trace of the loss that is minimised.
+        What several masks give is the mean over them: the trace of the loss that is minimised.
         """
         generator = torch.Generator().manual_seed(self.seed)
         sequences, _ = validation_sample(corpus, self.sentences, generator)
-        return TraceSet(FlatnessSet(objective.draw(sequences, generator), self.seed))
+        return TraceSet(FlatnessSet(once_each(objective).draw(sequences, generator), self.seed))
 
     def restore(
         self,

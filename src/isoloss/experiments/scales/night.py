@@ -114,4 +114,5 @@ def night() -> Scale:
         drift=DRIFT,
         adamw_clock=ADAMW_CLOCK,
         interventions=INTERVENTIONS,
+        dyck=replace(laptop.DYCK, seeds=tuple(range(231, 241))),
     )

@@ -1,5 +1,7 @@
 """The paper's own settings, and what stands where it gives none."""
 
+from dataclasses import replace
+
 from isoloss.corpora.data_sets import HubDataSet
 from isoloss.corpora.glue import GlueTask
 from isoloss.corpora.prepared_corpus import CorpusRequest
@@ -13,6 +15,7 @@ from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.paper_languages import GRAMMAR_ENTROPY, paper_hmm, paper_pcfg
 from isoloss.experiments.planned_run import CorpusPlan, ReadyLanguage
 from isoloss.experiments.real_text_runs import CorpusRuns, RealTextRuns, TextSizes
+from isoloss.experiments.scales import laptop
 from isoloss.experiments.scales.scale import (
     PILOT_SEEDS,
     CausalLanguageRuns,
@@ -260,5 +263,6 @@ def paper() -> Scale:
         drift=DRIFT,
         adamw_clock=ADAMW_CLOCK,
         interventions=INTERVENTIONS,
+        dyck=replace(laptop.DYCK, seeds=(1, 2, 3)),
         real_text=REAL_TEXT,
     )

@@ -11,6 +11,7 @@ from isoloss.experiments.descent_runs import Descents
 from isoloss.experiments.drift.adamw_clock import AdamWClockRuns
 from isoloss.experiments.drift.interventions import Interventions
 from isoloss.experiments.drift.runs import DriftRuns
+from isoloss.experiments.dyck_runs import DyckRuns
 from isoloss.experiments.language_runs import LanguageRuns, with_tokens
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.quantities.adapted_probe import standardised
@@ -238,6 +239,7 @@ class Scale:
     drift: DriftRuns
     adamw_clock: AdamWClockRuns
     interventions: Interventions
+    dyck: DyckRuns
     real_text: RealTextRuns
 
     @property

@@ -13,6 +13,7 @@ from isoloss.experiments.drift.adamw_clock import AdamWClockRuns
 from isoloss.experiments.drift.clock import AdamWPace, Pace
 from isoloss.experiments.drift.interventions import Interventions
 from isoloss.experiments.drift.runs import DriftRuns
+from isoloss.experiments.dyck_runs import DyckRuns, Way
 from isoloss.experiments.planned_run import CorpusPlan, ReadyLanguage
 from isoloss.experiments.real_text_runs import CorpusRuns, RealTextRuns, TextSizes
 from isoloss.experiments.scales.scale import (
@@ -33,6 +34,7 @@ from isoloss.experiments.teacher_plan import (
     GivenProse,
     TeacherPlan,
 )
+from isoloss.languages.dyck import dyck
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.causal import GPT2Transformer
@@ -160,6 +162,24 @@ INTERVENTIONS = Interventions(
     quieter=4,
 )
 
+DYCK = DyckRuns(
+    language=dyck(6, 0.5),
+    architecture=PreLayerNormTransformer(laptop_shape(16)),
+    seeds=(3, 4),
+    rule=AdamW(warm_up_steps=10),
+    batch_size=16,
+    parting=10,
+    steps=20,
+    others=(
+        Way("flattened", FlatnessRegularised(optimiser=AdamW(warm_up_steps=5)), 16),
+        Way("adversary", Adversarial((0.6, 0.7), examples=8, optimiser=AdamW(warm_up_steps=5)), 16),
+    ),
+    averaging_horizon=5,
+    samples=(4, 8),
+    compared=8,
+    draws=4,
+)
+
 _WORDS = 97
 """Of 100 pieces all but [PAD], [CLS] and [MASK]."""
 
@@ -254,5 +274,6 @@ def smoke() -> Scale:
         drift=DRIFT,
         adamw_clock=ADAMW_CLOCK,
         interventions=INTERVENTIONS,
+        dyck=DYCK,
         real_text=REAL_TEXT,
     )

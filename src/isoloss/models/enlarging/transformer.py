@@ -1,4 +1,4 @@
-"""BERT and RoBERTa-PreLayerNorm models, enlarged without changing what they compute (paper B.4, spec 6).
+"""BERT and RoBERTa-PreLayerNorm models, enlarged without changing what they compute (paper B.4).
 
 With k copies side by side, every vector inside the model is k times repeated. A weight matrix that reads one
 sums k equal terms, so it is tiled and divided by k; biases and gains are tiled. So far the two forms agree.
@@ -122,8 +122,8 @@ def paper_form(name: str, dimensions: int, small: SmallModel, by: Enlargement) -
     """B.4.2 as printed: matrices and embeddings tiled and divided by k, vectors tiled, added blocks zero.
 
     It is not the identity: (1) the norm of the embeddings meets its epsilon at 1/k² of the variance, so that
-    it acts as k² times as large (spec 8.4); (2) post-LN, the norms of added blocks, whose gain is 1 and bias
-    0, normalise anew what the small model's last gain and bias made (spec 8.3).
+    it acts as k² times as large; (2) post-LN, the norms of added blocks, whose gain is 1 and bias
+    0, normalise anew what the small model's last gain and bias made (docs/enlarging.md).
 
     >>> small, by = SmallModel(layers=2, tied=True), Enlargement(width=3, layers=1)
     >>> paper_form("bert.encoder.layer.0.output.dense.weight", 2, small, by)

@@ -1,0 +1,213 @@
+"""Section 5 on trained transformers: of several ways to one loss, does the flattest transfer best?"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import polars as pl
+
+from isoloss.experiments.claims import Claim
+from isoloss.experiments.dyck_runs import DyckRuns
+from isoloss.experiments.experiment import Experiment, Question
+from isoloss.experiments.figures.axes import KL, TRACE, loss_bars, trace_bars
+from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
+from isoloss.panels import Axis, Colour, Dots, Panel
+from isoloss.verdict import above, below
+
+COMPARED = 8
+"""How many strings the heads of the claims are fitted on; smaller scales may compare another number."""
+ERROR = f"count_error_{COMPARED}"
+MADE = "Theorem 5.1: of all solutions of zero loss the flattest transfers; made, and not trained"
+BY_WAY = Colour("way", "way")
+
+
+def last_checkpoints(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """A row a run, its last; none of runs on which the heads were not fitted."""
+    own = [run.sort("step").tail(1) for run in runs if {"way", ERROR} <= {*run.columns}]
+    return pl.concat(own, how="diagonal_relaxed") if own else pl.DataFrame()
+
+
+def range_of_losses(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean over seeds of the largest less the smallest of a seed's losses, over their mean."""
+    return _mean_over_seeds(runs, _range_over_mean)
+
+
+def doublings_apart(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean over seeds of log2 of the sharpest way's trace over the flattest's."""
+    return _mean_over_seeds(runs, lambda own: float(np.ptp(np.log2(own["trace"].to_numpy()))))
+
+
+def flattest_against_rest(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean over seeds of log2 of the others' geometric mean error over the flattest's."""
+
+    def gain(own: pl.DataFrame) -> float:
+        errors = np.log2(own.sort("trace")[ERROR].to_numpy())
+        return float(errors[1:].mean() - errors[0])
+
+    return _mean_over_seeds(runs, gain)
+
+
+def error_per_doubling(runs: Sequence[pl.DataFrame]) -> float:
+    """The least-squares slope of log2 error over log2 trace, with an intercept for every seed."""
+    rows = last_checkpoints(runs)
+    if rows.is_empty():
+        return math.nan
+    columns = (pl.col("trace").log(2), pl.col(ERROR).log(2))
+    x, y = (rows.select(each - each.mean().over("seed")).to_series().to_numpy() for each in columns)
+    squares = float(x @ x)
+    return float(x @ y) / squares if squares > 0 else math.nan
+
+
+def _range_over_mean(own: pl.DataFrame) -> float:
+    losses = own["loss"].to_numpy()
+    return float(np.ptp(losses) / losses.mean())
+
+
+def _mean_over_seeds(runs: Sequence[pl.DataFrame], statistic: Callable[[pl.DataFrame], float]) -> float:
+    rows = last_checkpoints(runs)
+    own = rows.partition_by("seed") if not rows.is_empty() else []
+    found = [statistic(each) for each in own if len(each) > 1]
+    return float(np.mean(found)) if found else math.nan
+
+
+CLAIMS = (
+    Claim(
+        name="ways-have-one-loss",
+        sentence="All ways come to one pre-training loss.",
+        paper=MADE,
+        measure=(
+            "mean over seeds of largest minus smallest loss of the ways' last checkpoints, over their mean"
+        ),
+        unit="",
+        claimed=below(LOSS_WINDOW),
+        statistic=range_of_losses,
+        kind="premise",
+        reason="four times the paper's 0.12 %",
+    ),
+    Claim(
+        name="ways-near-the-distribution",
+        sentence="At the end what is not learnt of the distribution is a small share of its entropy.",
+        paper="losses 3.204 to 3.208 over an entropy of 3.196 nats: 0.25 to 0.38 % (Figures 1 and 2)",
+        measure="mean over runs of KL(distribution || model) at the last checkpoint, over the entropy",
+        unit="",
+        claimed=below(0.004),
+        statistic=MeanWithinRuns(divergence_over_entropy),
+        kind="premise",
+        reason="the largest share in the paper",
+    ),
+    Claim(
+        name="ways-differ-in-flatness",
+        sentence="They come to minima of clearly different flatness.",
+        paper=MADE,
+        measure="mean over seeds of log2 of the sharpest way's trace over the flattest's",
+        unit="doublings",
+        claimed=above(0.25),
+        statistic=doublings_apart,
+        kind="premise",
+        reason="a sixth of the trace, many times its error: enough for the flattest to be one",
+    ),
+    Claim(
+        name="flattest-transfers",
+        sentence=f"From {COMPARED} uniform strings the flattest counts brackets better than the rest.",
+        paper=MADE,
+        measure=(
+            "mean over seeds of log2 of the other ways' mean error (geometric) over the flattest's: the "
+            f"squared error in g* of heads fitted on {COMPARED} strings, the median over samples"
+        ),
+        unit="doublings",
+        claimed=above(0.5),
+        statistic=flattest_against_rest,
+        reason="a factor of 1.4, several times what the samples of strings leave open",
+    ),
+    Claim(
+        name="flatter-transfers-better",
+        sentence="The flatter of the ways from one beginning, the better it counts.",
+        paper=MADE,
+        measure=(
+            "least-squares slope of log2 of that error over log2 trace, among the ways from one beginning; "
+            "an intercept for every seed"
+        ),
+        unit="doublings a doubling",
+        claimed=above(0.5),
+        statistic=error_per_doubling,
+        reason="half of an error in proportion to the trace",
+    ),
+)
+
+
+def dyck_transfer(scale: Scale) -> Experiment:
+    """AdamW and the ways that leave it, with seeds of their own."""
+    settings, sizes = scale.dyck, scale.sizes
+    quantities = (sizes.loss(), sizes.trace(), settings.counting(sizes.seed))
+    language = settings.language
+    return Experiment(
+        name="dyck-transfer",
+        title="Does the flattest transformer on Dyck strings transfer best?",
+        question=Question.FLATNESS,
+        text=(
+            "Section 5 proves of a two-layer model on Dyck strings, as many ⟨ as ⟩, that of all solutions of "
+            "zero loss the flattest has the feature that transfers: g* = #⟩ - #⟨, from few labelled strings "
+            "of any brackets. Those solutions are made, not trained. Here transformers are trained, on "
+            f"strings of {language.length} brackets that are balanced with probability "
+            f"{language.balanced_share:g} and uniform else, so that no bracket is certain and the "
+            "distribution of a masked one depends on the g* of the others alone.",
+            f"From AdamW's checkpoint of step {settings.parting:,} several ways go on for as many steps. "
+            "Downstream is the paper's task: the features of the first bracket are frozen, the shortest "
+            "linear head that fits n uniform strings is taken, and its squared error in g* is over all 2^T "
+            "strings, exactly; the median over samples. A model after one step, as good as untrained, is "
+            "shown beside them: its "
+            "features are hardly more than averages of the brackets, which is what g* is.",
+            "A reader may conclude whether the theorem's order, the flattest first, holds among solutions "
+            "that training finds, and not whether pre-training helps with a task that needs none.",
+        ),
+        runs=settings.runs(quantities),
+        claims=CLAIMS,
+        panels=lambda table: _panels(table, scale, settings),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(
+            ("language", f"T = {language.length}, balanced with probability {language.balanced_share:g}"),
+            ("model", str(settings.architecture.shape)),
+            ("AdamW", f"{settings.rule}, batch {settings.batch_size}, {settings.steps:,} steps"),
+            *((way.name, f"{way.rule}, batch {way.batch_size}") for way in settings.others),
+            ("heads", f"{settings.draws} samples each of {', '.join(map(str, settings.samples))} strings"),
+            ("measurement seed", str(sizes.seed)),
+        ),
+        paper_numbers=(("trained solutions", "none"),),
+    )
+
+
+def _panels(table: pl.DataFrame, scale: Scale, settings: DyckRuns) -> tuple[Panel, ...]:
+    if table.is_empty() or ERROR not in table.columns:
+        return ()
+    last = last_checkpoints(table.partition_by("run", maintain_order=True))
+    bars = (
+        f"{loss_bars(scale.sizes)}{trace_bars(scale.sizes)}Bars of the error: one standard error of the "
+        f"median over {settings.draws} samples of strings. "
+    )
+    by_strings = tuple(
+        Axis(
+            f"count_error_{n}",
+            f"squared error in g* from {n} strings, over its variance",
+            f"count_error_{n}_error",
+        )
+        for n in settings.samples
+    )
+    first = table.filter(pl.col("step") == 1)
+    untrained = "".join(
+        f" {100 * float(first[axis.column].to_numpy().mean()):.2g} % from {n} strings;"
+        for n, axis in zip(settings.samples, by_strings, strict=True)
+        if not first.is_empty()
+    ).rstrip(";")
+    beside = f" A model after one step:{untrained}." if untrained else ""
+    return (
+        Panel(
+            "transfer",
+            "Error in counting brackets over the trace",
+            f"A dot a run, its last checkpoint.{beside} {bars}",
+            tuple(Dots(TRACE, axis, BY_WAY) for axis in by_strings),
+            last,
+        ),
+        Panel("loss", "Are they at one loss?", f"A dot a run. {bars}", (Dots(KL, TRACE, BY_WAY),), last),
+    )

@@ -1,0 +1,151 @@
+"""Section 5's downstream task on a trained model: how well a head fitted on few strings counts brackets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from isoloss.checked_tensors import Tensors
+from isoloss.errors import BadInput
+from isoloss.estimate import Estimate
+from isoloss.experiments.quantity import Columns, Subject
+from isoloss.languages.dyck import Dyck, mismatches
+from isoloss.languages.language import Language
+from isoloss.languages.sentences import Sentences
+from isoloss.measurements.record import Record
+from isoloss.measurements.sentence_features import sentence_features
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.progress import Progress
+from isoloss.theory.bracket_strings import all_strings
+from isoloss.theory.failure_probability import refitted_outputs
+
+
+@dataclass(frozen=True)
+class CountErrorQuantity:
+    """Squared error in g* = #⟩ - #⟨ over all 2^T strings, over its variance T, of heads fitted on n of them.
+
+    As in Theorem 5.1 the features are frozen, and the head is the shortest that fits the n strings: linear on
+    the contextual vector of the first bracket, as the paper's model is read at its first token. Vectors are
+    centred over all strings, which takes no labels. The median over `draws` samples of n for each n of
+    `samples`, since heads that fit exactly are rarely, and then far, off. A string is drawn with replacement;
+    error 1 is that of always saying 0.
+    """
+
+    revision: ClassVar[int] = 1
+
+    samples: tuple[int, ...]
+    draws: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.draws < 2 or not self.samples or min(self.samples) < 1:
+            raise BadInput(
+                f"{self.draws} draws of {self.samples} strings have no error bar; give at least 2 draws, and "
+                "numbers of strings from 1"
+            )
+
+    def draw(
+        self,
+        language: Language,
+        objective: PretrainingObjective,  # noqa: ARG002
+        progress: Progress,  # noqa: ARG002
+    ) -> "CountErrorSet":
+        """See `Quantity`. Raises BadInput for what is no Dyck language, or one of too long strings."""
+        if not isinstance(language, Dyck):
+            raise BadInput(f"g* counts brackets, and a {type(language).__name__} has none; choose another")
+        strings = every_string(language.length)
+        generator = torch.Generator().manual_seed(self.seed)
+        drawn = torch.randint(len(strings), (self.draws, max(self.samples)), generator=generator)
+        return CountErrorSet(strings, drawn, self.samples, self.seed)
+
+    def restore(
+        self,
+        tensors: Tensors,
+        language: Language,
+        objective: PretrainingObjective,  # noqa: ARG002
+    ) -> "CountErrorSet":
+        """See `Quantity`."""
+        strings = every_string(language.maximum_length)
+        return CountErrorSet(strings, tensors["drawn"], self.samples, self.seed)
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `count_error_n` and its standard error over draws, for each n."""
+        columns: Columns = {}
+        for record in records:
+            name = f"count_error_{record.settings['strings']}"
+            columns |= {name: record.value, f"{name}_error": record.standard_error}
+        return columns
+
+
+@dataclass(frozen=True)
+class CountErrorSet:
+    """See `MeasuringSet`. Of a draw's strings the first n are its sample of n."""
+
+    strings: Sentences
+    drawn: Int[Tensor, "draws n"]
+    samples: tuple[int, ...]
+    seed: int
+
+    def tensors(self) -> Tensors:
+        """See `MeasuringSet`."""
+        return {"drawn": self.drawn}
+
+    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
+        """See `MeasuringSet`; a record a number of strings."""
+        progress("counting brackets", 0, 1)
+        every = sentence_features(model, self.strings).double()
+        first = every[:, : every.shape[1] // self.strings.ids.shape[1]]
+        return [
+            self._record(number, count_errors(first, self.strings, self.drawn[:, :number]), subject)
+            for number in self.samples
+        ]
+
+    def _record(self, number: int, errors: Float[Tensor, " draws"], subject: Subject) -> Record:
+        error = median_over_draws(errors)
+        subject.sentence_values[f"count_error_of_{number}_strings"] = errors
+        return Record(
+            f"count_error_of_{number}_strings",
+            error.value,
+            "of the variance of g*",
+            error.standard_error,
+            error.n,
+            self.seed,
+            subject.checkpoint,
+            {**subject.settings, "strings": number},
+        )
+
+
+def median_over_draws(values: Float[Tensor, " draws"]) -> Estimate:
+    """The median; its standard error is half of the way between the values one deviation of its rank apart.
+
+    >>> found = median_over_draws(torch.arange(101.0))
+    >>> found.value, round(found.standard_error, 2)
+    (50.0, 4.98)
+    """
+    n = len(values)
+    ranks = torch.tensor([0.5 - 0.5 / n**0.5, 0.5, 0.5 + 0.5 / n**0.5], dtype=values.dtype)
+    low, median, high = values.quantile(ranks.clamp(0, 1)).tolist()
+    return Estimate(median, (high - low) / 2, n)
+
+
+def every_string(length: int) -> Sentences:
+    """All 2^T strings of brackets, once each. BadInput for lengths that `all_strings` refuses.
+
+    >>> every_string(2).ids.tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
+    signs = all_strings(length).tokens[..., :length].sum(1)
+    return Sentences((signs < 0).long(), torch.full((len(signs),), length))
+
+
+def count_errors(
+    features: Float[Tensor, "s d"], strings: Sentences, drawn: Int[Tensor, "draws n"]
+) -> Float[Tensor, " draws"]:
+    """The mean squared error of each draw's head over all s strings, over the variance of g*."""
+    target = mismatches(strings).double()
+    outputs = refitted_outputs(features - features.mean(0), target, drawn)
+    return (outputs - target).square().mean(1) / target.square().mean()

@@ -1,0 +1,81 @@
+"""A language of the user's in the place of the scale's, as the experiments are planned on it."""
+
+from pathlib import Path
+
+import pytest
+
+from isoloss.command_line.options.reproduce import ReproduceOptions
+from isoloss.command_line.own_language import OF_SHIFTED_GRAMMARS, OF_YOUR_OWN
+from isoloss.command_line.reproduction_request import Choice, choice
+from isoloss.errors import BadInput
+from isoloss.experiments.scales.smoke import INTERVENTIONS
+from isoloss.languages.dyck import dyck, write_dyck
+from isoloss.languages.hmm_file import write_hmm
+from isoloss.languages.notation import write_grammar
+from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.languages.random_hmm import random_hmm
+from isoloss.pretraining.flatness_regularised import Sharpened
+
+NAMES = tuple(OF_YOUR_OWN)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A file of a grammar, of an HMM, of balanced strings, and of these among uniform ones."""
+    hmm = random_hmm(words=5, states=4, blocks=1, length=6, seed=3)
+    texts = {
+        "grammar": write_grammar(laptop_grammar(3)),
+        "hmm": write_hmm(hmm),
+        "balanced": write_dyck(dyck(6)),
+        "mixed": write_dyck(dyck(6, 0.5)),
+    }
+    folder = tmp_path_factory.mktemp("languages")
+    found = {name: folder / name for name in texts}
+    for name, text in texts.items():
+        found[name].write_text(text)
+    return found
+
+
+def asked(language: Path | None, *names: str, task: str | None = None, folder: Path = Path()) -> Choice:
+    return choice(ReproduceOptions(names, scale="smoke", language=language, task=task, output=folder))
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "words", "task"),
+    [
+        ("grammar", NAMES, 8, "prefix-4"),
+        ("hmm", tuple(name for name in NAMES if name != OF_SHIFTED_GRAMMARS), 5, "state-3"),
+        ("mixed", ("lazy-to-rich", "flatness-interventions"), 2, "mismatches"),
+    ],
+)
+def test_every_experiment_is_planned_on_the_language_alone(
+    files: dict[str, Path], kind: str, names: tuple[str, ...], words: int, task: str
+) -> None:
+    planned = asked(files[kind], *names)
+    assert {experiment.name for experiment in planned.experiments} == set(names)
+    assert {run.language.words for run in planned.runs} == {words}
+    assert len({run.language.digest for run in planned.runs}) == 1
+    quantities = [measured.quantity for run in planned.runs for measured in run.measured]
+    assert {quantity.task for quantity in quantities if hasattr(quantity, "task")} == {task}
+
+
+def test_what_is_sharpened_keeps_to_losses_as_far_above_the_entropy(files: dict[str, Path]) -> None:
+    """Two words have at most ln 2 nats, half of what the scale's grammar has."""
+    (planned,) = asked(files["mixed"], "flatness-interventions").experiments
+    rules = [run.update_rule for run in planned.runs]
+    (window,) = {rule.loss_window for rule in rules if isinstance(rule, Sharpened)}
+    low, high = INTERVENTIONS.sharpened.loss_window
+    assert window[1] / window[0] == pytest.approx(high / low, rel=1e-3)
+    assert 0.3 < window[0] / low < 0.55
+
+
+def test_what_does_not_fit_is_one_sentence(files: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="hmm is no grammar; give one, or leave that experiment out"):
+        asked(files["hmm"], OF_SHIFTED_GRAMMARS)
+    with pytest.raises(BadInput, match=r"figure-1, drift, .* and roots-or-trace; name no others"):
+        asked(files["grammar"], "figure-2")
+    with pytest.raises(BadInput, match="the language has no task"):
+        asked(files["balanced"], "lazy-to-rich")
+    with pytest.raises(BadInput, match="no task 'state-9'"):
+        asked(files["hmm"], "lazy-to-rich", task="state-9")
+    assert {run.language.words for run in asked(None, "drift", task="prefix-4", folder=tmp_path).runs} == {6}

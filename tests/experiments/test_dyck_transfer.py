@@ -1,0 +1,107 @@
+import math
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+
+from isoloss.errors import BadInput
+from isoloss.experiments.dyck_runs import PLAIN
+from isoloss.experiments.figures.dyck_transfer import CLAIMS, ERROR, dyck_transfer, flattest_against_rest
+from isoloss.experiments.quantities.count_error import CountErrorQuantity, count_errors, every_string
+from isoloss.experiments.quantity import Subject
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.smoke import smoke
+from isoloss.languages.dyck import dyck, mismatches
+from isoloss.languages.pcfg import pcfg
+from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.progress import silent
+
+WAYS = (PLAIN, "flattened", "adversary")
+
+
+def frames(
+    traces: tuple[float, ...], errors: tuple[float, ...], losses: tuple[float, ...]
+) -> list[pl.DataFrame]:
+    """A run a seed and way."""
+    return [
+        pl.DataFrame(
+            {
+                "run": [f"{way}-{seed}"],
+                "seed": [seed],
+                "way": [way],
+                "step": [3000],
+                "trace": [trace * (1 + seed / 10)],
+                "loss": [loss],
+                "kl": [loss - 0.508],
+                ERROR: [error * (1 + seed / 10)],
+            }
+        )
+        for seed in (1, 2, 3)
+        for way, trace, error, loss in zip(WAYS, traces, errors, losses, strict=True)
+    ]
+
+
+def test_every_claim_can_be_met_and_can_fail() -> None:
+    met = frames((20.0, 8.0, 16.0), (0.4, 0.1, 0.3), (0.5090, 0.5091, 0.5092))
+    against = frames((20.0, 18.0, 19.0), (0.1, 0.4, 0.3), (0.52, 0.53, 0.54))
+    for claim in CLAIMS:
+        assert claim.claimed.low < claim.statistic(met) < claim.claimed.high, claim.name
+        assert not claim.claimed.low < claim.statistic(against) < claim.claimed.high, claim.name
+        assert math.isnan(claim.statistic([])), claim.name
+    assert flattest_against_rest(met) == pytest.approx(1.79, abs=0.01)
+
+
+def test_the_ways_leave_one_beginning_and_end_together() -> None:
+    settings, runs = laptop().dyck, dyck_transfer(laptop()).runs
+    assert len(runs) == len(settings.seeds) * (1 + len(settings.others))
+    for run in runs:
+        assert run.language.ready == settings.language
+        before = run.continues.step if run.continues else 0
+        assert before + run.steps == settings.steps
+        assert run.first_seed in settings.seeds
+    others = {seed for experiment in (laptop().seeds, laptop().with_later_seeds.seeds) for seed in experiment}
+    assert not {*settings.seeds} & {*others, *laptop().adamw_clock.seeds, *laptop().pilot_seeds}
+
+
+def test_what_counts_by_itself_is_read_off_one_string() -> None:
+    """Of the feature g* itself a head on one string whose g* is not 0 makes no error; of noise it does."""
+    strings = every_string(6)
+    target = mismatches(strings).double()
+    drawn = (target != 0).nonzero()[:5]
+    assert count_errors(target[:, None], strings, drawn).tolist() == pytest.approx([0.0] * 5, abs=1e-12)
+    noise = torch.randn(len(strings), 40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert count_errors(noise, strings, torch.arange(20).view(4, 5)).min() > 0.5
+    one = torch.zeros(len(strings), 1, dtype=torch.float64)
+    assert count_errors(one, strings, drawn).tolist() == pytest.approx([1.0] * 5)
+
+
+def test_the_quantity_is_drawn_kept_and_measured(tmp_path: Path) -> None:
+    quantity, language = CountErrorQuantity((2, 4), draws=3, seed=1), dyck(6, 0.5)
+    drawn = quantity.draw(language, MaskedObjective(), silent)
+    again = quantity.restore(drawn.tensors(), language, MaskedObjective())
+    assert torch.equal(again.drawn, drawn.drawn)
+    model = smoke().dyck.architecture.build(2, 6, seed=0)
+    records = drawn.measure(model, Subject(tmp_path, "one", MaskedObjective(), {}, 0), silent)
+    columns = quantity.columns(records)
+    assert {*columns} == {f"count_error_{n}{end}" for n in (2, 4) for end in ("", "_error")}
+    first = drawn.strings.ids[:, :1]
+    assert records[0].n == 3
+    assert len(first.unique()) == 2
+    with pytest.raises(BadInput, match="counts brackets, and a PCFG has none"):
+        quantity.draw(pcfg(laptop_grammar(0)), MaskedObjective(), silent)
+    with pytest.raises(BadInput, match="at least 2 draws"):
+        CountErrorQuantity((2,), draws=1, seed=1)
+
+
+def test_the_panels_are_of_last_checkpoints_and_nothing_of_nothing() -> None:
+    experiment = dyck_transfer(smoke())
+    assert experiment.panels(pl.DataFrame()) == ()
+    settings = smoke().dyck
+    met = pl.concat(frames((20.0, 8.0, 16.0), (0.4, 0.1, 0.3), (0.509,) * 3))
+    met = met.with_columns(pl.lit(0.2).alias(f"count_error_{n}") for n in settings.samples if n != 8)
+    early = met.filter(pl.col("way") == PLAIN).with_columns(step=pl.lit(1, pl.Int64))
+    transfer, loss = experiment.panels(pl.concat([met, early]))
+    assert len(transfer.data) == len(loss.data) == 9
+    assert "after one step" in transfer.caption
