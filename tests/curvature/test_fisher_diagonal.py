@@ -74,3 +74,21 @@ def test_what_has_no_error_or_no_parameter_is_refused() -> None:
         fisher_diagonal(model, MASKED, sentences(1))
     with pytest.raises(BadInput, match="no parameter that requires a gradient"):
         fisher_diagonal(model.requires_grad_(False), MASKED, sentences(2))
+
+
+@pytest.mark.parametrize("number", [16, 24, 47])
+def test_equal_sentences_leave_no_error_whatever_the_blocks(number: int) -> None:
+    model = tiny_model(PreLayerNormTransformer, 2, 3).eval()
+    one = sentences(1)
+    equal = MASKED.draw(Sentences(torch.zeros(number, 3).long(), torch.full((number,), 3)), torch.Generator())
+    equal = Batch(
+        one.input_ids.expand(number, -1),
+        equal.attention_mask,
+        equal.rows,
+        one.positions.expand(number),
+        one.targets.expand(number),
+    )
+    found = fisher_diagonal(model, MASKED, equal)
+    assert found.root_sum.standard_error < 1e-12 * found.root_sum.value
+    assert found.root_sum.n == len(found.sentences) == 16
+    assert int(found.sentences.sum()) == number

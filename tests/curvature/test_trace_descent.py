@@ -105,7 +105,7 @@ def test_the_rate_covers_what_dense_matrices_give(model) -> None:
     expected = float(gradient @ torch.linalg.matrix_exp(-2.0 * dense_fisher(model, masked)) @ gradient)
     assert found.value == pytest.approx(expected, abs=4 * found.standard_error)
     assert 0 < found.standard_error < 0.5 * expected
-    assert found.n == 80
+    assert found.n == 4  # the parts whose spread is the error
 
 
 def test_what_gives_no_rate_is_refused(model) -> None:
@@ -113,3 +113,22 @@ def test_what_gives_no_rate_is_refused(model) -> None:
         trace_descent_rate(model, MASKED, batch(3), 1.0)
     with pytest.raises(BadInput, match="a distance of at least 0"):
         trace_descent_rate(model, MASKED, batch(8), float("nan"))
+
+
+def test_words_whose_probability_underflows_have_a_gradient() -> None:
+    model = tiny_model(PreLayerNormTransformer, 2, 3).eval()
+    with torch.no_grad():
+        model.lm_head.decoder.bias[-1] = -3000.0
+    masked = batch(4)
+    assert (MASKED.logits(model, masked).softmax(dim=1)[:, -1] == 0).all()
+    gradient = fisher_trace_gradient(model, MASKED, masked)
+    assert gradient.isfinite().all()
+    assert gradient.norm() > 0
+
+
+def test_scores_that_are_not_finite_are_refused() -> None:
+    model = tiny_model(PreLayerNormTransformer, 2, 3).eval()
+    with torch.no_grad():
+        model.lm_head.decoder.bias[0] = float("nan")
+    with pytest.raises(BadInput, match="scores for sentence 3 are not finite"):
+        fisher_trace_gradient(model, MASKED, batch(1), first_sentence=2)

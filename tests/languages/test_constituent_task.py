@@ -17,6 +17,7 @@ from isoloss.languages.constituent_task import (
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import PCFG, pcfg
 from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import Task
 
 BOUNDED = [name for name in CASES if name not in ("subcritical, whole", "one word")]
@@ -146,3 +147,33 @@ def test_words_that_no_class_spans_are_refused() -> None:
     language, _ = case("mixed")
     with pytest.raises(BadInput, match="sentence 1 has no constituent"):
         prefix_task(language, 2).label(encoded(language, [("runs", "runs", "runs")]))
+
+
+def test_single_words_are_no_constituents() -> None:
+    language = pcfg(laptop_grammar(0))
+    for length in (1, 0, -3):
+        with pytest.raises(BadInput, match=f"at least 2 words, not {length}"):
+            prefix_task(language, length)
+    for name in ("prefix-1", "prefix-1-likelihood", "prefix-1-of-all"):
+        with pytest.raises(BadInput, match="no task 'prefix-1"):
+            constituent_task(language, name)
+
+
+def test_constituents_that_hardly_a_sentence_has_are_refused() -> None:
+    text = "S -> A 'z' [{}] | 'z' [{}]\nA -> 'x' B [1]\nB -> 'y' [1]"
+    seldom = pcfg(parse_grammar(text.format("0.01", "0.99")))
+    assert len(constituent_task(seldom, "prefix-2").sample(5, torch.Generator().manual_seed(0))) == 5
+    never = pcfg(parse_grammar(text.format("1e-12", "0.999999999999")))
+    with pytest.raises(BadInput, match="first 2 words of 1e-12 of all sentences, too few to draw"):
+        constituent_task(never, "prefix-2")
+
+
+def test_sentences_shorter_than_the_prefix_are_refused() -> None:
+    """Whatever the rectangle that they stand in: no wider than they are, or wider."""
+    text = "S -> A 'z' [1]\nA -> 'x' 'y' [0.5] | 'x' B [0.5]\nB -> 'x' 'y' [1]"
+    language = pcfg(parse_grammar(text))  # A, which spans three words, spans two as well
+    two = encoded(language, [("x", "y")])
+    wide = Sentences(torch.nn.functional.pad(two.ids, (0, 3), value=-1), two.lengths)
+    for short in (two, wide):
+        with pytest.raises(BadInput, match="sentence 1 has no constituent that prefix-3 asks for"):
+            prefix_task(language, 3).label(short)

@@ -4,6 +4,7 @@ import torch
 from enumerated_language import EnumeratedLanguage
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.measurements.flatness_records import FlatnessSet, flatness, flatness_records
+from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import MASK
 from tiny_models import ARCHITECTURES, tiny_model
@@ -39,3 +40,10 @@ def test_records_are_the_trace_and_its_parts(model, language):
     assert {part.quantity for part in parts} == {"fisher_trace_of_group"}
     assert len({part.settings["group"] for part in parts}) == len(parts) >= 8
     assert sum(part.value for part in parts) == pytest.approx(whole.value, rel=1e-12)
+
+
+def test_no_sentence_counts_twice_though_trained_in_copies(language):
+    drawn, once = (
+        FlatnessSet.draw(language, ManyMasksObjective(copies=copies), 20, seed=3) for copies in (5, 1)
+    )
+    assert torch.equal(drawn.batch.input_ids, once.batch.input_ids)

@@ -136,3 +136,13 @@ def test_what_cannot_be_measured_is_refused(sequences):
         next(model.parameters()).fill_(math.nan)
     with pytest.raises(BadInput, match="scores are not finite; its weights have diverged"):
         validation_loss(model, sentences, documents, seed=3)
+
+
+def test_every_document_is_read_though_trained_in_copies(sequences):
+    sentences, documents = sequences
+    found, once = (
+        validation_loss(model_of(1), sentences, documents, 3, objective=ManyMasksObjective(copies=copies))
+        for copies in (5, 1)
+    )
+    assert torch.equal(found.predictions, once.predictions)
+    assert torch.equal(found.means, once.means)

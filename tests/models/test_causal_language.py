@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from isoloss.errors import BadInput
 from isoloss.languages.token_restriction import TokenRestriction, expected_frequencies
@@ -114,3 +115,28 @@ def test_a_bos_token_that_is_not_there_is_refused():
     restriction = TokenRestriction((3, 4), ("a", "b"), TOKENS, "by hand")
     with pytest.raises(BadInput, match="the bos token 40 is none of the model's"):
         restricted_language(tiny_causal_model("gpt2"), restriction)
+
+
+def test_lengths_that_the_model_has_no_positions_for_are_refused(tmp_path):
+    model, restriction = gpt2_of_seven_positions(), TokenRestriction((3, 4), ("a", "b"), BOS, "by hand")
+    for length, says in ((8, "at most 7"), (0, "at least 1"), (-1, "at least 1")):
+        for language in (
+            lambda length=length: causal_language(model, tiny_tokenizer(), words=3, length=length),
+            lambda length=length: restricted_language(model, restriction, length),
+        ):
+            with pytest.raises(BadInput, match=f"sentences of {length} words cannot be drawn; .*{says}"):
+                language()
+
+
+def test_the_last_position_is_used():
+    """Seven are the bos token's and those of all words but the last, which is never read."""
+    language = causal_language(gpt2_of_seven_positions(), tiny_tokenizer(), words=3, length=7)
+    sentences = language.sample(2, torch.Generator().manual_seed(0))
+    ones = language.masked_log_probabilities(sentences).exp().sum(2)
+    assert torch.allclose(ones, torch.ones(2, 7, dtype=torch.float64), atol=1e-5)
+    assert torch.allclose(language.next_log_probabilities(sentences).exp().sum(2)[:, :-1], ones[:, :1])
+
+
+def gpt2_of_seven_positions():
+    size = {"n_embd": 8, "n_layer": 1, "n_head": 2, "vocab_size": TOKENS, "bos_token_id": BOS}
+    return GPT2LMHeadModel(GPT2Config(n_positions=7, **size)).eval()

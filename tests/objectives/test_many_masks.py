@@ -6,7 +6,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import sentence_averaged_loss
-from isoloss.objectives.many_masks import AlwaysMask, BertReplacement, ManyMasksObjective
+from isoloss.objectives.many_masks import AlwaysMask, BertReplacement, ManyMasksObjective, once_each
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.objectives.tokens import FIRST_WORD, MASK, PAD, tokens_of_words
@@ -121,3 +121,9 @@ def test_bad_settings_and_sentences_are_refused():
         ManyMasksObjective(share=1.0, replacement=BertReplacement(5)).draw(
             Sentences.from_lists([[9]]), generator()
         )
+
+
+def test_what_is_measured_takes_every_sentence_once():
+    in_copies, kept = ManyMasksObjective(share=0.3, copies=5), MaskedObjective()
+    assert once_each(in_copies) == ManyMasksObjective(share=0.3)
+    assert once_each(kept) is kept

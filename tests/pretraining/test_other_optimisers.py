@@ -118,6 +118,19 @@ def test_muon_moves_hidden_matrices_alone_and_adamw_the_rest() -> None:
     assert sorted(owned) == sorted(id(weight) for weight in model.parameters())
 
 
+def test_muons_rates_fall_as_the_rest_is_told_to() -> None:
+    rest = AdamW(warm_up_steps=2, decay="linear")
+    descent, alone = (
+        settings.descent(training_of(tiny(), steps=100))
+        for settings in (Muon(learning_rate=1e-3, rest=rest), rest)
+    )
+    for step in (1, 50, 100):
+        for each in (descent, alone):
+            each.set_rates(step)
+        expected = {group["lr"] for group in alone.optimisers[0].param_groups}
+        assert {group["lr"] for own in descent.optimisers for group in own.param_groups} == expected
+
+
 def test_an_output_layer_of_its_own_is_no_hidden_matrix() -> None:
     model = PreLayerNormTransformer(Shape(8, 2, 1, 16)).build(2, 6, seed=0)
     model.lm_head.decoder.weight = torch.nn.Parameter(model.lm_head.decoder.weight.detach().clone())

@@ -95,3 +95,14 @@ def test_what_does_not_go_together_is_refused_and_leaves_nothing(start: Checkpoi
     with pytest.raises(IsolossError, match=r"checkpoint\.json cannot be read"):
         pretrain(continued(start), LANGUAGE, tmp_path, start_from=tmp_path)
     assert not (tmp_path / "specification.json").exists()
+
+
+def test_sentences_of_any_run_before_are_refused(start: Checkpoint, tmp_path: Path) -> None:
+    second = pretrain(continued(start), LANGUAGE, tmp_path / "second", start_from=start.folder).last
+    third = continued(second, seed=2)
+    last = pretrain(third, LANGUAGE, tmp_path / "third", start_from=second.folder).last
+    for before, seeds in ((second, (0, 1)), (last, (0, 1, 2))):
+        for seed in seeds:
+            again = continued(before, seed=seed)
+            with pytest.raises(BadInput, match=f"were trained with seed {seed} on the sentences"):
+                pretrain(again, LANGUAGE, tmp_path / "again", start_from=before.folder)

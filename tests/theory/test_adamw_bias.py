@@ -107,3 +107,22 @@ def test_the_sum_of_roots_is_that_of_the_diagonal():
     assert float(sum_of_roots(MINIMISERS, at)) == pytest.approx(
         math.sqrt(0.24) * float(at[1:].sum() + 4 * at[0])
     )
+
+
+def test_the_error_of_the_distances_is_that_of_their_difference():
+    """Where all lies on one line, a mean end that is off by e has the difference off by 3 e."""
+    minimisers, start = factor_problem(words=2, rank=2)
+    start = minimisers.reach(start)
+    along = torch.zeros_like(start)
+    along[0] = 1e-3
+    steps = 3 + 0.3 * torch.randn(40, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    ends = start + (1 + steps)[:, None] * along
+    runs = adamw_factors.FactorRuns(
+        1, (0.02, 0.01), (ends, ends), start + along, start + 30 * along, (start + 50 * along)[None]
+    )
+    _, own, others = adamw_factors.factor_findings(minimisers, start, runs, tolerance=0.1)
+    mean = float(steps.mean())
+    assert (own.measured, others.predicted) == pytest.approx((mean, 2 * mean))
+    assert others.measured == pytest.approx(29 - mean)
+    assert own.standard_error == pytest.approx(float(steps.std()) / 40**0.5)
+    assert others.standard_error == pytest.approx(3 * own.standard_error)

@@ -55,3 +55,14 @@ def test_a_solution_that_is_none_is_found_out() -> None:
 def test_more_units_shown_than_there_are_is_refused() -> None:
     with pytest.raises(BadInput, match="12 of 5 neurons"):
         hidden_units(replace(FULL, neurons=5))
+
+
+def test_what_is_tolerated_is_fixed_before_anything_is_measured() -> None:
+    """Half as much again as chance is too much, however little is known of it."""
+    findings = [
+        unit_findings(4, torch.ones(2), 0.375 + spread * torch.tensor([-1.0, 1.0]).repeat(50))[1]
+        for spread in (0.001, 0.3)
+    ]
+    assert findings[0].tolerance == findings[1].tolerance < 0.125
+    assert findings[0].standard_error < findings[1].standard_error
+    assert findings[0].verdict == findings[1].verdict == Verdict.NOT_SUPPORTED

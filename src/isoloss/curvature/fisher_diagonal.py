@@ -1,6 +1,6 @@
 """The diagonal of the Fisher information, exact for every parameter, and the sum of its roots."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +11,7 @@ from isoloss.curvature.label_distributions import refuse_non_finite, sentence_we
 from isoloss.curvature.measured_parameters import MeasuredParameters
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate
+from isoloss.estimate import Estimate, mean_over_members
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
@@ -25,11 +25,12 @@ class FisherDiagonal:
     """F_ii of every parameter, in nats per squared parameter, as a mean of blocks of sentences.
 
     `blocks` has by a parameter's name [K, P_name], float64: each block's own diagonal, of as many sentences
-    as the others' or one fewer, scaled so that the mean over blocks is that over all `n` sentences.
+    as the others' or one fewer, scaled so that the mean over blocks is that over all sentences. `sentences`
+    are how many each block has.
     """
 
     blocks: dict[str, Float[Tensor, "K P"]]
-    n: int
+    sentences: Int[Tensor, " K"]
 
     @property
     def values(self) -> Float[Tensor, " P"]:
@@ -41,12 +42,14 @@ class FisherDiagonal:
         """Σ_i √F_ii, and its standard error over blocks, to first order: that of Σ_i F_ii / 2√F_ii.
 
         Over all of a language's sentences it is more, since a root is concave: by about
-        Σ_i Var(F_ii) / 8 F_ii^(3/2).
+        Σ_i Var(F_ii) / 8 F_ii^(3/2). `n` counts blocks.
         """
         roots = self.values.sqrt()
         halves = torch.where(roots > 0, 0.5 / roots, 0.0)
         along = torch.cat(list(self.blocks.values()), dim=1) @ halves
-        return Estimate(float(roots.sum()), float(along.std() / len(along) ** 0.5), self.n)
+        sizes = self.sentences.to(along.device)
+        linear = mean_over_members(along * sizes.double().mean() / sizes, sizes)
+        return replace(linear, value=float(roots.sum()))
 
 
 def fisher_diagonal(
@@ -85,7 +88,8 @@ def fisher_diagonal(
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     batch = batch.to(device_of(model))
     apart, count = predictions_apart(batch), min(BLOCKS, len(batch))
-    block_of = batch.rows * count // len(batch)
+    block_of_sentence = torch.arange(len(batch), device=batch.rows.device) * count // len(batch)
+    block_of = block_of_sentence[batch.rows]
     blocks = {name: p.new_zeros(count, p.numel(), dtype=torch.float64) for name, p in parameters.items()}
     with evaluation_mode(model):
         with torch.no_grad():
@@ -105,7 +109,7 @@ def fisher_diagonal(
                 for name, gradient in gradients.items():
                     squares = gradient.detach().reshape(len(gradient), -1).double().square()
                     blocks[name].index_add_(0, block_of[predictions], squares)
-    return FisherDiagonal(blocks, len(batch))
+    return FisherDiagonal(blocks, block_of_sentence.bincount())
 
 
 def predictions_apart(batch: Batch) -> Batch:

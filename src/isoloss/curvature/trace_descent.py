@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from isoloss.curvature.hessian_vector_products import hessian_vector_product
+from isoloss.curvature.label_distributions import refuse_non_finite
 from isoloss.curvature.label_draws import sign_bits, signs_of
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
@@ -40,8 +41,8 @@ def trace_descent_rate(
     project on.
 
     The batch's sentences make F and, in `PARTS` parts, independent values of g, of whose pairs the mean is
-    taken; the standard error is the jackknife's over parts. exp(-d F) g by `damped`. `n` counts sentences.
-    Raises BadInput for a distance below 0 or fewer sentences than parts.
+    taken; the standard error is the jackknife's over parts, which `n` counts. exp(-d F) g by `damped`.
+    Raises BadInput for a distance below 0, fewer sentences than parts, or a logit that is not finite.
     """
     if not distance >= 0 or len(batch) < PARTS:
         raise BadInput(
@@ -59,7 +60,7 @@ def trace_descent_rate(
 
     left = [damped(multiply, gradient, distance, products) for gradient in gradients]
     pairs = torch.stack(gradients).double() @ torch.stack(left).double().T
-    return _mean_of_pairs(pairs, len(batch))
+    return _mean_of_pairs(pairs)
 
 
 def damped(
@@ -104,7 +105,7 @@ def damped(
     return result
 
 
-def _mean_of_pairs(pairs: Float[Tensor, "K K"], sentences: int) -> Estimate:
+def _mean_of_pairs(pairs: Float[Tensor, "K K"]) -> Estimate:
     """The mean of all pairs of different parts, and its jackknife error over parts."""
     parts = len(pairs)
     apart = pairs - torch.diag(pairs.diagonal())
@@ -113,7 +114,7 @@ def _mean_of_pairs(pairs: Float[Tensor, "K K"], sentences: int) -> Estimate:
     own = apart.sum(dim=0) + apart.sum(dim=1)
     without = (total - own) / ((parts - 1) * (parts - 2))
     error = float(((parts - 1) / parts * (without - without.mean()).square().sum()).sqrt())
-    return Estimate(value, error, sentences)
+    return Estimate(value, error, parts)
 
 
 def fisher_trace_gradient(
@@ -123,7 +124,8 @@ def fisher_trace_gradient(
 
     Unbiased: the mean over signs of `directional_trace_gradient`. Sentence i's signs come from `seed` and
     `first_sentence` + i. The model's attention must have a second derivative: "eager", or torch's plain
-    kernel, which is asked for. Takes one sentence at a time; the model is left as found.
+    kernel, which is asked for. Takes one sentence at a time; the model is left as found. Raises BadInput
+    where a logit is not finite, naming the sentence.
 
     >>> from transformers import BertConfig, BertForMaskedLM
     >>> from isoloss.objectives.pretrained import PretrainedMasked
@@ -139,8 +141,10 @@ def fisher_trace_gradient(
     for number in range(len(batch)):
         own = batch.part(number, number + 1)
         with evaluation_mode(model), torch.no_grad():
-            words = objective.logits(model, own).shape[1]
-        bits = sign_bits(torch.tensor([first_sentence + number]), torch.tensor([len(own.rows)]), words, seed)
+            logits = objective.logits(model, own)
+        refuse_non_finite(logits, own, first_sentence + number)
+        place, predictions = torch.tensor([first_sentence + number]), torch.tensor([len(own.rows)])
+        bits = sign_bits(place, predictions, logits.shape[1], seed)
         total = total.to(own.rows.device) + directional_trace_gradient(model, objective, own, bits)
     return total / len(batch)
 
@@ -157,7 +161,8 @@ def directional_trace_gradient(
     with evaluation_mode(model), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         logits = objective.logits(model, sentence)
         signs = signs_of(bits.to(logits.device), logits.shape[1], logits.dtype)
-        root = logits.softmax(dim=1).sqrt() * signs
+        # Half the logarithm: a root has no derivative where a probability underflows to 0.
+        root = (0.5 * logits.log_softmax(dim=1)).exp() * signs
         directions = root - logits.softmax(dim=1) * root.sum(dim=1, keepdim=True)
         scores = torch.autograd.grad(logits, leaves, directions, create_graph=True, materialize_grads=True)
         trace = torch.stack([score.square().sum() for score in scores]).sum() / len(logits)

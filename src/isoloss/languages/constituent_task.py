@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SMALLEST_SHARE = 0.25
 """A prefix length is a task when at least this share of sentences has a constituent of that length."""
+RAREST_SHARE = 0.001
+"""Asked for by name it is one down to this share: a thousand sentences are drawn for one that counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,17 +62,21 @@ class ConstituentTask:
     def label(self, sentences: Sentences) -> LabelledSentences:
         """The posterior over classes of each sentence, and its argmax.
 
-        Raises BadInput for a sentence whose first words no class spans.
+        Raises BadInput for a sentence of fewer words than are asked for, or whose first words no class spans.
         """
         posterior = torch.zeros(len(sentences), len(self.symbols), dtype=torch.float64)
         spans = sentences.lengths if self.length is None else torch.full_like(sentences.lengths, self.length)
+        self._refuse(sentences.lengths < spans)
         for span in sorted(set(spans.tolist())):
             for rows in (spans == span).nonzero()[:, 0].split(256):
                 posterior[rows] = self._posterior(sentences.ids[rows, :span])
-        if posterior.isnan().any():
-            row = int(posterior.isnan().any(1).nonzero()[0])
-            raise BadInput(f"sentence {row + 1} has no constituent that {self.name} asks for; leave it out")
+        self._refuse(posterior.isnan().any(1))
         return LabelledSentences(sentences, most_probable(posterior), posterior)
+
+    def _refuse(self, without: Bool[Tensor, " n"]) -> None:
+        if without.any():
+            row = int(without.nonzero()[0])
+            raise BadInput(f"sentence {row + 1} has no constituent that {self.name} asks for; leave it out")
 
     def _posterior(self, ids: Int[Tensor, "n L"]) -> Float[Tensor, "n k"]:
         grammar = self.language.form.grammar
@@ -106,12 +112,21 @@ def root_task(language: "PCFG") -> ConstituentTask:
 def prefix_task(language: "PCFG", length: int) -> ConstituentTask:
     """The symbol that spans the first `length` words; its prior: how often it starts a sentence.
 
-    Raises BadInput where no symbol ever spans that many words at the start of a sentence.
+    Raises BadInput where no symbol spans that many words at the start of a sentence, or so rarely that hardly
+    a sentence would be found, and for fewer than two words, which are no constituent.
     """
-    prior = _prefix_prior(language, length)
-    if not prior.any():
+    if length < 2:
+        raise BadInput(f"a constituent has at least 2 words, not {length}; choose another length")
+    task = _prefix_task(language, length)
+    if not task.prior.any():
         raise BadInput(f"no symbol spans the first {length} words of any sentence; choose another length")
-    return ConstituentTask(f"prefix-{length}", language, length, prior, prior.nonzero()[:, 0])
+    lengths = language.form.grammar.length_weights(language.maximum_length)
+    if (share := _share(task, lengths)) < RAREST_SHARE:
+        raise BadInput(
+            f"a symbol spans the first {length} words of {share:.1g} of all sentences, too few to draw; "
+            "choose another length"
+        )
+    return task
 
 
 def likelihood_task(language: "PCFG", length: int) -> ConstituentTask:
@@ -132,11 +147,8 @@ def of_all_symbols(task: ConstituentTask) -> ConstituentTask:
 def constituent_tasks(language: "PCFG") -> Sequence[ConstituentTask]:
     """The root task and the prefix tasks that have classes to tell apart and are not too rare."""
     lengths = language.form.grammar.length_weights(language.maximum_length)
-    tasks = [root_task(language)]
-    for length in range(language.maximum_length - 1, 1, -1):
-        share = float(_prefix_prior(language, length) @ lengths[length]) / math.exp(language.log_share)
-        if share >= SMALLEST_SHARE:
-            tasks.append(prefix_task(language, length))
+    prefixes = [_prefix_task(language, length) for length in range(language.maximum_length - 1, 1, -1)]
+    tasks = [root_task(language), *(task for task in prefixes if _share(task, lengths) >= SMALLEST_SHARE)]
     return [task for task in tasks if len(task.classes) > 1]
 
 
@@ -144,7 +156,8 @@ def constituent_task(language: "PCFG", name: str) -> ConstituentTask:
     """One of `constituent_tasks` by its name, or `prefix-L` for an L too rare to be among them.
 
     `prefix-L-likelihood` is labelled by the likelihood alone; with `-of-all` after its name any of them has
-    `of_all_symbols` as classes. Raises BadInput where the language has no such task.
+    `of_all_symbols` as classes. Raises BadInput where the language has no such task, or hardly a sentence
+    for it.
     """
     if name.endswith("-of-all"):
         return of_all_symbols(constituent_task(language, name.removesuffix("-of-all")))
@@ -153,7 +166,7 @@ def constituent_task(language: "PCFG", name: str) -> ConstituentTask:
         return usual[name]
     written = re.fullmatch(r"prefix-([1-9]\d{0,5})(-likelihood)?", name)
     length = int(written[1]) if written else 0
-    if written and length <= language.maximum_length and _prefix_prior(language, length).any():
+    if written and 2 <= length <= language.maximum_length and _prefix_prior(language, length).any():
         return (likelihood_task if written[2] else prefix_task)(language, length)
     raise BadInput(
         f"the language has no task {name!r}; choose {', '.join(usual)}, or prefix-L or prefix-L-likelihood "
@@ -165,6 +178,16 @@ def _prefix_prior(language: "PCFG", length: int) -> Float[Tensor, " S"]:
     grammar = language.form.grammar
     spanning = grammar.derivable_lengths(length)[length] & language.form.written
     return leftmost_weights(grammar, language.corners, length) * spanning
+
+
+def _prefix_task(language: "PCFG", length: int) -> ConstituentTask:
+    prior = _prefix_prior(language, length)
+    return ConstituentTask(f"prefix-{length}", language, length, prior, prior.nonzero()[:, 0])
+
+
+def _share(task: ConstituentTask, lengths: Float[Tensor, "L S"]) -> float:
+    """How many symbols span a sentence's first words, on average: at least the share that has any."""
+    return float(task.prior @ lengths[task.length]) / math.exp(task.language.log_share)
 
 
 def leftmost_constituents(derivations: Derivations, maximum: int) -> NDArray[np.bool_]:

@@ -20,6 +20,7 @@ from isoloss.estimate import Estimate, cluster_values
 from isoloss.languages.language import SentenceSource
 from isoloss.measurements.record import Record, Setting
 from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.many_masks import once_each
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress, silent
 
@@ -194,10 +195,10 @@ class FlatnessSet:
 
     @staticmethod
     def draw(language: SentenceSource, objective: PretrainingObjective, n: int, seed: int) -> "FlatnessSet":
-        """Draw n sentences and what the objective predicts of them."""
+        """Draw n sentences and what the objective predicts of them, each taken once (`once_each`)."""
         generator = torch.Generator().manual_seed(seed)
         sentences = language.sample(n, generator)
-        return FlatnessSet(objective.draw(sentences, generator), seed)
+        return FlatnessSet(once_each(objective).draw(sentences, generator), seed)
 
 
 def flatness(

@@ -19,7 +19,7 @@ from isoloss.objectives.evaluation_mode import (
     evaluation_mode,
     rows_at_once,
 )
-from isoloss.objectives.many_masks import ManyMasksObjective
+from isoloss.objectives.many_masks import ManyMasksObjective, once_each
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
@@ -84,8 +84,9 @@ def validation_loss(
 
     Token-averaged: every predicted token weighs the same, where training averages within a sequence first.
     What is predicted is drawn by `objective` from `seed` and a sequence's place, alike for every
-    model; `draws` times afresh, to lessen the chance in it. Dropout is off; the model is left as found, on
-    its device. `memory_bytes` bounds a forward pass, at least one sequence's.
+    model, once for each sequence (`once_each`); `draws` times afresh, to lessen the chance in it. Dropout is
+    off; the model is left as found, on its device. `memory_bytes` bounds a forward pass, at least one
+    sequence's.
 
     Raises BadInput where documents and sequences do not match, and where a score is not finite.
 
@@ -102,6 +103,7 @@ def validation_loss(
             f"{len(sentences)} sequences and {len(documents)} documents do not match; give the document of "
             "each sequence"
         )
+    objective = once_each(objective)
     _, owners = torch.unique(documents, return_inverse=True)
     total = torch.zeros(int(owners.max()) + 1 if len(owners) else 0, dtype=torch.float64)
     counts = torch.zeros(len(total), dtype=torch.int64)

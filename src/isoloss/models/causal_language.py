@@ -18,6 +18,7 @@ from isoloss.languages.token_restriction import (
     expected_frequencies,
     written_words,
 )
+from isoloss.models.any_language_model import longest_sentence
 from isoloss.models.loading import load_causal_language_model, load_tokenizer
 from isoloss.models.restricted_causal import RestrictedCausalModel
 from isoloss.progress import Progress, silent
@@ -67,8 +68,10 @@ def causal_language(
     The rule: a token's frequency is its mean probability over the positions of 256 sentences of `length`
     tokens that the model writes after its bos token, drawn with `seed`, special tokens left out
     (`expected_frequencies`). Words are numbered by rank and written as the tokenizer writes its tokens,
-    "Ġthe" for a "the" after a blank. Raises BadInput where the model has no bos token or fewer tokens.
+    "Ġthe" for a "the" after a blank. Raises BadInput where the model has no bos token or fewer tokens,
+    and for a length that its positions do not reach.
     """
+    _refuse_length(model, length)
     bos = _bos(model, tokenizer)
     special = set(tokenizer.all_special_ids) | {bos}
     ordinary = torch.tensor(sorted(set(tokenizer.get_vocab().values()) - special))
@@ -100,6 +103,8 @@ def restricted_language(
 ) -> CausalLM:
     """The language of the model's tokens in `restriction`.
 
+    Raises BadInput for tokens that the model does not know, and a length that its positions do not reach.
+
     >>> from isoloss.models.causal import GPT2Transformer
     >>> from isoloss.models.shapes import laptop_shape
     >>> model = GPT2Transformer(laptop_shape(16)).build(words=4, maximum_length=6, seed=0)
@@ -108,11 +113,20 @@ def restricted_language(
     >>> language.masked_log_probabilities(sentences).exp().sum(2).round(decimals=6).tolist()
     [[1.0, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0, 1.0]]
     """
+    _refuse_length(model, length)
     tokens = torch.tensor(restriction.tokens)
     restricted = RestrictedCausalModel(model, tokens)
     if not 0 <= restriction.bos < model.get_input_embeddings().weight.shape[0]:
         raise BadInput(f"the bos token {restriction.bos} is none of the model's; choose one that it knows")
     return CausalLM(restricted, restriction, length, weights_digest(model), memory_bytes)
+
+
+def _refuse_length(model: PreTrainedModel, length: int) -> None:
+    """Raise BadInput unless the bos token and all words but the last, which are read, have positions."""
+    longest = longest_sentence(model)
+    if length < 1 or (longest is not None and length > longest):
+        most = "" if longest is None else f" and at most {longest:,}, which the model has positions for"
+        raise BadInput(f"sentences of {length} words cannot be drawn; give a length of at least 1{most}")
 
 
 def write_causal_language(language: CausalLM, source: ModelSource, path: Path) -> None:

@@ -3,7 +3,7 @@
 Its loss is defined in docs/what-is-measured.md.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -16,6 +16,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.logits_at_predictions import masked_logits
 from isoloss.objectives.masked import refuse_empty
+from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.objectives.tokens import FIRST_WORD, MASK, PAD, tokens_of_words
 
 
@@ -80,7 +81,8 @@ class ManyMasksObjective:
     As BERT does, and Izsak et al. 2021, whom the paper follows: of a sentence of T words exactly
     round(share T) are predicted (halves to even), at least one, drawn without replacement; padding never.
     With `copies` a sentence is taken so many times, masked anew each time, as the authors' code has it: row
-    i is sentence i // copies, so that of n sentences handed over the first n / copies are seen, in n rows.
+    i is sentence i // copies, so that of n sentences handed over the first n / copies are seen, in n rows:
+    for training alone, see `once_each`.
     The loss averages within a sentence first. A language's masked distribution is that of one word given all
     the others, so models trained so are measured with `MaskedObjective`.
 
@@ -119,6 +121,15 @@ class ManyMasksObjective:
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
         """See `masked_logits`."""
         return masked_logits(model, batch)
+
+
+def once_each(objective: PretrainingObjective) -> PretrainingObjective:
+    """The objective to measure with: every sentence is taken once, so that rows are independent sentences.
+
+    >>> once_each(ManyMasksObjective(copies=5)) == ManyMasksObjective()
+    True
+    """
+    return replace(objective, copies=1) if isinstance(objective, ManyMasksObjective) else objective
 
 
 def _chosen(sentences: Sentences, share: float, generator: torch.Generator) -> Bool[Tensor, "n T"]:

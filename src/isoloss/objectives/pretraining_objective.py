@@ -19,7 +19,10 @@ class PretrainingObjective(Objective, Protocol):
     """
 
     def draw(self, sentences: Sentences, generator: torch.Generator) -> Batch:
-        """The predictions that these sentences are trained on; row i of the batch is sentence i."""
+        """The predictions that these sentences are trained on; row i of the batch is sentence i.
+
+        But for `ManyMasksObjective` with copies, where it is not: measure with `once_each` of it.
+        """
         ...
 
 

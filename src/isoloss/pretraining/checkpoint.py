@@ -65,11 +65,12 @@ def write_checkpoint(
     tokenizer: PreTrainedTokenizerFast,
     update_rule: UpdateRule,
     raw: PreTrainedModel | None = None,
+    earlier_seeds: Sequence[int] = (),
 ) -> Checkpoint:
     """Write `run`/steps/`step`: weights, config, tokenizer, training state, and a record of them all.
 
     Where `model` holds averaged weights, `raw` is the model that is trained, which goes into a subfolder that
-    can be loaded like the folder itself.
+    can be loaded like the folder itself. `earlier_seeds` are those of the runs that this one started from.
 
     The folder appears under its name when all of it has reached the disk, in place of one of the same step.
     Training state is kept in this checkpoint and the one before, to resume from either. Needs twice the
@@ -91,6 +92,7 @@ def write_checkpoint(
                 "readings": readings,
                 "specification_digest": specification.digest,
                 "specification": settings_as_json(specification),
+                **({"earlier_seeds": list(earlier_seeds)} if earlier_seeds else {}),
                 "versions": software_versions() | {"device": next(model.parameters()).device.type},
                 "files": digests,
             }

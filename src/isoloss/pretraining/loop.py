@@ -129,7 +129,7 @@ def pretrain(
     with only_run_in(folder, processes), caller_randomness_kept(place), denormals_flushed():
         words, longest, seed = len(language.vocabulary), language.maximum_length, specification.seed
         model = specification.architecture.build(words, longest, derived_seed(seed, "initialisation"))
-        put_starting_weights(model, specification, start_from)
+        earlier_seeds = put_starting_weights(model, specification, start_from)
         model, steps, batch_size = model.to(place), specification.steps, specification.batch_size
         horizon = specification.averaging_horizon
         average = None if horizon is None else WeightAverage(model, horizon)
@@ -143,7 +143,17 @@ def pretrain(
         stream = Stream(language, specification.objective, batch_size, seed)
         tokenizer = tokenizer_of(language)
         run = _Run(
-            specification, folder, model, average, tokenizer, rule, stream, processes, at_step, at_checkpoint
+            specification,
+            earlier_seeds,
+            folder,
+            model,
+            average,
+            tokenizer,
+            rule,
+            stream,
+            processes,
+            at_step,
+            at_checkpoint,
         )
         return _train(run, place, workers, progress if processes.number == 0 else silent)
 
@@ -153,6 +163,7 @@ class _Run:
     """What the loop works on."""
 
     specification: PretrainingSpecification
+    earlier_seeds: tuple[int, ...]
     folder: Path
     model: PreTrainedModel
     average: WeightAverage | None
@@ -231,7 +242,15 @@ def _leave_checkpoint(run: _Run, step: int, training_loss: float) -> Checkpoint:
 
     def write() -> Checkpoint:
         return write_checkpoint(
-            run.folder, step, training_loss, run.specification, run.kept, run.tokenizer, run.rule, run.raw
+            run.folder,
+            step,
+            training_loss,
+            run.specification,
+            run.kept,
+            run.tokenizer,
+            run.rule,
+            run.raw,
+            run.earlier_seeds,
         )
 
     return run.processes.on_main(write)

@@ -24,7 +24,7 @@ class Muon:
 
     torch's own Muon (2.9 and newer), five Newton-Schulz steps in bfloat16; the factor gives a matrix of a x b
     updates of AdamW's size (Liu et al. 2025), so that learning rates compare. Embeddings, the output layer,
-    biases and gains are `rest`'s, whose warm-up is everyone's.
+    biases and gains are `rest`'s, whose warm-up and decay are everyone's.
     """
 
     learning_rate: float = 1e-3
@@ -56,7 +56,8 @@ class Muon:
         groups = parameters_by_decay(training.model, self.rest.weight_decay)
         for group in groups:
             group["params"] = [parameter for parameter in group["params"] if id(parameter) not in moved]
-        return Descent([muon, self.rest.optimiser(groups)], self.rest.warm_up_steps, training.steps)
+        optimisers = [muon, self.rest.optimiser(groups)]
+        return Descent(optimisers, self.rest.warm_up_steps, training.steps, self.rest.decay)
 
     def build(self, training: Training) -> GradientRule:
         """See `UpdateRuleSettings.build`."""

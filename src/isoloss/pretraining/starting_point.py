@@ -21,12 +21,14 @@ FREE_TO_CHANGE = ("dropout", "attention")
 
 def put_starting_weights(
     model: PreTrainedModel, specification: PretrainingSpecification, start_from: Path | None
-) -> None:
+) -> tuple[int, ...]:
     """Put the checkpoint's weights into the fresh model when the specification starts from one.
+
+    Returns the seeds of all runs that these weights have been trained in, the first run's first.
 
     Raises BadInput when specification and folder do not go together: one of them missing, other weights, or
     weights of another language, another architecture (but for dropout and how attention is computed), or
-    the same seed, whose sentences they have been trained on; IsolossError when the checkpoint is damaged.
+    a seed whose sentences they have been trained on; IsolossError when the checkpoint is damaged.
     """
     if specification.start_from is None:
         if start_from is not None:
@@ -34,7 +36,7 @@ def put_starting_weights(
                 f"the specification starts from fresh weights, not from {start_from}; put the checkpoint's "
                 "digest into its start_from"
             )
-        return
+        return ()
     if start_from is None:
         raise BadInput(
             f"the specification starts from the weights {specification.start_from[:12]}; hand over the "
@@ -46,9 +48,18 @@ def put_starting_weights(
             f"{start_from} holds the weights {checkpoint.digest[:12]}, but the specification starts from "
             f"{specification.start_from[:12]}; hand over the folder it was made for"
         )
-    before = read_sealed(start_from / RECORD_FILE, RECORD_FILE)["specification"]
+    record = read_sealed(start_from / RECORD_FILE, RECORD_FILE)
+    before = record["specification"]
     _refuse_another_model(start_from, before, settings_as_json(specification))
+    # Checkpoints written before the seeds were kept name their own alone.
+    seeds = (*record.get("earlier_seeds", ()), before["seed"])
+    if specification.seed in seeds:
+        raise BadInput(
+            f"the weights in {start_from} were trained with seed {specification.seed} on the sentences that "
+            "this run would draw; give it another seed"
+        )
     safetensors.torch.load_model(model, start_from / WEIGHTS_FILE)
+    return seeds
 
 
 def _refuse_another_model(start_from: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
@@ -60,9 +71,4 @@ def _refuse_another_model(start_from: Path, before: dict[str, Any], now: dict[st
         raise BadInput(
             f"the run cannot start from {start_from}: its {difference}; start from a checkpoint of the same "
             "language and architecture"
-        )
-    if before["seed"] == now["seed"]:
-        raise BadInput(
-            f"the weights in {start_from} were trained with seed {now['seed']} on the sentences that this "
-            "run would draw; give it another seed"
         )

@@ -18,6 +18,8 @@ from isoloss.theory.one_layer_transformer import OneLayerTransformer, farthest_o
 from isoloss.theory.zero_loss_solutions import corrected_bound, random_features, two_neurons
 
 SOURCE = "Figure 12"
+SHARE_OF_CHANCE = 0.25
+"""A sampled unit may tell so much of chance more or less: little, since a counting unit tells T times it."""
 MASKED_PLACE = 2
 """Of the string that is drawn, from 0."""
 
@@ -154,7 +156,6 @@ def unit_findings(
 ) -> tuple[Finding, Finding]:
     """What single units tell of g*, where a random direction tells 1/T on average."""
     chance = 1 / length
-    error = float(of_sampled.std() / len(of_sampled) ** 0.5)
     return (
         Finding(
             name="told by a unit of solution (1)",
@@ -173,9 +174,9 @@ def unit_findings(
             predicted=chance,
             relation="equal to",
             measured=float(of_sampled.mean()),
-            standard_error=error,
+            standard_error=float(of_sampled.std() / len(of_sampled) ** 0.5),
             n=len(of_sampled),
-            tolerance=2 * error + 0.1 * chance,
+            tolerance=SHARE_OF_CHANCE * chance,
         ),
     )
 

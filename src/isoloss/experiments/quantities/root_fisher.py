@@ -21,7 +21,7 @@ from isoloss.progress import Progress
 class RootFisherQuantity:
     """Σ_i √F_ii on `sentences` sentences; see `fisher_diagonal`."""
 
-    revision: ClassVar[int] = 1
+    revision: ClassVar[int] = 2
 
     sentences: int
     seed: int
@@ -72,6 +72,6 @@ class RootFisherSet:
                 found.n,
                 self.drawn.seed,
                 subject.checkpoint,
-                dict(subject.settings),
+                dict(subject.settings) | {"sentences": len(self.drawn.batch)},
             )
         ]

@@ -20,6 +20,7 @@ from isoloss.measurements.flatness_records import (
 )
 from isoloss.measurements.record import Record
 from isoloss.objectives.batch import Batch
+from isoloss.objectives.many_masks import once_each
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
 
@@ -54,7 +55,7 @@ class TraceQuantity:
         """
         generator = torch.Generator().manual_seed(self.seed)
         sequences, _ = validation_sample(corpus, self.sentences, generator)
-        return TraceSet(FlatnessSet(objective.draw(sequences, generator), self.seed))
+        return TraceSet(FlatnessSet(once_each(objective).draw(sequences, generator), self.seed))
 
     def restore(
         self,

@@ -78,6 +78,6 @@ class TraceDescentSet:
                 rate.n,
                 self.drawn.seed,
                 subject.checkpoint,
-                dict(subject.settings),
+                dict(subject.settings) | {"sentences": len(self.drawn.batch)},
             )
         ]
