@@ -1,7 +1,7 @@
 """A grammar's rules as arrays, from which random numbers pick rules for many sentences at once."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +51,11 @@ def rule_tables(grammar: Grammar) -> RuleTables:
     items: dict[Item, int] = {(): END}
     items.update({symbol: number for number, symbol in enumerate(grammar.symbols, start=1)})
     right_sides: list[Right] = [rule.right for rule in grammar.rules]
-    steps = [_step(right, single, items) for right in right_sides]
+
+    def number_of(item: Item) -> int:
+        return items.setdefault(item, len(items))
+
+    steps = [_step(right, single, number_of) for right in right_sides]
     own: dict[Item, list[int]] = defaultdict(list)
     for number, rule in enumerate(grammar.rules):
         own[rule.left].append(number)
@@ -63,7 +67,7 @@ def rule_tables(grammar: Grammar) -> RuleTables:
         else:
             rules.append([len(steps)])
             right_sides.append(item if isinstance(item, tuple) else (item,))
-            steps.append(_step(right_sides[-1], single, items) if item else STAY)
+            steps.append(_step(right_sides[-1], single, number_of) if item else STAY)
     numbers = {word: number for number, word in enumerate(grammar.words)}
     words = [numbers[r[0]] if len(r) == 1 and isinstance(r[0], str) else PADDING for r in right_sides]
     weights = np.ones(len(steps))
@@ -99,19 +103,24 @@ def _growing(items: dict[Item, int]) -> Iterator[Item]:
         done += len(fresh)
 
 
-def _step(right: Right, single: set[Symbol], items: dict[Item, int]) -> tuple[int, int, int, int, int, int]:
+def _step(
+    right: Right, single: set[Symbol], number_of: Callable[[Item], int]
+) -> tuple[int, int, int, int, int, int]:
     """First and second slot, their count, next item, waiting item, change in how many wait."""
-
-    def number(item: Item) -> int:
-        return items.setdefault(item, len(items))
-
     leading = 0
     while leading < min(2, len(right)) and (isinstance(right[leading], str) or right[leading] in single):
         leading += 1
-    slots = [number(item) for item in right[:leading]] + [END, END]
+    slots = [number_of(item) for item in right[:leading]] + [END, END]
     rest = right[leading:]
     if not rest:
         return slots[0], slots[1], leading, -1, END, -1
     if len(rest) == 1:
-        return slots[0], slots[1], leading, number(rest[0]), END, 0
-    return slots[0], slots[1], leading, number(rest[0]), number(rest[1] if len(rest) == 2 else rest[1:]), 1
+        return slots[0], slots[1], leading, number_of(rest[0]), END, 0
+    return (
+        slots[0],
+        slots[1],
+        leading,
+        number_of(rest[0]),
+        number_of(rest[1] if len(rest) == 2 else rest[1:]),
+        1,
+    )

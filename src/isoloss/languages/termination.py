@@ -171,9 +171,9 @@ def _partition_functions(grammar: Grammar, able: set[Symbol]) -> dict[Symbol, fl
 
 def _able_to_end(grammar: Grammar) -> set[Symbol]:
     able: set[Symbol] = set()
-    rules = [rule for rule in grammar.rules if rule.probability > 0]
+    rules = [(rule.left, _children(rule)) for rule in grammar.rules if rule.probability > 0]
     while True:
-        new = {rule.left for rule in rules if _children(rule) <= able} - able
+        new = {left for left, children in rules if children <= able} - able
         if not new:
             return able
         able |= new
