@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
+from isoloss.measurements import checkpoint_comparison
 from isoloss.measurements.checkpoint_comparison import carry_out
 from isoloss.measurements.compared_checkpoints import Checkpoint, Models
 from isoloss.measurements.kept_measurements import KeptMeasurements, Measurement
@@ -17,6 +18,8 @@ B = replace(A, name="b", weights="digest of b")
 
 @dataclass
 class Made:
+    revision = 1
+
     name: str
     interrupted: bool = False
 
@@ -60,3 +63,21 @@ def test_interrupted_work_tells_all_that_is_kept_of_later_stages_too(work):
     assert work([A], Made("loss"), Made("trace")) == [[("a", "loss"), ("a", "trace")]]
     reports = work([A, B], Made("loss", interrupted=True), Made("trace"))
     assert reports == [[("a", "loss"), ("a", "trace")], "interrupted"]
+
+
+def test_what_an_older_revision_gave_is_measured_again(work, monkeypatch):
+    assert work([A], Made("loss")) == [[("a", "loss")]]
+    assert work([A], Made("loss", interrupted=True)) == [[("a", "loss")]]  # kept, so that nothing interrupts
+    monkeypatch.setattr(Made, "revision", 2)
+    assert work([A], Made("loss", interrupted=True)) == ["interrupted"]
+    assert work([A], Made("loss")) == [[("a", "loss")]]
+    monkeypatch.setattr(Made, "revision", 1)
+    assert work([A], Made("loss", interrupted=True)) == [[("a", "loss")]]
+
+
+def test_the_first_revision_is_found_under_the_names_from_before_there_were_any():
+    assert checkpoint_comparison._key(A, Made("loss")) == {
+        "weights": "digest of a",
+        "tokenizer": "tokenizer",
+        "measures": "loss",
+    }

@@ -226,7 +226,9 @@ def _known(measured: Mapping[tuple[str, str], Measurement | None]) -> dict[tuple
 
 
 def _key(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> dict[str, Any]:
-    return {"weights": checkpoint.weights, "tokenizer": checkpoint.tokenizer, **measurement.key}
+    key = {"weights": checkpoint.weights, "tokenizer": checkpoint.tokenizer, **measurement.key}
+    # The first goes without, as what was kept before there were revisions.
+    return key if measurement.revision == 1 else key | {"revision": measurement.revision}
 
 
 def _measure(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from transformers import PreTrainedModel
@@ -29,7 +29,13 @@ LOSS, TRACE, PROBE, FINE_TUNING = "loss", "trace", "probe", "fine-tuning"
 
 @runtime_checkable
 class CheckpointMeasurement(Protocol):
-    """One number of a checkpoint, with what is needed to compare it with others'."""
+    """One number of a checkpoint, with what is needed to compare it with others'.
+
+    `revision`, 1 at first, is raised when the same key comes to give other numbers, a mended measure's: what
+    is kept of an older one is then measured again.
+    """
+
+    revision: ClassVar[int]
 
     @property
     def name(self) -> str:
@@ -51,6 +57,8 @@ class CheckpointMeasurement(Protocol):
 @dataclass(frozen=True)
 class LossMeasurement:
     """The pre-training loss on sentences in an order, and with masks, that a seed settles."""
+
+    revision: ClassVar[int] = 1
 
     batches: SampledBatches
     text: str
@@ -98,6 +106,8 @@ class LossMeasurement:
 class TraceMeasurement:
     """The trace of the Fisher information on the same sentences, masks and signs for every model."""
 
+    revision: ClassVar[int] = 1
+
     batches: SampledBatches
     text: str
     stopping: Stopping
@@ -142,6 +152,8 @@ class TraceMeasurement:
 class ProbeMeasurement:
     """The accuracy of linear heads on a task of texts."""
 
+    revision: ClassVar[int] = 1
+
     task: TextTask
     digest: str
     longest: int
@@ -181,6 +193,8 @@ class ProbeMeasurement:
 @dataclass(frozen=True)
 class FineTuningMeasurement:
     """The accuracy of the model fine-tuned on a task of texts, with one seed."""
+
+    revision: ClassVar[int] = 1
 
     task: TextTask
     digest: str
