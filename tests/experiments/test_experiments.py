@@ -18,7 +18,8 @@ from isoloss.experiments.quantity import MeasuredAt, drawn, quantity_digest
 from isoloss.pretraining.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
 from isoloss.pretraining.compute import Compute
 from isoloss.progress import silent
-from isoloss.stored_runs.stored_run import REVISIONS, is_older, runs_in
+from isoloss.stored_runs.measured_files import is_older
+from isoloss.stored_runs.stored_run import REVISIONS, runs_in
 from jobs_in_turn import in_turn
 from norm_experiments import LANGUAGE, WeightNorm, WeightNormSet, experiment, planned
 

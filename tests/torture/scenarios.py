@@ -24,7 +24,7 @@ from isoloss.measurements.kept_measurements import KeptMeasurements, Measurement
 from isoloss.measurements.record import Record
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.checkpoint import restore
+from isoloss.pretraining.checkpoint_writing import restore
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.weight_averaging import WeightAverage  # noqa: F401 - so that children need not import it
 from isoloss.progress import silent

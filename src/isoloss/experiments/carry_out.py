@@ -27,19 +27,18 @@ from isoloss.measurements.records_file import write_records, write_sentence_valu
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.pretraining_objective import PretrainingObjective
-from isoloss.pretraining.checkpoint import RAW_FOLDER, STEPS_FOLDER, read_checkpoint
+from isoloss.pretraining.checkpoint import (
+    MEASURED_FOLDER,
+    RAW_FOLDER,
+    SPECIFICATION_FILE,
+    STEPS_FOLDER,
+    read_checkpoint,
+)
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
-from isoloss.stored_runs.stored_run import (
-    MEASURED_FOLDER,
-    PLAN_FILE,
-    SPECIFICATION_FILE,
-    finished_checkpoints,
-    measured_place,
-    measurement_name,
-    read_measurement,
-)
+from isoloss.stored_runs.measured_files import measured_place, measurement_name, read_measurement
+from isoloss.stored_runs.stored_run import PLAN_FILE, finished_checkpoints
 
 TRAINING_SHARE = 0.7
 """About how much of a run's time its pre-training takes; only the progress bar depends on it."""
