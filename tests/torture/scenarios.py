@@ -20,7 +20,8 @@ from isoloss.executors.ray_runner import _work
 from isoloss.experiments.carry_out import carry_out
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.kept_portraits import portrait_jobs
-from isoloss.measurements.kept_measurements import KeptMeasurements, Measurement
+from isoloss.measurements.kept_measurements import KeptMeasurements
+from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.record import Record
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.pretraining.adamw import AdamW
