@@ -8,9 +8,11 @@ from rich.table import Table
 
 from isoloss.command_line.console import table_console, value_with_error
 from isoloss.command_line.options.results import CompareRunsOptions
+from isoloss.command_line.progress_display import announced_when_slow
 from isoloss.command_line.show import quantity_in_words
 from isoloss.errors import BadInput
-from isoloss.stored_runs.stored_run import THING, StoredRun, find_run
+from isoloss.stored_runs.measured_files import THING
+from isoloss.stored_runs.stored_run import StoredRun, find_run
 
 if TYPE_CHECKING:
     from isoloss.stored_runs.run_comparison import Difference
@@ -27,11 +29,12 @@ def compare_runs(options: CompareRunsOptions) -> None:
     if runs[0].folder.resolve() == runs[1].folder.resolve():
         raise BadInput(f"{options.first!r} and {options.second!r} are one run, {runs[0].folder}; name two")
     # Only now, since torch takes seconds to import.
-    from isoloss.stored_runs.run_comparison import (
-        differences_at_loss,
-        differences_at_steps,
-        different_settings,
-    )
+    with announced_when_slow("isoloss compare-runs: starting"):
+        from isoloss.stored_runs.run_comparison import (
+            differences_at_loss,
+            differences_at_steps,
+            different_settings,
+        )
 
     changed = different_settings(*runs)
     one_language = runs[0].specification.get(LANGUAGE) == runs[1].specification.get(LANGUAGE)

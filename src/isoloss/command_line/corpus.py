@@ -9,7 +9,7 @@ from rich.table import Table
 
 from isoloss.command_line.console import table_console
 from isoloss.command_line.options.corpus import CorpusOptions
-from isoloss.command_line.progress_display import progress_display
+from isoloss.command_line.progress_display import announced_when_slow, progress_display
 from isoloss.corpora.documents import DocumentSource, TextUnit
 from isoloss.errors import BadInput
 
@@ -32,9 +32,10 @@ def corpus(options: CorpusOptions) -> None:
         )
     source = _source(options.text, options.document, options.column, options.streaming)
     # Tokenizers take seconds to import, which a mistake in what is named need not wait for.
-    from isoloss.corpora.fetched_package import default_cache
-    from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
-    from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
+    with announced_when_slow("isoloss corpus: starting"):
+        from isoloss.corpora.fetched_package import default_cache
+        from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
+        from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
 
     made = OwnVocabulary() if options.vocabulary is None else OwnVocabulary(options.vocabulary)
     words = made if options.tokenizer is None else NamedTokenizer(options.tokenizer)

@@ -3,24 +3,18 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from isoloss.command_line.console import table_console
 from isoloss.command_line.options.checkpoints import EnlargeOptions
 from isoloss.command_line.progress_display import progress_display
-
-if TYPE_CHECKING:
-    from isoloss.models.enlarging.checkpoint import EnlargedCheckpoint
+from isoloss.models.enlarging.checkpoint import EnlargedCheckpoint, enlarge_checkpoint
+from isoloss.models.enlarging.transformer import Enlargement, exact_form, paper_form
 
 
 def enlarge(options: EnlargeOptions) -> None:
     """Write a wider and deeper checkpoint that computes the same scores (paper B.4)."""
-    # Models take seconds to import, which the other commands need not wait for.
-    from isoloss.models.enlarging.checkpoint import enlarge_checkpoint
-    from isoloss.models.enlarging.transformer import Enlargement, exact_form, paper_form
-
     by = Enlargement(options.width, options.layers)
     with progress_display() as progress:
         enlarged = enlarge_checkpoint(
@@ -37,7 +31,7 @@ def enlarge(options: EnlargeOptions) -> None:
         _show(enlarged, options.out)
 
 
-def _show(enlarged: "EnlargedCheckpoint", out: Path) -> None:
+def _show(enlarged: EnlargedCheckpoint, out: Path) -> None:
     table = Table(
         caption=f"{enlarged.dtype} weights; scores of random sentences differ by at most "
         f"{enlarged.difference:.2g}, the largest is {enlarged.largest_score:.2g}"

@@ -48,8 +48,10 @@ class Judgement:
     `confidence` is that at which Holm's procedure comes to test this claim, so that the interval leaves the
     bounds of what is claimed out exactly where the verdict is not inconclusive; `p_value` is adjusted by the
     same procedure, and compares with 1 - `CONFIDENCE`. `low` and `high` are nan where the seeds, being so
-    few, bound nothing. `seeds_needed` would decide an inconclusive claim at its confidence if effect and
-    spread stayed what they are; None where it is decided, or where that many seeds are beyond counting.
+    few, bound nothing. `seeds` are those that contribute to the statistic, and all where it is undefined;
+    `runs` are all that were judged. `seeds_needed` would decide an inconclusive claim at its confidence if
+    effect and spread stayed what they are; None where it is decided, or where that many seeds are beyond
+    counting.
     """
 
     claim: Claim
@@ -67,12 +69,14 @@ class Judgement:
 def judge(claims: Sequence[Claim], runs: Sequence[pl.DataFrame], seed: int = 0) -> list[Judgement]:
     """Judge all `claims` of one figure on its `runs`, a frame a run with its seed in the column `seed`.
 
-    The error of a statistic is that over resamples of whole seeds (`SeedBootstrap`), its interval and p-value
-    are Student's (`ClusterEstimate`, on Fisher's scale where the claim has a limit). The effects are
-    corrected for being several by Holm's procedure: it keeps the probability of any wrong verdict, not that
-    of any interval missing, to 1 - `CONFIDENCE`. Each premise is judged at `CONFIDENCE` by itself.
-    Frames with no seed, references, are in every resample. A claim is inconclusive with fewer than two seeds,
-    where its statistic is undefined, and where that is exactly the same on seeds too few to say so much.
+    The error of a statistic is that over resamples of the seeds that contribute to it (`SeedBootstrap`), its
+    interval and p-value are Student's (`ClusterEstimate`, on Fisher's scale where the claim has a limit). The
+    effects are corrected for being several by Holm's procedure: it keeps the probability of any wrong
+    verdict, not that of any interval missing, to 1 - `CONFIDENCE`. Each premise is judged at `CONFIDENCE` by
+    itself.
+    Frames with no seed, references, are in every resample. A claim is inconclusive where fewer than two
+    seeds contribute, where its statistic is undefined, with all seeds or without one that contributes, and
+    where it is exactly the same on seeds too few to say so much.
 
     Raises BadInput for a frame without a column `seed`, or with several seeds in it.
 
@@ -117,7 +121,7 @@ def _judgement(
         high=high,
         confidence=confidence,
         runs=bootstrap.seeded,
-        seeds=bootstrap.seeds,
+        seeds=estimate.estimate.clusters,
         p_value=p_value,
         verdict=verdict,
         seeds_needed=estimate.clusters_to_decide(claim.claimed.bounds, confidence) if open_still else None,

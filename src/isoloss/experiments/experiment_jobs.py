@@ -9,9 +9,10 @@ from isoloss.executors.runner import Job
 from isoloss.experiments.carry_out import carry_out, is_complete, is_measurable_further
 from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.measured_at import drawn
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan, PlannedRun
-from isoloss.experiments.quantity import AnyQuantity, drawn
 from isoloss.experiments.reference import PlannedReference
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
 
@@ -88,8 +89,11 @@ def shared(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
 
 
 def job_names(experiments: Sequence[Experiment], runs: Sequence[PlannedRun]) -> dict[str, str]:
-    """What each run's job is called, by digest: the first experiment that plans it, and its name there."""
-    names = {run.digest: run.name for run in runs}
+    """What each run's job is called, by digest: the first experiment that plans it, and its name there.
+
+    A run that none plans, from which one of theirs goes on, is told by its digest: names are an experiment's.
+    """
+    names = {run.digest: f"{run.name} {run.digest[:8]}" for run in runs}
     for experiment in reversed(experiments):
         names |= {run.digest: f"{experiment.name} {run.name}" for run in reversed(experiment.runs)}
     return names

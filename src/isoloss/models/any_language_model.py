@@ -135,7 +135,11 @@ def _read_config(name: str) -> Any:
     folder = Path(name)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise BadInput(f"{name} holds no model: it has no config.json; name a checkpoint's folder")
+            inside = sorted(str(path.parent) for path in folder.glob("*/config.json"))
+            advice = f", such as {inside[0]}" if inside else ""
+            raise BadInput(
+                f"{name} holds no model: it has no config.json; name a checkpoint's folder{advice}"
+            )
     elif folder.exists():
         raise BadInput(f"{name} is a file; name the folder of a model, as save_pretrained writes it")
     elif name.startswith((".", "/", "~")) or name.count("/") > 1:

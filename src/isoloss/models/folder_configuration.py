@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
         with safe_open(path, framework="pt") as weights:
             shapes |= {name: tuple(weights.get_slice(name).get_shape()) for name in weights.keys()}  # noqa: SIM118
     for path in [] if shapes else sorted(folder.glob("pytorch_model*.bin")):
-        held = torch.load(path, map_location="meta", weights_only=True)
+        held = _held(path, "meta")
         around = [name for name, value in held.items() if isinstance(value, Mapping)]
         if around:
             raise BadInput(
@@ -115,6 +116,13 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
             name: tuple(value.shape) for name, value in held.items() if isinstance(value, torch.Tensor)
         }
     return shapes
+
+
+def _held(path: Path, device: str) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Detected pickle protocol")  # what cannot be read is refused
+        held: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    return held
 
 
 def renaming(names: Iterable[str], expected: Iterable[str]) -> dict[str, str]:
@@ -141,7 +149,7 @@ def renamed_weights(folder: Path, model: PreTrainedModel) -> dict[str, torch.Ten
     for path in sorted(folder.glob("*.safetensors")):
         weights |= load_file(path)
     for path in [] if weights else sorted(folder.glob("pytorch_model*.bin")):
-        weights |= torch.load(path, map_location="cpu", weights_only=True)
+        weights |= _held(path, "cpu")
     return {_renamed(name, patterns): weight for name, weight in weights.items()}
 
 

@@ -4,6 +4,7 @@ import json
 import pickle
 import re
 import socket
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -208,12 +209,14 @@ def hub_is_reachable() -> bool:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the bars and warnings that `transformers` prints while it loads."""
+    """Without the bars and warnings that `transformers` and torch print while they load."""
     bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Detected pickle protocol")  # torch's, of foreign .bin files
+            yield
     finally:
         logging.set_verbosity(level)
         if bars:

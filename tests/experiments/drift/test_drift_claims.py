@@ -162,6 +162,47 @@ def test_the_panels_show_means_over_seeds_at_equal_times() -> None:
     assert len(drift_panels(only_starts)) == 4
 
 
+def without(found: list[pl.DataFrame], *, keeping: Callable[[pl.DataFrame], bool]) -> list[pl.DataFrame]:
+    return [run for run in found if keeping(run)]
+
+
+def test_a_single_pace_says_nothing_of_a_clock() -> None:
+    found = runs(by_tau)
+    first = str(LAPTOP.paces[0])
+    alone = without(found, keeping=lambda run: run["drift"][0] != "drift" or run["pace"][0] == first)
+    assert math.isnan(claims.distance_between_paces(alone))
+    # A model of which one pace is left does not hide what the other's paces say.
+    width = LAPTOP.widths[0]
+    other = [run.with_columns(width=pl.lit(2 * width)) for run in alone if run["width"][0] == width]
+    both = [*runs(by_distance), *other]
+    assert claims.distance_between_paces(both) == claims.distance_between_paces(runs(by_distance))
+
+
+def test_a_control_without_its_twin_is_left_out() -> None:
+    """The control is the first pace's: no other pace of its rate, with other steps, stands in for that."""
+    found = runs(by_tau)
+    twin, control = LAPTOP.paces[0], LAPTOP.control
+    bereft = without(found, keeping=lambda run: run["pace"][0] != str(twin))
+    assert math.isnan(claims.share_that_falls_without_noise(bereft))
+    smaller = Pace(twin.learning_rate, twin.batch_size // 4)
+    steps = LAPTOP.steps(smaller)
+    assert steps[0] < LAPTOP.control_steps[0]
+    others = []
+    for run in without(found, keeping=lambda run: run["pace"][0] == str(twin)):
+        rows = run.with_columns(
+            run=pl.lit(f"smaller-{run['run'][0]}"),
+            pace=pl.lit(str(smaller)),
+            batch_size=pl.lit(smaller.batch_size),
+            step=pl.Series(steps),
+            trace=pl.col("trace") / 2,
+        )
+        others.append(rows)
+    assert control.learning_rate == smaller.learning_rate
+    expected = claims.share_that_falls_without_noise(found)
+    assert claims.share_that_falls_without_noise([*found, *others]) == expected
+    assert math.isnan(claims.share_that_falls_without_noise([*bereft, *others]))
+
+
 def test_fewer_examples_are_shown_where_they_were_measured() -> None:
     table = pl.concat(runs(by_tau), how="diagonal_relaxed")
     assert example_panels(table, (100,), 4000) == ()  # results from before

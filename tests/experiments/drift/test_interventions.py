@@ -57,3 +57,9 @@ def test_the_panel_has_a_picture_for_each_probe() -> None:
         "accuracy_100",
     ]
     assert ways.intervention_panels(pl.DataFrame()) == ()
+
+
+def test_a_single_way_says_nothing_of_a_difference() -> None:
+    alone = [run for run in runs(0.0) if run["pace"][0] in ("start", "flattened")]
+    for statistic in (ways.range_of_losses, ways.doublings_apart, ways.points_per_doubling):
+        assert math.isnan(statistic(alone))

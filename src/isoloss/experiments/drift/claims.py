@@ -29,10 +29,11 @@ NO_CLOCK = "none: the theorem is about the limit η → 0, and the paper shows o
 def distance_between_paces(runs: Sequence[pl.DataFrame], of: str = "trace", clock: AnyClock = Pace) -> float:
     """Largest distance between two paces at one time, over the mean fall at the last time.
 
-    Of the models that where it is largest; nan where the trace has not fallen.
+    Of the models that where it is largest, each with two paces at least; nan where there is none, and where
+    the trace of one has not fallen.
     """
-    found = by_model(curves(runs, DRIFT, of=of, clock=clock))
-    return max((largest_distance(own) for own in found), default=math.nan)
+    found = [own for own in by_model(curves(runs, DRIFT, of=of, clock=clock)) if len(own) > 1]
+    return float(np.max([largest_distance(own) for own in found])) if found else math.nan
 
 
 def lag_of_larger_batches(runs: Sequence[pl.DataFrame]) -> float:
@@ -69,15 +70,25 @@ def halvings_of_trace(runs: Sequence[pl.DataFrame], of: str = "trace", clock: An
 
 
 def share_that_falls_without_noise(runs: Sequence[pl.DataFrame]) -> float:
-    """How far the control falls in as many steps at the same learning rate, over how far its twin does."""
+    """How far the control falls in as many steps at the same learning rate, over how far its twin does.
+
+    The twin has the control's steps as its first, and of several paces that do the smallest batch. Controls
+    whose twin is not there are left out; nan where none is left.
+    """
     shares = []
     for own in by_model(curves(runs, DRIFT, CONTROL)):
         for control in (curve for curve in own if curve.part == CONTROL):
-            rate = control.pace.learning_rate
-            twins = [curve for curve in own if curve.part == DRIFT and curve.pace.learning_rate == rate]
-            twin = min(twins, key=lambda curve: curve.pace.batch_size)
-            # Their checkpoints are at the same steps, those of the control at the first of them.
-            shares.append(float(control.fallen[-1] / twin.fallen[len(control.fallen) - 1]))
+            rate, last = control.pace.learning_rate, len(control.steps)
+            twins = [
+                curve
+                for curve in own
+                if curve.part == DRIFT
+                and curve.pace.learning_rate == rate
+                and curve.steps[:last] == control.steps
+            ]
+            if twins:
+                twin = min(twins, key=lambda curve: curve.pace.batch_size)
+                shares.append(float(control.fallen[-1] / twin.fallen[last - 1]))
     return _mean(shares)
 
 

@@ -23,12 +23,14 @@ AnyClock = Callable[[float, int], Clock]
 class Curve:
     """One arm from the models of one width on one language, at its n checkpoints, as the mean over seeds.
 
-    `fallen` is log2(quantity at the start / quantity), in halvings.
+    `steps` are the arm's own, from the start on; `fallen` is log2(quantity at the start / quantity), in
+    halvings.
     """
 
     model: tuple[str, int]
     part: str
     pace: Clock
+    steps: tuple[int, ...]
     times: Float[np.ndarray, " n"]
     fallen: Float[np.ndarray, " n"]
 
@@ -70,7 +72,12 @@ def by_model(found: Sequence[Curve]) -> list[list[Curve]]:
 
 
 def largest_distance(own: Sequence[Curve]) -> float:
-    """Between two of the curves at one time, over their mean fall at the last; nan where none has fallen."""
+    """Between two of the curves at one time, over their mean fall at the last.
+
+    nan where they have not fallen, and for a single curve, which lies on itself whatever the clock.
+    """
+    if len(own) < 2:
+        return math.nan
     fallen = np.stack([curve.fallen for curve in own])
     fall = fallen[:, -1].mean()
     return float(np.ptp(fallen, axis=0).max() / fall) if fall > 0 else math.nan
@@ -90,6 +97,7 @@ def steps_apart(small: Curve, large: Curve) -> list[float]:
 def _curve(rows: pl.DataFrame, clock: AnyClock) -> Curve:
     first = rows.row(0, named=True)
     pace = clock(first["learning_rate"], first["batch_size"])
-    times = np.array([pace.time(step) for step in rows["step"].to_list()])
+    steps = tuple(rows["step"].to_list())
+    times = np.array([pace.time(step) for step in steps])
     model = (first["language"], first["width"])
-    return Curve(model, first[PART], pace, times, rows["fallen"].to_numpy())
+    return Curve(model, first[PART], pace, steps, times, rows["fallen"].to_numpy())

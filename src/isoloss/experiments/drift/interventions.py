@@ -81,15 +81,15 @@ def points_per_doubling(runs: Sequence[pl.DataFrame], of: str = "accuracy") -> f
 
 
 def range_of_losses(runs: Sequence[pl.DataFrame]) -> float:
-    """Largest minus smallest of the ways' mean losses, over their mean."""
+    """Largest minus smallest of the ways' mean losses, over their mean; nan for fewer than two ways."""
     means = _means(runs, "loss")
-    return float(np.ptp(means) / means.mean()) if len(means) else math.nan
+    return float(np.ptp(means) / means.mean()) if len(means) > 1 else math.nan
 
 
 def doublings_apart(runs: Sequence[pl.DataFrame]) -> float:
-    """log2 of the sharpest way's mean trace over the flattest's."""
+    """log2 of the sharpest way's mean trace over the flattest's; nan for fewer than two ways."""
     means = _means(runs, "trace")
-    return float(np.log2(means.max() / means.min())) if len(means) else math.nan
+    return float(np.log2(means.max() / means.min())) if len(means) > 1 else math.nan
 
 
 def _ways(runs: Sequence[pl.DataFrame], *columns: str) -> pl.DataFrame:

@@ -49,7 +49,7 @@ class Resamples:
 
 @dataclass(frozen=True)
 class ClusterEstimate:
-    """A statistic of `clusters` independent clusters; its standard error is nan where it is not known.
+    """A statistic to which `clusters` independent clusters contribute; its error is nan where not known.
 
     Intervals and p-values are those of Student's t with one degree of freedom less than there are clusters.
     Percentiles of the resamples would be far too narrow (Cameron, Gelbach and Miller 2008). For a mean of

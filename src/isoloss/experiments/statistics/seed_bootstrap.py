@@ -1,5 +1,6 @@
 """Statistics of runs with their error over seeds: all runs of one seed are taken, or left out, together."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -7,7 +8,12 @@ import numpy as np
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.statistics.cluster_bootstrap import ClusterEstimate, Resamples, cluster_estimate
+from isoloss.experiments.statistics.cluster_bootstrap import (
+    ROUNDING,
+    ClusterEstimate,
+    Resamples,
+    cluster_estimate,
+)
 
 Frames = Sequence[pl.DataFrame]
 """The runs' tables of checkpoints, one frame a run."""
@@ -29,20 +35,19 @@ class FrameKey:
         return isinstance(other, FrameKey) and self.frame is other.frame
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SeedBootstrap:
     """Runs, and their resamples by seeds; made once for all the statistics of one figure.
 
     Runs of one seed share batches and, where their models have one shape, the first weights, so that they are
-    not independent: a cluster. `runs` are all frames as handed over, `seeds` and `seeded` count the clusters
-    and the frames in them. A frame whose seed is null, a reference, is in every resample.
+    not independent: a cluster. `runs` are all frames as handed over, `clusters` those of each seed. A frame
+    whose seed is null, a reference, is in every resample; `seed` is that of the drawing.
     """
 
     runs: Frames
-    seeds: int
-    seeded: int
-    resamples: Resamples
-    samples: tuple[Frames, ...]
+    clusters: tuple[Frames, ...]
+    seed: int
+    _resampled: dict[tuple[int, ...], tuple[Resamples, tuple[Frames, ...]]]
 
     @staticmethod
     def of(runs: Frames, seed: int = 0) -> "SeedBootstrap":
@@ -53,28 +58,86 @@ class SeedBootstrap:
         clusters: dict[int | None, list[pl.DataFrame]] = {}
         for run in runs:
             clusters.setdefault(_seed_of(run), []).append(run)
-        references = clusters.pop(None, [])
-        grouped, seeded = list(clusters.values()), sum(map(len, clusters.values()))
-        if len(grouped) < 2:
-            nothing = Resamples(np.zeros((0, len(grouped)), dtype=np.int64), np.zeros(0))
-            return SeedBootstrap(runs, len(grouped), seeded, nothing, ())
-        resamples = Resamples.of(len(grouped), seed)
-        copies = _Copies(grouped, unused=max(seed for seed in clusters if seed is not None) + 1)
-        samples = tuple([*copies.taken(counts), *references] for counts in resamples.counts.tolist())
-        return SeedBootstrap(runs, len(grouped), seeded, resamples, samples)
+        clusters.pop(None, [])
+        return SeedBootstrap(runs, tuple(clusters.values()), seed, {})
+
+    @property
+    def seeds(self) -> int:
+        """How many clusters there are."""
+        return len(self.clusters)
+
+    @property
+    def seeded(self) -> int:
+        """How many frames are in them."""
+        return sum(map(len, self.clusters))
 
     def estimate(self, statistic: Statistic) -> ClusterEstimate:
-        """The statistic of all runs with its error over seeds; nan where there is no seed at all.
+        """The statistic of all runs with its error over the seeds that contribute to it.
+
+        A seed contributes nothing where the statistic is the same with it and without it, beside all other
+        seeds and beside fewer of them, as one without a pair does to a mean over pairs. It says nothing of
+        the spread, and counts as if it had not been run: resamples, degrees of freedom and `clusters` are
+        those of the others. The standard error is nan where fewer than two contribute, and where leaving one
+        out leaves the statistic undefined, so that some part of it rests on that seed alone.
 
         >>> runs = [pl.DataFrame({"seed": seed, "trace": [float(seed)]}) for seed in (1, 2, 3)]
         >>> found = SeedBootstrap.of(runs).estimate(lambda runs: float(pl.concat(runs)["trace"].mean()))
         >>> round(found.value, 3), round(found.standard_error, 3), found.clusters
         (2.0, 0.577, 3)
         """
-        if not self.seeds:
-            return ClusterEstimate(float("nan"), float("nan"), 0)
-        draws = np.array([statistic(sample) for sample in self.samples], dtype=np.float64)
-        return cluster_estimate(float(statistic(self.runs)), draws, self.resamples)
+        value = float(statistic(self.runs)) if self.clusters else math.nan
+        if self.seeds < 2 or not math.isfinite(value):
+            return ClusterEstimate(value, math.nan, self.seeds)
+        everyone = range(self.seeds)
+        without = [float(statistic(self._of([*everyone[:own], *everyone[own + 1 :]]))) for own in everyone]
+        contributing = tuple(
+            own for own in everyone if _differ(value, without[own]) or self._changes_fewer(statistic, own)
+        )
+        if len(contributing) < 2 or not np.isfinite([without[own] for own in contributing]).all():
+            return ClusterEstimate(value, math.nan, len(contributing))
+        resamples, samples = self._resamples_of(contributing)
+        draws = np.array([statistic(sample) for sample in samples], dtype=np.float64)
+        return cluster_estimate(value, draws, resamples)
+
+    def _changes_fewer(self, statistic: Statistic, own: int) -> bool:
+        """Whether the cluster changes the statistic beside none of the others, or the first, or two, ...
+
+        So do clusters that agree exactly, though none of them is missed beside all others.
+        """
+        others = [other for other in range(self.seeds) if other != own]
+        for fewer in range(self.seeds - 1):
+            beside = others[:fewer]
+            alone = statistic(self._of(beside)) if beside else math.nan
+            if _differ(alone, statistic(self._of([*beside, own]))):
+                return True
+        return False
+
+    def _of(self, clusters: Sequence[int]) -> Frames:
+        """The frames of these clusters, and the references, in the order of all frames."""
+        others = set(range(self.seeds)).difference(clusters)
+        left_out = {id(run) for own in others for run in self.clusters[own]}
+        return [run for run in self.runs if id(run) not in left_out]
+
+    def _resamples_of(self, clusters: tuple[int, ...]) -> tuple[Resamples, tuple[Frames, ...]]:
+        """Resamples of these clusters alone, and the frames of each, references last."""
+        if clusters not in self._resampled:
+            references = self._of([])
+            resamples = Resamples.of(len(clusters), self.seed)
+            copies = _Copies([self.clusters[own] for own in clusters], self._unused_seed)
+            samples = ((*copies.taken(counts), *references) for counts in resamples.counts.tolist())
+            self._resampled[clusters] = resamples, tuple(samples)
+        return self._resampled[clusters]
+
+    @property
+    def _unused_seed(self) -> int:
+        return max(int(runs[0]["seed"][0]) for runs in self.clusters) + 1
+
+
+def _differ(first: float, second: float) -> bool:
+    """By more than rounding, or in being defined at all."""
+    if not (math.isfinite(first) and math.isfinite(second)):
+        return math.isfinite(first) != math.isfinite(second)
+    return abs(first - second) > ROUNDING * max(abs(first), abs(second))
 
 
 class _Copies:

@@ -47,6 +47,8 @@ def _of_each(runs: Frames, column: str) -> Float[np.ndarray, " n"]:
 
 def mean_by_width(runs: Sequence[pl.DataFrame], column: str) -> dict[int, float]:
     """The column at the runs' last checkpoints, its mean over those of each width, smallest width first."""
+    if not runs:
+        return {}
     last = pl.concat([run.tail(1).select("width", column) for run in runs])
     means = last.group_by("width").agg(pl.col(column).mean()).sort("width")
     return dict(means.rows())
@@ -59,7 +61,7 @@ class GapBetweenWidths:
     column: str
 
     def __call__(self, runs: Frames) -> float:
-        """See the class; nan for one width."""
+        """See the class; nan for fewer than two widths."""
         means = np.array(list(mean_by_width(runs, self.column).values()))
         return float(np.ptp(means) / means.mean()) if len(means) > 1 else float("nan")
 
@@ -75,7 +77,7 @@ def saturated_width(runs: Frames) -> int:
 def last_doubling_of_width(runs: Frames) -> float:
     """By how much the mean KL at the last checkpoint still falls from the last width but one to the last.
 
-    Per doubling of width, over the mean loss of the widest; nan for one width.
+    Per doubling of width, over the mean loss of the widest; nan for fewer than two.
     """
     kl, loss = (mean_by_width(runs, column) for column in ("kl", "loss"))
     if len(kl) < 2:
@@ -91,7 +93,9 @@ class OfNarrowest:
     statistic: Statistic
 
     def __call__(self, runs: Frames) -> float:
-        """See the class."""
+        """See the class; nan for no runs."""
+        if not runs:
+            return float("nan")
         least = min(run["width"][0] for run in runs)
         return self.statistic([run for run in runs if run["width"][0] == least])
 

@@ -1,0 +1,74 @@
+"""What holds of every experiment by itself, on folders with nothing in them and on rows made by hand."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from isoloss.executors.job import Schedule
+from isoloss.experiments.claims import judge
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment_jobs import experiment_jobs
+from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.night import night
+from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.suite import every_experiment
+from isoloss.verdict import Verdict
+
+MEASURED = {
+    "loss": 2.0,
+    "kl": 0.01,
+    "trace": 10.0,
+    "root_fisher": 50.0,
+    "raw_loss": 2.1,
+    "training_loss": 1.9,
+} | dict.fromkeys(
+    [
+        "accuracy",
+        "accuracy_a",
+        "accuracy_b",
+        "projected_accuracy",
+        "released_probe_accuracy",
+        "standardised_accuracy",
+        "accuracy_100",
+        "accuracy_1000",
+        "accuracy_sst_2",
+        "accuracy_sst_2_untrained",
+        "accuracy_qnli",
+        "accuracy_qnli_untrained",
+    ],
+    0.5,
+)
+"""What each column is at a run's first checkpoint; it has an error and a number of sentences beside it."""
+
+
+@pytest.mark.parametrize("scale", [laptop, night])
+def test_each_can_be_asked_for_alone(scale: Callable[[], Scale], tmp_path: Path) -> None:
+    for experiment in every_experiment(scale()):
+        jobs = experiment_jobs([experiment], experiment.runs, tmp_path, "cpu")
+        names = {job.name for job in jobs}
+        Schedule(jobs)
+        assert len(names) == len(jobs) >= len({run.digest for run in experiment.runs})
+
+
+def rows_of(run: PlannedRun) -> pl.DataFrame:
+    """As `experiment_table` has them where everything is measured; numbers fall along the run."""
+    place = {"run": run.name, "seed": run.first_seed, "saturated": True, "complete": True} | dict(run.labels)
+    rows: list[dict[str, object]] = []
+    for row, step in enumerate(run.checkpoint_steps):
+        numbers: dict[str, object] = {}
+        for column, first in MEASURED.items():
+            value = first * (1 - row / 100)
+            numbers |= {column: value, f"{column}_error": value / 100, f"{column}_sentences": 100}
+        rows.append(place | {"step": step} | numbers)
+    return pl.DataFrame(rows)
+
+
+@pytest.mark.parametrize("experiment", every_experiment(laptop()), ids=lambda experiment: experiment.name)
+def test_a_single_run_is_judged_inconclusive(experiment: Experiment) -> None:
+    """As `reproduce --runs` asks for it; the pages print that command for each run."""
+    for run in experiment.runs:
+        for judged in judge(experiment.claims, [rows_of(run)]):
+            assert judged.verdict == Verdict.INCONCLUSIVE
