@@ -22,7 +22,7 @@ LOCK_FILE = ".lock"
 FINISHED_FILE = "finished.json"
 """In the folder of a run whose records were unpacked: what its checkpoints, which are elsewhere, said."""
 
-REVISIONS: dict[str, int] = {"RootFisherQuantity": 2}
+REVISIONS: dict[str, int] = {"RootFisherQuantity": 2, "UntrainedTextProbe": 2}
 """Of the quantities whose `revision` is above 1 that revision, by class: here, since `runs` does not wait for
 torch, which the classes need. A test compares them."""
 
