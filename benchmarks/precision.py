@@ -16,11 +16,11 @@ import torch
 import tyro
 
 from isoloss.experiments.chosen_languages import second_grammar
-from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
-from isoloss.experiments.quantities.probe import ProbeQuantity
-from isoloss.experiments.quantities.trace import TraceQuantity
-from isoloss.experiments.quantity import Columns, Quantity, Subject
 from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.quantities.probe import ProbeQuantity
+from isoloss.measurements.quantities.trace import TraceQuantity
+from isoloss.measurements.quantity import AnyQuantity, Columns, Subject
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
@@ -32,7 +32,7 @@ from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.progress import silent
 
 LANGUAGE, OBJECTIVE = second_grammar(), MaskedObjective()
-QUANTITIES: tuple[Quantity, ...] = (
+QUANTITIES: tuple[AnyQuantity, ...] = (
     ExactLossQuantity(1000, seed=1),
     TraceQuantity(500, seed=2),
     ProbeQuantity("prefix-8", 1000, 100, 2000, ProbeSettings(seeds=(0, 1), epochs=50), seed=3),
@@ -56,11 +56,11 @@ def measured(precision: Precision, seed: int, steps: int, width: int) -> dict[st
     with tempfile.TemporaryDirectory() as folder:
         last = pretrain(specification, LANGUAGE, Path(folder)).last
         model = load_masked_language_model(last.folder)
-    subject = Subject(Path(), precision, OBJECTIVE, {}, seed)
+    subject = Subject(precision, OBJECTIVE, {}, LANGUAGE, seed=seed)
     columns: Columns = {}
     for quantity in QUANTITIES:
-        records = quantity.draw(LANGUAGE, OBJECTIVE, silent).measure(model, subject, silent)
-        columns |= quantity.columns(records)
+        drawn = quantity.draw(LANGUAGE, OBJECTIVE, silent)
+        columns |= quantity.columns(quantity.measure(model, drawn, subject, silent).records)
     names = (name for shown in SHOWN for name in (shown, f"{shown}_error"))
     return {name: float(value) for name in names if isinstance(value := columns[name], float)}
 

@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
-from isoloss.checked_tensors import Tensors
+from isoloss.estimate import Estimate
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
-from isoloss.experiments.quantity import Columns, MeasuredAt, Subject
 from isoloss.experiments.reference import PlannedReference
 from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
+from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.record import Record
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
@@ -28,49 +30,43 @@ LANGUAGE = ReadyLanguage(dyck(4))
 
 
 @dataclass(frozen=True)
+class Factor:
+    factor: Tensor
+
+
+@dataclass(frozen=True)
 class WeightNorm:
     """The norm of all weights, times a factor; says in a file that it was measured."""
 
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = Factor
 
     factor: float
     log: str
 
-    def draw(
-        self, language: Language, objective: PretrainingObjective, progress: Progress
-    ) -> "WeightNormSet":
-        return WeightNormSet(self)
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> Factor:
+        return Factor(torch.tensor(self.factor))
 
-    def restore(
-        self, tensors: Tensors, language: Language, objective: PretrainingObjective
-    ) -> "WeightNormSet":
-        return WeightNormSet(self)
+    def measure(
+        self, model: PreTrainedModel, drawn: Factor, subject: Subject[Language], progress: Progress
+    ) -> Measurement:
+        with Path(self.log).open("a") as log:
+            log.write(f"{self.factor:g} at {subject.settings['step']}\n")
+        norm = sum(float(weight.detach().norm()) for weight in model.parameters())
+        return Measurement([subject.record("norm", Estimate(float(drawn.factor) * norm, 0.1, 5), "", None)])
 
     def columns(self, records: Sequence[Record]) -> Columns:
         return {"norm": records[0].value, "norm_error": records[0].standard_error}
 
 
 @dataclass(frozen=True)
-class WeightNormSet:
-    of: WeightNorm
-
-    def tensors(self) -> Tensors:
-        return {"factor": torch.tensor(self.of.factor)}
-
-    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
-        with Path(self.of.log).open("a") as log:
-            log.write(f"{self.of.factor:g} at {subject.settings['step']}\n")
-        norm = sum(float(weight.detach().norm()) for weight in model.parameters())
-        settings = dict(subject.settings)
-        return [Record("norm", self.of.factor * norm, "", 0.1, 5, None, subject.checkpoint, settings)]
-
-
-@dataclass(frozen=True)
 class Words:
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
 
-    def measure(self, language: Language, progress: Progress) -> list[Record]:
-        return [Record("words", float(len(language.vocabulary)), "", None, 1)]
+    def measure(self, source: Language, progress: Progress) -> list[Record]:
+        return [Record("words", float(len(source.vocabulary)), "", None, 1)]
 
     def columns(self, records: Sequence[Record]) -> Columns:
         return {"words": records[0].value}

@@ -86,7 +86,7 @@ def _section(kept: dict[str, Any]) -> str:
             f"What `{kept['command']}`{after} gave at commit `{kept['commit'][:12]}` in {kept['seconds']} "
             f"seconds, of seeds {', '.join(map(str, seeds))}, which no choice was made on; "
             f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}. "
-            f"Of {len(effects)} effects {len(decided)} are decided.\n",
+            f"Of {len(effects)} effects {len(decided)} {'is' if len(decided) == 1 else 'are'} decided.\n",
             f"![{shows}]({picture})\n",
             _table(effects),
             "The conditions under which the effects are to be seen, each judged by itself:\n",

@@ -3,11 +3,12 @@
 No file is ever unpickled: reading one runs no code, wherever it comes from.
 """
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar, get_type_hints, runtime_checkable
 
 import safetensors
 import safetensors.torch
@@ -19,6 +20,7 @@ from isoloss.files import write_atomically
 
 Tensors = dict[str, Tensor]
 """Tensors by name."""
+Drawn = TypeVar("Drawn")
 
 METADATA = "isoloss"
 
@@ -68,6 +70,58 @@ def text_tensor(content: Any) -> Tensor:
 def data_of(text: Tensor) -> Any:
     """What `text_tensor` was given, its tuples as lists."""
     return json.loads(text.numpy().tobytes())
+
+
+@runtime_checkable
+class SaysItsTensors(Protocol):
+    """A dataclass that is not kept field by field."""
+
+    def tensors(self) -> Tensors:
+        """All of it, by names."""
+        ...
+
+    @staticmethod
+    def of_tensors(tensors: Tensors) -> Any:
+        """What `tensors` took apart."""
+        ...
+
+
+def tensors_of(drawn: Any) -> Tensors:
+    """The tensors of a dataclass whose fields are tensors or such dataclasses, by their dotted paths.
+
+    >>> from isoloss.languages.sentences import Sentences
+    >>> sorted(tensors_of(Sentences.from_lists([[0, 1]])))
+    ['ids', 'lengths']
+    """
+    if isinstance(drawn, SaysItsTensors):
+        return drawn.tensors()
+    found: Tensors = {}
+    for part in dataclasses.fields(drawn):
+        value = getattr(drawn, part.name)
+        if isinstance(value, Tensor):
+            found[part.name] = value
+        else:
+            found |= {f"{part.name}.{path}": tensor for path, tensor in tensors_of(value).items()}
+    return found
+
+
+def drawn_of(kind: type[Drawn], tensors: Mapping[str, Tensor]) -> Drawn:
+    """The dataclass of that kind that `tensors_of` took apart. Raises KeyError where a tensor is missing.
+
+    >>> from isoloss.languages.sentences import Sentences
+    >>> drawn_of(Sentences, tensors_of(Sentences.from_lists([[0, 1], [2]]))).lengths
+    tensor([2, 1])
+    """
+    if issubclass(kind, SaysItsTensors):
+        found: Drawn = kind.of_tensors(dict(tensors))
+        return found
+    values: dict[str, Any] = {}
+    for name, of_field in get_type_hints(kind).items():
+        nested: Any = of_field if dataclasses.is_dataclass(of_field) else None
+        below = f"{name}."
+        own = {path.removeprefix(below): tensors[path] for path in tensors if path.startswith(below)}
+        values[name] = tensors[name] if nested is None else drawn_of(nested, own)
+    return kind(**values)
 
 
 def _tensors_digest(tensors: Mapping[str, Tensor], name: str) -> str:

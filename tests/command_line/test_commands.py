@@ -8,7 +8,7 @@ from isoloss.command_line.commands import COMMANDS, FORMER_NAMES, Command
 from isoloss.command_line.options import checkpoints, corpus, reproduce
 from isoloss.corpora.documents import TextUnit
 from isoloss.experiments.scales.scale import ScaleName
-from isoloss.measurements.compared_flatness import Quantity
+from isoloss.measurements.compared_flatness import QuantityName
 from isoloss.pretraining.compute import Precision
 
 
@@ -27,7 +27,7 @@ def test_the_work_takes_the_options_and_the_help_has_an_example(command: Command
         (reproduce.ScaleName, ScaleName),
         (reproduce.ReproduceOptions.__annotations__["precision"], Precision),
         (corpus.TextUnit, TextUnit),
-        (checkpoints.FlatnessOptions.__annotations__["quantity"].__args__[0], Quantity),
+        (checkpoints.FlatnessOptions.__annotations__["quantity"].__args__[0], QuantityName),
     ],
 )
 def test_the_choices_that_options_state_are_those_of_the_library(stated: object, known: object) -> None:

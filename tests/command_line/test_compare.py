@@ -157,11 +157,13 @@ def test_interrupted_it_keeps_what_is_done_and_measures_only_what_is_missing(run
     assert "b against a: same loss" in html
     monkeypatch.setattr(measurements_module, "text_probe", probe)
     measured = []
-    kept = measurements_module.LossMeasurement.measure
+    kept = measurements_module.TextLoss.measure
     monkeypatch.setattr(
-        measurements_module.LossMeasurement,
+        measurements_module.TextLoss,
         "measure",
-        lambda self, checkpoint, *more: measured.append(checkpoint.name) or kept(self, checkpoint, *more),
+        lambda self, model, drawn, subject, progress: (
+            measured.append(subject.checkpoint) or kept(self, model, drawn, subject, progress)
+        ),
     )
     code, resumed, _ = run("a", "b", *TEXT, *TASK, "--json")
     assert (code, measured) == (0, [])
@@ -175,11 +177,11 @@ def test_a_report_never_tells_less_than_the_one_before(run, monkeypatch, tmp_pat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(measurements_module.LossMeasurement, "measure", stopped)
+        patched.setattr(measurements_module.TextLoss, "measure", stopped)
         assert run("a", "b", *TEXT, *TASK)[0] == 130
         assert not (tmp_path / "report.html").exists()  # nothing is known that it could tell
     assert run("a", "b", *TEXT, *TASK)[0] == 0
-    monkeypatch.setattr(measurements_module.LossMeasurement, "measure", stopped)
+    monkeypatch.setattr(measurements_module.TextLoss, "measure", stopped)
     assert run("a", "b", "wide", *TEXT, *TASK)[0] == 130
     html = (tmp_path / "report.html").read_text()
     assert "Not everything has been measured yet" in html
@@ -201,7 +203,7 @@ def test_a_mistake_in_the_last_name_is_told_before_the_first_weights_are_read(wr
 def test_settings_that_differ_by_little_have_keys_of_their_own():
     corpus, stopping = TokenCorpus([[5, 6]], [1]), Stopping(None, 64, None)
     keys = [
-        measurements_module.LossMeasurement(
+        measurements_module.loss_of_text(
             SampledBatches(corpus, ShareMasked(4, rate), seed=0), "text", stopping
         ).key
         for rate in (0.15, 0.1501, 0.15)

@@ -15,12 +15,12 @@ from isoloss.estimate import paired_difference
 from isoloss.executors.runner import Job, Outcome
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
-from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
-from isoloss.experiments.quantities.trace import TraceQuantity
-from isoloss.experiments.quantity import MeasuredAt
 from isoloss.languages.dyck import dyck
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer

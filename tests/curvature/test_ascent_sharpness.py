@@ -11,9 +11,12 @@ from isoloss.curvature.label_distributions import mean_loss
 from isoloss.curvature.loss_rise import sentence_losses
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
-from isoloss.measurements.flatness_records import ascent_sharpness_records
+from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.quantities.ascent_sharpness import AscentSharpnessQuantity
+from isoloss.measurements.quantity import Subject
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.progress import silent
 from tiny_models import ARCHITECTURES, tiny_model
 
 OBJECTIVE = MaskedObjective()
@@ -103,7 +106,8 @@ def test_differences_are_paired_and_records_hold_every_radius(model):
         paired = found.rises[radius] - reference.rises[radius]
         assert difference.value == pytest.approx(float(paired.mean()))
         assert difference.standard_error == pytest.approx(float(paired.std() / 6**0.5))
-    records = ascent_sharpness_records(found, 7, "step-3", {"step": 3})
+    quantity, drawn = AscentSharpnessQuantity(6, 7), FixedSentences((batch,))
+    records = quantity.measure(model, drawn, Subject("step-3", OBJECTIVE, {"step": 3}, None), silent).records
     assert [(r.quantity, r.settings["radius"], r.unit, r.n) for r in records] == [
         ("ascent_sharpness", radius, "nats", 6) for radius in RADII
     ]

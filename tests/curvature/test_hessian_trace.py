@@ -15,9 +15,9 @@ from isoloss.curvature.hessian_vector_products import gradient, hessian_vector_p
 from isoloss.curvature.label_distributions import label_surprise, mean_loss
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
-from isoloss.experiments.quantities.exact_distribution_set import ExactLabelDistribution
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
+from isoloss.measurements.exact_labels import ExactLabelDistribution
 from isoloss.models.causal import GPT2Transformer, LlamaTransformer
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer

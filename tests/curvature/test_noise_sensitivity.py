@@ -12,10 +12,13 @@ from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.curvature.noise_sensitivity import NOISES, noise_sensitivity, normal_probe, tensor_scales
 from isoloss.curvature.normalised_trace import normalised_trace
 from isoloss.errors import BadInput
-from isoloss.measurements.flatness_records import noise_sensitivity_records
+from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.quantities.noise_sensitivity import OwnNoiseSensitivityQuantity
+from isoloss.measurements.quantity import Subject
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.progress import silent
 from tiny_models import tiny_model
 
 OBJECTIVE = MaskedObjective()
@@ -131,7 +134,8 @@ def test_differences_of_models_share_their_draws_and_records_hold_every_noise(mo
         assert difference.standard_error < 0.5 * found.estimates[noise].standard_error
     with pytest.raises(BadInput, match="same sentences on both sides"):
         found.differences(noise_sensitivity(model, batches[:1], OBJECTIVE, noises=(0.01,)))
-    records = noise_sensitivity_records(found, 7, "step-3", {"step": 3})
+    quantity, drawn = OwnNoiseSensitivityQuantity(12, 0, noises), FixedSentences(tuple(batches))
+    records = quantity.measure(model, drawn, Subject("step-3", OBJECTIVE, {"step": 3}, None), silent).records
     assert [(r.quantity, r.settings["noise"], r.n, r.settings["sentences"]) for r in records] == [
         ("noise_sensitivity", noise, 12, 12) for noise in noises
     ]

@@ -7,10 +7,13 @@ from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.curvature.normalised_trace import normalised_trace
 from isoloss.errors import BadInput
-from isoloss.measurements.flatness_records import normalised_trace_records
+from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.quantities.normalised_trace import NormalisedTraceQuantity
+from isoloss.measurements.quantity import Subject
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.progress import silent
 from tiny_models import tiny_model
 
 OBJECTIVE = MaskedObjective()
@@ -67,7 +70,10 @@ def test_rescaling_two_layers_leaves_it_as_it_is():
 def test_records_and_differences(model):
     batch = ragged_batches.one_mask()
     found = normalised_trace(model, [batch], OBJECTIVE)
-    tensor, whole = normalised_trace_records(found, 7, "step-3", {"step": 3})
+    quantity, drawn = NormalisedTraceQuantity(6, 0), FixedSentences((batch,))
+    tensor, whole = quantity.measure(
+        model, drawn, Subject("step-3", OBJECTIVE, {"step": 3}, None), silent
+    ).records
     assert (tensor.quantity, tensor.unit, tensor.n) == ("normalised_fisher_trace", "nats", 6)
     assert tensor.value == found.estimate.value
     assert (whole.quantity, whole.value) == ("wholly_normalised_fisher_trace", found.whole_estimate.value)

@@ -9,21 +9,8 @@ from pathlib import Path
 from isoloss.corpora.glue import GlueTask
 from isoloss.corpora.task_splits import TaskSizes
 from isoloss.experiments.figures.tables_1_and_2 import LookupTableReference
+from isoloss.experiments.measured_at import quantity_digest
 from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
-from isoloss.experiments.quantities.ascent_sharpness import AscentSharpnessQuantity
-from isoloss.experiments.quantities.corpus_loss import CorpusLossQuantity
-from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
-from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
-from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity
-from isoloss.experiments.quantities.generated_words_probe import GeneratedWordsProbe, UntrainedTextProbe
-from isoloss.experiments.quantities.gradient_norm import GradientNormQuantity
-from isoloss.experiments.quantities.noise_sensitivity import NoiseSensitivityQuantity
-from isoloss.experiments.quantities.normalised_trace import NormalisedTraceQuantity
-from isoloss.experiments.quantities.probe import ProbeQuantity, TaskReference
-from isoloss.experiments.quantities.root_fisher import RootFisherQuantity
-from isoloss.experiments.quantities.top_eigenvalue import TopEigenvalueQuantity
-from isoloss.experiments.quantities.trace import TraceQuantity
-from isoloss.experiments.quantity import quantity_digest
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.teacher_plan import GivenProse, PiecesOfProse
 from isoloss.languages.dyck import dyck
@@ -32,6 +19,19 @@ from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.quantities.ascent_sharpness import AscentSharpnessQuantity
+from isoloss.measurements.quantities.corpus_loss import CorpusLossQuantity
+from isoloss.measurements.quantities.enlarged_trace import EnlargedTraceQuantity
+from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
+from isoloss.measurements.quantities.generated_words_probe import GeneratedWordsProbe, UntrainedTextProbe
+from isoloss.measurements.quantities.gradient_norm import GradientNormQuantity
+from isoloss.measurements.quantities.noise_sensitivity import NoiseSensitivityQuantity
+from isoloss.measurements.quantities.normalised_trace import NormalisedTraceQuantity
+from isoloss.measurements.quantities.probe import ProbeQuantity, TaskReference
+from isoloss.measurements.quantities.root_fisher import RootFisherQuantity
+from isoloss.measurements.quantities.top_eigenvalue import TopEigenvalueQuantity
+from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.models.causal import GPT2Transformer
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import laptop_shape

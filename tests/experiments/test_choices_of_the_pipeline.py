@@ -18,9 +18,9 @@ from isoloss.experiments.figures.ablations import (
     projection,
 )
 from isoloss.experiments.figures.figure_1 import figure_1
-from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.smoke import smoke
+from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.objectives.many_masks import ManyMasksObjective
 
 

@@ -7,15 +7,15 @@ import pytest
 from isoloss.errors import BadInput
 from isoloss.experiments.figures.real_text_steps import real_text_steps
 from isoloss.experiments.kept_portraits import planned_languages
+from isoloss.experiments.measured_at import MeasuredAt, drawn
 from isoloss.experiments.planned_run import ReadyLanguage
-from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
-from isoloss.experiments.quantities.trace import TraceQuantity
-from isoloss.experiments.quantity import MeasuredAt, drawn
 from isoloss.experiments.scales.laptop import REAL_TEXT as LAPTOP
 from isoloss.experiments.scales.paper import REAL_TEXT as PAPER
 from isoloss.experiments.scales.smoke import REAL_TEXT as SMOKE
 from isoloss.experiments.scales.smoke import smoke
 from isoloss.languages.dyck import dyck
+from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.objectives.masked import MaskedObjective
 
 RUN = real_text_steps(smoke()).runs[0]

@@ -19,14 +19,14 @@ from isoloss.experiments.cost import (
     this_machine,
     training_operations,
 )
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
-from isoloss.experiments.quantities.probe import ProbeQuantity
-from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.step_cost import step_cost
 from isoloss.experiments.throughput import measured_throughput
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.models.causal import GPT2Transformer, LlamaTransformer
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import laptop_shape

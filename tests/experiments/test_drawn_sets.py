@@ -8,30 +8,30 @@ import pytest
 import torch
 
 from isoloss.checked_files import read_json, write_json
-from isoloss.checked_tensors import read_tensors, write_tensors
+from isoloss.checked_tensors import drawn_of, read_tensors, tensors_of, write_tensors
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.experiments.kept_portraits import kept_portrait, portrait_file, portrait_jobs
 from isoloss.experiments.language_portrait import LanguagePortrait
 from isoloss.experiments.planned_run import ReadyLanguage
-from isoloss.experiments.quantities.adapted_probe import standardised
-from isoloss.experiments.quantities.ascent_sharpness import AscentSharpnessQuantity
-from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
-from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
-from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity
-from isoloss.experiments.quantities.gradient_norm import GradientNormQuantity
-from isoloss.experiments.quantities.noise_sensitivity import NoiseSensitivityQuantity
-from isoloss.experiments.quantities.normalised_trace import NormalisedTraceQuantity
-from isoloss.experiments.quantities.probe import ProbeQuantity
-from isoloss.experiments.quantities.sample_efficiency import SampleEfficiencyQuantity
-from isoloss.experiments.quantities.text_probe import DrawnTask, restored_task
-from isoloss.experiments.quantities.top_eigenvalue import TopEigenvalueQuantity
-from isoloss.experiments.quantities.trace import TraceQuantity
-from isoloss.experiments.quantity import Quantity
 from isoloss.languages.dyck import dyck
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.quantities.adapted_probe import standardised
+from isoloss.measurements.quantities.ascent_sharpness import AscentSharpnessQuantity
+from isoloss.measurements.quantities.enlarged_trace import EnlargedTraceQuantity
+from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
+from isoloss.measurements.quantities.gradient_norm import GradientNormQuantity
+from isoloss.measurements.quantities.noise_sensitivity import NoiseSensitivityQuantity
+from isoloss.measurements.quantities.normalised_trace import NormalisedTraceQuantity
+from isoloss.measurements.quantities.probe import ProbeQuantity
+from isoloss.measurements.quantities.sample_efficiency import SampleEfficiencyQuantity
+from isoloss.measurements.quantities.text_probe import DrawnTask
+from isoloss.measurements.quantities.top_eigenvalue import TopEigenvalueQuantity
+from isoloss.measurements.quantities.trace import TraceQuantity
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.models.shapes import laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
@@ -60,17 +60,20 @@ def parts(value: object, path: str = "") -> Iterator[tuple[str, object]]:
     if is_dataclass(value) and not isinstance(value, type(LANGUAGE)):
         for field in fields(value):
             yield from parts(getattr(value, field.name), f"{path}.{field.name}")
+    elif isinstance(value, tuple):
+        for place, each in enumerate(value):
+            yield from parts(each, f"{path}.{place}")
     else:
         yield path, value
 
 
 @pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda quantity: type(quantity).__name__)
-def test_a_restored_set_is_the_drawn_one(quantity: Quantity, tmp_path: Path) -> None:
+def test_a_restored_set_is_the_drawn_one(quantity: AnyQuantity, tmp_path: Path) -> None:
     drawn = quantity.draw(LANGUAGE, MASKED, silent)
     path = tmp_path / "set.safetensors"
-    write_tensors(path, drawn.tensors(), "set")
-    restored = quantity.restore(read_tensors(path, "set"), LANGUAGE, MASKED)
-    assert type(restored) is type(drawn)
+    write_tensors(path, tensors_of(drawn), "set")
+    restored = drawn_of(quantity.drawn_as, read_tensors(path, "set"))
+    assert type(restored) is type(drawn) is quantity.drawn_as
     for (place, own), (same_place, other) in zip(parts(drawn), parts(restored), strict=True):
         assert place == same_place
         if isinstance(own, torch.Tensor):
@@ -84,7 +87,7 @@ def test_a_task_of_texts_comes_back_as_it_was() -> None:
     single = LabelledTexts(("one", "zwölf"), None, (0, 1))
     pairs = LabelledTexts(("who?",), ("she",), (1,))
     drawn = DrawnTask(TextTask("told", ("no", "yes"), single, single, pairs), 3)
-    assert restored_task(drawn.tensors()) == drawn
+    assert drawn_of(DrawnTask, tensors_of(drawn)) == drawn
 
 
 @pytest.mark.parametrize("language", [dyck(4), LANGUAGE], ids=["dyck", "grammar"])

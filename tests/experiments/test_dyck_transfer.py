@@ -1,20 +1,20 @@
 import math
-from pathlib import Path
 
 import polars as pl
 import pytest
 import torch
 
+from isoloss.checked_tensors import drawn_of, tensors_of
 from isoloss.errors import BadInput
+from isoloss.experiments.count_error import CountErrorQuantity, count_errors, every_string
 from isoloss.experiments.dyck_runs import PLAIN
 from isoloss.experiments.figures.dyck_transfer import CLAIMS, ERROR, dyck_transfer, flattest_against_rest
-from isoloss.experiments.quantities.count_error import CountErrorQuantity, count_errors, every_string
-from isoloss.experiments.quantity import Subject
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.smoke import smoke
 from isoloss.languages.dyck import dyck, mismatches
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.measurements.quantity import Subject
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
 
@@ -77,16 +77,17 @@ def test_what_counts_by_itself_is_read_off_one_string() -> None:
     assert count_errors(one, strings, drawn).tolist() == pytest.approx([1.0] * 5)
 
 
-def test_the_quantity_is_drawn_kept_and_measured(tmp_path: Path) -> None:
+def test_the_quantity_is_drawn_kept_and_measured() -> None:
     quantity, language = CountErrorQuantity((2, 4), draws=3, seed=1), dyck(6, 0.5)
     drawn = quantity.draw(language, MaskedObjective(), silent)
-    again = quantity.restore(drawn.tensors(), language, MaskedObjective())
+    again = drawn_of(quantity.drawn_as, tensors_of(drawn))
     assert torch.equal(again.drawn, drawn.drawn)
     model = smoke().dyck.architecture.build(2, 6, seed=0)
-    records = drawn.measure(model, Subject(tmp_path, "one", MaskedObjective(), {}, 0), silent)
+    subject = Subject("one", MaskedObjective(), {}, language)
+    records = quantity.measure(model, drawn, subject, silent).records
     columns = quantity.columns(records)
     assert {*columns} == {f"count_error_{n}{end}" for n in (2, 4) for end in ("", "_error")}
-    first = drawn.strings.ids[:, :1]
+    first = every_string(6).ids[:, :1]
     assert records[0].n == 3
     assert len(first.unique()) == 2
     with pytest.raises(BadInput, match="counts brackets, and a PCFG has none"):

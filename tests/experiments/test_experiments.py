@@ -7,20 +7,22 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import torch
 
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Outcome
 from isoloss.experiments.carry_out import damaged_measurements, measured_records
 from isoloss.experiments.experiment_jobs import experiment_jobs, shared
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
+from isoloss.experiments.measured_at import MeasuredAt, drawn, quantity_digest
 from isoloss.experiments.planned_run import Continued, PlannedRun
-from isoloss.experiments.quantity import MeasuredAt, drawn, quantity_digest
 from isoloss.pretraining.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
 from isoloss.pretraining.compute import Compute
 from isoloss.progress import silent
-from isoloss.stored_runs.stored_run import REVISIONS, is_older, runs_in
+from isoloss.stored_runs.measured_files import is_older
+from isoloss.stored_runs.stored_run import REVISIONS, runs_in
 from jobs_in_turn import in_turn
-from norm_experiments import LANGUAGE, WeightNorm, WeightNormSet, experiment, planned
+from norm_experiments import LANGUAGE, Factor, WeightNorm, experiment, planned
 
 
 def test_what_is_measured_is_a_row_and_nothing_is_computed_twice(tmp_path: Path) -> None:
@@ -162,13 +164,13 @@ def test_a_measuring_set_that_is_damaged_or_of_another_format_is_drawn_again(tmp
     run = planned(1, tmp_path / "log", 1.0)
     quantity = run.measured[0].quantity
     arguments = (quantity, LANGUAGE.ready, LANGUAGE.digest, run.objective, tmp_path)
-    assert drawn(*arguments) == drawn(*arguments) == WeightNormSet(quantity)
+    assert drawn(*arguments) == drawn(*arguments) == Factor(torch.tensor(1.0))
     digest = quantity_digest(quantity, LANGUAGE.digest, run.objective)
     path = tmp_path / "measured-on" / f"{digest}.safetensors"
     whole = path.read_bytes()
     for content in (b"", whole[:-1], whole[:-1] + bytes([whole[-1] ^ 1]), pickle.dumps(Exit())):
         path.write_bytes(content)
-        assert drawn(*arguments, progress=silent) == WeightNormSet(quantity)
+        assert drawn(*arguments, progress=silent) == Factor(torch.tensor(1.0))
         assert path.read_bytes() == whole
 
 

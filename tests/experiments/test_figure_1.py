@@ -11,7 +11,6 @@ from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import only_named
 from isoloss.experiments.figures.figure_1 import CLAIMS, figure_1
 from isoloss.experiments.grammar_runs import task_name
-from isoloss.experiments.quantities.probe import named_task
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.night import night
 from isoloss.experiments.scales.paper import paper
@@ -19,6 +18,7 @@ from isoloss.experiments.scales.smoke import smoke
 from isoloss.experiments.suite import every_experiment
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
+from isoloss.measurements.quantities.probe import named_task
 from isoloss.verdict import Verdict
 
 

@@ -6,9 +6,9 @@ import torch
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.claims import judge
 from isoloss.experiments.figures.figure_5 import CLAIMS
-from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
-from isoloss.experiments.quantity import Subject
 from isoloss.experiments.scales.laptop import laptop
+from isoloss.measurements.quantities.enlarged_trace import EnlargedTraceQuantity
+from isoloss.measurements.quantity import Subject
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
@@ -62,16 +62,17 @@ def test_every_claim_can_hold_and_fail(traces, accuracies, expected) -> None:
     assert {judged.verdict for judged in judge(CLAIMS, runs)} == {expected}
 
 
-def test_the_forms_weigh_the_embeddings_by_k_and_by_its_inverse(tmp_path) -> None:
+def test_the_forms_weigh_the_embeddings_by_k_and_by_its_inverse() -> None:
     """Of a model of tied embeddings the paper's form has the larger trace, the exact form the smaller one."""
     model = PreLayerNormTransformer(laptop_shape(16)).build(words=8, maximum_length=8, seed=0).eval()
-    subject = Subject(tmp_path, "c", MaskedObjective(), {}, seed=0)
+    language = headline_grammar()
+    subject = Subject("c", MaskedObjective(), {}, language)
     found = {}
     for width in (16, 64):
         for form in ("exact", "paper"):
             quantity = EnlargedTraceQuantity(laptop_shape(width), form, sentences=32, seed=1)
-            measuring_set = quantity.draw(headline_grammar(), MaskedObjective(), silent)
-            records = measuring_set.measure(model, subject, silent)
+            drawn = quantity.draw(language, MaskedObjective(), silent)
+            records = quantity.measure(model, drawn, subject, silent).records
             found[form, width] = quantity.columns(records)[f"trace_{form}"]
             groups = {r.settings.get("group"): r.value for r in records}
             found["embeddings", form, width] = groups["embeddings"]

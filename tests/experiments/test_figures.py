@@ -16,9 +16,9 @@ from isoloss.experiments.figures.figure_2 import figure_2
 from isoloss.experiments.figures.figure_9 import figure_9
 from isoloss.experiments.figures.figures_3_and_8 import figure_3, figure_8
 from isoloss.experiments.figures.figures_4_and_10 import figure_4, figure_10
-from isoloss.experiments.quantities.probe import ProbeQuantity
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.smoke import smoke
+from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.pretraining.sgd import SGD
 
 FIGURES = (figure_2, figure_3, figure_4, figure_8, figure_9, figure_10)

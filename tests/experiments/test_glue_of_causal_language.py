@@ -11,13 +11,13 @@ import torch
 from isoloss.corpora.fetched_package import FetchedPackage
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.figures.glue_of_causal_language import Gain, glue_of_causal_language
-from isoloss.experiments.quantities.generated_words_probe import UntrainedTextProbe
-from isoloss.experiments.quantity import Subject
 from isoloss.experiments.scales.gpu import gpu
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.smoke import smoke
 from isoloss.experiments.teacher_plan import HubPlan, SmolLM2Plan
 from isoloss.languages.causal_lm import CausalLM
+from isoloss.measurements.quantities.generated_words_probe import UntrainedTextProbe
+from isoloss.measurements.quantity import Subject
 from isoloss.models.causal_language import ModelSource
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.seeds import derived_seed
@@ -90,11 +90,11 @@ def untrained_control_is_a_model_of_the_runs_own_seed(experiment, output: Path) 
     words, longest = len(language.vocabulary), language.maximum_length
     seeds = [derived_seed(seed, "initialisation") for seed in (5, 6)]
     models = [run.architecture.build(words, longest, seed) for seed in seeds]
-    subject = Subject(output, "", MaskedObjective(), {}, 5)
+    subject = Subject("", MaskedObjective(), {}, language, output, 5)
     state = torch.get_rng_state()
-    found = [drawn.measure(model, subject, silent)[0].value for model in models]
+    found = [control.measure(model, drawn, subject, silent).records[0].value for model in models]
     assert torch.equal(state, torch.get_rng_state())
-    assert found[0] == found[1] == drawn.of.measure(models[0], subject, silent)[0].value
+    assert found[0] == found[1] == control.of.measure(models[0], drawn, subject, silent).records[0].value
 
 
 def test_nothing_measured_is_nothing_drawn() -> None:

@@ -10,15 +10,15 @@ from isoloss.command_line.language_argument import read_language
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import keep_names
 from isoloss.experiments.kept_plan import cut_at, keep_plan, language_file
+from isoloss.experiments.measured_at import MeasuredAt, quantity_digest
 from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
-from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
-from isoloss.experiments.quantities.trace import TraceQuantity
-from isoloss.experiments.quantity import MeasuredAt, quantity_digest
 from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_hmm import random_hmm
+from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW

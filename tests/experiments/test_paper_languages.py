@@ -7,12 +7,12 @@ import torch
 
 from isoloss.experiments import paper_languages
 from isoloss.experiments.paper_languages import paper_hmm, paper_pcfg
-from isoloss.experiments.quantities.probe import named_task
 from isoloss.experiments.scales.paper import COMPARED as PAPER
 from isoloss.experiments.scales.paper import paper
 from isoloss.languages.paper_grammar import mean_length
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.entropy import masked_entropy
+from isoloss.measurements.quantities.probe import named_task
 
 FRESH_SEED = 77
 

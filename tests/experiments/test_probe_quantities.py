@@ -8,21 +8,21 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.experiments.chosen_languages import headline_grammar
+from isoloss.experiments.measured_at import quantity_digest
 from isoloss.experiments.planned_run import ReadyLanguage
-from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity, standardised
-from isoloss.experiments.quantities.control_probes import (
-    UntrainedProbeQuantity,
-    UntrainedReference,
-    WordsReference,
-    control_references,
-)
-from isoloss.experiments.quantities.probe import ProbeQuantity, ReadsFeatures
-from isoloss.experiments.quantities.sample_efficiency import SampleEfficiencyQuantity
-from isoloss.experiments.quantity import Quantity, Subject, quantity_digest
-from isoloss.experiments.reference import ReferenceQuantity
+from isoloss.experiments.reference import control_references
 from isoloss.languages.task import task_splits
 from isoloss.measurements.feature_adaptation import Projected, Standardised
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
+from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity, standardised
+from isoloss.measurements.quantities.control_probes import (
+    UntrainedProbeQuantity,
+    UntrainedReference,
+    WordsReference,
+)
+from isoloss.measurements.quantities.probe import ProbeQuantity, ReadsFeatures
+from isoloss.measurements.quantities.sample_efficiency import SampleEfficiencyQuantity
+from isoloss.measurements.quantity import AnyQuantity, Measurement, Subject
 from isoloss.measurements.room_and_price import RoomSettings, measure_room
 from isoloss.measurements.sentence_features import gaussian_projection, sentence_features
 from isoloss.models.shapes import laptop_shape
@@ -40,17 +40,20 @@ MODEL = ARCHITECTURE.build(len(LANGUAGE.vocabulary), 8, seed=1)
 EFFICIENCY = SampleEfficiencyQuantity("prefix-8", 200, PROBE, seed=6, examples=(20, 60), draws=3)
 
 
-def measured(quantity: Quantity) -> tuple[dict[str, object], Subject]:
-    subject = Subject(Path(), "a checkpoint", MaskedObjective(), {"step": 3}, seed=0)
-    records = quantity.draw(LANGUAGE, MaskedObjective(), silent).measure(MODEL, subject, silent)
-    assert all(record.checkpoint == "a checkpoint" for record in records)
-    assert all(record.settings["step"] == 3 for record in records)
-    return quantity.columns(records), subject
+SUBJECT = Subject("a checkpoint", MaskedObjective(), {"step": 3}, LANGUAGE)
+
+
+def measured(quantity: AnyQuantity) -> tuple[dict[str, object], Measurement]:
+    drawn = quantity.draw(LANGUAGE, MaskedObjective(), silent)
+    found = quantity.measure(MODEL, drawn, SUBJECT, silent)
+    assert all(record.checkpoint == "a checkpoint" for record in found.records)
+    assert all(record.settings["step"] == 3 for record in found.records)
+    return quantity.columns(found.records), found
 
 
 @pytest.mark.parametrize("features", [Standardised(), Projected(dimension=40, seed=2)])
 def test_adapted_probes_are_probes_of_adapted_features(features: Standardised | Projected) -> None:
-    columns, subject = measured(AdaptedProbeQuantity(PLAIN, features, "adapted"))
+    columns, found = measured(AdaptedProbeQuantity(PLAIN, features, "adapted"))
     splits = PLAIN.splits(LANGUAGE)
     train, test = (sentence_features(MODEL, part.sentences) for part in (splits.train, splits.test))
     if isinstance(features, Projected):
@@ -61,15 +64,15 @@ def test_adapted_probes_are_probes_of_adapted_features(features: Standardised | 
     expected = linear_probe(train, splits.train.labels, test, splits.test.labels, 3, PROBE)
     assert columns["adapted"] == pytest.approx(expected.estimate.value, abs=0.011)
     assert set(columns) == {"adapted", "adapted_error", "adapted_deviation", "adapted_sentences"}
-    (values,) = subject.sentence_values.values()
+    (values,) = found.values.values()
     assert values.mean().item() == pytest.approx(columns["adapted"])
 
 
 def test_standardised_is_its_own_column_and_its_own_number() -> None:
-    columns, subject = measured(standardised(PLAIN))
+    columns, found = measured(standardised(PLAIN))
     plain, _ = measured(PLAIN)
     assert columns["standardised_accuracy"] != plain["accuracy"]
-    assert list(subject.sentence_values) == ["linear_probe_standardised_accuracy"]
+    assert list(found.values) == ["linear_probe_standardised_accuracy"]
     digests = {
         quantity_digest(quantity, LANGUAGE.digest, MaskedObjective())
         for quantity in (PLAIN, standardised(PLAIN), AdaptedProbeQuantity(PLAIN, Projected(), "p"))
@@ -78,7 +81,7 @@ def test_standardised_is_its_own_column_and_its_own_number() -> None:
 
 
 def test_sample_efficiency_is_a_probe_a_number_and_a_draw() -> None:
-    columns, subject = measured(EFFICIENCY)
+    columns, found = measured(EFFICIENCY)
     splits = task_splits(TASK, 3 * 60, 0, 200, 6)
     train, test = (sentence_features(MODEL, part.sentences) for part in (splits.train, splits.test))
     for number in (20, 60):
@@ -99,7 +102,7 @@ def test_sample_efficiency_is_a_probe_a_number_and_a_draw() -> None:
         error = by_draw.mean(0).std().item() / 200**0.5
         assert columns[f"accuracy_{number}_error"] == pytest.approx(error)
         assert columns[f"accuracy_{number}_deviation"] == pytest.approx(by_draw.mean(1).std().item())
-        values = subject.sentence_values[f"accuracy_of_{number}_examples"]
+        values = found.values[f"accuracy_of_{number}_examples"]
         assert torch.equal(values, by_draw.mean(0))
     assert len(columns) == 6
 
@@ -121,7 +124,6 @@ def test_what_is_held_in_memory_is_known_beforehand() -> None:
 
 def test_words_alone_are_as_good_as_the_tasks_room_says() -> None:
     reference = WordsReference(replace(PLAIN, train=2000, test=3000))
-    assert isinstance(reference, ReferenceQuantity)
     columns = reference.columns(reference.measure(LANGUAGE, silent))
     room = measure_room(LANGUAGE, TASK, RoomSettings(train=2000, test=3000)).room
     assert abs(1 - columns["words_accuracy"] - room.value) < 5 * room.standard_error
@@ -138,10 +140,12 @@ def test_an_untrained_model_is_probed_as_a_trained_one() -> None:
 
 def test_the_untrained_model_of_a_run_is_its_own_before_the_first_step() -> None:
     projected = AdaptedProbeQuantity(PLAIN, Projected(dimension=40), "projected")
-    columns, subject = measured(UntrainedProbeQuantity(projected, "before"))
+    columns, found = measured(UntrainedProbeQuantity(projected, "before"))
     first = ARCHITECTURE.build(len(LANGUAGE.vocabulary), 8, derived_seed(0, "initialisation"))
-    own = projected.draw(LANGUAGE, MaskedObjective(), silent).measure(first, subject, silent)
+    drawn = projected.draw(LANGUAGE, MaskedObjective(), silent)
+    own = projected.measure(first, drawn, SUBJECT, silent).records
     assert columns["before"] == own[0].value
+    assert not found.values
     assert columns["parameters"] == first.num_parameters()
 
 

@@ -13,7 +13,6 @@ from isoloss.experiments.claims import judge
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
 from isoloss.experiments.figures.real_text_algorithms import claims_of, real_text_algorithms
 from isoloss.experiments.figures.real_text_steps import real_text_steps
-from isoloss.experiments.quantities.text_probe import drawn_task
 from isoloss.experiments.real_text_runs import ADAMW, BARE, SAM_RULE
 from isoloss.experiments.scales.laptop import REAL_TEXT as LAPTOP
 from isoloss.experiments.scales.laptop import laptop
@@ -21,6 +20,7 @@ from isoloss.experiments.scales.paper import REAL_TEXT as PAPER
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.scales.smoke import REAL_TEXT as SMOKE
 from isoloss.experiments.scales.smoke import smoke
+from isoloss.measurements.quantities.text_probe import drawn_task
 from isoloss.progress import silent
 from isoloss.verdict import Verdict
 from jobs_in_turn import in_turn

@@ -10,8 +10,8 @@ from isoloss.measurements.checkpoint_comparison import Comparison
 from isoloss.measurements.checkpoint_measurements import LOSS, PROBE, TRACE, accuracy_measurement
 from isoloss.measurements.checkpoint_verdicts import MAJORITY, in_words, verdicts
 from isoloss.measurements.compared_checkpoints import Checkpoint, families
-from isoloss.measurements.kept_measurements import Measurement
 from isoloss.measurements.linear_probe import Accuracy
+from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.record import Record
 
 SHAPES = (("weight", (2, 2)),)

@@ -9,8 +9,8 @@ from transformers import PrinterCallback, TrainerCallback
 from enumerated_language import EnumeratedLanguage
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
+from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.flatness_callback import FlatnessAtCheckpoints, FlatnessCallback
-from isoloss.measurements.flatness_records import FlatnessSet, flatness
 from isoloss.measurements.records_file import read_records
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import Shape
@@ -23,7 +23,7 @@ from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 
 LANGUAGE, OBJECTIVE = EnumeratedLanguage(), MaskedObjective()
-SET = FlatnessSet.draw(LANGUAGE, OBJECTIVE, 20, seed=3)
+SET = FixedSentences.draw(LANGUAGE, OBJECTIVE, 20, seed=3)
 
 
 def specification(steps):
@@ -40,18 +40,19 @@ def specification(steps):
 
 def test_our_loop_leaves_the_records_of_every_checkpoint(tmp_path):
     records = tmp_path / "flatness.jsonl"
-    at_checkpoint = FlatnessAtCheckpoints(OBJECTIVE, SET, records, {"run": "one"})
+    at_checkpoint = FlatnessAtCheckpoints(OBJECTIVE, SET, 3, records, {"run": "one"})
     pretrain(specification(6), LANGUAGE, tmp_path / "run", at_checkpoint=at_checkpoint)
     wholes = [record for record in read_records(records, records.name) if record.quantity == "fisher_trace"]
     assert [record.settings["step"] for record in wholes] == [2, 4, 6]
     for record, folder in zip(wholes, checkpoint_folders(tmp_path / "run"), strict=True):
         model = load_masked_language_model(folder)
-        assert record.value == pytest.approx(flatness(model, OBJECTIVE, SET).estimate.value, rel=1e-6)
+        trace = fisher_trace(model, SET.batches, OBJECTIVE, seed=3).estimate
+        assert record.value == pytest.approx(trace.value, rel=1e-6)
         assert record.settings["run"] == "one"
 
 
 def test_measuring_changes_nothing_of_the_run(tmp_path):
-    at_checkpoint = FlatnessAtCheckpoints(OBJECTIVE, SET, tmp_path / "flatness.jsonl", {})
+    at_checkpoint = FlatnessAtCheckpoints(OBJECTIVE, SET, 3, tmp_path / "flatness.jsonl", {})
     with_it = pretrain(specification(6), LANGUAGE, tmp_path / "a", at_checkpoint=at_checkpoint)
     without = pretrain(specification(6), LANGUAGE, tmp_path / "b")
     assert with_it.last.digest == without.last.digest
@@ -87,15 +88,15 @@ def tiny():
 
 def test_it_measures_every_second_evaluation_or_step():
     logged, model = [], tiny()
-    callback = FlatnessCallback(logged.append, [SET.batch], OBJECTIVE, every=2, seed=5)
+    callback = FlatnessCallback(logged.append, SET.batches, OBJECTIVE, every=2, seed=5)
     for _ in range(4):
         callback.on_evaluate(None, State(), None, model=model)
         callback.on_step_end(None, State(), None, model=model)
-    estimate = fisher_trace(model, [SET.batch], OBJECTIVE, seed=5).estimate
+    estimate = fisher_trace(model, SET.batches, OBJECTIVE, seed=5).estimate
     expected = {"fisher_trace": estimate.value, "fisher_trace_standard_error": estimate.standard_error}
     assert logged == [expected, expected]
     logged.clear()
-    callback = FlatnessCallback(logged.append, [SET.batch], OBJECTIVE, every=3, at="step", seed=5)
+    callback = FlatnessCallback(logged.append, SET.batches, OBJECTIVE, every=3, at="step", seed=5)
     for step in range(1, 8):
         state = State()
         state.global_step = step
@@ -107,13 +108,13 @@ def test_it_measures_every_second_evaluation_or_step():
 def test_only_the_first_process_measures():
     state, logged = State(), []
     state.is_world_process_zero = False
-    FlatnessCallback(logged.append, [SET.batch], OBJECTIVE).on_evaluate(None, state, None, model=tiny())
+    FlatnessCallback(logged.append, SET.batches, OBJECTIVE).on_evaluate(None, state, None, model=tiny())
     assert logged == []
 
 
 def test_never_is_refused():
     with pytest.raises(BadInput, match="at least 1, not 0"):
-        FlatnessCallback(print, [SET.batch], OBJECTIVE, every=0)
+        FlatnessCallback(print, SET.batches, OBJECTIVE, every=0)
 
 
 class Tracker(TrainerCallback):
@@ -130,12 +131,13 @@ class Tracker(TrainerCallback):
 def test_a_trainer_logs_it_to_its_trackers(tmp_path):
     from transformers import Trainer, TrainingArguments
 
-    ids = SET.batch.input_ids
+    (batch,) = SET.batches
+    ids = batch.input_ids
     labels = torch.full_like(ids, -100)
-    labels[SET.batch.rows, SET.batch.positions] = SET.batch.targets
+    labels[batch.rows, batch.positions] = batch.targets
     data = [
         {"input_ids": row, "attention_mask": present, "labels": label}
-        for row, present, label in zip(ids, SET.batch.attention_mask, labels, strict=True)
+        for row, present, label in zip(ids, batch.attention_mask, labels, strict=True)
     ]
     model, objective = tiny(), PretrainedMasked()
     arguments = TrainingArguments(
@@ -145,10 +147,10 @@ def test_a_trainer_logs_it_to_its_trackers(tmp_path):
     tracker = Tracker()
     trainer = Trainer(model, arguments, train_dataset=data, eval_dataset=data, callbacks=[tracker])
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(FlatnessCallback(trainer.log, [SET.batch], objective, every=2))
+    trainer.add_callback(FlatnessCallback(trainer.log, SET.batches, objective, every=2))
     trainer.train()
     traces = [(step, logs) for step, logs in tracker.heard if "fisher_trace" in logs]
     assert [step for step, _ in traces] == [2, 4]
-    last = fisher_trace(trainer.model, [SET.batch], objective).estimate
+    last = fisher_trace(trainer.model, SET.batches, objective).estimate
     assert traces[-1][1]["fisher_trace"] == pytest.approx(last.value, rel=1e-5)
     assert traces[-1][1]["fisher_trace_standard_error"] == pytest.approx(last.standard_error, rel=1e-5)

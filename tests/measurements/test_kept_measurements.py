@@ -4,16 +4,9 @@ from dataclasses import asdict
 import pytest
 import torch
 
-from isoloss.measurements.kept_measurements import (
-    KEY as KEY_FILE,
-)
-from isoloss.measurements.kept_measurements import (
-    RECORDS,
-    VALUES,
-    DamagedMeasurement,
-    KeptMeasurements,
-    Measurement,
-)
+from isoloss.measurements.kept_measurements import KEY as KEY_FILE
+from isoloss.measurements.kept_measurements import RECORDS, VALUES, DamagedMeasurement, KeptMeasurements
+from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.record import Record
 
 KEY = {"weights": "w", "seed": 1, "limits": (1, 2)}

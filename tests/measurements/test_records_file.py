@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,13 +19,9 @@ from isoloss.estimate import cluster_values, mean_over_members, mean_over_senten
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
-from isoloss.measurements.flatness_records import (
-    FlatnessSet,
-    flatness,
-    flatness_records,
-    trace_sentence_values,
-)
 from isoloss.measurements.linear_probe import Accuracy
+from isoloss.measurements.quantities.trace import TraceQuantity
+from isoloss.measurements.quantity import Subject
 from isoloss.measurements.record import Record
 from isoloss.measurements.records_file import (
     TornLine,
@@ -40,6 +37,7 @@ from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
+from isoloss.progress import silent
 
 ENTROPY = Record("masked_entropy", 1.25, "nats", 0.5, 100, seed=3)
 TRACE = Record(
@@ -199,7 +197,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path):
 RAGGED = pcfg(parse_grammar("S -> 'a' S [0.5] | 'b' [0.3] | 'c' 'c' [0.2]"), maximum_length=5)
 
 
-def check(records: list[Record], values: dict[str, Tensor], not_means: set[str]) -> None:
+def check(records: Sequence[Record], values: Mapping[str, Tensor], not_means: set[str]) -> None:
     """Each record's value and error are those of the mean of its kept values, and only means are kept."""
     assert {record.quantity for record in records if value_name(record) not in values} == not_means
     assert len(values) == sum(record.quantity not in not_means for record in records)
@@ -217,8 +215,10 @@ def test_kept_values_have_the_records_means_and_errors() -> None:
     loss = exact_loss(model, MaskedObjective(), evaluation)
     assert set(evaluation.predictions.tolist()) > {1, 2}  # so that there are token averages too
     check(loss.records("", {}), loss.sentence_values(), {"masked_loss_subset_deviation"})
-    trace = flatness(model, MaskedObjective(), FlatnessSet.draw(RAGGED, MaskedObjective(), 12, seed=0))
-    check(flatness_records(trace, 0, "", {}), trace_sentence_values(trace), set())
+    trace, objective = TraceQuantity(12, seed=0), MaskedObjective()
+    drawn = trace.draw(RAGGED, objective, silent)
+    measured = trace.measure(model, drawn, Subject("", objective, {}, RAGGED), silent)
+    check(measured.records, measured.values, set())
     accuracy = Accuracy.of("linear_probe", torch.tensor([[1.0, 0, 1, 1], [0, 0, 1, 1]]))
     deviation = "linear_probe_deviation_over_seeds"
     check(accuracy.records("", {}), accuracy.sentence_values(), {deviation})
@@ -226,10 +226,11 @@ def test_kept_values_have_the_records_means_and_errors() -> None:
 
 def test_kept_values_of_several_predictions_a_sentence() -> None:
     model = PreLayerNormTransformer(laptop_shape(16)).build(len(RAGGED.vocabulary), 5, seed=0)
-    drawn = FlatnessSet.draw(RAGGED, NextWordObjective(), 12, seed=0)
-    assert len(set(torch.bincount(drawn.batch.rows).tolist())) > 1
-    trace = flatness(model, MaskedObjective(), drawn)
-    check(flatness_records(trace, 0, "", {}), trace_sentence_values(trace), set())
+    trace = TraceQuantity(12, seed=0)
+    drawn = trace.draw(RAGGED, NextWordObjective(), silent)
+    assert len(set(torch.bincount(drawn.batches[0].rows).tolist())) > 1
+    measured = trace.measure(model, drawn, Subject("", MaskedObjective(), {}, RAGGED), silent)
+    check(measured.records, measured.values, set())
 
 
 def test_the_difference_of_two_means_over_members() -> None:

@@ -26,10 +26,8 @@ from isoloss.pretraining.checkpoint import (
     damage_to,
     latest_checkpoint,
     read_checkpoint,
-    remove_leftovers,
-    restore,
-    write_checkpoint,
 )
+from isoloss.pretraining.checkpoint_writing import remove_leftovers, restore, write_checkpoint
 from isoloss.pretraining.run_folder import claim
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.pretraining.stream import Stream

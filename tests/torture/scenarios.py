@@ -20,11 +20,12 @@ from isoloss.executors.ray_runner import _work
 from isoloss.experiments.carry_out import carry_out
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.kept_portraits import portrait_jobs
-from isoloss.measurements.kept_measurements import KeptMeasurements, Measurement
+from isoloss.measurements.kept_measurements import KeptMeasurements
+from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.record import Record
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.checkpoint import restore
+from isoloss.pretraining.checkpoint_writing import restore
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.weight_averaging import WeightAverage  # noqa: F401 - so that children need not import it
 from isoloss.progress import silent

@@ -15,10 +15,10 @@ from isoloss.errors import BadInput
 from isoloss.measurements.checkpoint_comparison import Stage
 from isoloss.measurements.checkpoint_measurements import (
     CheckpointMeasurement,
-    FineTuningMeasurement,
-    LossMeasurement,
-    ProbeMeasurement,
-    TraceMeasurement,
+    fine_tuning_of_task,
+    loss_of_text,
+    probe_of_task,
+    trace_of_text,
 )
 from isoloss.measurements.compared_checkpoints import Checkpoint, Models, families
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
@@ -104,14 +104,14 @@ def planned_stages(
         task, digest = sources.task, _digest(asdict(sources.task))
         known = [each.longest for each in checkpoints if each.longest is not None]
         longest = min([settings.task_length, *known])
-        probe = ProbeMeasurement(task, digest, longest, ProbeSettings())
+        probe = probe_of_task(task, digest, longest, ProbeSettings())
         stages.append([(each, probe) for each in checkpoints])
     if on_text:
         stages.append([(each, trace) for each, _, trace in on_text])
     if sources.task is not None and settings.fine_tune:
         tuning = fine_tuning_settings(len(task.train))
         for seed in tuning.seeds:
-            one = FineTuningMeasurement(task, digest, longest, tuning, seed)
+            one = fine_tuning_of_task(task, digest, longest, tuning, seed)
             stages.append([(each, one) for each in checkpoints])
     return stages
 
@@ -145,8 +145,8 @@ def _on_text(
             settings.seed,
             padding_token(tokenizer),
         )
-        loss = LossMeasurement(batches, text, settings.loss_stopping)
-        trace = TraceMeasurement(batches, text, settings.trace_stopping)
+        loss = loss_of_text(batches, text, settings.loss_stopping)
+        trace = trace_of_text(batches, text, settings.trace_stopping)
         found.update({each.name: (each, loss, trace) for each in family})
     return [found[each.name] for each in checkpoints]
 

@@ -17,6 +17,7 @@ from isoloss.command_line.console import table_console, value_with_error
 from isoloss.command_line.options.checkpoints import CompareOptions
 from isoloss.command_line.progress_display import progress_display
 from isoloss.curvature.stopping import Stopping
+from isoloss.device import usable_device
 from isoloss.errors import BadInput
 from isoloss.measurements.checkpoint_comparison import Comparison, Measured, Stage, carry_out
 from isoloss.measurements.checkpoint_measurements import FINE_TUNING, LOSS, PROBE, TRACE
@@ -29,7 +30,6 @@ from isoloss.measurements.compared_checkpoints import (
 )
 from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.measurements.records_file import write_records
-from isoloss.pretraining.loop import usable_device
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.report.comparison_page import Told, comparison_page, pair_sentences
 from isoloss.report.page import write_lone_page

@@ -12,10 +12,10 @@ from isoloss.command_line.checked_options import refuse_unwritable
 from isoloss.command_line.flatness_table import Shown, print_flatness, print_json, sentences_below
 from isoloss.command_line.options.checkpoints import FlatnessOptions
 from isoloss.command_line.progress_display import progress_display
-from isoloss.corpora.data_sets import read_data_set
 from isoloss.corpora.token_sentences import Corpus, read_text_corpus, read_token_corpus
 from isoloss.curvature.label_distributions import NonFiniteScores
 from isoloss.curvature.stopping import Stopping
+from isoloss.device import usable_device
 from isoloss.errors import BadInput
 from isoloss.measurements.compared_flatness import INTERRUPTED, ComparedFlatness, compare_flatness
 from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
@@ -28,7 +28,6 @@ from isoloss.models.any_language_model import (
 )
 from isoloss.models.loading import load_tokenizer, quiet
 from isoloss.pretraining.checkpoint import damage_to
-from isoloss.pretraining.loop import usable_device
 from isoloss.progress import Progress
 
 EXIT_INTERRUPTED = 130
@@ -218,6 +217,8 @@ def _corpus(request: FlatnessOptions, models: Mapping[str, PreTrainedModel]) -> 
     if request.text is not None:
         return read_text_corpus(request.text, tokenizer, longest)
     assert request.dataset is not None  # exactly one source is given
+    from isoloss.corpora.data_sets import read_data_set  # what most calls need not wait for
+
     return read_data_set(request.dataset, tokenizer, longest)
 
 

@@ -11,6 +11,7 @@ from torch import nn
 from isoloss.command_line.options.checkpoints import InspectOptions
 from isoloss.curvature.forward_memory import bytes_kept_for_backward, refuse_without_gradient
 from isoloss.curvature.sentence_traces import sentence_fisher_traces
+from isoloss.device import usable_device
 from isoloss.errors import BadInput
 from isoloss.models.any_language_model import (
     Prediction,
@@ -23,7 +24,6 @@ from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch
 from isoloss.objectives.sentences_apart import EqualLengths, kept_apart
-from isoloss.pretraining.loop import usable_device
 
 SENTENCES = 4
 LENGTH = 128

@@ -20,6 +20,7 @@ from isoloss.command_line.cost_table import (
 from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.command_line.progress_display import progress_display
 from isoloss.command_line.reproduction_request import Choice, choice, write_whole_site
+from isoloss.device import usable_device
 from isoloss.errors import BadInput, IsolossError
 from isoloss.executors.job import Job, Outcome
 from isoloss.executors.ray_runner import ShareOfNode, run_jobs_on_ray
@@ -36,7 +37,6 @@ from isoloss.experiments.scales.paper import paper
 from isoloss.experiments.scales.scale import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, beside_shipped
 from isoloss.files import remove_unfinished
-from isoloss.pretraining.loop import usable_device
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.report.number import ABSENT
@@ -44,7 +44,7 @@ from isoloss.report.offered_files import result_as_json
 from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.site import spoken
 from isoloss.stored_runs.experiment_names import damaged_names
-from isoloss.stored_runs.stored_run import is_older
+from isoloss.stored_runs.measured_files import is_older
 from isoloss.verdict import Verdict
 
 KINDS: tuple[Kind, ...] = ("premise", "effect")

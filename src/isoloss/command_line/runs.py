@@ -12,6 +12,7 @@ from isoloss.command_line.options.results import RunsOptions
 from isoloss.command_line.show import run_as_json
 from isoloss.measurements.record import Setting
 from isoloss.stored_runs.experiment_names import damaged_names
+from isoloss.stored_runs.measured_files import is_older
 from isoloss.stored_runs.run_filter import (
     QUANTITIES,
     condition,
@@ -20,7 +21,7 @@ from isoloss.stored_runs.run_filter import (
     sorted_runs,
     values_of,
 )
-from isoloss.stored_runs.stored_run import StoredRun, full_names, is_older, results_of, runs_in
+from isoloss.stored_runs.stored_run import StoredRun, full_names, results_of, runs_in
 
 SHORTEST_NAME = 8
 """Characters of a folder's name that are shown; `isoloss show` and `compare` take the beginning of a name."""

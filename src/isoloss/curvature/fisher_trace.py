@@ -17,6 +17,8 @@ from isoloss.objectives.evaluation_mode import device_of
 from isoloss.objectives.sentences_apart import SentencesApart
 from isoloss.progress import Progress, silent
 
+TRACE_UNIT = "nats per squared parameter"
+
 
 @dataclass(frozen=True)
 class FisherTrace:

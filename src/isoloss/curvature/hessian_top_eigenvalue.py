@@ -111,8 +111,8 @@ def hessian_top_eigenvalue(
         raise BadInput(f"the eigenvalue's relative tolerance must be above 0 and below 1, not {tolerance}")
     parameters, measured = trainable_parameters(model), MeasuredParameters.of(model)
     blocks = _SetHessian(model, objective, sentence_blocks(batches), distribution, parameters)
-    whole = [part for batch in batches for part in split_sentences(batch, -(-len(batch) // AT_ONCE))]
-    hessian = _SetHessian(model, objective, whole, distribution, parameters)
+    parts = [part for batch in batches for part in split_sentences(batch, -(-len(batch) // AT_ONCE))]
+    hessian = _SetHessian(model, objective, parts, distribution, parameters)
     probe = sign_probe(parameters, f"{seed} start")
     start = torch.cat([values.flatten().double() for values in probe.values()])
 
@@ -125,27 +125,31 @@ def hessian_top_eigenvalue(
             basis=min(64, basis_bytes // (16 * len(start))),
             report=partial(_report, progress, tolerance, most_products),
         )
-        vector = hessian.unflatten(pair.vector)
-        by_block = [
-            inner_products_by_group(vector, blocks.of_part(number, vector))
-            for number in range(len(blocks.parts))
-        ]
+        whole, groups = _quadratic_form(blocks, hessian.unflatten(pair.vector))
     progress(TASK, most_products, most_products)
-    sizes = torch.tensor([len(block) for block in blocks.parts])
-    groups = {
-        name: mean_over_members(torch.tensor([b[name] for b in by_block], dtype=torch.float64), sizes)
-        for name in by_block[0]
-    }
-    forms = torch.tensor([sum(b.values()) for b in by_block], dtype=torch.float64)
     return TopEigenvalue(
-        mean_over_members(forms, sizes),
+        whole,
         groups,
         pair.residual,
         pair.residual <= tolerance * abs(pair.value),
         pair.products,
-        int(sizes.sum()),
+        sum(map(len, blocks.parts)),
         measured,
     )
+
+
+def _quadratic_form(blocks: "_SetHessian", vector: dict[str, Tensor]) -> tuple[Estimate, dict[str, Estimate]]:
+    """vᵀHv and its groups' parts, with errors over the blocks of sentences."""
+    by_block = [
+        inner_products_by_group(vector, blocks.of_part(number, vector)) for number in range(len(blocks.parts))
+    ]
+    sizes = torch.tensor([len(block) for block in blocks.parts])
+    forms = torch.tensor([sum(b.values()) for b in by_block], dtype=torch.float64)
+    groups = {
+        name: mean_over_members(torch.tensor([b[name] for b in by_block], dtype=torch.float64), sizes)
+        for name in by_block[0]
+    }
+    return mean_over_members(forms, sizes), groups
 
 
 def _report(

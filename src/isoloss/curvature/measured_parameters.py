@@ -39,6 +39,11 @@ class MeasuredParameters:
         frozen = tuple(name for name, p in model.named_parameters() if not p.requires_grad)
         return MeasuredParameters(count, frozen)
 
+    @property
+    def settings(self) -> dict[str, int]:
+        """As records have them: how many numbers were differentiated, and how many tensors were not."""
+        return {"parameters": self.count, "frozen_tensors": len(self.frozen)}
+
 
 def trainable_parameters(model: nn.Module) -> dict[str, Tensor]:
     """What requires a gradient, by name, each tensor once under the first of its names."""

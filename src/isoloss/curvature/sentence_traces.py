@@ -1,7 +1,7 @@
 """One unbiased value a sentence of the trace of the Fisher information (paper B.1)."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -67,6 +67,22 @@ def sentence_fisher_traces(
     )
     ways: dict[str, str] = {}
     along = partial(norms_along, model, reads, part_of=part_of, memory_bytes=memory_bytes)
+
+    def norms_of(sentences: Int[Tensor, " k"]) -> PerSentenceNorms:
+        return _drawn_norms(along, sentences_of(batch, sentences), seed, first_sentence + sentences)
+
+    for sentences, norms in _as_memory_allows(norms_of, groups, at_once, first_sentence):
+        predictions = torch.bincount(sentences_of(batch, sentences).rows)
+        for name, of_each in norms.groups.items():
+            values[name][sentences] = of_each / predictions
+        ways |= norms.ways
+    return SentenceTraces(dict(values), ways)
+
+
+def _as_memory_allows(
+    norms_of: Callable[[Tensor], PerSentenceNorms], groups: list[Tensor], at_once: int, first_sentence: int
+) -> Iterator[tuple[Int[Tensor, " k"], PerSentenceNorms]]:
+    """All groups' sentences, `at_once` of them together; where memory runs out, half as many from then on."""
     waiting = groups[::-1]
     while waiting:
         group = waiting.pop()
@@ -74,8 +90,7 @@ def sentence_fisher_traces(
         if len(sentences) < len(group):
             waiting.append(group[at_once:])
         try:
-            piece = sentences_of(batch, sentences)
-            norms = _drawn_norms(along, piece, seed, first_sentence + sentences)
+            norms = norms_of(sentences)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
@@ -87,11 +102,7 @@ def sentence_fisher_traces(
             at_once = len(sentences) // 2
             waiting.append(sentences)
             continue
-        predictions = torch.bincount(piece.rows)
-        for name, of_each in norms.groups.items():
-            values[name][sentences] = of_each / predictions
-        ways |= norms.ways
-    return SentenceTraces(dict(values), ways)
+        yield sentences, norms
 
 
 def _sentences_at_once(model: nn.Module, objective: Objective, batch: Batch, memory_bytes: int) -> int:

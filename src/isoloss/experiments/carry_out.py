@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from transformers import PreTrainedModel
 
@@ -11,35 +12,27 @@ from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.denormals import denormals_flushed
 from isoloss.errors import BadInput, IsolossError
 from isoloss.experiments.kept_plan import keep_plan
+from isoloss.experiments.measured_at import Weights, drawn, quantity_digest, weights_setting
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.quantity import (
-    AnyQuantity,
-    MeasuringSet,
-    Subject,
-    Weights,
-    drawn,
-    quantity_digest,
-    weights_setting,
-)
 from isoloss.languages.language import Language
+from isoloss.measurements.quantity import AnyQuantity, Measurement, Subject
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import write_records, write_sentence_values
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.pretraining_objective import PretrainingObjective
-from isoloss.pretraining.checkpoint import RAW_FOLDER, STEPS_FOLDER, read_checkpoint
+from isoloss.pretraining.checkpoint import (
+    MEASURED_FOLDER,
+    RAW_FOLDER,
+    SPECIFICATION_FILE,
+    STEPS_FOLDER,
+    read_checkpoint,
+)
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
-from isoloss.stored_runs.stored_run import (
-    MEASURED_FOLDER,
-    PLAN_FILE,
-    SPECIFICATION_FILE,
-    finished_checkpoints,
-    measured_place,
-    measurement_name,
-    read_measurement,
-)
+from isoloss.stored_runs.measured_files import measured_place, measurement_name, read_measurement
+from isoloss.stored_runs.stored_run import PLAN_FILE, finished_checkpoints
 
 TRAINING_SHARE = 0.7
 """About how much of a run's time its pre-training takes; only the progress bar depends on it."""
@@ -179,7 +172,7 @@ def _measure_missing(
     """Measure what is missing; a sentence for each checkpoint that is damaged."""
     damaged: list[str] = []
     missing = list(_missing(run, output))
-    sets: dict[AnyQuantity, MeasuringSet] = {}
+    sets: dict[AnyQuantity, Any] = {}
     model: PreTrainedModel | None = None
     loaded: tuple[int, Weights] | None = None
     unusable = 0
@@ -199,15 +192,17 @@ def _measure_missing(
             model, loaded = _load(folder, run.objective).to(device), (step, wanted.weights)
         if quantity not in sets:
             sets[quantity] = drawn(quantity, language, run.language.digest, run.objective, output)
-        subject = Subject(folder, digest[:16], run.objective, _settings(run, wanted), run.seed)
-        records = sets[quantity].measure(model, subject, _within(progress, share, step))
-        path = _records_file(run, wanted, output)
-        values = path.with_suffix(".npz") if subject.sentence_values else None
-        if values:  # first, since the records say that the measurement is complete
-            arrays = {name: each.cpu().numpy() for name, each in subject.sentence_values.items()}
-            write_sentence_values(values, arrays)
-        write_records(path, records, measured_place(run.digest[:16], step, path.stem), values)
+        subject = Subject(digest[:16], run.objective, _settings(run, wanted), language, folder, seed=run.seed)
+        found = quantity.measure(model, sets[quantity], subject, _within(progress, share, step))
+        _keep(found, _records_file(run, wanted, output), run, step)
     return damaged
+
+
+def _keep(found: Measurement, path: Path, run: PlannedRun, step: int) -> None:
+    values = path.with_suffix(".npz") if found.values else None
+    if values:  # first, since the records say that the measurement is complete
+        write_sentence_values(values, {name: each.cpu().numpy() for name, each in found.values.items()})
+    write_records(path, found.records, measured_place(run.digest[:16], step, path.stem), values)
 
 
 def _weights_of(run: PlannedRun, wanted: _Measurement, output: Path) -> tuple[Path, str]:

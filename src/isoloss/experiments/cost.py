@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.quantities.probe import ReadsFeatures
 from isoloss.experiments.step_cost import StepCost, step_cost
+from isoloss.measurements.quantities.probe import ReadsFeatures
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import parameter_count
 from isoloss.pretraining.compute import Precision

@@ -7,8 +7,8 @@ from typing import Literal
 
 from isoloss.errors import BadInput
 from isoloss.experiments.language_runs import AnyRuns, runs_of_sizes, width_of
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import Continued, PlannedRun
-from isoloss.experiments.quantity import MeasuredAt
 from isoloss.pretraining.sgd import SGD
 
 OTHER_SENTENCES = 10_000

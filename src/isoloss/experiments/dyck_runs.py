@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isoloss.errors import BadInput
+from isoloss.experiments.count_error import CountErrorQuantity
 from isoloss.experiments.descent_runs import OTHER_SENTENCES
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
-from isoloss.experiments.quantities.count_error import CountErrorQuantity
-from isoloss.experiments.quantity import MeasuredAt, Quantity
 from isoloss.languages.dyck import Dyck
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.update_rule import UpdateRuleSettings
@@ -58,7 +59,7 @@ class DyckRuns:
         """The downstream task."""
         return CountErrorQuantity(self.samples, self.draws, seed)
 
-    def runs(self, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
+    def runs(self, quantities: Sequence[AnyQuantity]) -> tuple[PlannedRun, ...]:
         """Each seed's runs, AdamW's first; `quantities` of every checkpoint, claims on the last alone."""
         return tuple(
             run
@@ -67,7 +68,7 @@ class DyckRuns:
             for run in (trunk, *(self._further(trunk, way, quantities) for way in self.others))
         )
 
-    def _trunk(self, seed: int, quantities: Sequence[Quantity]) -> PlannedRun:
+    def _trunk(self, seed: int, quantities: Sequence[AnyQuantity]) -> PlannedRun:
         checkpoints = (1, self.parting, self.steps)
         return PlannedRun(
             name=f"{PLAIN.lower()}-seed-{seed}",
@@ -84,7 +85,7 @@ class DyckRuns:
             averaging_horizon=self.averaging_horizon,
         )
 
-    def _further(self, trunk: PlannedRun, way: Way, quantities: Sequence[Quantity]) -> PlannedRun:
+    def _further(self, trunk: PlannedRun, way: Way, quantities: Sequence[AnyQuantity]) -> PlannedRun:
         steps = self.steps - self.parting
         return replace(
             trunk,

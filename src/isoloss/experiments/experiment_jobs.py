@@ -9,9 +9,10 @@ from isoloss.executors.runner import Job
 from isoloss.experiments.carry_out import carry_out, is_complete, is_measurable_further
 from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.measured_at import drawn
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan, PlannedRun
-from isoloss.experiments.quantity import AnyQuantity, drawn
 from isoloss.experiments.reference import PlannedReference
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
 

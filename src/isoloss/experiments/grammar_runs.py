@@ -5,11 +5,12 @@ from dataclasses import replace
 
 from isoloss.errors import BadInput
 from isoloss.experiments.language_runs import runs_of_sizes
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.quantities.probe import named_task
-from isoloss.experiments.quantity import MeasuredAt, Quantity
 from isoloss.experiments.scales.scale import MeasurementSizes, Rules, Scale
 from isoloss.languages.language import Language
+from isoloss.measurements.quantities.probe import named_task
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.measurements.room_and_price import Room, RoomSettings, measure_room
 from isoloss.progress import Progress, silent
 
@@ -47,7 +48,7 @@ def task_name(language: Language, name: str | None) -> str:
     return named_task(language, name).name
 
 
-def adamw_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
+def adamw_runs(scale: Scale, quantities: Sequence[AnyQuantity]) -> tuple[PlannedRun, ...]:
     """The grammar's runs of the compared size, measured at every checkpoint.
 
     All checkpoints count for the claims: the loss at which runs are compared is found among them.
@@ -61,7 +62,7 @@ def adamw_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun
     )
 
 
-def small_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun, ...]:
+def small_runs(scale: Scale, quantities: Sequence[AnyQuantity]) -> tuple[PlannedRun, ...]:
     """The small model that the adversary's is held against, trained as the grammar's; measured at its end."""
     small = replace(scale.grammar, architectures=(scale.compared.small,))
     measured = tuple(MeasuredAt(quantity, (small.steps,)) for quantity in quantities)
@@ -72,7 +73,7 @@ def small_runs(scale: Scale, quantities: Sequence[Quantity]) -> tuple[PlannedRun
 
 
 def rule_runs(
-    scale: Scale, rules: Rules, quantities: Sequence[Quantity], since: int = 0
+    scale: Scale, rules: Rules, quantities: Sequence[AnyQuantity], since: int = 0
 ) -> tuple[PlannedRun, ...]:
     """Each rule with each seed at that size, measured at the checkpoints from step `since` on."""
     grammar, compared = scale.grammar, scale.compared

@@ -7,8 +7,8 @@ from typing import Any
 from isoloss.checked_files import read_sealed, write_sealed
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
+from isoloss.experiments.measured_at import quantity_digest, weights_setting
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan, PlannedRun, ReadyLanguage
-from isoloss.experiments.quantity import quantity_digest, weights_setting
 from isoloss.files import file_digest, write_atomically
 from isoloss.languages.dyck import Dyck, write_dyck
 from isoloss.languages.hmm import HMM

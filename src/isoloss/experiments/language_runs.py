@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from isoloss.errors import BadInput
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import LanguagePlan, PlannedRun
-from isoloss.experiments.quantity import MeasuredAt
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective

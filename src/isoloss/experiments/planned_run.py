@@ -10,8 +10,9 @@ from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.errors import BadInput
-from isoloss.experiments.quantity import AnyQuantity, CorpusQuantity, MeasuredAt, Quantity
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.languages.language import Language
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.measurements.record import Setting
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.masked import MaskedObjective
@@ -161,7 +162,7 @@ class PlannedRun:
 
     def _refuse_what_cannot_be_measured(self, quantity: AnyQuantity) -> None:
         of_text = isinstance(self.language, CorpusPlan)
-        if not isinstance(quantity, CorpusQuantity if of_text else Quantity):
+        if (PackedCorpus if of_text else Language) not in quantity.sources:
             trained_on = (
                 "real text, whose distribution nobody knows" if of_text else "a language, and not on a corpus"
             )

@@ -7,15 +7,15 @@ from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import TaskSource
 from isoloss.corpora.task_splits import TaskSizes
 from isoloss.experiments.experiment import Facts
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import CorpusPlan, Labels, PlannedRun
-from isoloss.experiments.quantities.corpus_loss import CorpusLossQuantity, TrainingLossQuantity
-from isoloss.experiments.quantities.text_fine_tuning import TextFineTuningQuantity
-from isoloss.experiments.quantities.text_probe import MajorityReference, TextProbeQuantity
-from isoloss.experiments.quantities.trace import TraceQuantity
-from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.reference import PlannedReference
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.quantities.corpus_loss import CorpusLossQuantity, TrainingLossQuantity
+from isoloss.measurements.quantities.text_fine_tuning import TextFineTuningQuantity
+from isoloss.measurements.quantities.text_probe import MajorityReference, TextProbeQuantity
+from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.measurements.text_features import DESCRIPTION
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.many_masks import AlwaysMask, ManyMasksObjective

@@ -5,41 +5,39 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.experiments.planned_run import CorpusPlan, Labels, LanguagePlan
-from isoloss.experiments.quantity import Columns
 from isoloss.languages.language import Language
+from isoloss.measurements.quantities.control_probes import (
+    UNTRAINED,
+    WORDS,
+    UntrainedReference,
+    WordsReference,
+)
+from isoloss.measurements.quantities.probe import ProbeQuantity
+from isoloss.measurements.quantity import Columns
 from isoloss.measurements.record import Record
 from isoloss.measurements.records_file import read_records, write_records
+from isoloss.models.transformers import Architecture
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress
 
 
 @runtime_checkable
 class ReferenceQuantity(Protocol):
-    """A frozen dataclass: all that the numbers depend on besides the language; `revision`: see `Quantity`."""
+    """A frozen dataclass: all that the numbers depend on besides what is trained on.
+
+    `revision` and `sources`: see `isoloss.measurements.quantity.Quantity`.
+    """
 
     revision: ClassVar[int]
+    sources: ClassVar[tuple[type, ...]]
 
-    def measure(self, language: Language, progress: Progress) -> list[Record]:
-        """The reference's numbers."""
-        ...
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """The records as columns of the experiment's table."""
-        ...
-
-
-@runtime_checkable
-class CorpusReference(Protocol):
-    """A `ReferenceQuantity` of real text."""
-
-    revision: ClassVar[int]
-
-    def measure_on(self, corpus: PackedCorpus, progress: Progress) -> list[Record]:
+    # Of a type among `sources`, which no type checker knows here.
+    def measure(self, source: Any, progress: Progress) -> list[Record]:
         """The reference's numbers."""
         ...
 
@@ -57,7 +55,7 @@ class PlannedReference:
 
     name: str
     language: LanguagePlan | CorpusPlan
-    quantity: ReferenceQuantity | CorpusReference
+    quantity: ReferenceQuantity
     labels: Labels = ()
     judged: bool = False
 
@@ -82,12 +80,27 @@ class PlannedReference:
             path = self.file(output)
             write_records(path, self._measured(language, progress), path.stem)
 
-    def _measured(self, language: Language | PackedCorpus, progress: Progress) -> list[Record]:
-        if isinstance(language, PackedCorpus):
-            if isinstance(self.quantity, CorpusReference):
-                return self.quantity.measure_on(language, progress)
-        elif isinstance(self.quantity, ReferenceQuantity):
-            return self.quantity.measure(language, progress)
-        raise BadInput(
-            f"{type(self.quantity).__name__} is no reference of a {type(language).__name__}; choose another"
-        )
+    def _measured(self, source: Language | PackedCorpus, progress: Progress) -> list[Record]:
+        if not isinstance(source, self.quantity.sources):
+            raise BadInput(
+                f"{type(self.quantity).__name__} is no reference of a {type(source).__name__}; choose another"
+            )
+        return self.quantity.measure(source, progress)
+
+
+def control_references(
+    language: LanguagePlan,
+    probe: ProbeQuantity,
+    architectures: Sequence[tuple[str, Architecture]],
+    labels: Labels = (),
+) -> tuple[PlannedReference, ...]:
+    """A row for the words, and one for each named architecture untrained, for an experiment's references.
+
+    Where an experiment has several panels, `labels` say to which the rows belong.
+    """
+    suffix = "".join(f" of {value}" for _, value in labels)
+    untrained = (
+        PlannedReference(f"{UNTRAINED} {name}{suffix}", language, UntrainedReference(probe, each), labels)
+        for name, each in architectures
+    )
+    return (PlannedReference(f"{WORDS}{suffix}", language, WordsReference(probe), labels), *untrained)

@@ -8,7 +8,7 @@ from typing import Any
 
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment_result import ExperimentResult
-from isoloss.pretraining.checkpoint import software_versions
+from isoloss.pretraining.checkpoint_writing import software_versions
 
 FORMAT = 1
 TOLD = ("loss", "trace", "accuracy")

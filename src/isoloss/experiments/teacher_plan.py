@@ -19,6 +19,7 @@ from isoloss.experiments.teacher import (
     prose_windows,
 )
 from isoloss.languages.causal_lm import CausalLM
+from isoloss.measurements.generated_words import TokenizerSource
 from isoloss.models.causal_language import (
     LENGTH,
     WORDS,
@@ -75,20 +76,6 @@ class GivenProse:
     def books(self, progress: Progress) -> tuple[str, ...]:  # noqa: ARG002
         """See `Prose`."""
         return (self.text,)
-
-
-@runtime_checkable
-class TokenizerSource(Protocol):
-    """A frozen dataclass: how to come by the whole tokenizer of a teacher, of at most `pieces` tokens."""
-
-    @property
-    def pieces(self) -> int:
-        """How many tokens a student must have room for, beside the special three."""
-        ...
-
-    def tokenizer(self, progress: Progress) -> Tokenizer:
-        """The tokenizer; raises IsolossError where it cannot be had."""
-        ...
 
 
 @runtime_checkable

@@ -7,6 +7,7 @@ from time import perf_counter
 
 import torch
 
+from isoloss.device import usable_device
 from isoloss.errors import BadInput
 from isoloss.experiments.cost import UTILISATION, Device, this_machine, wait_for
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan, PlannedRun, ReadyLanguage
@@ -14,7 +15,6 @@ from isoloss.experiments.step_cost import StepCost, step_cost
 from isoloss.languages.language import SentenceSource
 from isoloss.languages.text_windows import words_in_a_row
 from isoloss.objectives.batch import Batch
-from isoloss.pretraining.loop import usable_device
 from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed, seed_dropout
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.pretraining.stream import Stream

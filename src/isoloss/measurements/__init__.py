@@ -1,1 +1,1 @@
-"""One file a quantity of the paper."""
+"""Measurements of one model, or of several on the same sentences."""

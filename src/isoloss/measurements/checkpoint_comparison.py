@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from isoloss.corpora.labelled_texts import TextTask
+from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.errors import IsolossError
 from isoloss.measurements.checkpoint_measurements import (
     FINE_TUNING,
@@ -22,10 +23,10 @@ from isoloss.measurements.checkpoint_measurements import (
     measured_accuracy,
 )
 from isoloss.measurements.compared_checkpoints import Checkpoint, Models
-from isoloss.measurements.flatness_records import TRACE_UNIT
-from isoloss.measurements.kept_measurements import KeptMeasurements, Measurement
+from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.paired_difference import PairedDifference, constant_accuracy
+from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.record import Record
 from isoloss.measurements.text_features import majority_correct, majority_record
 from isoloss.progress import Progress, silent
@@ -234,5 +235,4 @@ def _key(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> dict[str
 def _measure(
     checkpoint: Checkpoint, measurement: CheckpointMeasurement, models: Models, progress: Progress
 ) -> Measurement:
-    model, tokenizer = models[checkpoint.name], models.tokenizer(checkpoint.name)
-    return measurement.measure(checkpoint, model, tokenizer, progress)
+    return measurement.measure(models[checkpoint.name], checkpoint, progress)

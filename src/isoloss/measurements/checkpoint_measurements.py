@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 from transformers import PreTrainedModel
@@ -11,133 +12,101 @@ from isoloss.corpora.labelled_texts import TextTask
 from isoloss.curvature.label_distributions import NonFiniteScores
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.measurements.compared_checkpoints import Checkpoint
-from isoloss.measurements.compared_flatness import INTERRUPTED, compare_flatness
+from isoloss.measurements.compared_flatness import INTERRUPTED, compare_flatness, progress_of
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
-from isoloss.measurements.flatness_records import trace_sentence_values
-from isoloss.measurements.kept_measurements import Measurement
 from isoloss.measurements.linear_probe import Accuracy, ProbeSettings
+from isoloss.measurements.quantity import Measurement, MeasuresModels, Subject
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.sentence_losses import RunningSentenceLosses
 from isoloss.measurements.text_features import text_probe
 from isoloss.measurements.text_fine_tuning import fine_tune_text_seed, fine_tuning_inputs
 from isoloss.measurements.text_inputs import text_inputs
+from isoloss.models.loading import load_tokenizer
+from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked
 from isoloss.progress import Progress, silent
 
 LOSS, TRACE, PROBE, FINE_TUNING = "loss", "trace", "probe", "fine-tuning"
 
 
-@runtime_checkable
-class CheckpointMeasurement(Protocol):
-    """One number of a checkpoint, with what is needed to compare it with others'.
+@dataclass(frozen=True)
+class CheckpointMeasurement:
+    """A quantity with what it is measured on; `name` is what it is called while it runs.
 
-    `revision`, 1 at first, is raised when the same key comes to give other numbers, a mended measure's: what
-    is kept of an older one is then measured again.
+    `key` is, as JSON, all that its numbers depend on besides the model and its tokenizer.
     """
 
-    revision: ClassVar[int]
+    name: str
+    key: Mapping[str, Any]
+    quantity: MeasuresModels[None, Any]
+    drawn: Any
 
     @property
-    def name(self) -> str:
-        """What it is called while it runs."""
-        ...
-
-    @property
-    def key(self) -> dict[str, Any]:
-        """As JSON, all that its numbers depend on besides the model and its tokenizer."""
-        ...
+    def revision(self) -> int:
+        """The quantity's: what is kept of an older one is measured again."""
+        return self.quantity.revision
 
     def measure(
-        self, checkpoint: Checkpoint, model: PreTrainedModel, tokenizer: Any, progress: Progress = silent
+        self, model: PreTrainedModel, checkpoint: Checkpoint, progress: Progress = silent
     ) -> Measurement:
-        """Measure; the model is left as found."""
-        ...
+        """Measure the checkpoint's model; it is left as found."""
+        objective = PretrainedMasked() if checkpoint.prediction == "masked" else PretrainedCausal()
+        subject = Subject(checkpoint.name, objective, {}, None, Path(checkpoint.name))
+        return self.quantity.measure(model, self.drawn, subject, progress)
 
 
 @dataclass(frozen=True)
-class LossMeasurement:
+class TextLoss:
     """The pre-training loss on sentences in an order, and with masks, that a seed settles."""
 
     revision: ClassVar[int] = 1
 
-    batches: SampledBatches
-    text: str
     stopping: Stopping
 
-    @property
-    def name(self) -> str:
-        """See `CheckpointMeasurement`."""
-        return LOSS
-
-    @property
-    def key(self) -> dict[str, Any]:
-        """See `CheckpointMeasurement`."""
-        return {"measures": LOSS, **_sentences_key(self.batches, self.text, self.stopping)}
-
     def measure(
-        self,
-        checkpoint: Checkpoint,
-        model: PreTrainedModel,
-        tokenizer: Any,  # noqa: ARG002 - the sentences are encoded already
-        progress: Progress = silent,
+        self, model: PreTrainedModel, drawn: SampledBatches, subject: Subject[None], progress: Progress
     ) -> Measurement:
-        """See `CheckpointMeasurement`."""
-        running = RunningSentenceLosses(model, self.batches.objective)
+        """See `SentenceLosses.records`."""
+        running = RunningSentenceLosses(model, subject.objective)
         stopped = measure_until(
             [running],
-            self.batches,
+            drawn,
             self.stopping,
-            task=f"loss of {checkpoint.name}",
-            expected=len(self.batches.corpus),
+            task=f"loss of {subject.checkpoint}",
+            expected=len(drawn.corpus),
             progress=progress,
         )
         settings: dict[str, Setting] = {
-            "estimand": self.batches.predicting.describe(),
+            "estimand": drawn.predicting.describe(),
             "stopped": stopped,
-            "cut": len(self.batches.cut),
-            "too_short": len(self.batches.short),
+            "cut": len(drawn.cut),
+            "too_short": len(drawn.short),
         }
         losses = running.result
-        records = losses.records(self.batches.seed, checkpoint.name, settings)
-        return Measurement(tuple(records), losses.sentence_values())
+        records = losses.records(drawn.seed, subject.checkpoint, settings)
+        return Measurement(records, losses.sentence_values())
 
 
 @dataclass(frozen=True)
-class TraceMeasurement:
+class TextTrace:
     """The trace of the Fisher information on the same sentences, masks and signs for every model."""
 
     revision: ClassVar[int] = 1
 
-    batches: SampledBatches
-    text: str
     stopping: Stopping
 
-    @property
-    def name(self) -> str:
-        """See `CheckpointMeasurement`."""
-        return TRACE
-
-    @property
-    def key(self) -> dict[str, Any]:
-        """See `CheckpointMeasurement`."""
-        return {"measures": TRACE, **_sentences_key(self.batches, self.text, self.stopping)}
-
     def measure(
-        self,
-        checkpoint: Checkpoint,
-        model: PreTrainedModel,
-        tokenizer: Any,  # noqa: ARG002 - the sentences are encoded already
-        progress: Progress = silent,
+        self, model: PreTrainedModel, drawn: SampledBatches, subject: Subject[None], progress: Progress
     ) -> Measurement:
-        """See `CheckpointMeasurement`. Raises KeyboardInterrupt where it is interrupted before its end."""
-        name = checkpoint.name
-        settings = {"estimand": self.batches.predicting.describe()}
+        """See `trace_measurement`. Raises KeyboardInterrupt where it is interrupted before its end."""
+        name = subject.checkpoint
+        settings = {"estimand": drawn.predicting.describe()}
         try:
             found = compare_flatness(
-                "fisher_trace", {name: model}, self.batches, self.stopping, settings, _of(progress, name)
+                "fisher_trace", {name: model}, drawn, self.stopping, settings, progress_of(name, progress)
             )
         except NonFiniteScores as error:
-            line = self.batches.lines[error.sentence - 1]
+            line = drawn.lines[error.sentence - 1]
             raise NonFiniteScores(error.sentence, f"{name}, the sentence of line {line}") from error
         if found.stopped == INTERRUPTED:
             raise KeyboardInterrupt
@@ -145,94 +114,54 @@ class TraceMeasurement:
             replace(record, settings={**record.settings, "stopped": found.stopped})
             for record in found.records
         ]
-        return Measurement(tuple(records), trace_sentence_values(found.fisher_traces[name]))
+        return Measurement(records, found.measurements[name].values)
 
 
 @dataclass(frozen=True)
-class ProbeMeasurement:
-    """The accuracy of linear heads on a task of texts."""
+class TaskProbe:
+    """The accuracy of linear heads on a task of texts, which are cut after `longest` tokens."""
 
     revision: ClassVar[int] = 1
 
-    task: TextTask
-    digest: str
     longest: int
     settings: ProbeSettings
 
-    @property
-    def name(self) -> str:
-        """See `CheckpointMeasurement`."""
-        return PROBE
-
-    @property
-    def key(self) -> dict[str, Any]:
-        """See `CheckpointMeasurement`."""
-        return {
-            "measures": PROBE,
-            "task": self.digest,
-            "longest": self.longest,
-            "settings": asdict(self.settings),
-        }
-
     def measure(
-        self, checkpoint: Checkpoint, model: PreTrainedModel, tokenizer: Any, progress: Progress = silent
+        self, model: PreTrainedModel, drawn: TextTask, subject: Subject[None], progress: Progress
     ) -> Measurement:
-        """See `CheckpointMeasurement`."""
+        """See `accuracy_measurement`."""
+        tokenizer = load_tokenizer(str(subject.folder))
         accuracy = text_probe(
             model,
             tokenizer,
-            self.task,
+            drawn,
             longest=self.longest,
             settings=self.settings,
-            progress=_of(progress, checkpoint.name),
+            progress=progress_of(subject.checkpoint, progress),
         )
-        cut = text_inputs(model, tokenizer, self.task.test, self.longest).cut
-        return accuracy_measurement(accuracy, checkpoint.name, {"task": self.task.name, "cut": cut})
+        cut = text_inputs(model, tokenizer, drawn.test, self.longest).cut
+        return accuracy_measurement(accuracy, subject.checkpoint, {"task": drawn.name, "cut": cut})
 
 
 @dataclass(frozen=True)
-class FineTuningMeasurement:
+class TaskFineTuning:
     """The accuracy of the model fine-tuned on a task of texts, with one seed."""
 
     revision: ClassVar[int] = 1
 
-    task: TextTask
-    digest: str
     longest: int
     settings: FineTuningSettings
     seed: int
 
-    @property
-    def name(self) -> str:
-        """See `CheckpointMeasurement`."""
-        return f"{FINE_TUNING} with seed {self.seed}"
-
-    @property
-    def key(self) -> dict[str, Any]:
-        """See `CheckpointMeasurement`; the other seeds make no difference."""
-        settings = asdict(self.settings)
-        del settings["seeds"]
-        return {
-            "measures": FINE_TUNING,
-            "task": self.digest,
-            "longest": self.longest,
-            "settings": settings,
-            "seed": self.seed,
-        }
-
     def measure(
-        self, checkpoint: Checkpoint, model: PreTrainedModel, tokenizer: Any, progress: Progress = silent
+        self, model: PreTrainedModel, drawn: TextTask, subject: Subject[None], progress: Progress
     ) -> Measurement:
-        """See `CheckpointMeasurement`: the best epoch's accuracy, and which test texts are right."""
-        inputs = fine_tuning_inputs(model, tokenizer, self.task, self.settings, self.longest)
+        """The best epoch's accuracy, and which test texts are right."""
+        tokenizer = load_tokenizer(str(subject.folder))
+        inputs = fine_tuning_inputs(model, tokenizer, drawn, self.settings, self.longest)
+        called = f"{fine_tuning_with(self.seed)} of {subject.checkpoint}"
         found = fine_tune_text_seed(
-            model,
-            tokenizer,
-            self.task.classes,
-            inputs,
-            self.settings,
-            self.seed,
-            _called(f"{self.name} of {checkpoint.name}", progress),
+            model, tokenizer, drawn.classes, inputs, self.settings, self.seed, _called(called, progress)
         )
         right = found.best.double()
         record = Record(
@@ -242,16 +171,55 @@ class FineTuningMeasurement:
             float(right.std() / len(right) ** 0.5),
             len(right),
             self.seed,
-            checkpoint.name,
-            {"task": self.task.name, "best_epoch": found.best_epoch, "epochs": len(found.validation)},
+            subject.checkpoint,
+            {"task": drawn.name, "best_epoch": found.best_epoch, "epochs": len(found.validation)},
         )
-        return Measurement((record,), {"right": right})
+        return Measurement([record], {"right": right})
+
+
+def loss_of_text(batches: SampledBatches, text: str, stopping: Stopping) -> CheckpointMeasurement:
+    """`TextLoss` on batches of the text whose digest is `text`."""
+    key = {"measures": LOSS, **_sentences_key(batches, text, stopping)}
+    return CheckpointMeasurement(LOSS, key, TextLoss(stopping), batches)
+
+
+def trace_of_text(batches: SampledBatches, text: str, stopping: Stopping) -> CheckpointMeasurement:
+    """`TextTrace` on batches of the text whose digest is `text`."""
+    key = {"measures": TRACE, **_sentences_key(batches, text, stopping)}
+    return CheckpointMeasurement(TRACE, key, TextTrace(stopping), batches)
+
+
+def probe_of_task(
+    task: TextTask, digest: str, longest: int, settings: ProbeSettings
+) -> CheckpointMeasurement:
+    """`TaskProbe` on the task of that digest."""
+    key = {"measures": PROBE, "task": digest, "longest": longest, "settings": asdict(settings)}
+    return CheckpointMeasurement(PROBE, key, TaskProbe(longest, settings), task)
+
+
+def fine_tuning_of_task(
+    task: TextTask, digest: str, longest: int, settings: FineTuningSettings, seed: int
+) -> CheckpointMeasurement:
+    """`TaskFineTuning` on the task of that digest; the other seeds make no difference to the key."""
+    told = asdict(settings)
+    del told["seeds"]
+    key = {"measures": FINE_TUNING, "task": digest, "longest": longest, "settings": told, "seed": seed}
+    return CheckpointMeasurement(fine_tuning_with(seed), key, TaskFineTuning(longest, settings, seed), task)
+
+
+def fine_tuning_with(seed: int) -> str:
+    """What one seed's fine-tuning is called.
+
+    >>> fine_tuning_with(3)
+    'fine-tuning with seed 3'
+    """
+    return f"{FINE_TUNING} with seed {seed}"
 
 
 def accuracy_measurement(accuracy: Accuracy, checkpoint: str, settings: Mapping[str, Setting]) -> Measurement:
     """An accuracy's records, and what `measured_accuracy` needs to read it back."""
     records = accuracy.records(checkpoint, dict(settings))
-    return Measurement(tuple(records), {"correct": accuracy.correct, "by_seed": accuracy.by_seed})
+    return Measurement(records, {"correct": accuracy.correct, "by_seed": accuracy.by_seed})
 
 
 def measured_accuracy(measurement: Measurement) -> Accuracy:
@@ -279,12 +247,5 @@ def _sentences_key(batches: SampledBatches, text: str, stopping: Stopping) -> di
 def _called(name: str, progress: Progress) -> Progress:
     def report(task: str, completed: float, total: float, message: str = "") -> None:  # noqa: ARG001
         progress(name, completed, total, message)
-
-    return report
-
-
-def _of(progress: Progress, checkpoint: str) -> Progress:
-    def report(task: str, completed: float, total: float, message: str = "") -> None:
-        progress(f"{task} of {checkpoint}", completed, total, message)
 
     return report

@@ -1,81 +1,65 @@
 """A measure of flatness of one or several models on the same sentences, masks and draws."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Literal, TypeVar
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from torch import nn
 
-from isoloss.curvature.ascent_sharpness import ascent_sharpness
-from isoloss.curvature.fisher_trace import FisherTrace, RunningFisherTrace
+from isoloss.curvature.fisher_trace import TRACE_UNIT, FisherTrace, RunningFisherTrace
 from isoloss.curvature.forward_memory import refuse_without_gradient
-from isoloss.curvature.gradient_norm import gradient_norm
-from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
-from isoloss.curvature.hessian_trace import HessianTrace, RunningHessianTrace
-from isoloss.curvature.noise_sensitivity import noise_sensitivity
-from isoloss.curvature.normalised_trace import normalised_trace
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.curvature.stopping import RunningEstimate, Stopping, measure_until
-from isoloss.measurements.flatness_records import (
-    ascent_sharpness_records,
-    difference_record,
-    flatness_records,
-    gradient_norm_records,
-    hessian_trace_records,
-    noise_sensitivity_records,
-    normalised_trace_records,
-    top_eigenvalue_records,
-)
+from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.quantities.trace import trace_measurement
+from isoloss.measurements.quantity import Measurement, MeasuresModels, Subject
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sampled_batches import NextToken, SampledBatches
 from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.evaluation_mode import device_of
-from isoloss.objectives.sentences_apart import apart_throughout, refuse_reading_ahead
+from isoloss.objectives.sentences_apart import SentencesApart, apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent
 
-FixedSetQuantity = Literal[
-    "gradient_norm", "hessian_top_eigenvalue", "normalised_trace", "ascent_sharpness", "noise_sensitivity"
+QuantityName = Literal[
+    "fisher_trace",
+    "hessian_trace",
+    "gradient_norm",
+    "hessian_top_eigenvalue",
+    "normalised_trace",
+    "ascent_sharpness",
+    "noise_sensitivity",
 ]
+EIGENVALUE_TOLERANCE = 1e-3
 
 
-def fixed_set_records(
-    quantity: FixedSetQuantity,
-    model: nn.Module,
-    sentences: Sequence[Batch],
-    objective: Objective,
-    *,
-    seed: int,
-    name: str,
-    settings: Mapping[str, Setting],
-    progress: Progress = silent,
-) -> list[Record]:
-    """Measure one quantity of the model called `name`; see the function of the quantity's own name.
-
-    Labels are the data's. Radii and noises are the functions' own. Raises BadInput as those do.
-    """
-    match quantity:
+def fixed_set_quantity(name: QuantityName, sentences: int, seed: int) -> MeasuresModels[None, FixedSentences]:
+    """The quantity called `name`; a trace, which can stop anywhere, is none of them."""
+    # Each has estimators of its own, of which one call needs few.
+    match name:
         case "gradient_norm":
-            norm = gradient_norm(model, sentences, objective, progress=progress)
-            return gradient_norm_records(norm, seed, name, settings)
+            from isoloss.measurements.quantities.gradient_norm import GradientNormQuantity
+
+            return GradientNormQuantity(sentences, seed)
         case "hessian_top_eigenvalue":
-            top = hessian_top_eigenvalue(model, sentences, objective, seed=seed, progress=progress)
-            return top_eigenvalue_records(top, seed, name, settings)
+            from isoloss.measurements.quantities.top_eigenvalue import TopEigenvalueQuantity
+
+            return TopEigenvalueQuantity(sentences, seed, EIGENVALUE_TOLERANCE)
         case "normalised_trace":
-            normalised = normalised_trace(model, sentences, objective, seed=seed, progress=progress)
-            return normalised_trace_records(normalised, seed, name, settings)
+            from isoloss.measurements.quantities.normalised_trace import NormalisedTraceQuantity
+
+            return NormalisedTraceQuantity(sentences, seed)
         case "ascent_sharpness":
-            sharpness = ascent_sharpness(model, sentences, objective, progress=progress)
-            return ascent_sharpness_records(sharpness, seed, name, settings)
+            from isoloss.measurements.quantities.ascent_sharpness import AscentSharpnessQuantity
+
+            return AscentSharpnessQuantity(sentences, seed)
         case "noise_sensitivity":
-            sensitivity = noise_sensitivity(model, sentences, objective, seed=seed, progress=progress)
-            return noise_sensitivity_records(sensitivity, seed, name, settings)
+            from isoloss.measurements.quantities.noise_sensitivity import OwnNoiseSensitivityQuantity
 
+            return OwnNoiseSensitivityQuantity(sentences, seed)
+    raise AssertionError(name)
 
-Quantity = Literal["fisher_trace", "hessian_trace", FixedSetQuantity]
-
-Trace = TypeVar("Trace", FisherTrace, HessianTrace)
 
 INTERRUPTED = "interrupted"
 FIXED_SENTENCES = 256
@@ -84,22 +68,30 @@ FIXED_SENTENCES = 256
 
 @dataclass(frozen=True)
 class ComparedFlatness:
-    """One quantity of all models: its records, why it stopped, how many parameters' parts were had how.
+    """One quantity of all models, by name: what was measured, why it stopped, and what differs.
 
-    `fisher_traces` are what the records of that quantity were made of, by model. `apart` says of models that
+    `differences` are records of each model less the first, `ways` count how parameters' parts were had, and
+    `fisher_traces` are what the measurements of that quantity were made of. `apart` says of models that
     cannot be handed sentences of any length together how theirs were handed over.
     """
 
-    quantity: Quantity
-    records: list[Record]
+    quantity: QuantityName
+    measurements: Mapping[str, Measurement]
     stopped: str
-    ways: dict[str, int] = field(default_factory=dict)
+    differences: Sequence[Record] = ()
+    ways: Mapping[str, int] = field(default_factory=dict)
     fisher_traces: Mapping[str, FisherTrace] = field(default_factory=dict)
     apart: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def records(self) -> list[Record]:
+        """Those of each model, and then the differences."""
+        measured = [record for each in self.measurements.values() for record in each.records]
+        return [*measured, *self.differences]
+
 
 def compare_flatness(
-    quantity: Quantity,
+    quantity: QuantityName,
     models: Mapping[str, nn.Module],
     batches: SampledBatches,
     stopping: Stopping,
@@ -117,47 +109,81 @@ def compare_flatness(
     """
     objective, seed = batches.objective, batches.seed
     _refuse_unusable(models, batches)
+    subjects = {name: Subject(name, objective, settings, None) for name in models}
+    if quantity not in ("fisher_trace", "hessian_trace"):
+        return _of_fixed_set(quantity, models, batches, stopping, subjects, progress)
+    running = {
+        name: _running_trace(quantity, model, objective, seed, memory_bytes) for name, model in models.items()
+    }
+    stopped, common = _run(quantity, running, batches, stopping, progress)
+    traces = {name: each.result(stopped, common) for name, each in running.items()}
+    first, *others = traces
+    return ComparedFlatness(
+        quantity,
+        {name: _trace_measurement(trace, subjects[name], seed) for name, trace in traces.items()},
+        traces[first].stopped,
+        [
+            subjects[name].record(
+                f"{quantity}_difference",
+                traces[name].difference(traces[first]),
+                TRACE_UNIT,
+                seed,
+                reference=first,
+            )
+            for name in others
+        ],
+        Counter(traces[first].ways.values()),
+        {name: trace for name, trace in traces.items() if isinstance(trace, FisherTrace)},
+        {name: way for name, each in running.items() if (way := each.apart.way) is not None},
+    )
+
+
+@runtime_checkable
+class _RunningTrace(RunningEstimate, Protocol):
+    @property
+    def apart(self) -> SentencesApart: ...
+
+    def result(self, stopped: str, sentences: int | None = None) -> Any: ...
+
+
+def _running_trace(
+    quantity: QuantityName, model: nn.Module, objective: Objective, seed: int, memory_bytes: int
+) -> _RunningTrace:
     if quantity == "fisher_trace":
-        fisher = {
-            name: RunningFisherTrace(model, objective, seed, memory_bytes) for name, model in models.items()
-        }
-        stopped, common = _run(quantity, fisher, batches, stopping, progress)
-        found = {name: running.result(stopped, common) for name, running in fisher.items()}
-        compared = _compared(quantity, found, flatness_records, seed, settings)
-        return replace(compared, fisher_traces=found, apart=_ways_apart(fisher))
-    if quantity == "hessian_trace":
-        hessian = {
-            name: RunningHessianTrace(model, objective, seed, memory_bytes=memory_bytes)
-            for name, model in models.items()
-        }
-        stopped, common = _run(quantity, hessian, batches, stopping, progress)
-        traces = {name: running.result(stopped, common) for name, running in hessian.items()}
-        compared = _compared(quantity, traces, hessian_trace_records, seed, settings)
-        return replace(compared, apart=_ways_apart(hessian))
+        return RunningFisherTrace(model, objective, seed, memory_bytes)
+    from isoloss.curvature.hessian_trace import RunningHessianTrace
+
+    return RunningHessianTrace(model, objective, seed, memory_bytes=memory_bytes)
+
+
+def _trace_measurement(trace: Any, subject: Subject[None], seed: int) -> Measurement:
+    if isinstance(trace, FisherTrace):
+        return trace_measurement(trace, subject, seed)
+    from isoloss.measurements.quantities.hessian_trace import hessian_trace_measurement
+
+    return hessian_trace_measurement(trace, subject, seed)
+
+
+def _of_fixed_set(
+    name: QuantityName,
+    models: Mapping[str, nn.Module],
+    batches: SampledBatches,
+    stopping: Stopping,
+    subjects: Mapping[str, Subject[None]],
+    progress: Progress,
+) -> ComparedFlatness:
     fixed = first_sentences(batches, stopping.sentences or FIXED_SENTENCES)
-    records: list[Record] = []
+    sentences = sum(map(len, fixed))
+    quantity, drawn = fixed_set_quantity(name, sentences, batches.seed), FixedSentences(tuple(fixed))
+    measurements: dict[str, Measurement] = {}
     apart: dict[str, str] = {}
-    for name, model in models.items():
-        own, way = apart_throughout(model, objective, fixed)
-        apart |= {name: way} if way is not None else {}
-        records += fixed_set_records(
-            quantity,
-            model,
-            fixed,
-            own,
-            seed=seed,
-            name=name,
-            settings=settings,
-            progress=_named(progress, name),
-        )
-    stopped = f"a fixed set of {sum(map(len, fixed))} sentences was measured"
-    return ComparedFlatness(quantity, records, stopped, apart=apart)
-
-
-def _ways_apart(
-    running: Mapping[str, RunningFisherTrace] | Mapping[str, RunningHessianTrace],
-) -> dict[str, str]:
-    return {name: way for name, each in running.items() if (way := each.apart.way) is not None}
+    for called, model in models.items():
+        own, way = apart_throughout(model, batches.objective, fixed)
+        apart |= {called: way} if way is not None else {}
+        subject = replace(subjects[called], objective=own)
+        measurements[called] = quantity.measure(model, drawn, subject, progress_of(called, progress))
+    stopped = f"a fixed set of {sentences} sentences was measured"
+    return ComparedFlatness(name, measurements, stopped, apart=apart)
 
 
 def _refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) -> None:
@@ -170,7 +196,7 @@ def _refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) -
 
 
 def _run(
-    quantity: Quantity,
+    quantity: QuantityName,
     running: Mapping[str, RunningEstimate],
     batches: SampledBatches,
     stopping: Stopping,
@@ -187,24 +213,6 @@ def _run(
     return stopped, min(estimate.sentences for estimate in each)
 
 
-def _compared(
-    quantity: Quantity,
-    traces: Mapping[str, Trace],
-    records_of: Callable[[Trace, int, str, Mapping[str, Setting]], list[Record]],
-    seed: int,
-    settings: Mapping[str, Setting],
-) -> ComparedFlatness:
-    first = next(iter(traces))
-    reference = traces[first]
-    records = [record for name, trace in traces.items() for record in records_of(trace, seed, name, settings)]
-    records += [
-        difference_record(quantity, trace.difference(reference), seed, (name, first), settings)
-        for name, trace in traces.items()
-        if name != first
-    ]
-    return ComparedFlatness(quantity, records, reference.stopped, dict(Counter(reference.ways.values())))
-
-
 def first_sentences(batches: SampledBatches, sentences: int) -> list[Batch]:
     """The first so many sentences of the batches' order, or as many as there are."""
     whole: list[Batch] = []
@@ -218,7 +226,9 @@ def first_sentences(batches: SampledBatches, sentences: int) -> list[Batch]:
     return whole
 
 
-def _named(progress: Progress, name: str) -> Progress:
+def progress_of(name: str, progress: Progress) -> Progress:
+    """The progress of one of several models, called by its name."""
+
     def report(task: str, completed: float, total: float, message: str = "") -> None:
         progress(f"{task} of {name}", completed, total, message)
 

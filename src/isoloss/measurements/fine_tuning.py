@@ -10,6 +10,7 @@ import torch
 from transformers import PreTrainedModel
 
 from isoloss.checked_files import read_sealed, write_sealed
+from isoloss.device import usable_device
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder, file_digest
 from isoloss.languages.task import TaskSplits
@@ -26,7 +27,6 @@ from isoloss.measurements.record import Record, Setting
 from isoloss.models.classifier import load_classifier
 from isoloss.models.loading import quiet
 from isoloss.models.tokenizer import copy_tokenizer
-from isoloss.pretraining.loop import usable_device
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed
 from isoloss.pretraining.specification import first_difference, settings_as_json

@@ -10,11 +10,14 @@ from transformers import TrainerCallback
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
-from isoloss.measurements.flatness_records import FlatnessSet, flatness, flatness_records
+from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.quantities.trace import TraceQuantity
+from isoloss.measurements.quantity import Subject
 from isoloss.measurements.record import Setting
 from isoloss.measurements.records_file import append_records
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.pretraining.checkpoint import Checkpoint
+from isoloss.progress import silent
 
 
 class FlatnessCallback(TrainerCallback):
@@ -64,20 +67,20 @@ class FlatnessCallback(TrainerCallback):
 class FlatnessAtCheckpoints:
     """For `pretrain`'s `at_checkpoint`: appends each checkpoint's flatness to a file of records.
 
-    Each is named by the first 16 digits of its weights' digest. A checkpoint that is written again after a
-    crash, or gone on from, has the same records, and they are not written twice.
+    Each is named by the first 16 digits of its weights' digest; `seed` is that of the trace's signs. A
+    checkpoint that is written again after a crash, or gone on from, has the same records, and they are not
+    written twice.
     """
 
     objective: Objective
-    flatness_set: FlatnessSet
+    sentences: FixedSentences
+    seed: int
     records: Path
     settings: Mapping[str, Setting]
 
     def __call__(self, checkpoint: Checkpoint, model: nn.Module) -> None:
         """Measure `model`, whose weights are the checkpoint's."""
-        trace = flatness(model, self.objective, self.flatness_set)
         settings = {**self.settings, "step": checkpoint.step}
-        append_records(
-            self.records,
-            flatness_records(trace, self.flatness_set.seed, checkpoint.digest[:16], settings),
-        )
+        subject = Subject(checkpoint.digest[:16], self.objective, settings, None)
+        quantity = TraceQuantity(sum(map(len, self.sentences.batches)), self.seed)
+        append_records(self.records, quantity.measure(model, self.sentences, subject, silent).records)

@@ -7,7 +7,7 @@ them and reads text tokenised ordinarily; tokens that are never generated keep e
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -19,11 +19,26 @@ from isoloss.errors import BadInput
 from isoloss.languages.token_restriction import written_words
 from isoloss.measurements.text_inputs import TextInputs
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
+from isoloss.progress import Progress
 
 Policy = Literal["untrained", "resegment", "mask"]
 """What becomes of tokens that the language never has: they are read as they are, with embeddings that were
 never trained (the authors' way); texts are cut up anew by those merges alone that lead to generated words;
 or they are read as [MASK]."""
+
+
+@runtime_checkable
+class TokenizerSource(Protocol):
+    """A frozen dataclass: how to come by the whole tokenizer of a teacher, of at most `pieces` tokens."""
+
+    @property
+    def pieces(self) -> int:
+        """How many tokens a student must have room for, beside the special three."""
+        ...
+
+    def tokenizer(self, progress: Progress) -> Tokenizer:
+        """The tokenizer; raises IsolossError where it cannot be had."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from isoloss.checked_files import read_sealed, write_sealed
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder
-from isoloss.measurements.record import Record
+from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.records_file import (
     read_records,
     read_sentence_values,
@@ -30,14 +28,6 @@ OLDER_VALUES = "values.npz"
 
 class DamagedMeasurement(UserWarning):
     """A kept measurement was not what was written, and has been made again."""
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Records of one checkpoint, and by name the values behind them that are compared pair by pair."""
-
-    records: tuple[Record, ...]
-    values: Mapping[str, Float[Tensor, " n"]]
 
 
 @dataclass(frozen=True)
@@ -79,6 +69,7 @@ class KeptMeasurements:
         """What was measured under the key, or what `measure` gives, which is then kept.
 
         >>> import tempfile
+        >>> from isoloss.measurements.record import Record
         >>> kept = KeptMeasurements(Path(tempfile.mkdtemp()))
         >>> loss = Measurement((Record("loss", 2.0, "nats", 0.1, 9, checkpoint="a"),), {})
         >>> kept.measured({"of": "loss"}, "a", lambda: loss) == loss

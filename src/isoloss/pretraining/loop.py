@@ -11,16 +11,12 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from isoloss.denormals import denormals_flushed
+from isoloss.device import usable_device
 from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.language import SentenceSource
 from isoloss.models.tokenizer import tokenizer_of
-from isoloss.pretraining.checkpoint import (
-    Checkpoint,
-    latest_checkpoint,
-    remove_leftovers,
-    restore,
-    write_checkpoint,
-)
+from isoloss.pretraining.checkpoint import Checkpoint, latest_checkpoint
+from isoloss.pretraining.checkpoint_writing import remove_leftovers, restore, write_checkpoint
 from isoloss.pretraining.processes import ALONE, Processes
 from isoloss.pretraining.run_folder import claim, only_run_in
 from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed, seed_dropout
@@ -268,14 +264,3 @@ def _losing(loss: float, rule: UpdateRule) -> str:
 def _status(losing: str, pace: float, specification: PretrainingSpecification, step: int) -> str:
     left = timedelta(seconds=round(pace * (specification.steps - step)))
     return f"{losing}, {specification.batch_size / pace:,.0f} sentences/s, {left} left"
-
-
-def usable_device(device: str) -> torch.device:
-    """The device of that name. Raises BadInput when this machine cannot use it."""
-    try:
-        number = torch.zeros(1, device=device)
-        number.item()  # "meta" is a device too, but one that holds no numbers
-        return number.device  # with its index, where there are several of a kind
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise BadInput(f"the device '{device}' cannot be used ({reason}); choose cpu or cuda") from error

@@ -23,16 +23,9 @@ from isoloss.measurements.records_file import (
     write_records,
     write_sentence_values,
 )
-from isoloss.stored_runs.stored_run import (
-    FINISHED_FILE,
-    MEASURED_FOLDER,
-    PLAN_FILE,
-    SPECIFICATION_FILE,
-    StoredRun,
-    measured_place,
-    read_measurement,
-    runs_in,
-)
+from isoloss.pretraining.checkpoint import MEASURED_FOLDER, SPECIFICATION_FILE
+from isoloss.stored_runs.measured_files import measured_place, read_measurement
+from isoloss.stored_runs.stored_run import FINISHED_FILE, PLAN_FILE, StoredRun, runs_in
 
 FORMAT = "1"
 METADATA = "isoloss"

@@ -19,8 +19,10 @@ from isoloss.measurements.matched_losses import (
 )
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import read_sentence_values, value_name
+from isoloss.pretraining.checkpoint import MEASURED_FOLDER
+from isoloss.stored_runs.measured_files import measured_thing, measurement_name
 from isoloss.stored_runs.run_filter import QUANTITIES, settings
-from isoloss.stored_runs.stored_run import MEASURED_FOLDER, StoredRun, measured_thing, measurement_name
+from isoloss.stored_runs.stored_run import StoredRun
 
 _SAME = (*QUANTITIES["loss"], *QUANTITIES["kl"])
 """What two runs at one loss have in common: the two differ by the language's entropy, which is no run's."""

@@ -10,14 +10,13 @@ from typing import Any, Literal
 from isoloss.checked_files import read_json, read_sealed
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.files import file_digest
-from isoloss.measurements.record import Record, Setting
-from isoloss.measurements.records_file import carries_digests, read_records
+from isoloss.measurements.record import Record
+from isoloss.pretraining.checkpoint import MEASURED_FOLDER, RECORD_FILE, SPECIFICATION_FILE, STEPS_FOLDER
 from isoloss.stored_runs.experiment_names import damaged_names, names_in
+from isoloss.stored_runs.measured_files import measured_thing, read_measurement
 
-# As in `pretraining.run_folder`, `pretraining.checkpoint` and `kept_plan`, which need torch.
-SPECIFICATION_FILE, PLAN_FILE = "specification.json", "plan.json"
-STEPS_FOLDER, CHECKPOINT_FILE, MEASURED_FOLDER = "steps", "checkpoint.json", "measured"
-LOCK_FILE = ".lock"
+# As in `pretraining.run_folder` and `kept_plan`, which need torch.
+PLAN_FILE, LOCK_FILE = "plan.json", ".lock"
 
 FINISHED_FILE = "finished.json"
 """In the folder of a run whose records were unpacked: what its checkpoints, which are elsewhere, said."""
@@ -25,9 +24,6 @@ FINISHED_FILE = "finished.json"
 REVISIONS: dict[str, int] = {"RootFisherQuantity": 2, "UntrainedTextProbe": 2}
 """Of the quantities whose `revision` is above 1 that revision, by class: here, since `runs` does not wait for
 torch, which the classes need. A test compares them."""
-
-THING = ("measured_on", "weights", "task", "group")
-"""The settings that tell the measurements of one quantity at one step apart."""
 
 Json = dict[str, Any]
 _KINDS: dict[str, type] = {
@@ -149,47 +145,6 @@ class StoredRun:
         return len(record.settings.keys() - {"group"}), "of" in own, place
 
 
-def measured_thing(record: Record) -> tuple[Any, ...]:
-    """What a record is a measurement of, whatever the step: quantity, set, weights, task and part."""
-    return (record.quantity, *(record.settings.get(key) for key in THING))
-
-
-def measurement_name(measured_on: str, weights: Setting = None) -> str:
-    """How the files of a measurement are called within its step's folder, but for their ending.
-
-    >>> measurement_name("0123"), measurement_name("0123", "raw")
-    ('0123', '0123-raw')
-    """
-    return measured_on if weights is None else f"{measured_on}-{weights}"
-
-
-def read_measurement(path: Path, run: str, step: int) -> list[Record]:
-    """The records in a measurement's file of the run of that name at that step; none where there is no file.
-
-    Raises BadInput where they are damaged, or were measured elsewhere.
-    """
-    records = read_records(path, measured_place(run, step, path.stem))
-    for record in records:
-        of = str(record.settings.get("measured_on")), record.settings.get("weights")
-        if (record.settings.get("step"), measurement_name(*of)) != (step, path.stem):
-            raise BadInput(
-                f"{path} holds {measurement_name(*of)} at step {record.settings.get('step')}; delete it to "
-                "measure again"
-            )
-    return records
-
-
-def measured_place(run: str, step: int, measurement: str) -> str:
-    """The name that a measurement's records are written under: its run, by its folder's name, and step."""
-    return f"{run}/{step:06d}/{measurement}"
-
-
-def is_older(folder: Path) -> bool:
-    """Whether a run has records from isoloss that gave them no digests: damage to them does not show."""
-    files = folder.glob(f"{MEASURED_FOLDER}/*/*.jsonl")
-    return any(path.stat().st_size and not carries_digests(path) for path in files)
-
-
 def runs_in(folder: Path) -> list[StoredRun]:
     """All runs in the folder and below it, by path.
 
@@ -286,7 +241,7 @@ def finished_checkpoints(folder: Path) -> list[Json]:
 
 
 def _checkpoint(path: Path, damage: list[str]) -> Json:
-    content = _object(path / CHECKPOINT_FILE, CHECKPOINT_FILE, damage)
+    content = _object(path / RECORD_FILE, RECORD_FILE, damage)
     for name in content.get("files", {}):
         if not (path / name).exists():
             damage.append(f"{path / name} is missing")

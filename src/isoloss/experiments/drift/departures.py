@@ -7,8 +7,9 @@ from isoloss.errors import BadInput
 from isoloss.experiments.descent_runs import OTHER_SENTENCES
 from isoloss.experiments.drift.clock import Clock
 from isoloss.experiments.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import Continued, Labels, PlannedRun
-from isoloss.experiments.quantity import AnyQuantity, MeasuredAt
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 PART, START, DRIFT, CONTROL, ARM = "drift", "start", "drift", "control", "arm"

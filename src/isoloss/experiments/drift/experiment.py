@@ -16,11 +16,11 @@ from isoloss.experiments.drift.runs import DriftRuns, drift_runs, plain
 from isoloss.experiments.experiment import Experiment, Facts, Question
 from isoloss.experiments.figures.figure_1 import figure_1
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.quantities.adapted_probe import standardised
-from isoloss.experiments.quantities.root_fisher import RootFisherQuantity
-from isoloss.experiments.quantities.sample_efficiency import SampleEfficiencyQuantity
-from isoloss.experiments.quantity import Quantity
 from isoloss.experiments.scales.scale import Scale
+from isoloss.measurements.quantities.adapted_probe import standardised
+from isoloss.measurements.quantities.root_fisher import RootFisherQuantity
+from isoloss.measurements.quantities.sample_efficiency import SampleEfficiencyQuantity
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.panels import Panel
 
 LIMIT_SEEDS = 3
@@ -59,7 +59,7 @@ def drift(scale: Scale, task: str) -> Experiment:
 
 
 def every_drift_run(
-    scale: Scale, settings: DriftRuns, task: str, at_the_ends: Sequence[Quantity] = ()
+    scale: Scale, settings: DriftRuns, task: str, at_the_ends: Sequence[AnyQuantity] = ()
 ) -> tuple[PlannedRun, ...]:
     """The runs on the scale's grammar and on the settings' other languages; see `drift_runs`."""
     sizes = scale.sizes

@@ -7,10 +7,11 @@ from isoloss.errors import BadInput
 from isoloss.experiments.drift.clock import Pace, checkpoint_steps, mean_step
 from isoloss.experiments.drift.departures import CONTROL, DRIFT, Departure, starts
 from isoloss.experiments.language_runs import AnyRuns
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import LanguagePlan, PlannedRun
-from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
-from isoloss.experiments.quantities.trace_descent import TraceDescentQuantity
-from isoloss.experiments.quantity import AnyQuantity, MeasuredAt
+from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.quantities.trace_descent import TraceDescentQuantity
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.pretraining.sgd import SGD
 
 

@@ -16,15 +16,15 @@ from isoloss.experiments.figures.figures_3_and_8 import gain_by_projection
 from isoloss.experiments.figures.shown_task import PROJECTED
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.language_runs import width_of
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
-from isoloss.experiments.quantities.probe import ProbeQuantity
-from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.same_loss import percent_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.feature_adaptation import Projected
 from isoloss.measurements.linear_probe import released_probe
+from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity
+from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.panels import Axis, Categories, Dots, Panel
 from isoloss.verdict import within

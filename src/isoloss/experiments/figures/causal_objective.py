@@ -10,12 +10,12 @@ from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figures.axes import ACCURACY, KL, STEP, TRACE
 from isoloss.experiments.grammar_runs import adamw_runs
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
-from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
 from isoloss.experiments.statistics.same_loss import percent_points
+from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
 from isoloss.models.causal import GPT2Transformer
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.panels import Colour, Dots, Lines, Panel

@@ -15,10 +15,8 @@ from isoloss.experiments.figures.axes import (
     trace_bars,
 )
 from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.quantities.control_probes import control_references
-from isoloss.experiments.quantities.probe import TaskReference
-from isoloss.experiments.quantity import MeasuredAt
-from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.reference import PlannedReference, control_references
 from isoloss.experiments.scales.scale import STANDARDISED, MeasurementSizes, Scale
 from isoloss.experiments.statistics.along_runs import (
     FLATTENING,
@@ -30,6 +28,7 @@ from isoloss.experiments.statistics.along_runs import (
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.sizes import GapBetweenWidths
+from isoloss.measurements.quantities.probe import TaskReference
 from isoloss.panels import Axis, Dots, Lines, Panel
 from isoloss.verdict import above, below
 

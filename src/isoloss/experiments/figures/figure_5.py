@@ -11,12 +11,12 @@ from isoloss.experiments.figures.figure_1 import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.figures.figures_3_and_8 import AT_ONE_LOSS, GAIN_BY_SIZE, PROBED_BY_SIZE
 from isoloss.experiments.figures.shown_task import task_b
 from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.quantities.enlarged_trace import EnlargedTraceQuantity
-from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import in_doublings
 from isoloss.experiments.statistics.rank_correlation import PartialRanking
 from isoloss.experiments.statistics.sizes import SlopeOverSizes
+from isoloss.measurements.quantities.enlarged_trace import EnlargedTraceQuantity
 from isoloss.panels import Axis, Dots, Panel
 from isoloss.verdict import above, below
 

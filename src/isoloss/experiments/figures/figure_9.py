@@ -25,8 +25,8 @@ from isoloss.experiments.figures.shown_task import (
     task_10,
     task_b,
 )
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import LastDoubling, MeanWithinRuns
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW

@@ -11,11 +11,11 @@ from tokenizers import decoders
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.planned_run import LanguagePlan, ReadyLanguage
-from isoloss.experiments.quantity import Columns
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scales.scale import Scale
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG
+from isoloss.measurements.quantity import Columns
 from isoloss.measurements.record import Record
 from isoloss.panels import Axis, Panel, Table, Tree
 from isoloss.progress import Progress
@@ -118,14 +118,15 @@ class DrawnSentences:
     """`sentences` sentences drawn with `seed`, a column each; each one's number is how many words it has."""
 
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
 
     sentences: int
     seed: int
 
-    def measure(self, language: Language, progress: Progress) -> list[Record]:
+    def measure(self, source: Language, progress: Progress) -> list[Record]:
         """See `ReferenceQuantity`: the words, with blanks between, are the setting `text`."""
         progress("sentences", 0, 1)
-        drawn = language.sample(self.sentences, torch.Generator().manual_seed(self.seed))
+        drawn = source.sample(self.sentences, torch.Generator().manual_seed(self.seed))
         return [
             Record(
                 "sentence_length",
@@ -134,7 +135,7 @@ class DrawnSentences:
                 None,
                 1,
                 self.seed,
-                settings={"text": " ".join(language.vocabulary[word] for word in ids[:length])},
+                settings={"text": " ".join(source.vocabulary[word] for word in ids[:length])},
             )
             for ids, length in zip(drawn.ids.tolist(), drawn.lengths.tolist(), strict=True)
         ]

@@ -11,8 +11,8 @@ from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.figures.axes import ACCURACY, TRACE, probe_bars
 from isoloss.experiments.figures.figure_1 import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.grammar_runs import ADAMW, grammar_runs, rule_runs
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.quantity import MeasuredAt, Quantity
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.cluster_bootstrap import BoundedEstimate
 from isoloss.experiments.statistics.rank_correlation import (
@@ -23,6 +23,7 @@ from isoloss.experiments.statistics.rank_correlation import (
     kendall_tau,
 )
 from isoloss.experiments.statistics.seed_bootstrap import Frames, SeedBootstrap, Statistic
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.panels import Axis, Categories, Colour, Dots, Panel, Table
 from isoloss.verdict import above
 
@@ -77,7 +78,7 @@ def _runs(scale: Scale) -> tuple[PlannedRun, ...]:
     """The grammar's runs and the rules', labelled by rule and width, measured after saturation."""
     grammar, compared, sizes = scale.grammar, scale.compared, scale.sizes
     probe, competitors = sizes.probe_of(grammar.tasks[1]), scale.flatness.competitors(sizes.seed + 2)
-    quantities: tuple[Quantity, ...] = (sizes.loss(), sizes.trace(), probe, *competitors)
+    quantities: tuple[AnyQuantity, ...] = (sizes.loss(), sizes.trace(), probe, *competitors)
     steps = tuple(step for step in grammar.checkpoint_steps if step >= grammar.saturated_from)
     width = grammar.architectures[compared.size].shape.width
     own = grammar_runs(scale, tuple(MeasuredAt(quantity, steps) for quantity in quantities))

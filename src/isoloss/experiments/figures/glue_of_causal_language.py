@@ -12,12 +12,7 @@ from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Facts, Question
 from isoloss.experiments.figures.axes import BY_WIDTH, LOSS, STEP
 from isoloss.experiments.language_runs import runs_of_sizes
-from isoloss.experiments.quantities.generated_words_probe import (
-    GeneratedWordsProbe,
-    TextControls,
-    UntrainedTextProbe,
-)
-from isoloss.experiments.quantity import AnyQuantity, MeasuredAt
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.real_text_runs import ComparedTask, task_facts
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scales.scale import Scale
@@ -25,6 +20,12 @@ from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
 from isoloss.experiments.teacher_plan import TeachersLanguage
 from isoloss.measurements.generated_words import Policy
+from isoloss.measurements.quantities.generated_words_probe import (
+    GeneratedWordsProbe,
+    TextControls,
+    UntrainedTextProbe,
+)
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.panels import Axis, Categories, Lines, Panel
 from isoloss.verdict import above, below
 

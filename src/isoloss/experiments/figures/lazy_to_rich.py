@@ -10,8 +10,8 @@ from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figures.axes import ACCURACY, KL, STEP, TRACE, loss_bars, probe_bars, trace_bars
 from isoloss.experiments.grammar_runs import grammar_runs
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy
 from isoloss.experiments.statistics.same_loss import (

@@ -6,10 +6,8 @@ from isoloss.errors import BadInput
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figures.axes import ACCURACY, BY_SEED, KL, STEP, TRACE
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity
-from isoloss.experiments.quantities.noise_sensitivity import noise_column
-from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import (
     FromStep,
@@ -20,6 +18,8 @@ from isoloss.experiments.statistics.along_runs import (
     in_points,
 )
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
+from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
+from isoloss.measurements.quantities.noise_sensitivity import noise_column
 from isoloss.panels import Axis, Lines, Panel
 from isoloss.verdict import above, below
 

@@ -7,8 +7,7 @@ from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figures.axes import ACCURACY, BY_WIDTH, TRACE, probe_bars, trace_bars
 from isoloss.experiments.figures.figure_1 import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.quantities.shifted_probe import Shift, ShiftedProbeQuantity
-from isoloss.experiments.quantity import MeasuredAt, Quantity
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import (
     RANGE_OF_LOSS,
@@ -19,6 +18,8 @@ from isoloss.experiments.statistics.along_runs import (
 )
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
+from isoloss.measurements.quantities.shifted_probe import Shift, ShiftedProbeQuantity
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.panels import Axis, Dots, Panel
 from isoloss.verdict import above, below
 
@@ -82,7 +83,7 @@ def other_distributions(scale: Scale) -> Experiment:
     probe = sizes.probe_of(task)
     shifted = tuple(ShiftedProbeQuantity(probe, shift, column) for shift, column in SHIFTS)
     dots = tuple(step for step in scale.grammar.checkpoint_steps if step >= scale.grammar.saturated_from)
-    quantities: tuple[Quantity, ...] = (sizes.loss(), sizes.trace(), probe, *shifted)
+    quantities: tuple[AnyQuantity, ...] = (sizes.loss(), sizes.trace(), probe, *shifted)
     measured = tuple(MeasuredAt(quantity, dots) for quantity in quantities)
     return Experiment(
         name="other-distributions",

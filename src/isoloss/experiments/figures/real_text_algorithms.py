@@ -9,7 +9,7 @@ from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figures.axes import TRACE
 from isoloss.experiments.figures.figure_1 import WHY_WINDOW
-from isoloss.experiments.quantity import AnyQuantity, MeasuredAt
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.real_text_runs import (
     ADAMW,
     BARE,
@@ -30,6 +30,7 @@ from isoloss.experiments.statistics.same_loss import (
     percent_points,
     rows_at_same_loss,
 )
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.panels import Axis, Panel, Table
 from isoloss.verdict import above, below
 

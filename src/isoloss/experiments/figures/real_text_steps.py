@@ -6,7 +6,7 @@ from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figures.axes import BY_SEED, STEP, TRACE
 from isoloss.experiments.figures.figure_1 import WHY_WINDOW
-from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.real_text_runs import (
     corpus_facts,
     followed_runs,

@@ -7,11 +7,11 @@ from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figures.axes import ACCURACY, BY_WIDTH, TRACE, probe_bars
 from isoloss.experiments.figures.figure_1 import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.quantities.root_fisher import RootFisherQuantity
-from isoloss.experiments.quantity import MeasuredAt
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_doublings
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
+from isoloss.measurements.quantities.root_fisher import RootFisherQuantity
 from isoloss.panels import Axis, Dots, Panel
 from isoloss.verdict import above, below
 

@@ -19,15 +19,15 @@ from isoloss.experiments.figures.axes import (
     trace_bars,
 )
 from isoloss.experiments.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
+from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import Labels, PlannedRun
-from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
-from isoloss.experiments.quantities.control_probes import UntrainedProbeQuantity
-from isoloss.experiments.quantities.probe import ProbeQuantity, TaskReference
-from isoloss.experiments.quantity import MeasuredAt
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scales.scale import MeasurementSizes, Scale
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.feature_adaptation import Projected
+from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity
+from isoloss.measurements.quantities.control_probes import UntrainedProbeQuantity
+from isoloss.measurements.quantities.probe import ProbeQuantity, TaskReference
 from isoloss.models.lstm import LSTM
 from isoloss.panels import Dots, Lines, Panel
 

@@ -11,9 +11,6 @@ from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment, Question
 from isoloss.experiments.figures.figure_1 import WHY_WINDOW
 from isoloss.experiments.grammar_runs import ADAMW, SMALL, adamw_runs, rule_runs, small_runs
-from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
-from isoloss.experiments.quantities.probe import ProbeQuantity
-from isoloss.experiments.quantity import Columns
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.same_loss import (
@@ -27,7 +24,10 @@ from isoloss.experiments.statistics.same_loss import (
 )
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.languages.language import Language
-from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.measurements.exact_loss import exact_loss
+from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.quantities.probe import ProbeQuantity
+from isoloss.measurements.quantity import Columns
 from isoloss.measurements.record import Record
 from isoloss.models.lookup_table import LookupTable
 from isoloss.objectives.masked import MaskedObjective
@@ -303,17 +303,19 @@ class LookupTableReference:
     """
 
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
 
     loss: ExactLossQuantity
     probes: tuple[ProbeQuantity, ...]
 
-    def measure(self, language: Language, progress: Progress) -> list[Record]:
+    def measure(self, source: Language, progress: Progress) -> list[Record]:
         """See `ReferenceQuantity`."""
-        table, objective = LookupTable(language), self.loss.objective
-        evaluation = EvaluationSet.draw(language, self.loss.sentences, self.loss.seed, progress, objective)
+        table, objective = LookupTable(source), self.loss.objective
+        evaluation = self.loss.evaluation(self.loss.draw(source, MaskedObjective(), progress))
         records = exact_loss(table, objective, evaluation, progress=progress).records(CHECKPOINT, {})
         for probe in self.probes:
-            accuracy = probe.draw(language, MaskedObjective(), progress).accuracy(table, progress)
+            drawn = probe.draw(source, MaskedObjective(), progress)
+            accuracy = probe.accuracy(table, drawn, progress)
             records += accuracy.records(CHECKPOINT, {"task": probe.task})
         return records
 

@@ -10,13 +10,13 @@ from isoloss.experiments.paper_settings.setting import (
     trained_by,
     trained_on,
 )
-from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
-from isoloss.experiments.quantities.fine_tuning import FineTuningQuantity
-from isoloss.experiments.quantities.probe import ProbeQuantity
-from isoloss.experiments.quantities.text_fine_tuning import TextFineTuningQuantity
-from isoloss.experiments.quantities.text_probe import TextProbeQuantity
-from isoloss.experiments.quantities.trace import TraceQuantity
 from isoloss.experiments.scales.scale import Scale
+from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
+from isoloss.measurements.quantities.probe import ProbeQuantity
+from isoloss.measurements.quantities.text_fine_tuning import TextFineTuningQuantity
+from isoloss.measurements.quantities.text_probe import TextProbeQuantity
+from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.models.shapes import TABLE_4_PRINTED_INNER
 from isoloss.pretraining.adversarial import Adversarial
 

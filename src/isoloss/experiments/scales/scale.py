@@ -14,17 +14,6 @@ from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.dyck_runs import DyckRuns
 from isoloss.experiments.language_runs import LanguageRuns, with_tokens
 from isoloss.experiments.planned_run import ReadyLanguage
-from isoloss.experiments.quantities.adapted_probe import standardised
-from isoloss.experiments.quantities.ascent_sharpness import AscentSharpnessQuantity, sam_column
-from isoloss.experiments.quantities.exact_loss import ExactLossQuantity
-from isoloss.experiments.quantities.gradient_norm import GradientNormQuantity
-from isoloss.experiments.quantities.noise_sensitivity import NoiseSensitivityQuantity
-from isoloss.experiments.quantities.normalised_trace import NormalisedTraceQuantity
-from isoloss.experiments.quantities.probe import ProbeQuantity
-from isoloss.experiments.quantities.sample_efficiency import SampleEfficiencyQuantity
-from isoloss.experiments.quantities.top_eigenvalue import TopEigenvalueQuantity
-from isoloss.experiments.quantities.trace import TraceQuantity
-from isoloss.experiments.quantity import Quantity
 from isoloss.experiments.real_text_runs import RealTextRuns
 from isoloss.experiments.teacher_plan import (
     TeachersLanguage,
@@ -33,6 +22,17 @@ from isoloss.measurements.exact_loss import MASKED
 from isoloss.measurements.feature_adaptation import Standardised
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.quantities.adapted_probe import standardised
+from isoloss.measurements.quantities.ascent_sharpness import AscentSharpnessQuantity, sam_column
+from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.quantities.gradient_norm import GradientNormQuantity
+from isoloss.measurements.quantities.noise_sensitivity import NoiseSensitivityQuantity
+from isoloss.measurements.quantities.normalised_trace import NormalisedTraceQuantity
+from isoloss.measurements.quantities.probe import ProbeQuantity
+from isoloss.measurements.quantities.sample_efficiency import SampleEfficiencyQuantity
+from isoloss.measurements.quantities.top_eigenvalue import TopEigenvalueQuantity
+from isoloss.measurements.quantities.trace import TraceQuantity
+from isoloss.measurements.quantity import AnyQuantity
 from isoloss.models.enlarging.transformer import enlargement_between
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import Shape, laptop_shape
@@ -87,7 +87,7 @@ class MeasurementSizes:
         """Numbers of labelled sentences below `probe_train`, which the probes have."""
         return tuple(number for number in FEWER_EXAMPLES if number < self.probe_train)
 
-    def probes_beside(self, task: str) -> tuple[Quantity, ...]:
+    def probes_beside(self, task: str) -> tuple[AnyQuantity, ...]:
         """What the paper's probe is held against: standardised features, and fewer labelled sentences.
 
         Its learning rate is fixed, whatever the scale of the features; accuracy from few examples is what
@@ -197,7 +197,7 @@ class FlatnessSettings:
     radii: tuple[float, ...] = RADII
     noises: tuple[float, float, float] = (0.3, 1.0, 3.0)
 
-    def competitors(self, seed: int) -> tuple[Quantity, ...]:
+    def competitors(self, seed: int) -> tuple[AnyQuantity, ...]:
         """What the trace is held against as a measure of flatness."""
         return (
             NormalisedTraceQuantity(self.trace_sentences, seed),

@@ -11,8 +11,9 @@ from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import LabelledTexts, TaskSource, TextTask
 from isoloss.corpora.packed_corpus import PackedCorpus, stand_in_validation
 from isoloss.corpora.task_splits import TaskSizes
-from isoloss.experiments.quantity import Columns, Subject
 from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.quantities.probe import accuracy_columns, accuracy_of
+from isoloss.measurements.quantity import Columns, Measurement, Subject, value_and_error
 from isoloss.measurements.record import Record
 from isoloss.measurements.text_features import majority_record, text_probe
 from isoloss.models.loading import load_tokenizer
@@ -31,13 +32,13 @@ class DrawnTask:
         """All of it, as the bytes of JSON."""
         return {"task": text_tensor(asdict(self))}
 
-
-def restored_task(tensors: Tensors) -> DrawnTask:
-    """What `DrawnTask.tensors` kept."""
-    content = data_of(tensors["task"])
-    task = content["task"]
-    parts = (_texts(task[part]) for part in ("train", "validation", "test"))
-    return DrawnTask(TextTask(task["name"], tuple(task["classes"]), *parts), content["left_out"])
+    @staticmethod
+    def of_tensors(tensors: Tensors) -> "DrawnTask":
+        """What `tensors` kept."""
+        content = data_of(tensors["task"])
+        task = content["task"]
+        parts = (_texts(task[part]) for part in ("train", "validation", "test"))
+        return DrawnTask(TextTask(task["name"], tuple(task["classes"]), *parts), content["left_out"])
 
 
 def _texts(part: dict[str, Any]) -> LabelledTexts:
@@ -62,63 +63,40 @@ class TextProbeQuantity:
     """A task on real text, how many of its texts, and the probe's settings; see `ProbeQuantity`."""
 
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (PackedCorpus,)
+    drawn_as: ClassVar[type] = DrawnTask
 
     task: TaskSource
     sizes: TaskSizes
     probe: ProbeSettings
     column: str = field(default="accuracy", compare=False)
 
-    def draw_from(
+    def draw(
         self,
-        corpus: PackedCorpus,
+        source: PackedCorpus,
         objective: PretrainingObjective,  # noqa: ARG002
         progress: Progress,
-    ) -> "TextProbeSet":
-        """See `CorpusQuantity`."""
-        drawn = drawn_task(self.task, self.sizes, corpus, progress)
-        return TextProbeSet(drawn, self.probe, corpus.maximum_length + 1)
+    ) -> DrawnTask:
+        """See `Quantity`."""
+        return drawn_task(self.task, self.sizes, source, progress)
 
-    def restore(
-        self,
-        tensors: Tensors,
-        language: PackedCorpus,
-        objective: PretrainingObjective,  # noqa: ARG002
-    ) -> "TextProbeSet":
-        """See `CorpusQuantity`."""
-        return TextProbeSet(restored_task(tensors), self.probe, language.maximum_length + 1)
+    def measure(
+        self, model: PreTrainedModel, drawn: DrawnTask, subject: Subject[PackedCorpus], progress: Progress
+    ) -> Measurement:
+        """See `accuracy_of`; texts are cut after what the models read."""
+        accuracy = text_probe(
+            model,
+            load_tokenizer(str(subject.folder)),
+            drawn.task,
+            longest=subject.source.maximum_length + 1,
+            settings=self.probe,
+            progress=progress,
+        )
+        return accuracy_of(accuracy, subject, drawn.task.name)
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: the mean over seeds, its error over texts, and the deviation over seeds."""
-        accuracy, deviation = records
-        return {
-            self.column: accuracy.value,
-            f"{self.column}_error": accuracy.standard_error,
-            f"{self.column}_deviation": deviation.value,
-            f"{self.column}_sentences": accuracy.n,
-        }
-
-
-@dataclass(frozen=True)
-class TextProbeSet:
-    """See `MeasuringSet`; texts are cut after `longest` tokens, what the models read."""
-
-    drawn: DrawnTask
-    probe: ProbeSettings
-    longest: int
-
-    def tensors(self) -> Tensors:
-        """See `MeasuringSet`."""
-        return self.drawn.tensors()
-
-    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
-        """See `MeasuringSet`."""
-        task = self.drawn.task
-        tokenizer = load_tokenizer(str(subject.folder))
-        accuracy = text_probe(
-            model, tokenizer, task, longest=self.longest, settings=self.probe, progress=progress
-        )
-        subject.sentence_values.update(accuracy.sentence_values())
-        return accuracy.records(subject.checkpoint, {**subject.settings, "task": task.name})
+        """See `Quantity`, and `accuracy_columns`."""
+        return accuracy_columns(self.column, *records)
 
 
 @dataclass(frozen=True)
@@ -126,21 +104,21 @@ class MajorityReference:
     """The accuracy of always saying the class that is the most common in training, on the same test texts."""
 
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (PackedCorpus,)
 
     task: TaskSource
     sizes: TaskSizes
 
-    def measure_on(self, corpus: PackedCorpus, progress: Progress) -> list[Record]:
-        """See `CorpusReference`; the setting `left_out` counts as in `DrawnTask`."""
-        drawn = drawn_task(self.task, self.sizes, corpus, progress)
+    def measure(self, source: PackedCorpus, progress: Progress) -> list[Record]:
+        """See `Reference`; the setting `left_out` counts as in `DrawnTask`."""
+        drawn = drawn_task(self.task, self.sizes, source, progress)
         return [majority_record(drawn.task, {"task": drawn.task.name, "left_out": drawn.left_out})]
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `CorpusReference`."""
+        """See `Reference`."""
         majority = records[0]
         return {
-            "majority_accuracy": majority.value,
-            "majority_accuracy_error": majority.standard_error,
+            **value_and_error("majority_accuracy", majority),
             "test_texts": majority.n,
             "left_out": majority.settings["left_out"],
         }

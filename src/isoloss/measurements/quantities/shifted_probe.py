@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
-from isoloss.checked_tensors import Tensors
+from transformers import PreTrainedModel
+
 from isoloss.errors import BadInput
-from isoloss.experiments.quantities.probe import ProbeQuantity, ProbeSet
-from isoloss.experiments.quantity import Columns
 from isoloss.languages.constituent_task import constituent_task
 from isoloss.languages.grammar import with_skewed_start, with_uniform_rules
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG, pcfg
+from isoloss.languages.task import TaskSplits
+from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns, accuracy_of
+from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.record import Record
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
@@ -32,6 +34,8 @@ class ShiftedProbeQuantity:
     """
 
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = TaskSplits
 
     of: ProbeQuantity
     shift: Shift
@@ -42,25 +46,24 @@ class ShiftedProbeQuantity:
         """See `ReadsFeatures`."""
         return self.of.feature_sentences
 
-    def draw(self, language: Language, objective: PretrainingObjective, progress: Progress) -> ProbeSet:
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
         """See `Quantity`. Raises BadInput for what is no grammar."""
-        grammar, own = _grammar(language, self.shift), self.of.draw(language, objective, progress)
+        grammar, own = _grammar(source, self.shift), self.of.draw(source, objective, progress)
         # One seed and equal sizes: a sentence's words then say which split it is in, in both languages.
         other = self.of.splits(shifted(grammar, self.shift))
         test = constituent_task(grammar, self.of.task).label(other.test.sentences)
-        return replace(own, task=self._task, splits=replace(own.splits, test=test))
+        return replace(own, test=test)
 
-    def restore(self, tensors: Tensors, language: Language, objective: PretrainingObjective) -> ProbeSet:
-        """See `Quantity`."""
-        return replace(self.of.restore(tensors, language, objective), task=self._task)
-
-    @property
-    def _task(self) -> str:
-        return f"{self.of.task}, tested with {self.shift}"
+    def measure(
+        self, model: PreTrainedModel, drawn: TaskSplits, subject: Subject[Language], progress: Progress
+    ) -> Measurement:
+        """See `accuracy_of`."""
+        accuracy = self.of.accuracy(model, drawn, progress)
+        return accuracy_of(accuracy, subject, f"{self.of.task}, tested with {self.shift}")
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: those of the plain probe under another name."""
-        return replace(self.of, column=self.column).columns(records)
+        """See `Quantity`, and `accuracy_columns`."""
+        return accuracy_columns(self.column, *records)
 
 
 def shifted(language: PCFG, shift: Shift) -> PCFG:

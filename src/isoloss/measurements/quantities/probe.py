@@ -2,19 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from torch import nn
 from transformers import PreTrainedModel
 
-from isoloss.checked_tensors import Tensors
 from isoloss.errors import BadInput
-from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
 from isoloss.languages.constituent_task import constituent_task
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG
 from isoloss.languages.task import Task, TaskSplits, task_splits
 from isoloss.measurements.linear_probe import Accuracy, ProbeSettings, linear_probe, reference_records
+from isoloss.measurements.quantity import Columns, Measurement, Subject, value_and_error
 from isoloss.measurements.record import Record
 from isoloss.measurements.sentence_features import sentence_features
 from isoloss.objectives.pretraining_objective import PretrainingObjective
@@ -40,6 +39,8 @@ class ProbeQuantity:
     """
 
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = TaskSplits
 
     task: str
     train: int
@@ -61,67 +62,51 @@ class ProbeQuantity:
 
     def draw(
         self,
-        language: Language,
+        source: Language,
         objective: PretrainingObjective,  # noqa: ARG002
         progress: Progress,
-    ) -> "ProbeSet":
+    ) -> TaskSplits:
         """See `Quantity`."""
         progress(f"examples of {self.task}", 0, 1)
-        classes = len(named_task(language, self.task).classes)
-        return ProbeSet(self.task, classes, self.splits(language), self.probe)
+        return self.splits(source)
 
-    def restore(
-        self,
-        tensors: Tensors,
-        language: Language,
-        objective: PretrainingObjective,  # noqa: ARG002
-    ) -> "ProbeSet":
-        """See `Quantity`."""
-        classes = len(named_task(language, self.task).classes)
-        return ProbeSet(self.task, classes, drawn_of(TaskSplits, tensors), self.probe)
+    def measure(
+        self, model: PreTrainedModel, drawn: TaskSplits, subject: Subject[Language], progress: Progress
+    ) -> Measurement:
+        """See `accuracy_of`."""
+        return accuracy_of(self.accuracy(model, drawn, progress), subject, self.task)
 
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: the mean over seeds, its error over sentences, and the deviation over seeds."""
-        accuracy, deviation = records
-        return {
-            self.column: accuracy.value,
-            f"{self.column}_error": accuracy.standard_error,
-            f"{self.column}_deviation": deviation.value,
-            f"{self.column}_sentences": accuracy.n,
-        }
-
-
-@dataclass(frozen=True)
-class ProbeSet:
-    """See `MeasuringSet`."""
-
-    task: str
-    classes: int
-    splits: TaskSplits
-    probe: ProbeSettings
-
-    def tensors(self) -> Tensors:
-        """See `MeasuringSet`."""
-        return tensors_of(self.splits)
-
-    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
-        """See `MeasuringSet`."""
-        accuracy = self.accuracy(model, progress)
-        subject.sentence_values.update(accuracy.sentence_values())
-        return accuracy.records(subject.checkpoint, {**subject.settings, "task": self.task})
-
-    def accuracy(self, model: nn.Module, progress: Progress) -> Accuracy:
+    def accuracy(self, model: nn.Module, drawn: TaskSplits, progress: Progress) -> Accuracy:
         """The probe's accuracy on whatever has `sentence_features`."""
-        train, test = self.splits.train, self.splits.test
+        train, test = drawn.train, drawn.test
         return linear_probe(
             sentence_features(model, train.sentences),
             train.labels,
             sentence_features(model, test.sentences),
             test.labels,
-            self.classes,
+            train.posterior.shape[1],
             self.probe,
             progress,
         )
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`, and `accuracy_columns`."""
+        return accuracy_columns(self.column, *records)
+
+
+def accuracy_of(accuracy: Accuracy, subject: Subject[Any], task: str) -> Measurement:
+    """An accuracy on a task, with its values a test example."""
+    records = accuracy.records(subject.checkpoint, {**subject.settings, "task": task})
+    return Measurement(records, accuracy.sentence_values())
+
+
+def accuracy_columns(column: str, accuracy: Record, deviation: Record) -> Columns:
+    """The mean over seeds, its error over test examples, the deviation over seeds, and how many examples."""
+    return {
+        **value_and_error(column, accuracy),
+        f"{column}_deviation": deviation.value,
+        f"{column}_sentences": accuracy.n,
+    }
 
 
 @dataclass(frozen=True)
@@ -129,13 +114,14 @@ class TaskReference:
     """Chance and ceiling of a probe's task, on its own test sentences; see `reference_records`."""
 
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
 
     of: ProbeQuantity
 
-    def measure(self, language: Language, progress: Progress) -> list[Record]:
+    def measure(self, source: Language, progress: Progress) -> list[Record]:
         """See `ReferenceQuantity`."""
         progress(f"examples of {self.of.task}", 0, 1)
-        return reference_records(self.of.splits(language).test, {"task": self.of.task})
+        return reference_records(self.of.splits(source).test, {"task": self.of.task})
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `ReferenceQuantity`: `chance_accuracy`, `posterior_accuracy`, `latent_agreement`."""

@@ -9,15 +9,20 @@ from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from isoloss.checked_tensors import Tensors
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import TaskSource, TextTask
 from isoloss.corpora.task_splits import TaskSizes
-from isoloss.experiments.quantity import Columns, Subject, drawn_of, tensors_of
-from isoloss.experiments.teacher_plan import TokenizerSource
 from isoloss.languages.language import Language
-from isoloss.measurements.generated_words import Policy, StudentTexts, bags_of_tokens, student_tokenizer
-from isoloss.measurements.linear_probe import Accuracy, ProbeSettings
+from isoloss.measurements.generated_words import (
+    Policy,
+    StudentTexts,
+    TokenizerSource,
+    bags_of_tokens,
+    student_tokenizer,
+)
+from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.quantities.probe import accuracy_columns, accuracy_of
+from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.text_features import features_of_inputs, majority_record, probe_of_scaled
 from isoloss.measurements.text_inputs import TextInputs
@@ -30,6 +35,34 @@ BAG = "bag of tokens"
 
 
 @dataclass(frozen=True)
+class KeptInputs:
+    """`TextInputs` as tensors alone."""
+
+    ids: Int[Tensor, "n S"]
+    lengths: Int[Tensor, " n"]
+    parts: Int[Tensor, "n S"]
+    labels: Int[Tensor, " n"]
+
+    @staticmethod
+    def of(inputs: TextInputs) -> "KeptInputs":
+        """Take them apart."""
+        return KeptInputs(inputs.ids, inputs.lengths, inputs.parts, inputs.labels)
+
+    @property
+    def inputs(self) -> TextInputs:
+        """Put together again."""
+        return TextInputs(self.ids, self.lengths, self.parts, None, self.labels)
+
+
+@dataclass(frozen=True)
+class KeptTexts:
+    """A task's training and test texts as a student reads them."""
+
+    train: KeptInputs
+    test: KeptInputs
+
+
+@dataclass(frozen=True)
 class GeneratedWordsProbe:
     """A task on real text, read by the teacher's whole tokenizer; see `ProbeQuantity` and `StudentTokenizer`.
 
@@ -37,6 +70,8 @@ class GeneratedWordsProbe:
     """
 
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = KeptTexts
 
     task: TaskSource
     sizes: TaskSizes
@@ -55,87 +90,30 @@ class GeneratedWordsProbe:
 
     def draw(
         self,
-        language: Language,
+        source: Language,
         objective: PretrainingObjective,  # noqa: ARG002
         progress: Progress,
-    ) -> "GeneratedWordsSet":
+    ) -> KeptTexts:
         """See `Quantity`. Raises IsolossError where the task's or the teacher's texts cannot be had."""
-        _, train, test = self.texts(language, progress)
-        return GeneratedWordsSet(_Kept.of(train.inputs), _Kept.of(test.inputs), self.task.name, self.probe)
+        _, train, test = self.texts(source, progress)
+        return KeptTexts(KeptInputs.of(train.inputs), KeptInputs.of(test.inputs))
 
-    def restore(
-        self,
-        tensors: Tensors,
-        language: Language,  # noqa: ARG002
-        objective: PretrainingObjective,  # noqa: ARG002
-    ) -> "GeneratedWordsSet":
-        """See `Quantity`."""
-        kept = drawn_of(_KeptParts, tensors)
-        return GeneratedWordsSet(kept.train, kept.test, self.task.name, self.probe)
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `ProbeQuantity.columns`."""
-        accuracy, deviation = records
-        return {
-            self.column: accuracy.value,
-            f"{self.column}_error": accuracy.standard_error,
-            f"{self.column}_deviation": deviation.value,
-            f"{self.column}_sentences": accuracy.n,
-        }
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """`TextInputs` as tensors alone."""
-
-    ids: Int[Tensor, "n S"]
-    lengths: Int[Tensor, " n"]
-    parts: Int[Tensor, "n S"]
-    labels: Int[Tensor, " n"]
-
-    @staticmethod
-    def of(inputs: TextInputs) -> "_Kept":
-        return _Kept(inputs.ids, inputs.lengths, inputs.parts, inputs.labels)
-
-    @property
-    def inputs(self) -> TextInputs:
-        return TextInputs(self.ids, self.lengths, self.parts, None, self.labels)
-
-
-@dataclass(frozen=True)
-class _KeptParts:
-    train: _Kept
-    test: _Kept
-
-
-@dataclass(frozen=True)
-class GeneratedWordsSet:
-    """See `MeasuringSet`."""
-
-    train: _Kept
-    test: _Kept
-    task: str
-    probe: ProbeSettings
-
-    def tensors(self) -> Tensors:
-        """See `MeasuringSet`."""
-        return tensors_of(_KeptParts(self.train, self.test))
-
-    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
-        """See `MeasuringSet`."""
-        accuracy = self.accuracy(model, progress)
-        subject.sentence_values.update(accuracy.sentence_values())
-        return accuracy.records(subject.checkpoint, {**subject.settings, "task": self.task})
-
-    def accuracy(self, model: PreTrainedModel, progress: Progress) -> Accuracy:
-        """The probe's accuracy on features averaged over a text's tokens, or over each of a pair's."""
-        train, test = self.train.inputs, self.test.inputs
+    def measure(
+        self, model: PreTrainedModel, drawn: KeptTexts, subject: Subject[Language], progress: Progress
+    ) -> Measurement:
+        """On features averaged over a text's tokens, or over each of a pair's; see `accuracy_of`."""
+        train, test = drawn.train.inputs, drawn.test.inputs
         pairs = bool((train.parts == 1).any())
         features = [features_of_inputs(model, part, pairs=pairs, progress=progress) for part in (train, test)]
         classes = int(train.labels.max()) + 1
-        return probe_of_scaled(
+        accuracy = probe_of_scaled(
             features[0], train.labels, features[1], test.labels, classes, self.probe, progress
         )
+        return accuracy_of(accuracy, subject, self.task.name)
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`, and `accuracy_columns`."""
+        return accuracy_columns(self.column, *records)
 
 
 @dataclass(frozen=True)
@@ -144,43 +122,28 @@ class UntrainedTextProbe:
 
     # The first revision drew weights from the seed itself, and a run draws its own from one derived of it.
     revision: ClassVar[int] = 2
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = KeptTexts
 
     of: GeneratedWordsProbe
     column: str = field(compare=False)
 
-    def draw(
-        self, language: Language, objective: PretrainingObjective, progress: Progress
-    ) -> "UntrainedTextSet":
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> KeptTexts:
         """See `Quantity`."""
-        return UntrainedTextSet(self.of.draw(language, objective, progress))
+        return self.of.draw(source, objective, progress)
 
-    def restore(
-        self, tensors: Tensors, language: Language, objective: PretrainingObjective
-    ) -> "UntrainedTextSet":
-        """See `Quantity`."""
-        return UntrainedTextSet(self.of.restore(tensors, language, objective))
+    def measure(
+        self, model: PreTrainedModel, drawn: KeptTexts, subject: Subject[Language], progress: Progress
+    ) -> Measurement:
+        """See `GeneratedWordsProbe`; nothing of `model` is looked at but its configuration."""
+        config, seed = deepcopy(model.config), derived_seed(subject.seed, "initialisation")
+        untrained = initialised(type(model), config, config._attn_implementation, seed)
+        return self.of.measure(untrained.to(model.device), drawn, subject, progress)
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: of the accuracy and its deviation over the probe's seeds."""
         accuracy, deviation = records
         return {self.column: accuracy.value, f"{self.column}_deviation": deviation.value}
-
-
-@dataclass(frozen=True)
-class UntrainedTextSet:
-    """See `MeasuringSet`."""
-
-    of: GeneratedWordsSet
-
-    def tensors(self) -> Tensors:
-        """See `MeasuringSet`."""
-        return self.of.tensors()
-
-    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
-        """See `MeasuringSet`; nothing of `model` is looked at but its configuration."""
-        config, seed = deepcopy(model.config), derived_seed(subject.seed, "initialisation")
-        untrained = initialised(type(model), config, config._attn_implementation, seed)
-        return self.of.measure(untrained.to(model.device), subject, progress)
 
 
 @dataclass(frozen=True)
@@ -191,13 +154,14 @@ class TextControls:
     """
 
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
 
     of: GeneratedWordsProbe
     prefix: str = field(compare=False)
 
-    def measure(self, language: Language, progress: Progress) -> list[Record]:
+    def measure(self, source: Language, progress: Progress) -> list[Record]:
         """See `ReferenceQuantity`."""
-        task, train, test = self.of.texts(language, progress)
+        task, train, test = self.of.texts(source, progress)
         settings: dict[str, Setting] = {"task": task.name}
         bags = bags_of_tokens(train.inputs, test.inputs)
         bag = probe_of_scaled(
@@ -209,7 +173,7 @@ class TextControls:
             self.of.probe,
             progress,
         )
-        _, _, anew = replace(self.of, policy="resegment").texts(language, progress)
+        _, _, anew = replace(self.of, policy="resegment").texts(source, progress)
         shares = {
             "coverage": test.coverage,
             "coverage_resegmented": anew.coverage,

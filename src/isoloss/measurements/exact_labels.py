@@ -1,4 +1,4 @@
-"""Sentences on which a loss is differentiated or displaced: its labels are the exact distribution's."""
+"""The labels of sentences under the exact distribution of the language that they are from, without noise."""
 
 from dataclasses import dataclass
 
@@ -6,13 +6,47 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import PADDING, Sentences
-from isoloss.measurements.flatness_records import FlatnessSet
-from isoloss.objectives.batch import Batch
+from isoloss.measurements.fixed_sentences import FixedSentences, OnSentences, draw_sentences
+from isoloss.measurements.quantity import AnySource, Subject
+from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.pretraining_objective import ExactObjective, PretrainingObjective
 from isoloss.objectives.tokens import FIRST_WORD
+from isoloss.progress import Progress
+
+
+def draw_labelled_sentences(
+    quantity: OnSentences,
+    source: Language | PackedCorpus,
+    objective: PretrainingObjective,
+    progress: Progress,
+) -> FixedSentences:
+    """As `draw_sentences`, of a quantity that needs `exact_labels`; raises BadInput as these do."""
+    _ = exact_labels(source, objective)
+    return draw_sentences(quantity, source, objective, progress)
+
+
+def labels_of(subject: Subject[AnySource]) -> "ExactLabelDistribution | None":
+    """The `exact_labels` of what the model was trained on."""
+    return exact_labels(subject.source, subject.objective)
+
+
+def exact_labels(source: AnySource, objective: Objective) -> "ExactLabelDistribution | None":
+    """The exact distribution that labels have, without noise; None, for the data's own, of real text.
+
+    Raises BadInput for a language and an objective whose distribution is not known.
+    """
+    if source is None or isinstance(source, PackedCorpus):
+        return None
+    if not isinstance(objective, ExactObjective):
+        raise BadInput(
+            f"the exact distribution of {objective} is not known, which this measure of flatness needs; "
+            "measure it on masked words or next words"
+        )
+    return ExactLabelDistribution(source, objective, len(source.vocabulary) + FIRST_WORD)
 
 
 @dataclass(frozen=True)
@@ -55,33 +89,3 @@ def _sentences(ids: Tensor, batch: Batch) -> Sentences:
     ids[batch.rows.cpu()[words], batch.positions.cpu()[words]] = batch.targets.cpu()[words]
     real = batch.attention_mask.cpu()[:, 1:]
     return Sentences((ids[:, 1:] - FIRST_WORD).where(real, PADDING), real.sum(dim=1))
-
-
-@dataclass(frozen=True)
-class ExactDistributionSet:
-    """One batch with the exact distribution of its predictions: no noise of labels."""
-
-    batch: Batch
-    distribution: ExactLabelDistribution
-    seed: int
-
-    @staticmethod
-    def draw(
-        language: Language, objective: PretrainingObjective, sentences: int, seed: int
-    ) -> "ExactDistributionSet":
-        """Draw as `FlatnessSet` does. Raises BadInput for an objective whose distribution is not known."""
-        drawn = FlatnessSet.draw(language, objective, sentences, seed)
-        return ExactDistributionSet.of(drawn.batch, language, objective, seed)
-
-    @staticmethod
-    def of(
-        batch: Batch, language: Language, objective: PretrainingObjective, seed: int
-    ) -> "ExactDistributionSet":
-        """A batch of the language's sentences, drawn before; raises BadInput as `draw` does."""
-        if not isinstance(objective, ExactObjective):
-            raise BadInput(
-                f"the exact distribution of {objective} is not known, which this measure of flatness needs; "
-                "measure it on masked words or next words"
-            )
-        tokens = len(language.vocabulary) + FIRST_WORD
-        return ExactDistributionSet(batch, ExactLabelDistribution(language, objective, tokens), seed)

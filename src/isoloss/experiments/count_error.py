@@ -9,19 +9,25 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from isoloss.checked_tensors import Tensors
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate
-from isoloss.experiments.quantity import Columns, Subject
 from isoloss.languages.dyck import Dyck, mismatches
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
+from isoloss.measurements.quantity import Columns, Measurement, Subject, value_and_error
 from isoloss.measurements.record import Record
 from isoloss.measurements.sentence_features import sentence_features
 from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.progress import Progress
 from isoloss.theory.bracket_strings import all_strings
 from isoloss.theory.failure_probability import refitted_outputs
+
+
+@dataclass(frozen=True)
+class SamplesOfStrings:
+    """The numbers of the strings that heads are fitted on; of a draw's the first n are its sample of n."""
+
+    drawn: Int[Tensor, "draws n"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,8 @@ class CountErrorQuantity:
     """
 
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = SamplesOfStrings
 
     samples: tuple[int, ...]
     draws: int
@@ -50,73 +58,44 @@ class CountErrorQuantity:
 
     def draw(
         self,
-        language: Language,
+        source: Language,
         objective: PretrainingObjective,  # noqa: ARG002
         progress: Progress,  # noqa: ARG002
-    ) -> "CountErrorSet":
+    ) -> SamplesOfStrings:
         """See `Quantity`. Raises BadInput for what is no Dyck language, or one of too long strings."""
-        if not isinstance(language, Dyck):
-            raise BadInput(f"g* counts brackets, and a {type(language).__name__} has none; choose another")
-        strings = every_string(language.length)
+        if not isinstance(source, Dyck):
+            raise BadInput(f"g* counts brackets, and a {type(source).__name__} has none; choose another")
+        strings = len(every_string(source.length))
         generator = torch.Generator().manual_seed(self.seed)
-        drawn = torch.randint(len(strings), (self.draws, max(self.samples)), generator=generator)
-        return CountErrorSet(strings, drawn, self.samples, self.seed)
+        return SamplesOfStrings(torch.randint(strings, (self.draws, max(self.samples)), generator=generator))
 
-    def restore(
+    def measure(
         self,
-        tensors: Tensors,
-        language: Language,
-        objective: PretrainingObjective,  # noqa: ARG002
-    ) -> "CountErrorSet":
-        """See `Quantity`."""
-        strings = every_string(language.maximum_length)
-        return CountErrorSet(strings, tensors["drawn"], self.samples, self.seed)
+        model: PreTrainedModel,
+        drawn: SamplesOfStrings,
+        subject: Subject[Language],
+        progress: Progress,
+    ) -> Measurement:
+        """A record a number of strings."""
+        progress("counting brackets", 0, 1)
+        strings = every_string(subject.source.maximum_length)
+        every = sentence_features(model, strings).double()
+        first = every[:, : every.shape[1] // strings.ids.shape[1]]
+        records: list[Record] = []
+        values: dict[str, Tensor] = {}
+        for number in self.samples:
+            name = f"count_error_of_{number}_strings"
+            values[name] = count_errors(first, strings, drawn.drawn[:, :number])
+            error, unit = median_over_draws(values[name]), "of the variance of g*"
+            records.append(subject.record(name, error, unit, self.seed, strings=number))
+        return Measurement(records, values)
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `count_error_n` and its standard error over draws, for each n."""
         columns: Columns = {}
         for record in records:
-            name = f"count_error_{record.settings['strings']}"
-            columns |= {name: record.value, f"{name}_error": record.standard_error}
+            columns |= value_and_error(f"count_error_{record.settings['strings']}", record)
         return columns
-
-
-@dataclass(frozen=True)
-class CountErrorSet:
-    """See `MeasuringSet`. Of a draw's strings the first n are its sample of n."""
-
-    strings: Sentences
-    drawn: Int[Tensor, "draws n"]
-    samples: tuple[int, ...]
-    seed: int
-
-    def tensors(self) -> Tensors:
-        """See `MeasuringSet`."""
-        return {"drawn": self.drawn}
-
-    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
-        """See `MeasuringSet`; a record a number of strings."""
-        progress("counting brackets", 0, 1)
-        every = sentence_features(model, self.strings).double()
-        first = every[:, : every.shape[1] // self.strings.ids.shape[1]]
-        return [
-            self._record(number, count_errors(first, self.strings, self.drawn[:, :number]), subject)
-            for number in self.samples
-        ]
-
-    def _record(self, number: int, errors: Float[Tensor, " draws"], subject: Subject) -> Record:
-        error = median_over_draws(errors)
-        subject.sentence_values[f"count_error_of_{number}_strings"] = errors
-        return Record(
-            f"count_error_of_{number}_strings",
-            error.value,
-            "of the variance of g*",
-            error.standard_error,
-            error.n,
-            self.seed,
-            subject.checkpoint,
-            {**subject.settings, "strings": number},
-        )
 
 
 def median_over_draws(values: Float[Tensor, " draws"]) -> Estimate:

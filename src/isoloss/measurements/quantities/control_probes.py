@@ -11,14 +11,12 @@ from typing import ClassVar
 
 from transformers import PreTrainedModel
 
-from isoloss.checked_tensors import Tensors
-from isoloss.experiments.planned_run import Labels, LanguagePlan
-from isoloss.experiments.quantities.adapted_probe import AdaptedProbeQuantity
-from isoloss.experiments.quantities.probe import ProbeQuantity
-from isoloss.experiments.quantity import Columns, MeasuringSet, Subject
-from isoloss.experiments.reference import PlannedReference
 from isoloss.languages.language import Language
+from isoloss.languages.task import TaskSplits
 from isoloss.measurements.linear_probe import linear_probe
+from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity
+from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns
+from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.record import Record
 from isoloss.measurements.room_and_price import WORDS_PROBE
 from isoloss.measurements.sentence_features import word_features
@@ -37,21 +35,22 @@ class WordsReference:
     """A linear probe on one-hot words; the seeds are the probe's, other settings suit such features."""
 
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
 
     of: ProbeQuantity
 
-    def measure(self, language: Language, progress: Progress) -> list[Record]:
+    def measure(self, source: Language, progress: Progress) -> list[Record]:
         """See `ReferenceQuantity`."""
-        drawn = self.of.draw(language, MaskedObjective(), progress)
-        train, test = drawn.splits.train, drawn.splits.test
-        words = len(language.vocabulary)
+        drawn = self.of.draw(source, MaskedObjective(), progress)
+        train, test = drawn.train, drawn.test
+        words = len(source.vocabulary)
         width = max(train.sentences.ids.shape[1], test.sentences.ids.shape[1])
         accuracy = linear_probe(
             word_features(train.sentences, words, width),
             train.labels,
             word_features(test.sentences, words, width),
             test.labels,
-            drawn.classes,
+            train.posterior.shape[1],
             replace(WORDS_PROBE, seeds=self.of.probe.seeds),
             progress,
         )
@@ -59,7 +58,7 @@ class WordsReference:
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `ReferenceQuantity`: `words_accuracy` and its errors, named as the probe's."""
-        return replace(self.of, column="words_accuracy").columns(records)
+        return accuracy_columns("words_accuracy", *records)
 
 
 @dataclass(frozen=True)
@@ -67,20 +66,22 @@ class UntrainedReference:
     """The probe on a model of an architecture as it is built with `seed`, never trained."""
 
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
 
     of: ProbeQuantity
     architecture: Architecture
     seed: int = UNTRAINED_SEED
 
-    def measure(self, language: Language, progress: Progress) -> list[Record]:
+    def measure(self, source: Language, progress: Progress) -> list[Record]:
         """See `ReferenceQuantity`."""
-        model = self.architecture.build(len(language.vocabulary), language.maximum_length, self.seed)
-        accuracy = self.of.draw(language, MaskedObjective(), progress).accuracy(model, progress)
+        model = self.architecture.build(len(source.vocabulary), source.maximum_length, self.seed)
+        drawn = self.of.draw(source, MaskedObjective(), progress)
+        accuracy = self.of.accuracy(model, drawn, progress)
         return accuracy.records(UNTRAINED, {"task": self.of.task})
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `ReferenceQuantity`: `untrained_accuracy` and its errors, named as the probe's."""
-        return replace(self.of, column="untrained_accuracy").columns(records)
+        return accuracy_columns("untrained_accuracy", *records)
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,8 @@ class UntrainedProbeQuantity:
     """
 
     revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = TaskSplits
 
     of: ProbeQuantity | AdaptedProbeQuantity
     column: str = field(compare=False)
@@ -101,61 +104,22 @@ class UntrainedProbeQuantity:
         """See `ReadsFeatures`."""
         return self.of.feature_sentences
 
-    def draw(
-        self, language: Language, objective: PretrainingObjective, progress: Progress
-    ) -> "UntrainedProbeSet":
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
         """See `Quantity`."""
-        return UntrainedProbeSet(self.of.draw(language, objective, progress))
+        return self.of.draw(source, objective, progress)
 
-    def restore(
-        self, tensors: Tensors, language: Language, objective: PretrainingObjective
-    ) -> "UntrainedProbeSet":
-        """See `Quantity`."""
-        return UntrainedProbeSet(self.of.restore(tensors, language, objective))
+    def measure(
+        self, model: PreTrainedModel, drawn: TaskSplits, subject: Subject[Language], progress: Progress
+    ) -> Measurement:
+        """The probe's records, without values a sentence: those are for comparing trained models."""
+        config, seed = deepcopy(model.config), derived_seed(subject.seed, "initialisation")
+        fresh = initialised(type(model), config, config._attn_implementation, seed)
+        parameters = sum(weight.numel() for weight in fresh.parameters())
+        told = replace(subject, settings={**subject.settings, "parameters": parameters})
+        records = self.of.measure(fresh, drawn, told, progress).records
+        return Measurement([replace(record, quantity=f"untrained_{record.quantity}") for record in records])
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: those of the probe under another name, and `parameters`."""
         size: Columns = {"parameters": records[0].settings["parameters"]}
-        return replace(self.of, column=self.column).columns(records) | size
-
-
-@dataclass(frozen=True)
-class UntrainedProbeSet:
-    """See `MeasuringSet`."""
-
-    of: MeasuringSet
-
-    def tensors(self) -> Tensors:
-        """See `MeasuringSet`."""
-        return self.of.tensors()
-
-    def measure(self, model: PreTrainedModel, subject: Subject, progress: Progress) -> list[Record]:
-        """See `MeasuringSet`."""
-        config, seed = deepcopy(model.config), derived_seed(subject.seed, "initialisation")
-        fresh = initialised(type(model), config, config._attn_implementation, seed)
-        parameters = sum(weight.numel() for weight in fresh.parameters())
-        settings = {**subject.settings, "parameters": parameters}
-        return [
-            replace(record, quantity=f"untrained_{record.quantity}")
-            for record in self.of.measure(
-                fresh, replace(subject, settings=settings, sentence_values={}), progress
-            )
-        ]
-
-
-def control_references(
-    language: LanguagePlan,
-    probe: ProbeQuantity,
-    architectures: Sequence[tuple[str, Architecture]],
-    labels: Labels = (),
-) -> tuple[PlannedReference, ...]:
-    """A row for the words, and one for each named architecture untrained, for an experiment's references.
-
-    Where an experiment has several panels, `labels` say to which the rows belong.
-    """
-    suffix = "".join(f" of {value}" for _, value in labels)
-    untrained = (
-        PlannedReference(f"{UNTRAINED} {name}{suffix}", language, UntrainedReference(probe, each), labels)
-        for name, each in architectures
-    )
-    return (PlannedReference(f"{WORDS}{suffix}", language, WordsReference(probe), labels), *untrained)
+        return accuracy_columns(self.column, *records) | size

@@ -1,0 +1,85 @@
+"""Which quantity is measured of a run and when, under which name, and on what: drawn once, and kept."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from isoloss.checked_tensors import drawn_of, read_tensors, tensors_of, write_tensors
+from isoloss.corpora.packed_corpus import PackedCorpus
+from isoloss.errors import BadInput
+from isoloss.languages.language import Language
+from isoloss.measurements.quantity import AnyQuantity, Columns
+from isoloss.measurements.record import Record
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.pretraining.specification import settings_as_json
+from isoloss.progress import Progress, silent
+
+Weights = Literal["kept", "raw"]
+"""Which weights of a checkpoint: what its folder holds, or beside averaged ones those of the last step."""
+
+
+@dataclass(frozen=True)
+class MeasuredAt:
+    """A quantity, and the steps of a run at which it is measured.
+
+    Of raw weights its columns have the prefix "raw_". What is not `needed` is shown beside the rest where it
+    is there: a run is complete without it, so that one measured before it was asked for goes on counting.
+    """
+
+    quantity: AnyQuantity
+    steps: tuple[int, ...]
+    weights: Weights = "kept"
+    needed: bool = True
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """The records of one checkpoint as columns of the experiment's table, and which weights these are."""
+        columns = self.quantity.columns(records) | {"checkpoint": records[0].checkpoint}
+        return columns if self.weights == "kept" else {f"raw_{name}": columns[name] for name in columns}
+
+
+def weights_setting(weights: Weights) -> dict[str, str]:
+    """What plans and records say of the weights: nothing of those that a folder keeps, as is the rule."""
+    return {} if weights == "kept" else {"weights": weights}
+
+
+def quantity_digest(quantity: AnyQuantity, language_digest: str, objective: PretrainingObjective) -> str:
+    """A short hexadecimal name: equal names mean numbers that can be compared."""
+    settings = [settings_as_json(quantity), language_digest, settings_as_json(objective)]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def silently(sentence: str) -> None:
+    """Tell nobody: the default."""
+
+
+def drawn(
+    quantity: AnyQuantity,
+    source: Language | PackedCorpus,
+    source_digest: str,
+    objective: PretrainingObjective,
+    output: Path,
+    progress: Progress = silent,
+    tell: Callable[[str], None] = silently,
+) -> Any:
+    """What the quantity is measured on, of its type `drawn_as`: drawn once and kept in `output`.
+
+    One whose file there is damaged or of another format is drawn again, nothing being lost, and `tell` is
+    told. Raises BadInput where the quantity is none of such models, IsolossError when it cannot be written.
+    """
+    if not isinstance(source, quantity.sources):
+        raise BadInput(
+            f"{type(quantity).__name__} cannot be measured on a {type(source).__name__}; choose another"
+        )
+    digest = quantity_digest(quantity, source_digest, objective)
+    path = output / "measured-on" / f"{digest}.safetensors"
+    if path.exists():
+        try:
+            return drawn_of(quantity.drawn_as, read_tensors(path, digest))
+        except BadInput:
+            tell(f"{path} was damaged or of another format; it has been drawn again, to the same numbers")
+    found = quantity.draw(source, objective, progress)
+    write_tensors(path, tensors_of(found), digest)
+    return found

@@ -1,1 +1,0 @@
-"""What experiments measure of a checkpoint, one quantity a file."""

@@ -1,0 +1,1 @@
+"""What is measured of a model, one quantity a file."""

@@ -1,0 +1,72 @@
+"""SAM's sharpness of a checkpoint: how much its loss rises a little way along its gradient."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from isoloss.curvature.ascent_sharpness import RADII, ascent_sharpness
+from isoloss.measurements.exact_labels import draw_labelled_sentences, labels_of
+from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.quantity import (
+    LANGUAGES_AND_TEXT,
+    AnySource,
+    Columns,
+    Measurement,
+    Subject,
+    value_and_error,
+)
+from isoloss.measurements.record import Record
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class AscentSharpnessQuantity:
+    """The rise at each of `radii` of the loss on `sentences` sentences; see `ascent_sharpness`."""
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    sentences: int
+    seed: int
+    radii: tuple[float, ...] = RADII
+
+    draw = draw_labelled_sentences
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """An `ascent_sharpness` for each radius, in its settings with the norm of the set's own gradient."""
+        found = ascent_sharpness(
+            model,
+            drawn.batches,
+            subject.objective,
+            radii=self.radii,
+            distribution=labels_of(subject),
+            progress=progress,
+        )
+        shared = {"gradient_norm": found.gradient_norm, **found.parameters.settings}
+        return Measurement(
+            [
+                subject.record("ascent_sharpness", rise, "nats", self.seed, radius=radius, **shared)
+                for radius, rise in found.estimates.items()
+            ]
+        )
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `sam_0.05` and its error for the radius 0.05, and so on."""
+        columns: Columns = {}
+        for radius, record in zip(self.radii, records, strict=True):
+            columns |= value_and_error(sam_column(radius), record)
+        return columns
+
+
+def sam_column(radius: float) -> str:
+    """What the rise at a radius is called in a table.
+
+    >>> sam_column(0.05)
+    'sam_0.05'
+    """
+    return f"sam_{radius:g}"

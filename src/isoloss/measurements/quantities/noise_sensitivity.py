@@ -1,0 +1,135 @@
+"""How much a checkpoint's loss rises under Gaussian noise on its weights."""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from isoloss.curvature.noise_sensitivity import NOISES, noise_sensitivity
+from isoloss.measurements.exact_labels import draw_labelled_sentences, labels_of
+from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.quantity import (
+    LANGUAGES_AND_TEXT,
+    AnySource,
+    Columns,
+    Measurement,
+    Subject,
+    value_and_error,
+)
+from isoloss.measurements.record import Record
+from isoloss.models.transformers import initialised
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class NoiseSensitivityQuantity:
+    """The rise under each of `noises`, on `sentences` sentences; see `noise_sensitivity`.
+
+    A tensor's noise has σ times the standard deviation that its weights have before pre-training, none where
+    they all start alike, as biases and gains do: that of Springer et al. 2025. It is the same for all
+    checkpoints of a run, however much its weights grow.
+    """
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    noises: tuple[float, ...]
+    sentences: int
+    seed: int
+
+    draw = draw_labelled_sentences
+
+    def measure(
+        self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """See `noise_measurement`."""
+        return noise_measurement(
+            model, drawn, subject, self.noises, deviations_at_first(model), seed=self.seed, progress=progress
+        )
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `noise_0.3` and its error for σ = 0.3, and so on."""
+        columns: Columns = {}
+        for noise, record in zip(self.noises, records, strict=True):
+            columns |= value_and_error(noise_column(noise), record)
+        return columns
+
+
+@dataclass(frozen=True)
+class OwnNoiseSensitivityQuantity:
+    """The rise under noise of σ times the weights' own size now: of models whose start nobody knows."""
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    sentences: int
+    seed: int
+    noises: tuple[float, ...] = NOISES
+
+    draw = draw_labelled_sentences
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """See `noise_measurement`."""
+        return noise_measurement(model, drawn, subject, self.noises, None, seed=self.seed, progress=progress)
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: as `NoiseSensitivityQuantity` has them, and `own_` before them."""
+        columns: Columns = {}
+        for noise, record in zip(self.noises, records, strict=True):
+            columns |= value_and_error(f"own_{noise_column(noise)}", record)
+        return columns
+
+
+def noise_measurement(
+    model: nn.Module,
+    drawn: FixedSentences,
+    subject: Subject[AnySource],
+    noises: tuple[float, ...],
+    scales: Mapping[str, float] | None,
+    *,
+    seed: int,
+    progress: Progress,
+) -> Measurement:
+    """A `noise_sensitivity` for each noise, which is among the settings; `n` counts draws."""
+    found = noise_sensitivity(
+        model,
+        drawn.batches,
+        subject.objective,
+        noises=noises,
+        scales=scales,
+        seed=seed,
+        distribution=labels_of(subject),
+        progress=progress,
+    )
+    shared = {"sentences": int(found.sentences.sum()), **found.parameters.settings}
+    return Measurement(
+        [
+            subject.record("noise_sensitivity", estimate, "nats", seed, noise=noise, **shared)
+            for noise, estimate in found.estimates.items()
+        ]
+    )
+
+
+def deviations_at_first(model: PreTrainedModel) -> dict[str, float]:
+    """The standard deviation of each tensor of such a model before pre-training, by name."""
+    config = deepcopy(model.config)
+    fresh = initialised(type(model), config, config._attn_implementation, seed=0)
+    return {
+        name: float(weight.detach().double().std(correction=0)) for name, weight in fresh.named_parameters()
+    }
+
+
+def noise_column(noise: float) -> str:
+    """What the rise under a noise is called in a table.
+
+    >>> noise_column(0.3)
+    'noise_0.3'
+    """
+    return f"noise_{noise:g}"

@@ -1,0 +1,55 @@
+"""The trace of a checkpoint relative to the size of its weights."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from isoloss.curvature.normalised_trace import normalised_trace
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
+from isoloss.measurements.quantity import (
+    LANGUAGES_AND_TEXT,
+    AnySource,
+    Columns,
+    Measurement,
+    Subject,
+    value_and_error,
+)
+from isoloss.measurements.record import Record
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class NormalisedTraceQuantity:
+    """Normalised tensor by tensor, and as a whole, on `sentences` sentences; see `normalised_trace`."""
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    sentences: int
+    seed: int
+
+    draw = draw_sentences
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """`normalised_fisher_trace`, tensor by tensor, and `wholly_normalised_fisher_trace`, in nats."""
+        seed = self.seed
+        found = normalised_trace(model, drawn.batches, subject.objective, seed=seed, progress=progress)
+        counts = found.parameters.settings
+        return Measurement(
+            [
+                subject.record("normalised_fisher_trace", found.estimate, "nats", seed, **counts),
+                subject.record(
+                    "wholly_normalised_fisher_trace", found.whole_estimate, "nats", seed, **counts
+                ),
+            ]
+        )
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `normalised_trace`, `wholly_normalised_trace`, and their errors."""
+        tensor, whole = records
+        return value_and_error("normalised_trace", tensor) | value_and_error("wholly_normalised_trace", whole)

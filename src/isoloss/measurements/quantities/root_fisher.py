@@ -1,0 +1,47 @@
+"""The sum of the roots of the Fisher information's diagonal: what AdamW's drift descends."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from isoloss.curvature.fisher_diagonal import fisher_diagonal
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
+from isoloss.measurements.quantity import (
+    LANGUAGES_AND_TEXT,
+    AnySource,
+    Columns,
+    Measurement,
+    Subject,
+    value_and_error,
+)
+from isoloss.measurements.record import Record
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class RootFisherQuantity:
+    """Σ_i √F_ii on `sentences` sentences; see `fisher_diagonal`."""
+
+    revision: ClassVar[int] = 2
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    sentences: int
+    seed: int
+
+    draw = draw_sentences
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """`sum_root_fisher`."""
+        (batch,) = drawn.batches
+        found = fisher_diagonal(model, subject.objective, batch, progress=progress).root_sum
+        unit = "square root of nats, summed over parameters"
+        return Measurement([subject.record("sum_root_fisher", found, unit, self.seed, sentences=len(batch))])
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `root_fisher` and its error."""
+        return value_and_error("root_fisher", records[0])

@@ -1,0 +1,71 @@
+"""The largest eigenvalue of the Hessian of a checkpoint's loss."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from isoloss.curvature.fisher_trace import TRACE_UNIT
+from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
+from isoloss.measurements.exact_labels import draw_labelled_sentences, labels_of
+from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.quantity import (
+    LANGUAGES_AND_TEXT,
+    AnySource,
+    Columns,
+    Measurement,
+    Subject,
+    value_and_error,
+)
+from isoloss.measurements.record import Record
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class TopEigenvalueQuantity:
+    """The top eigenvalue of the loss on `sentences` sentences; see `hessian_top_eigenvalue`.
+
+    `tolerance` is how exact it is made, relative; checkpoints differ by far more.
+    """
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    sentences: int
+    seed: int
+    tolerance: float = 1e-2
+
+    draw = draw_labelled_sentences
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """`hessian_top_eigenvalue` with its numerical residual among the settings, and its groups' parts."""
+        found = hessian_top_eigenvalue(
+            model,
+            drawn.batches,
+            subject.objective,
+            distribution=labels_of(subject),
+            tolerance=self.tolerance,
+            seed=self.seed,
+            progress=progress,
+        )
+        quantity = "hessian_top_eigenvalue"
+        whole = subject.record(
+            quantity,
+            found.estimate,
+            TRACE_UNIT,
+            self.seed,
+            sentences=found.sentences,
+            residual=found.residual,
+            converged=found.converged,
+            products=found.products,
+            **found.parameters.settings,
+        )
+        return Measurement([whole, *subject.group_records(quantity, found.groups, TRACE_UNIT, self.seed)])
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `top_eigenvalue` and its error."""
+        return value_and_error("top_eigenvalue", records[0])

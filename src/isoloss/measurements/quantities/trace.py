@@ -1,0 +1,70 @@
+"""The trace of the Hessian of a checkpoint, by the Fisher information (B.1)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from isoloss.curvature.fisher_trace import TRACE_UNIT, FisherTrace, fisher_trace
+from isoloss.estimate import cluster_values
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
+from isoloss.measurements.quantity import (
+    LANGUAGES_AND_TEXT,
+    AnySource,
+    Columns,
+    Measurement,
+    Subject,
+    value_and_error,
+)
+from isoloss.measurements.record import Record
+from isoloss.progress import Progress
+
+
+@dataclass(frozen=True)
+class TraceQuantity:
+    """The trace on `sentences` sentences, whose masks and signs `seed` settles too."""
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    sentences: int
+    seed: int
+
+    draw = draw_sentences
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """See `trace_measurement`."""
+        seed = self.seed
+        trace = fisher_trace(model, drawn.batches, subject.objective, seed=seed, progress=progress)
+        return trace_measurement(trace, subject, seed)
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `trace` and its error, and how many parameters it is over."""
+        trace = records[0]
+        return {
+            **value_and_error("trace", trace),
+            "trace_sentences": trace.n,
+            "parameters": trace.settings["parameters"],
+        }
+
+
+def trace_measurement(trace: FisherTrace, subject: Subject[AnySource], seed: int) -> Measurement:
+    """`fisher_trace` with its standard error over sentences, and a `fisher_trace_of_group` for each group.
+
+    The whole's settings also say how many parameters were differentiated and how many were frozen; the
+    groups' settings name the group, and their values add up to the whole's. Where sentences differ in
+    their number of predictions, `fisher_trace_token_averaged` has every prediction counting alike.
+    """
+    records = [subject.record("fisher_trace", trace.estimate, TRACE_UNIT, seed, **trace.parameters.settings)]
+    values = {"fisher_trace": trace.values}
+    values |= {f"fisher_trace_of_group {name}": each for name, each in trace.groups.items()}
+    if trace.predictions.min() < trace.predictions.max():
+        averaged = "fisher_trace_token_averaged"
+        records.append(subject.record(averaged, trace.token_averaged, TRACE_UNIT, seed))
+        values[averaged] = cluster_values(trace.values, trace.predictions)
+    records += subject.group_records("fisher_trace", trace.group_estimates, TRACE_UNIT, seed)
+    return Measurement(records, values)

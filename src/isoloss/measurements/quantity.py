@@ -1,0 +1,121 @@
+"""One measurement of one model: what a quantity is, what is measured, and what comes out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from isoloss.corpora.packed_corpus import PackedCorpus
+from isoloss.estimate import Estimate
+from isoloss.languages.language import Language
+from isoloss.measurements.record import Record, Setting
+from isoloss.objectives.batch import Objective
+from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.progress import Progress
+
+Drawn = TypeVar("Drawn")
+DrawnOf = TypeVar("DrawnOf", contravariant=True)
+Source = TypeVar("Source", covariant=True)
+SourceOf = TypeVar("SourceOf", contravariant=True)
+AnySource = Language | PackedCorpus | None
+"""What a model was trained on, None where nobody knows."""
+LANGUAGES_AND_TEXT: tuple[type, ...] = (Language, PackedCorpus)
+Columns = dict[str, Setting]
+"""A quantity's part of a row of an experiment's table: its numbers, their errors, their n."""
+
+
+@dataclass(frozen=True)
+class Subject(Generic[Source]):
+    """The model that is measured: its name in records, how scores are read off it, and where it is from.
+
+    `source` is the language or the corpus that it was trained on, None where nobody knows; `folder` holds the
+    model and its tokenizer, `seed` is that of its run. All its records have `settings`.
+    """
+
+    checkpoint: str
+    objective: Objective
+    settings: Mapping[str, Setting]
+    source: Source
+    folder: Path = Path()
+    seed: int = 0
+
+    def record(
+        self, quantity: str, estimate: Estimate, unit: str, seed: int | None, **more: Setting
+    ) -> Record:
+        """An estimate as a record, with `more` settings than the subject's own."""
+        settings = {**self.settings, **more}
+        error = estimate.standard_error
+        return Record(quantity, estimate.value, unit, error, estimate.n, seed, self.checkpoint, settings)
+
+    def group_records(
+        self, quantity: str, groups: Mapping[str, Estimate], unit: str, seed: int
+    ) -> list[Record]:
+        """A record `quantity`_of_group for each part of a model, which its settings name."""
+        return [
+            self.record(f"{quantity}_of_group", estimate, unit, seed, group=name)
+            for name, estimate in groups.items()
+        ]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Records of one model, and the values behind them by which models are compared pair by pair.
+
+    The values of a record that is a mean over sentences, or over other independent units, stand under its
+    `value_name`: models measured on one set are then compared unit by unit.
+    """
+
+    records: Sequence[Record]
+    values: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@runtime_checkable
+class MeasuresModels(Protocol[SourceOf, DrawnOf]):
+    """What measures one model after the other on what was drawn for all of them.
+
+    `revision`, 1 at first, is raised when the same settings come to give other numbers: it is a part of the
+    measurement's name, so that numbers of two revisions never meet in one table.
+    """
+
+    revision: ClassVar[int]
+
+    def measure(
+        self, model: PreTrainedModel, drawn: DrawnOf, subject: Subject[SourceOf], progress: Progress
+    ) -> Measurement:
+        """The quantity of one model, which is left as it was found."""
+        ...
+
+
+@runtime_checkable
+class Quantity(MeasuresModels[SourceOf, Drawn], Protocol[SourceOf, Drawn]):
+    """A frozen dataclass: all that a number depends on besides the model, and what it was trained on.
+
+    `sources` are the types of what models may have been trained on: `Language`, `PackedCorpus`, or both. What
+    is drawn is of the type `drawn_as`, a dataclass that `isoloss.checked_tensors.tensors_of` takes apart.
+    """
+
+    sources: ClassVar[tuple[type, ...]]
+    drawn_as: ClassVar[type]
+
+    def draw(self, source: SourceOf, objective: PretrainingObjective, progress: Progress) -> Drawn:
+        """What it is measured on, the same for all that is compared; a pure function of its arguments."""
+        ...
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """The records of one checkpoint as columns of an experiment's table."""
+        ...
+
+
+AnyQuantity = Quantity[Any, Any]
+
+
+def value_and_error(column: str, record: Record) -> Columns:
+    """A record's number and its error as columns.
+
+    >>> value_and_error("trace", Record("fisher_trace", 8.0, "", 0.5, 99))
+    {'trace': 8.0, 'trace_error': 0.5}
+    """
+    return {column: record.value, f"{column}_error": record.standard_error}

@@ -1,0 +1,205 @@
+"""Writes checkpoints while a run trains, complete or absent, and puts them back into what is trained."""
+
+import io
+import json
+import os
+import pickle
+import platform
+import shutil
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+import transformers
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+import isoloss
+from isoloss.checked_files import json_digest, sealed
+from isoloss.errors import IsolossError
+from isoloss.files import file_digest, remove_unfinished, sync_folder, writable
+from isoloss.pretraining.checkpoint import (
+    MEASURED_FOLDER,
+    RAW_FOLDER,
+    RAW_WEIGHTS,
+    RECORD_FILE,
+    STEPS_FOLDER,
+    TRAINING_STATE_DIGEST_FILE,
+    TRAINING_STATE_FILE,
+    WEIGHTS_FILE,
+    Checkpoint,
+    checkpoint_folders,
+    state_name,
+)
+from isoloss.pretraining.specification import PretrainingSpecification, settings_as_json
+from isoloss.pretraining.update_rule import UpdateRule
+
+UNFINISHED, REPLACED = ".part", ".replaced"
+"""How the names of folders end that are not yet, or no longer, checkpoints."""
+
+
+def write_checkpoint(
+    run: Path,
+    step: int,
+    training_loss: float,
+    specification: PretrainingSpecification,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    update_rule: UpdateRule,
+    raw: PreTrainedModel | None = None,
+    earlier_seeds: Sequence[int] = (),
+) -> Checkpoint:
+    """Write `run`/steps/`step`: weights, config, tokenizer, training state, and a record of them all.
+
+    Where `model` holds averaged weights, `raw` is the model that is trained, which goes into a subfolder that
+    can be loaded like the folder itself. `earlier_seeds` are those of the runs that this one started from.
+
+    The folder appears under its name when all of it has reached the disk, in place of one of the same step.
+    Training state is kept in this checkpoint and the one before, to resume from either. Needs twice the
+    model's and the rule's memory. Raises IsolossError when the folder cannot be written.
+    """
+    final = run / STEPS_FOLDER / f"{step:06d}"
+    temporary = final.with_name(f".{final.name}.{uuid.uuid4().hex}{UNFINISHED}")
+    readings = update_rule.readings()
+    with writable(run):
+        try:
+            _write_model(temporary, model, tokenizer)
+            if raw is not None:
+                _write_model(temporary / RAW_FOLDER, raw, tokenizer)
+            files = _files(temporary)
+            digests = {path.relative_to(temporary).as_posix(): file_digest(path) for path in files}
+            record = {
+                "step": step,
+                "training_loss": training_loss,
+                "readings": readings,
+                "specification_digest": specification.digest,
+                "specification": settings_as_json(specification),
+                **({"earlier_seeds": list(earlier_seeds)} if earlier_seeds else {}),
+                "versions": software_versions() | {"device": next(model.parameters()).device.type},
+                "files": digests,
+            }
+            said = json.dumps(sealed(record, RECORD_FILE), indent=2) + "\n"
+            (temporary / RECORD_FILE).write_text(said)
+            _write_training_state(temporary, update_rule, state_name(record))
+            _put_in_place(temporary, final)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        earlier = [checkpoint for checkpoint in checkpoint_folders(run) if int(checkpoint.name) < step]
+        _drop_training_state(earlier[:-1])
+    return Checkpoint(final, step, training_loss, digests[WEIGHTS_FILE], readings, digests.get(RAW_WEIGHTS))
+
+
+def restore(
+    checkpoint: Checkpoint,
+    model: PreTrainedModel,
+    update_rule: UpdateRule,
+    raw: PreTrainedModel | None = None,
+) -> None:
+    """Put what `write_checkpoint` wrote of `model`, `update_rule` and `raw` back into them, in place.
+
+    Raises IsolossError where the training state is none that isoloss wrote for such a rule; it runs no code.
+    """
+    safetensors.torch.load_model(model, checkpoint.folder / WEIGHTS_FILE)
+    if raw is not None:
+        safetensors.torch.load_model(raw, checkpoint.folder / RAW_WEIGHTS)
+    path = checkpoint.folder / TRAINING_STATE_FILE
+    try:
+        update_rule.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+    except (pickle.UnpicklingError, RuntimeError, ValueError, KeyError, TypeError, EOFError) as error:
+        raise IsolossError(
+            f"{path} is damaged or foreign: it holds no training state of this run; delete the folder "
+            f"{checkpoint.folder} and run again to go on from the checkpoint before"
+        ) from error
+
+
+def remove_leftovers(run: Path) -> None:
+    """Remove what killed processes left half written; only the run's own process may call this."""
+    with writable(run):
+        for ending in (UNFINISHED, REPLACED):
+            for path in (run / STEPS_FOLDER).glob(f".*{ending}"):
+                shutil.rmtree(path)
+        for folder in (run, *run.glob(f"{MEASURED_FOLDER}/*")):
+            remove_unfinished(folder)
+        _drop_training_state(checkpoint_folders(run)[:-2])
+
+
+def _put_in_place(temporary: Path, final: Path) -> None:
+    """Make the folder durable under its name, in place of one of that name.
+
+    There is one only when training went on from before it: it is damaged, or will be equal to the bit.
+    """
+    for path in _files(temporary):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    for folder in (path for path in temporary.iterdir() if path.is_dir()):
+        sync_folder(folder)
+    sync_folder(temporary)
+    if final.exists():
+        aside = temporary.with_suffix(REPLACED)
+        final.rename(aside)
+        temporary.rename(final)
+        shutil.rmtree(aside)
+    else:
+        temporary.rename(final)
+    sync_folder(final.parent)
+
+
+def _write_model(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Make `folder`, with all that `from_pretrained` asks for."""
+    folder.mkdir(parents=True)
+    model.config.save_pretrained(folder)
+    _save_tokenizer(tokenizer, folder)
+    (folder / WEIGHTS_FILE).write_bytes(_weights(model))
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _weights(model: PreTrainedModel) -> bytes:
+    """The state as safetensors, tied tensors once, under the first of their names."""
+    once: dict[int, tuple[str, torch.Tensor]] = {}
+    for name, tensor in model.state_dict().items():
+        once.setdefault(tensor.data_ptr(), (name, tensor))
+    return safetensors.torch.save(dict(once.values()), metadata={"format": "pt"})
+
+
+def _save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    try:
+        tokenizer.save_pretrained(folder)
+    except Exception as error:
+        # `tokenizers` raises a bare Exception where Python would raise OSError.
+        if "os error" in str(error):
+            raise OSError(str(error)) from error
+        raise
+
+
+def _drop_training_state(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        for name in (TRAINING_STATE_FILE, TRAINING_STATE_DIGEST_FILE):
+            (folder / name).unlink(missing_ok=True)
+
+
+def _write_training_state(folder: Path, update_rule: UpdateRule, name: str) -> None:
+    # Pickles of equal states may differ in bytes after a resume: their digest stays out of the record,
+    # so that resumed and undisturbed runs have the same records.
+    buffer = io.BytesIO()
+    torch.save(update_rule.state_dict(), buffer)
+    (folder / TRAINING_STATE_FILE).write_bytes(buffer.getvalue())
+    digest = file_digest(folder / TRAINING_STATE_FILE)
+    (folder / TRAINING_STATE_DIGEST_FILE).write_text(f"{digest} {json_digest([name, digest])}\n")
+
+
+def software_versions() -> dict[str, Any]:
+    """What a run's last bits may depend on besides its specification."""
+    return {
+        "isoloss": isoloss.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "safetensors": safetensors.__version__,
+        "machine": f"{platform.system()} {platform.machine()}",
+        "threads": torch.get_num_threads(),
+    }

@@ -1,0 +1,53 @@
+"""The files of a run's measurements: how they are named, and what is in them."""
+
+from pathlib import Path
+from typing import Any
+
+from isoloss.errors import BadInput
+from isoloss.measurements.record import Record, Setting
+from isoloss.measurements.records_file import carries_digests, read_records
+from isoloss.pretraining.checkpoint import MEASURED_FOLDER
+
+THING = ("measured_on", "weights", "task", "group")
+"""The settings that tell the measurements of one quantity at one step apart."""
+
+
+def measured_thing(record: Record) -> tuple[Any, ...]:
+    """What a record is a measurement of, whatever the step: quantity, set, weights, task and part."""
+    return (record.quantity, *(record.settings.get(key) for key in THING))
+
+
+def measurement_name(measured_on: str, weights: Setting = None) -> str:
+    """How the files of a measurement are called within its step's folder, but for their ending.
+
+    >>> measurement_name("0123"), measurement_name("0123", "raw")
+    ('0123', '0123-raw')
+    """
+    return measured_on if weights is None else f"{measured_on}-{weights}"
+
+
+def read_measurement(path: Path, run: str, step: int) -> list[Record]:
+    """The records in a measurement's file of the run of that name at that step; none where there is no file.
+
+    Raises BadInput where they are damaged, or were measured elsewhere.
+    """
+    records = read_records(path, measured_place(run, step, path.stem))
+    for record in records:
+        of = str(record.settings.get("measured_on")), record.settings.get("weights")
+        if (record.settings.get("step"), measurement_name(*of)) != (step, path.stem):
+            raise BadInput(
+                f"{path} holds {measurement_name(*of)} at step {record.settings.get('step')}; delete it to "
+                "measure again"
+            )
+    return records
+
+
+def measured_place(run: str, step: int, measurement: str) -> str:
+    """The name that a measurement's records are written under: its run, by its folder's name, and step."""
+    return f"{run}/{step:06d}/{measurement}"
+
+
+def is_older(folder: Path) -> bool:
+    """Whether a run has records from isoloss that gave them no digests: damage to them does not show."""
+    files = folder.glob(f"{MEASURED_FOLDER}/*/*.jsonl")
+    return any(path.stat().st_size and not carries_digests(path) for path in files)
