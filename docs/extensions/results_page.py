@@ -80,11 +80,12 @@ def _section(kept: dict[str, Any]) -> str:
     effects, premises = _of_kind(result, "effect"), _of_kind(result, "premise")
     decided = [claim for claim in effects if claim["verdict"] != "inconclusive"]
     after = f", after `{kept['after']}`, whose runs it shares," if "after" in kept else ""
+    beside = " beside other work" if kept.get("busy") else ""
     return "\n".join(
         [
             f"## {result['title']}{'' if kept['scale'] == 'laptop' else ' (night)'}\n",
             f"What `{kept['command']}`{after} gave at commit `{kept['commit'][:12]}` in {kept['seconds']:,} "
-            f"seconds{' beside other work' if kept.get('busy') else ''}, of seeds {', '.join(map(str, seeds))}, which no choice was made on; "
+            f"seconds{beside}, of seeds {', '.join(map(str, seeds))}, which no choice was made on; "
             f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}. "
             f"Of {len(effects)} effects {len(decided)} {'is' if len(decided) == 1 else 'are'} decided.\n",
             f"![{shows}]({picture})\n",
