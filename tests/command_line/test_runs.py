@@ -6,9 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from hand_made_runs import write_names, write_run
+from hand_made_runs import write_measurement, write_names, write_run
 from isoloss.cli import main
 from isoloss.estimate import paired_difference
 from isoloss.executors.runner import Job, Outcome
@@ -26,6 +27,8 @@ from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.progress import Progress, silent
+from isoloss.stored_runs.run_filter import run_facts
+from isoloss.stored_runs.stored_run import runs_in
 
 LOSS = {10: [2.0, 2.2, 2.4], 40: [1.0, 1.2, 1.4]}
 LANGUAGE = dyck(4)
@@ -87,6 +90,32 @@ def test_runs_are_listed_by_experiment_and_name(tmp_path: Path, capsys: pytest.C
     rows = [line for line in lines if line.startswith("│")]
     named = ["figure-1 width-9", "figure-1 width-10", "cccc3333"]
     assert [name in row for name, row in zip(named, rows, strict=True)] == [True] * 3
+
+
+def test_of_one_quantity_the_plainest_number_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its own trace, not the enlarged model's; its probe's, not the untrained model's or another way's."""
+    folder = write_run(tmp_path, "aaaa1111", trace={40: [5.0, 6.0]})
+    accuracy = "linear_probe_accuracy"
+    written = [("a1", {"policy": "untrained"}), ("b2", {"of": {}}), ("c3", {"policy": "mask"})]
+    for place, (on, _) in enumerate(written):
+        write_measurement(folder, 40, accuracy, on, np.array([place, place + 0.5]), False, task="SST-2")
+    write_measurement(folder, 40, "fisher_trace", "zz-enlarged", np.array([70.0, 90.0]), False)
+    enlarged = folder / "measured" / "000040" / "zz-enlarged.jsonl"
+    record = json.loads(enlarged.read_text())
+    record["settings"] |= {"enlarged_to": 48, "form": "exact"}
+    enlarged.write_text(json.dumps(record) + "\n")
+    planned = [{"measured_on": on, "quantity": {"is": "Probe", **own}, "steps": [40]} for on, own in written]
+    plan = {"name": "run", "measured": [planned[1], planned[0], planned[2]]}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    assert run(["runs", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "5.50 ± 0.50" in shown
+    assert "80" not in shown
+    assert "0.25 ± 0.25" in shown
+    (found,) = runs_in(tmp_path)
+    assert run_facts(found)["trace"] == [5.5, 80.0]
 
 
 def test_a_mistyped_run_is_told_the_nearest(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from page_blocks import ROOT, blocks, commands
 
 from isoloss.command_line.language_argument import parse_language
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.experiments.suite import scale_named
+from isoloss.experiments.suite import every_experiment, scale_named
 from isoloss.languages.hmm import hmm
 from isoloss.languages.language import Language
 
@@ -49,6 +50,21 @@ def test_the_factors_between_sizes_are_those_of_the_scales() -> None:
         f"Widths are over a factor of {laptop} at laptop scale and of {night} at night, depth is two layers "
         f"throughout; the paper's are over a factor of {paper}."
     )
+
+
+def test_modules_that_pages_name_are_there() -> None:
+    for page in (README, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
+        for path in re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text()):
+            assert (ROOT / path).exists() or (ROOT / "src" / "isoloss" / path).exists(), f"{page}: {path}"
+
+
+def test_runs_that_pages_ask_for_are_planned() -> None:
+    command = r"isoloss reproduce ([\w-]+)(?: --scale (\w+))? --runs ([^\s`]+)"
+    experiments = cache(lambda scale: every_experiment(scale_named(scale)))
+    for page in (README, *(ROOT / "docs").glob("*.md")):
+        for name, scale, run in re.findall(command, page.read_text()):
+            (experiment,) = (each for each in experiments(scale or "laptop") if each.name == name)
+            assert run in {planned.name for planned in experiment.runs}, f"{page}: {run}"
 
 
 def test_pictures_are_pictures() -> None:

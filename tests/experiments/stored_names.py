@@ -6,10 +6,13 @@ Whoever changes one of them on purpose makes all stored results of it be compute
 from dataclasses import replace
 from pathlib import Path
 
+from isoloss.corpora.glue import GlueTask
+from isoloss.corpora.task_splits import TaskSizes
 from isoloss.experiments.figures.tables_1_and_2 import LookupTableReference
 from isoloss.experiments.measured_at import quantity_digest
 from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
 from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.teacher_plan import GivenProse, PiecesOfProse
 from isoloss.languages.dyck import dyck
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
@@ -21,6 +24,7 @@ from isoloss.measurements.quantities.corpus_loss import CorpusLossQuantity
 from isoloss.measurements.quantities.enlarged_trace import EnlargedTraceQuantity
 from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
+from isoloss.measurements.quantities.generated_words_probe import GeneratedWordsProbe, UntrainedTextProbe
 from isoloss.measurements.quantities.gradient_norm import GradientNormQuantity
 from isoloss.measurements.quantities.noise_sensitivity import NoiseSensitivityQuantity
 from isoloss.measurements.quantities.normalised_trace import NormalisedTraceQuantity
@@ -80,6 +84,9 @@ RUNS = {
     "averaged": replace(PLAIN, averaging_horizon=200),
 }
 PROBE = ProbeQuantity("prefix-4", 100, 50, 50, ProbeSettings(), 1)
+TEXT_PROBE = GeneratedWordsProbe(
+    GlueTask("sst2"), TaskSizes(100, 50, 50), PiecesOfProse(GivenProse("a text"), 50), ProbeSettings()
+)
 QUANTITIES = (
     AscentSharpnessQuantity(64, 1),
     CorpusLossQuantity(64, 1),
@@ -93,6 +100,7 @@ QUANTITIES = (
     RootFisherQuantity(64, 1),
     TopEigenvalueQuantity(64, 1),
     TraceQuantity(64, 1),
+    UntrainedTextProbe(TEXT_PROBE, "accuracy_untrained"),
 )
 REFERENCES = (TaskReference(PROBE), LookupTableReference(ExactLossQuantity(64, 1), (PROBE,)))
 

@@ -29,7 +29,8 @@ def test_the_experiment_is_carried_out_and_drawn(tmp_path: Path) -> None:
     assert all(
         effect == effect for name, effect in judged.items() if name not in ("quarter-speed", "speed")
     ), judged
-    assert [panel.name for panel in experiment.panels(table)] == ["clock-grammar-16", "distance-grammar-16"]
+    kinds = ("clock", "distance", "examples")
+    assert [panel.name for panel in experiment.panels(table)] == [f"{kind}-grammar-16" for kind in kinds]
 
 
 def few(experiment: Experiment, varied: str) -> tuple[PlannedRun, ...]:

@@ -20,6 +20,7 @@ from isoloss.measurements.quantities.generated_words_probe import UntrainedTextP
 from isoloss.measurements.quantity import Subject
 from isoloss.models.causal_language import ModelSource
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
 from isoloss.verdict import Verdict
 from jobs_in_turn import in_turn
@@ -81,13 +82,14 @@ def test_all_of_it_runs_and_a_student_that_has_not_converged_is_not_judged(tmp_p
 
 
 def untrained_control_is_a_model_of_the_runs_own_seed(experiment, output: Path) -> None:
-    """Oracle: the architecture built anew; nothing of the trained weights reaches the control."""
+    """Oracle: the architecture built anew as training does; no trained weight reaches the control."""
     run = experiment.runs[0]
     (control,) = [m.quantity for m in run.measured if isinstance(m.quantity, UntrainedTextProbe)][:1]
     language = run.language.language(output, silent)
     drawn = control.draw(language, MaskedObjective(), silent)
     words, longest = len(language.vocabulary), language.maximum_length
-    models = [run.architecture.build(words, longest, seed) for seed in (5, 6)]
+    seeds = [derived_seed(seed, "initialisation") for seed in (5, 6)]
+    models = [run.architecture.build(words, longest, seed) for seed in seeds]
     subject = Subject("", MaskedObjective(), {}, language, output, 5)
     state = torch.get_rng_state()
     found = [control.measure(model, drawn, subject, silent).records[0].value for model in models]

@@ -47,6 +47,16 @@ def test_what_is_asked_to_be_otherwise_is_not_compared() -> None:
     assert (beside.shipped_runs, beside.here) == (35, 1)
 
 
+def test_another_task_is_not_compared() -> None:
+    """Runs are the same whatever is probed, and their digests say nothing of it."""
+    (task,) = [value for name, value in SHIPPED.settings.items() if name == "downstream task"]
+    same, other = result_of(list(SHIPPED.rows)), result_of(list(SHIPPED.rows))
+    same = replace(same, experiment=replace(FIGURE_1, settings=(("downstream task", task),)))
+    other = replace(other, experiment=replace(FIGURE_1, settings=(("downstream task", "prefix-4"),)))
+    assert beside_shipped(same, "laptop") is not None
+    assert beside_shipped(other, "laptop") is None
+
+
 def test_an_interval_that_bounds_nothing_holds_nothing() -> None:
     assert ShippedInterval(1.0, 0.0, 2.0).holds(2.0)
     assert not ShippedInterval(1.0, float("nan"), float("nan")).holds(1.0)

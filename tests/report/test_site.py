@@ -1,4 +1,5 @@
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -28,7 +29,7 @@ from isoloss.report.overview import Card, question_of
 from isoloss.report.page import drawn
 from isoloss.report.pictures import COLUMN_WIDTH, one_picture, write_pictures
 from isoloss.report.site import Site, write_site
-from isoloss.report.templates import WIDTH, interval_picture
+from isoloss.report.templates import WIDTH, in_numbers, interval_picture
 from isoloss.verdict import Verdict
 from made_once import made_once
 
@@ -293,3 +294,9 @@ def test_an_interval_is_drawn_on_its_side_of_the_threshold() -> None:
     threshold, low, high, effect = places(contradicted)
     assert 0 < low < effect < high < threshold < WIDTH
     assert interval_picture(open_ended) == ""
+
+
+def test_what_is_undefined_is_not_called_unmeasured() -> None:
+    judged = replace(JUDGEMENTS[2], effect=math.nan)
+    assert in_numbers(judged).startswith("Undefined, claimed above 0.5")
+    assert in_numbers(replace(judged, runs=0, seeds=0)).startswith("Not measured, claimed above 0.5")

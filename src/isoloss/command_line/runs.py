@@ -84,7 +84,8 @@ def _row(run: StoredRun) -> dict[str, str]:
         for record in run.last_records:
             if record.quantity in QUANTITIES[short]:
                 column = f"{short} {record.settings['task']}" if "task" in record.settings else short
-                row[column] = value_with_error(record.value, record.standard_error)
+                # Of several, as of the same model enlarged, the first is the plainest.
+                row.setdefault(column, value_with_error(record.value, record.standard_error))
     return {name: cell for name, cell in row.items() if cell}
 
 

@@ -14,6 +14,9 @@ FORMAT = 1
 TOLD = ("loss", "trace", "accuracy")
 """The columns whose largest difference is told of runs that are not the same to the last bit."""
 
+TASK = "downstream task"
+"""The setting by which experiments say what their probes are trained for."""
+
 Row = dict[str, Any]
 
 
@@ -36,10 +39,11 @@ class ShippedInterval:
 
 @dataclass(frozen=True)
 class ShippedResult:
-    """One experiment's result at one scale: intervals by claim, and a row a measured checkpoint."""
+    """One experiment's result at one scale: its settings, intervals by claim, a row a checkpoint."""
 
     commit: str
     versions: Row
+    settings: dict[str, str]
     claims: dict[str, ShippedInterval]
     rows: tuple[Row, ...]
 
@@ -62,7 +66,9 @@ def shipped_result(name: str, scale: str) -> ShippedResult | None:
         claim["name"]: ShippedInterval(*(_number(claim[name]) for name in ("effect", "low", "high")))
         for claim in kept["result"]["claims"]
     }
-    return ShippedResult(kept["commit"], kept["versions"], claims, tuple(kept["result"]["checkpoints"]))
+    result = kept["result"]
+    rows = tuple(result["checkpoints"])
+    return ShippedResult(kept["commit"], kept["versions"], result["settings"], claims, rows)
 
 
 def _number(value: float | None) -> float:
@@ -103,10 +109,14 @@ class BesideShipped:
 def beside_shipped(result: ExperimentResult, scale: str) -> BesideShipped | None:
     """The result beside the shipped one; None where nothing is shipped of it, or no run of it is here.
 
-    So a language or task of the user's own, whose runs are others, is not compared.
+    So a language of the user's own, whose runs are others, is not compared; nor is another task, of which
+    runs' digests say nothing.
     """
     shipped = shipped_result(result.experiment.name, scale)
     if shipped is None or result.table.is_empty():
+        return None
+    task = dict(result.experiment.settings).get(TASK)
+    if task is not None and task != shipped.settings.get(TASK, task):
         return None
     own = {_place(row): row for row in result.table.to_dicts() if row["step"] is not None}
     runs = {_run(row) for row in shipped.rows}

@@ -84,7 +84,7 @@ def in_numbers(judged: Judgement) -> str:
     """What was measured, and what was claimed of it."""
     unit = f" {judged.claim.unit}".rstrip()
     if not math.isfinite(judged.effect):
-        measured = "Not measured"
+        measured = "Undefined" if judged.runs else "Not measured"
     elif math.isfinite(judged.low + judged.high):
         measured = f"Measured {judged.effect:.3g} ({judged.low:.3g} to {judged.high:.3g}){unit}"
     else:

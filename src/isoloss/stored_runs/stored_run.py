@@ -21,7 +21,7 @@ PLAN_FILE, LOCK_FILE = "plan.json", ".lock"
 FINISHED_FILE = "finished.json"
 """In the folder of a run whose records were unpacked: what its checkpoints, which are elsewhere, said."""
 
-REVISIONS: dict[str, int] = {"RootFisherQuantity": 2}
+REVISIONS: dict[str, int] = {"RootFisherQuantity": 2, "UntrainedTextProbe": 2}
 """Of the quantities whose `revision` is above 1 that revision, by class: here, since `runs` does not wait for
 torch, which the classes need. A test compares them."""
 
@@ -121,12 +121,28 @@ class StoredRun:
 
     @property
     def last_records(self) -> list[Record]:
-        """Of each quantity, and task, and part of the model, the record of the last step."""
+        """Of each quantity, and task, and part of the model, the record of the last step.
+
+        Those of one quantity stand with the plainest first: an enlarged model's trace, or an untrained one's
+        accuracy, comes after the run's own.
+        """
         found: dict[tuple[Any, ...], Record] = {}
         for checkpoint in self.checkpoints:
             for record in checkpoint.records:
                 found[measured_thing(record)] = record
-        return list(found.values())
+        return sorted(found.values(), key=self._peculiarity)
+
+    def _peculiarity(self, record: Record) -> tuple[int, bool, int]:
+        """Less for what is plainer: fewer settings, no quantity `of` another, planned before others."""
+        planned = self.plan.get("measured", [])
+        places = [
+            place
+            for place, each in enumerate(planned)
+            if each["measured_on"] == record.settings.get("measured_on")
+        ]
+        place = places[0] if places else len(planned)
+        own = planned[place]["quantity"] if places else {}
+        return len(record.settings.keys() - {"group"}), "of" in own, place
 
 
 def runs_in(folder: Path) -> list[StoredRun]:

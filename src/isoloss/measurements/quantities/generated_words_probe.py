@@ -5,7 +5,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -27,7 +26,9 @@ from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.text_features import features_of_inputs, majority_record, probe_of_scaled
 from isoloss.measurements.text_inputs import TextInputs
+from isoloss.models.transformers import initialised
 from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress
 
 BAG = "bag of tokens"
@@ -117,9 +118,10 @@ class GeneratedWordsProbe:
 
 @dataclass(frozen=True)
 class UntrainedTextProbe:
-    """The same probe `of` a model of the run's own architecture as its seed draws it, never trained."""
+    """The same probe `of` the run's own model before its first step, drawn as its seed draws it."""
 
-    revision: ClassVar[int] = 1
+    # The first revision drew weights from the seed itself, and a run draws its own from one derived of it.
+    revision: ClassVar[int] = 2
     sources: ClassVar[tuple[type, ...]] = (Language,)
     drawn_as: ClassVar[type] = KeptTexts
 
@@ -134,10 +136,9 @@ class UntrainedTextProbe:
         self, model: PreTrainedModel, drawn: KeptTexts, subject: Subject[Language], progress: Progress
     ) -> Measurement:
         """See `GeneratedWordsProbe`; nothing of `model` is looked at but its configuration."""
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(subject.seed)
-            untrained = type(model)(deepcopy(model.config)).to(model.device)
-        return self.of.measure(untrained, drawn, subject, progress)
+        config, seed = deepcopy(model.config), derived_seed(subject.seed, "initialisation")
+        untrained = initialised(type(model), config, config._attn_implementation, seed)
+        return self.of.measure(untrained.to(model.device), drawn, subject, progress)
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: of the accuracy and its deviation over the probe's seeds."""
