@@ -3,7 +3,7 @@
 `make results` writes them, and a test compares them with what this writes. Handed an experiment's name, a
 finished results folder, called as its scale, and the seconds that it took, as in
 `python docs/extensions/results_page.py figure-1 results/laptop 465`, it first takes that folder's results in
-the place of those that are kept.
+the place of those that are kept. A last word, `busy`, says that the machine had other work meanwhile.
 """
 
 import json
@@ -80,11 +80,12 @@ def _section(kept: dict[str, Any]) -> str:
     effects, premises = _of_kind(result, "effect"), _of_kind(result, "premise")
     decided = [claim for claim in effects if claim["verdict"] != "inconclusive"]
     after = f", after `{kept['after']}`, whose runs it shares," if "after" in kept else ""
+    beside = " beside other work" if kept.get("busy") else ""
     return "\n".join(
         [
             f"## {result['title']}{'' if kept['scale'] == 'laptop' else ' (night)'}\n",
-            f"What `{kept['command']}`{after} gave at commit `{kept['commit'][:12]}` in {kept['seconds']} "
-            f"seconds, of seeds {', '.join(map(str, seeds))}, which no choice was made on; "
+            f"What `{kept['command']}`{after} gave at commit `{kept['commit'][:12]}` in {kept['seconds']:,} "
+            f"seconds{beside}, of seeds {', '.join(map(str, seeds))}, which no choice was made on; "
             f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}. "
             f"Of {len(effects)} effects {len(decided)} {'is' if len(decided) == 1 else 'are'} decided.\n",
             f"![{shows}]({picture})\n",
@@ -190,7 +191,7 @@ def _what_would_decide(claim: dict[str, Any]) -> str:
     return f"; {seeds} seeds would decide it" if seeds else "; no number of seeds in sight would decide it"
 
 
-def _keep(name: str, results: Path, seconds: int) -> None:
+def _keep(name: str, results: Path, seconds: int, *, busy: bool) -> None:
     """Take an experiment of a finished results folder, and its picture, in place of what is kept."""
     files, scale = results / "site" / "files", results.name
     checkpoint = next((results / "runs").glob("*/steps/*/checkpoint.json"))
@@ -202,6 +203,7 @@ def _keep(name: str, results: Path, seconds: int) -> None:
         "command": f"isoloss reproduce {name} --scale {scale}",
         "commit": commit.stdout.strip(),
         "seconds": seconds,
+        "busy": busy,
         "versions": json.loads(checkpoint.read_text())["versions"],
         "result": json.loads((files / f"{name}.json").read_text()),
     }
@@ -212,7 +214,7 @@ def _keep(name: str, results: Path, seconds: int) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4:
-        _keep(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+    if len(sys.argv) >= 4:
+        _keep(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), busy=sys.argv[4:] == ["busy"])
     PAGE.write_text(results_page(read_kept()))
     README.write_text(with_results(README.read_text(), read_kept()[0]))
