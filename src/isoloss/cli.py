@@ -5,6 +5,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from isoloss.errors import Terminated
+
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _interrupt(_signal: int, _frame: object) -> None:
-    raise KeyboardInterrupt
+    raise Terminated
 
 
 def _run(arguments: Sequence[str] | None) -> int:

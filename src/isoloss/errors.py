@@ -25,6 +25,10 @@ class FolderHeld(IsolossError):
     """Another process works in the folder; it may let go."""
 
 
+class Terminated(KeyboardInterrupt):
+    """The process was told to end (SIGTERM): as Ctrl-C, but that work elsewhere may go on without it."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A question that ends a sentence about an unknown name; empty where no known name is near.
 

@@ -49,6 +49,8 @@ FILES = {
         (["corpus", "folder"], "folder is a folder without text"),
         (["corpus", "word.pcfg", "--length", "1000000000000"], "longer than any model reads"),
         (["reproduce", "figure-1", "--hours", "-1"], "--hours must be above 0"),
+        (["reproduce", "figure-1", "--on", "slurm", "--memory", "0"], "--memory must be above 0"),
+        (["reproduce", "figure-1", "--memory", "16"], "--memory is for --on slurm"),
         (["show", "x" * 5000], "File name too long"),
     ],
 )

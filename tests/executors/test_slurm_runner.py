@@ -10,7 +10,7 @@ import fake_slurm
 import pytest
 import torch
 
-from isoloss.errors import BadInput, FolderHeld, IsolossError
+from isoloss.errors import BadInput, FolderHeld, IsolossError, Terminated
 from isoloss.executors import slurm_runner
 from isoloss.executors.job import Job, Notice, Patiently
 from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
@@ -64,6 +64,10 @@ def never_end(path: Path, progress: Progress) -> list[str]:
     path.write_text(str(os.getpid()))
     time.sleep(60)
     return []
+
+
+def never_end_either(number: int, path: Path, progress: Progress) -> list[str]:
+    return never_end(path, progress)
 
 
 def test_jobs_through_submitit_mean_what_they_mean_locally(tmp_path: Path) -> None:
@@ -148,6 +152,24 @@ def test_an_interrupt_cancels_and_a_lost_caller_finds_its_jobs_again(slurm: Path
             break
         time.sleep(0.1)
     assert subprocess.run(["kill", "-0", str(process)], capture_output=True).returncode
+
+
+def test_jobs_of_one_key_are_one_whatever_their_pickles(slurm: Path, tmp_path: Path) -> None:
+    """And a caller that is told to end leaves them to themselves."""
+    path = tmp_path / "process"
+
+    def told_to_end(task: str, completed: float, total: float, message: str = "") -> None:
+        if path.exists() and path.read_text():
+            raise Terminated
+
+    def interrupted(task: str, completed: float, total: float, message: str = "") -> None:
+        raise KeyboardInterrupt
+
+    for report, number in ((told_to_end, 1), (interrupted, 2)):
+        job = Job("long", partial(never_end_either, number, path), 1.0, key="key")
+        with pytest.raises(KeyboardInterrupt):
+            run_jobs_on_slurm([job], tmp_path / "jobs", report)
+    assert (slurm / "last").read_text().strip() == "101"  # the second call submitted nothing
 
 
 def test_without_submitit_or_slurm_there_is_a_sentence(

@@ -1,7 +1,10 @@
 import json
+import os
 import pickle
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -237,3 +240,36 @@ def test_records_of_an_older_isoloss_count_and_are_told_of(tmp_path: Path) -> No
     (after,) = carry_out_experiments([one], output, in_turn).experiments
     assert after.table.equals(before.table)
     assert (tmp_path / "log").read_text().splitlines() == ["1 at 2", "1 at 4"]
+
+
+KEYS = """
+from pathlib import Path
+from isoloss.experiments.experiment_jobs import experiment_jobs
+from isoloss.experiments.figures.figure_1 import figure_1
+from isoloss.experiments.scales.smoke import smoke
+figure = figure_1(smoke(), "prefix-4")
+jobs = experiment_jobs([figure], figure.runs[:2], Path("nothing-here"), "cpu")
+keys = [f"{job.name}: {job.key}" for job in jobs]
+"""
+
+
+def test_a_job_has_one_key_in_whatever_process_it_is_made(tmp_path: Path) -> None:
+    """By it the same command finds a cluster's jobs again. Hashes, and with them sets, differ by process."""
+    here: dict[str, list[str]] = {}
+    exec(KEYS, here)
+    called = [sys.executable, "-c", f"{KEYS}\nprint(*keys, sep='\\n')"]
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    process = subprocess.run(called, env=environment, cwd=tmp_path, capture_output=True, check=True)
+    assert process.stdout.decode().splitlines() == here["keys"]
+    assert len({line.split()[-1] for line in here["keys"]}) == len(here["keys"]) > 2
+
+
+def test_what_is_to_be_measured_is_part_of_a_jobs_key(tmp_path: Path) -> None:
+    run = planned(1, tmp_path / "log", 1.0)
+    fewer, other = (
+        planned(1, tmp_path / "log", factor, steps=steps) for factor, steps in ((1.0, (4,)), (2.0, (2, 4)))
+    )
+    others = [replace(run, measured=()), fewer, other]
+    keys = [experiment_jobs([], [each], tmp_path, "cpu")[-1].key for each in (run, *others)]
+    keys.append(experiment_jobs([], [run], tmp_path, "cuda")[-1].key)
+    assert len(set(keys)) == 5

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -139,6 +139,8 @@ def executor(request: ReproduceOptions) -> Executor:
             return partial(run_jobs_on_ray, address=request.address, share=ShareOfNode(gpus=gpus))
         case "slurm":
             settings = SlurmSettings(request.partition, request.account, hours=request.hours, gpus=gpus)
+            if request.memory is not None:
+                settings = replace(settings, memory_gigabytes=request.memory)
 
             def on_slurm(jobs: Sequence[Job], progress: Progress) -> Outcome:
                 return run_jobs_on_slurm(jobs, request.folder / "slurm", progress, settings=settings)
@@ -151,11 +153,14 @@ def _refuse_options_of_others(request: ReproduceOptions) -> None:
         raise BadInput(f"--processes must be at least 1, not {request.processes}")
     if not request.hours > 0:
         raise BadInput(f"--hours must be above 0, some hours of a SLURM job, not {request.hours:g}")
+    if request.memory is not None and not request.memory > 0:
+        raise BadInput(f"--memory must be above 0, some GB of a SLURM job, not {request.memory:g}")
     belongs = {
         "--processes": (request.processes, "local"),
         "--address": (request.address, "ray"),
         "--partition": (request.partition, "slurm"),
         "--account": (request.account, "slurm"),
+        "--memory": (request.memory, "slurm"),
     }
     for option, (value, place) in belongs.items():
         if value is not None and request.on != place:

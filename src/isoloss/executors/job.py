@@ -24,13 +24,16 @@ class Job:
     """One piece of work: picklable, resumable, and its share of the whole.
 
     The task that `work` names in its reports is its present stage. A job begins when the job named `after`
-    has ended well, and fails where that failed. `name` is unique among the jobs done together.
+    has ended well, and fails where that failed. `name` is unique among the jobs done together. `key` tells,
+    with the name, this work from any other, in whatever process it is made; the pickled work does where it
+    is empty, which may be other bytes in another process.
     """
 
     name: str
     work: Work
     cost: float
     after: str | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 import pickle
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any, Literal
 
 import torch
 
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import BadInput, IsolossError, Terminated
 from isoloss.executors.job import Advanced, Ended, Job, Outcome, Patiently, Work, do, do_jobs, stage
 from isoloss.files import writable, write_atomically
 from isoloss.progress import Progress, silent
@@ -60,8 +61,8 @@ def run_jobs_on_slurm(
 
     Means what `run_jobs` means: a job is submitted when the one that it needs has ended well. One that runs
     out of time, is preempted, or loses its node is queued again and goes on from its last checkpoint. On
-    KeyboardInterrupt all jobs are cancelled. Where this process is killed instead, the jobs go on, and the
-    same call finds them again and waits for them.
+    KeyboardInterrupt all jobs are cancelled. Where this process is killed instead, or told to end (see
+    `Terminated`), the jobs go on, and the same call finds them again and waits for them.
 
     Every node needs this package, this folder and the jobs' files under the same paths, and SLURM its
     accounting (`sacct`). `cluster` "local" does the jobs as processes of this machine, all at once, and
@@ -103,7 +104,7 @@ class _SlurmJobs:
     def begin(self, job: Job) -> None:
         """See `Backend`."""
         work = pickle.dumps(_UntilOutOfTime(Patiently(job.work)))
-        key = hashlib.sha256(job.name.encode() + work).hexdigest()[:16]
+        key = hashlib.sha256(job.name.encode() + (job.key.encode() or work)).hexdigest()[:16]
         reports = self._folder / f"{key}.report"
         if (submitted := self._earlier(key)) is None:
             reports.unlink(missing_ok=True)
@@ -129,7 +130,9 @@ class _SlurmJobs:
                 yield self._ended(name, entry.submitted)
 
     def stop(self) -> None:
-        """See `Backend`."""
+        """See `Backend`; jobs go on where this process alone is told to end, as by a node that restarts."""
+        if isinstance(sys.exception(), Terminated):
+            return
         for entry in self._running.values():
             entry.submitted.cancel(check=False)
 

@@ -1,6 +1,8 @@
 """What experiments ask for as jobs: each language and each shared run once, in the order that they need."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,7 +11,7 @@ from isoloss.executors.runner import Job
 from isoloss.experiments.carry_out import carry_out, is_complete, is_measurable_further
 from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.measured_at import drawn
+from isoloss.experiments.measured_at import drawn, quantity_digest
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan, PlannedRun
 from isoloss.experiments.reference import PlannedReference
 from isoloss.measurements.quantity import AnyQuantity
@@ -44,20 +46,35 @@ def experiment_jobs(
     jobs = []
     for digest, plan in languages.items():
         of_language = [run for run in every if run.language.digest == digest]
-        drawings = {(measured.quantity, run.objective) for run in of_language for measured in run.measured}
+        drawings = dict.fromkeys((m.quantity, run.objective) for run in of_language for m in run.measured)
         work = partial(prepare, plan, tuple(drawings), output)
-        jobs.append(Job(_language_name(plan), work, preparing))
+        key = _key(digest, sorted(quantity_digest(quantity, digest, of) for quantity, of in drawings))
+        jobs.append(Job(_language_name(plan), work, preparing, key=key))
     for reference in references.values():
         measure = partial(_measure_reference, reference, output)
         after = _language_name(reference.language)
-        jobs.append(Job(_reference_name(reference, output), measure, preparing, after))
+        key = _key(reference.file(output).stem)
+        jobs.append(Job(_reference_name(reference, output), measure, preparing, after, key))
     for run in every:
         origin = run.continues.run if run.continues else None
         to_come = origin is not None and origin.digest in costs
         before = names[origin.digest] if origin and to_come else _language_name(run.language)
         work = partial(carry_out, run, output, device)
-        jobs.append(Job(names[run.digest], work, costs[run.digest], after=before))
+        key = _key(run.digest, device, *map(sorted, _measured(run)))
+        jobs.append(Job(names[run.digest], work, costs[run.digest], before, key))
     return jobs
+
+
+def _measured(run: PlannedRun) -> Iterator[list[str]]:
+    """What is measured of the run, and when."""
+    for each in run.measured:
+        digest = quantity_digest(each.quantity, run.language.digest, run.objective)
+        yield [f"{digest} {each.weights} {step}" for step in each.steps]
+
+
+def _key(*parts: object) -> str:
+    """See `Job`."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def _to_do(runs: Iterable[PlannedRun], output: Path) -> list[PlannedRun]:

@@ -64,6 +64,8 @@ class ReproduceOptions:
     """SLURM's account; the cluster's default when not given."""
     hours: float = 24.0
     """After how long a SLURM job that is not done is queued again, to go on where it was."""
+    memory: float | None = None
+    """Main memory of a SLURM job, in GB; 8 when not given."""
     dry_run: bool = False
     """Print the cost in operations, hours and gigabytes, and stop."""
     measure: bool = False
