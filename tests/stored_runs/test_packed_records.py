@@ -138,14 +138,14 @@ def test_a_run_that_goes_on_from_unpacked_records_has_its_origin_trained_anew(
     origin = measured(1, log)
     after = replace(planned(8, tmp_path / "log", 1.0), continues=Continued(origin, 2))
     names = [job.name for job in experiment_jobs([], [after], tmp_path, "cpu")]
-    assert names[1:] == ["seed-1", "seed-8"]
+    assert names[1:] == [f"{run.name} {run.digest[:8]}" for run in (origin, after)]
     (result,) = carry_out_experiments([experiment(after)], tmp_path, in_turn).experiments
     assert result.outcome.failures == ()
     assert is_complete(after, tmp_path)
     assert log.read_text() == before  # the origin's own records are there
     # Where the checkpoint is there, the origin is no job.
     others = experiment_jobs([], [replace(after, seed=9)], tmp_path, "cpu")
-    assert [job.name for job in others][1:] == ["seed-8"]
+    assert [job.name for job in others][1:] == [f"{after.name} {after.digest[:8]}"]
     assert LANGUAGE.digest == origin.language.digest
 
 
