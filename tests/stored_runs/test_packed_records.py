@@ -144,8 +144,9 @@ def test_a_run_that_goes_on_from_unpacked_records_has_its_origin_trained_anew(
     assert is_complete(after, tmp_path)
     assert log.read_text() == before  # the origin's own records are there
     # Where the checkpoint is there, the origin is no job.
-    others = experiment_jobs([], [replace(after, seed=9)], tmp_path, "cpu")
-    assert [job.name for job in others][1:] == [f"{after.name} {after.digest[:8]}"]
+    other = replace(after, seed=9)
+    names = [job.name for job in experiment_jobs([], [other], tmp_path, "cpu")]
+    assert names[1:] == [f"{other.name} {other.digest[:8]}"]
     assert LANGUAGE.digest == origin.language.digest
 
 
