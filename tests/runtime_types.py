@@ -15,7 +15,7 @@ from beartype import BeartypeConf, beartype
 
 Check = Callable[..., Any]
 
-_CHECKER = beartype(conf=BeartypeConf(is_pep484_tower=True))
+_CHECKER = beartype(conf=BeartypeConf(is_pep484_tower=True, violation_type=TypeError))
 _with_shapes = jaxtyping.jaxtyped
 _known: dict[tuple[object, ...], Check] = {}
 
@@ -31,7 +31,9 @@ def _jaxtyped(*, typechecker: Check) -> Callable[[Any], Any]:
 
     def decorated(defined: Any) -> Any:
         if inspect.isclass(defined):
-            if not dataclasses.is_dataclass(defined) or _tells_shapes(defined.__init__):
+            # jaxtyping has the checker speak last: a class may say itself what is wrong with its fields.
+            speaks = hasattr(defined, "__post_init__")
+            if not dataclasses.is_dataclass(defined) or speaks or _tells_shapes(defined.__init__):
                 return _with_shapes(defined, typechecker=typechecker)
             if "__init__" in vars(defined):  # and is not one of a class above it, checked there
                 defined.__init__ = _CHECKER(defined.__init__)

@@ -65,24 +65,23 @@ def on_your_own(request: ReproduceOptions, scale: Scale) -> tuple[Experiment, ..
     judged = HEADLINE in request.names and scale.name != UNJUDGED and not request.any_task
     task = headline_task(language, request.task, scale.sizes) if judged else task_name(language, request.task)
     if request.language is not None:
-        scale = _moved(scale, scale.grammar.language.language(request.folder, silent), language)
+        scale = replace(scale, drift=replace(scale.drift, other_languages=()))
+        if "flatness-interventions" in request.names:
+            scale = _sharpened_on(language, scale.grammar.language.language(request.folder, silent), scale)
     tasks = (task,) * len(scale.grammar.tasks)
     own = replace(scale, grammar=replace(scale.grammar, language=plan, tasks=tasks))
     return tuple(make(own, task) for name, make in OF_YOUR_OWN.items() if name in request.names)
 
 
-def _moved(scale: Scale, own: Language, other: Language) -> Scale:
-    """The scale with what it has for its own language alone fitted to another.
-
-    Without the drift's further languages; what is sharpened has a window of losses that lies as far above the
-    entropy, by shares of it.
-    """
-    before, now = (masked_entropy(each, ENTROPY_SENTENCES, seed=0).value for each in (own, other))
+def _sharpened_on(language: Language, own: Language, scale: Scale) -> Scale:
+    """The scale, what is sharpened kept to losses as far above the language's entropy, by shares of it."""
+    before, now = (masked_entropy(each, ENTROPY_SENTENCES, seed=0).value for each in (own, language))
     low, high = scale.interventions.sharpened.loss_window
     window = (round(low * now / before, 4), round(high * now / before, 4))
+    if not window[0] < window[1]:
+        raise BadInput(
+            f"a word of the language is settled by the others (entropy {now:.4g} nats), which leaves "
+            "nothing to sharpen a model by; give another language, or leave flatness-interventions out"
+        )
     sharpened = replace(scale.interventions.sharpened, loss_window=window)
-    return replace(
-        scale,
-        drift=replace(scale.drift, other_languages=()),
-        interventions=replace(scale.interventions, sharpened=sharpened),
-    )
+    return replace(scale, interventions=replace(scale.interventions, sharpened=sharpened))
