@@ -3,7 +3,6 @@
 import jaxtyping
 import numpy as np
 import pytest
-from beartype.roar import BeartypeCallHintParamViolation, BeartypeCallHintReturnViolation
 from jaxtyping import Float
 
 import runtime_types
@@ -19,14 +18,14 @@ def above(function):
 
 
 def test_arguments_of_another_type_or_shape_are_found() -> None:
-    with pytest.raises(BeartypeCallHintParamViolation):
+    with pytest.raises(TypeError, match="violates type hint"):
         mean_length("S -> 'a' [1.0]")
     with pytest.raises(jaxtyping.TypeCheckError, match=r"parameters of .*cluster_estimate"):
         cluster_estimate(1.0, np.zeros((2, 2)), Resamples.of(2))
 
 
 def test_a_dataclasss_fields_are_looked_at() -> None:
-    with pytest.raises(BeartypeCallHintParamViolation):
+    with pytest.raises(TypeError, match="violates type hint"):
         Estimate("1.0", 0.1, 50)
     with pytest.raises(jaxtyping.TypeCheckError):
         Resamples(np.zeros((3, 2), dtype=np.int64), np.zeros(4))
@@ -39,7 +38,7 @@ def test_a_result_of_another_type_or_shape_is_found() -> None:
     def turned(matrix: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "n m"]:
         return matrix
 
-    with pytest.raises(BeartypeCallHintReturnViolation):
+    with pytest.raises(TypeError, match="violates type hint"):
         above(named)()
     with pytest.raises(jaxtyping.TypeCheckError, match=r"return value of .*turned"):
         above(turned)(np.zeros((2, 3)))

@@ -39,7 +39,7 @@ class HiddenUnitsSettings:
 
 
 FULL = HiddenUnitsSettings(length=6, neurons=480, shown=12, seed=1)
-SMOKE = HiddenUnitsSettings(length=4, neurons=240, shown=6, seed=1)
+SMOKE = HiddenUnitsSettings(length=4, neurons=120, shown=6, seed=1)
 
 
 def hidden_units(settings: HiddenUnitsSettings, progress: Progress = silent) -> Statement:
