@@ -87,7 +87,22 @@ def test_a_run_in_bfloat16_learns_keeps_float32_weights_and_resumes_to_the_bit(t
     assert outcome(tmp_path / "resumed") == outcome(tmp_path / "undisturbed")
 
 
-def compiles(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "eager",
+        pytest.param(
+            "inductor",
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a compiler"),
+            ],
+        ),
+    ],
+)
+def test_a_traced_forward_pass_gives_each_batch_its_own_loss(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Batch for batch what plain float32 gives, and the model is left as ever."""
     model, compute = model_without_dropout(), Compute(compiled=True)
     expected = [gradient_of(Compute(), model, number) for number in (0, 1)]
@@ -104,13 +119,3 @@ def compiles(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert loss.item() == pytest.approx(expected[number][0], rel=1e-5)
         torch.testing.assert_close(gradient, expected[number][1], rtol=1e-3, atol=1e-6)
     assert "forward" not in vars(model.base_model)
-
-
-def test_a_traced_forward_pass_gives_each_batch_its_own_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiles("eager", monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a compiler")
-def test_a_compiled_forward_pass_gives_each_batch_its_own_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiles("inductor", monkeypatch)

@@ -1,10 +1,5 @@
 import json
-import multiprocessing
-import os
-import shutil
-import signal
-import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +8,6 @@ from markov_language import MarkovLanguage
 from runs import LANGUAGE, FailingLanguage, outcome, small
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.languages.sentences import Sentences
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
@@ -21,12 +15,9 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.run_folder import only_process_in
 from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed, seed_dropout
 from isoloss.pretraining.specification import log_spaced_steps
 from isoloss.pretraining.stream import Stream
-
-FORK = multiprocessing.get_context("fork")
 
 
 @pytest.fixture(scope="module")
@@ -155,126 +146,12 @@ def test_a_damaged_checkpoint_is_named_and_made_again(
     assert outcome(tmp_path) == outcome(undisturbed)
 
 
-LONG = small(steps=200)
-
-
-def _train_long(folder: Path, workers: int) -> None:
-    torch.set_num_threads(1)
-    pretrain(LONG, LANGUAGE, folder, workers=workers)
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_killed_at_random_moments_a_run_ends_with_the_undisturbed_bits(workers: int, tmp_path: Path) -> None:
-    _train_long(tmp_path / "undisturbed", workers=0)
-    generator = torch.Generator().manual_seed(workers)
-    folder = tmp_path / "killed"
-    for _ in range(3):
-        before = len(checkpoint_folders(folder))
-        process = FORK.Process(target=_train_long, args=(folder, workers))
-        process.start()
-        # A random moment after the next checkpoint: the run gets on, however slow the machine.
-        while len(checkpoint_folders(folder)) == before and process.is_alive():
-            time.sleep(0.001)
-        process.join(timeout=0.1 * float(torch.rand((), generator=generator)))
-        process.kill()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
-    process = FORK.Process(target=_train_long, args=(folder, workers))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
-    assert outcome(folder) == outcome(tmp_path / "undisturbed")
-    assert all(path.name.isdigit() for path in (folder / "steps").iterdir())
-
-
-def _killed_while_writing(folder: Path, name: str) -> None:
-    """Kill this process as it writes the file `name` of its third checkpoint."""
-    seen = 0
-    plain = Path.open
-
-    def deadly(path: Path, *arguments: object, **keywords: object) -> object:
-        nonlocal seen
-        if path.name == name and path.parent.name.endswith(".part") and arguments[:1] != ("rb",):
-            seen += 1
-            if seen == 3:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return plain(path, *arguments, **keywords)
-
-    Path.open = deadly  # type: ignore[method-assign, assignment]
-    pretrain(small(), LANGUAGE, folder)
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "training_state.pt", "checkpoint.json"])
-def test_killed_in_the_middle_of_a_checkpoint(name: str, undisturbed: Path, tmp_path: Path) -> None:
-    process = FORK.Process(target=_killed_while_writing, args=(tmp_path, name))
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    assert any(path.name.endswith(".part") for path in (tmp_path / "steps").iterdir())
-    assert pretrain(small(), LANGUAGE, tmp_path).resumed_from == 7
-    assert outcome(tmp_path) == outcome(undisturbed)
-
-
-def test_a_second_run_in_the_folder_is_refused_while_the_first_lives(tmp_path: Path) -> None:
-    def hold(ready: object) -> None:
-        with only_process_in(tmp_path):
-            ready.set()
-            signal.pause()
-
-    ready = FORK.Event()
-    process = FORK.Process(target=hold, args=(ready,))
-    process.start()
-    ready.wait()
-    with pytest.raises(IsolossError, match=rf"another run is training in .* \(process {process.pid} on "):
-        pretrain(small(), LANGUAGE, tmp_path)
-    assert not (tmp_path / "specification.json").exists()
-    process.kill()
-    process.join()
-    with only_process_in(tmp_path), pytest.raises(IsolossError, match=rf"process {os.getpid()} on "):
-        pretrain(small(), LANGUAGE, tmp_path)
-    pretrain(small(steps=10), LANGUAGE, tmp_path)
-
-
-def test_another_specification_is_refused_with_what_differs(undisturbed: Path) -> None:
-    before = outcome(undisturbed)
-    for changed, words in (
-        (replace(small(), batch_size=17), "its batch_size is 16, not 17"),
-        (small(seed=3), "its seed is 0, not 3"),
-        (
-            replace(small(), update_rule=AdamW(warm_up_steps=10)),
-            "its update_rule.learning_rate is 0.01, not 0.001",
-        ),
-    ):
-        with pytest.raises(BadInput, match=words):
-            pretrain(changed, LANGUAGE, undisturbed)
-    assert outcome(undisturbed) == before
-
-
 def test_another_language_or_device_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="language"):
         pretrain(small(), MarkovLanguage(stay=0.5), tmp_path)
     for device in ("toaster", "meta"):
         with pytest.raises(BadInput, match=f"device '{device}'"):
             pretrain(small(), LANGUAGE, tmp_path, device=device)
-
-
-def test_a_damaged_specification_is_written_anew_where_nothing_speaks_against_it(
-    undisturbed: Path, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(undisturbed, tmp_path / "run")
-    path = folder / "specification.json"
-    whole = path.read_text()
-    path.write_text(whole.replace("40", "41", 1))
-    with pytest.raises(BadInput, match=r"is damaged, and checkpoints in .* are of another run than this"):
-        pretrain(small(seed=9), LANGUAGE, folder)
-    assert pretrain(small(), LANGUAGE, folder).resumed_from == 40
-    assert path.read_text() == whole
-
-
-def test_a_file_in_the_way_gives_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("a file")
-    with pytest.raises(IsolossError, match="cannot write in"):
-        pretrain(small(), LANGUAGE, tmp_path / "taken" / "run")
 
 
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
@@ -300,22 +177,3 @@ def test_what_a_language_refuses_reaches_the_caller_and_the_run_goes_on(
         pretrain(replace(small(), language_digest=failing.digest), failing, tmp_path)
     held = json.loads((tmp_path / "specification.json").read_text())
     assert held["language_digest"] == failing.digest
-
-
-@dataclass(frozen=True)
-class _DiesInAWorker(MarkovLanguage):
-    parent: int = 0
-    digest: str = "dies"
-
-    def sample(self, n: int, generator: torch.Generator) -> Sentences:
-        if os.getpid() != self.parent:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().sample(n, generator)
-
-
-def test_a_run_whose_worker_was_killed_says_so_and_goes_on_without(tmp_path: Path) -> None:
-    language = _DiesInAWorker(parent=os.getpid())
-    specification = replace(small(), language_digest="dies")
-    with pytest.raises(IsolossError, match="worker process that prepares batches was killed"):
-        pretrain(specification, language, tmp_path, workers=1)
-    assert pretrain(specification, language, tmp_path, workers=0).last.step == 40

@@ -1,0 +1,106 @@
+"""Runs that are killed, and those whose workers are, end with the bits of the undisturbed run."""
+
+import multiprocessing
+import os
+import signal
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+from markov_language import MarkovLanguage
+from runs import LANGUAGE, outcome, small
+
+from isoloss.errors import IsolossError
+from isoloss.languages.sentences import Sentences
+from isoloss.pretraining.checkpoint import checkpoint_folders
+from isoloss.pretraining.loop import pretrain
+
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    pretrain(small(), LANGUAGE, folder)
+    return folder
+
+
+LONG = small(steps=200)
+
+
+def _train_long(folder: Path, workers: int) -> None:
+    torch.set_num_threads(1)
+    pretrain(LONG, LANGUAGE, folder, workers=workers)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_killed_at_random_moments_a_run_ends_with_the_undisturbed_bits(workers: int, tmp_path: Path) -> None:
+    _train_long(tmp_path / "undisturbed", workers=0)
+    generator = torch.Generator().manual_seed(workers)
+    folder = tmp_path / "killed"
+    for _ in range(3):
+        before = len(checkpoint_folders(folder))
+        process = FORK.Process(target=_train_long, args=(folder, workers))
+        process.start()
+        # A random moment after the next checkpoint: the run gets on, however slow the machine.
+        while len(checkpoint_folders(folder)) == before and process.is_alive():
+            time.sleep(0.001)
+        process.join(timeout=0.1 * float(torch.rand((), generator=generator)))
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+    process = FORK.Process(target=_train_long, args=(folder, workers))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert outcome(folder) == outcome(tmp_path / "undisturbed")
+    assert all(path.name.isdigit() for path in (folder / "steps").iterdir())
+
+
+def _killed_while_writing(folder: Path, name: str) -> None:
+    """Kill this process as it writes the file `name` of its third checkpoint."""
+    seen = 0
+    plain = Path.open
+
+    def deadly(path: Path, *arguments: object, **keywords: object) -> object:
+        nonlocal seen
+        if path.name == name and path.parent.name.endswith(".part") and arguments[:1] != ("rb",):
+            seen += 1
+            if seen == 3:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return plain(path, *arguments, **keywords)
+
+    Path.open = deadly  # type: ignore[method-assign, assignment]
+    pretrain(small(), LANGUAGE, folder)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "training_state.pt", "checkpoint.json"])
+def test_killed_in_the_middle_of_a_checkpoint(name: str, undisturbed: Path, tmp_path: Path) -> None:
+    process = FORK.Process(target=_killed_while_writing, args=(tmp_path, name))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert any(path.name.endswith(".part") for path in (tmp_path / "steps").iterdir())
+    assert pretrain(small(), LANGUAGE, tmp_path).resumed_from == 7
+    assert outcome(tmp_path) == outcome(undisturbed)
+
+
+@dataclass(frozen=True)
+class _DiesInAWorker(MarkovLanguage):
+    parent: int = 0
+    digest: str = "dies"
+
+    def sample(self, n: int, generator: torch.Generator) -> Sentences:
+        if os.getpid() != self.parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().sample(n, generator)
+
+
+def test_a_run_whose_worker_was_killed_says_so_and_goes_on_without(tmp_path: Path) -> None:
+    language = _DiesInAWorker(parent=os.getpid())
+    specification = replace(small(), language_digest="dies")
+    with pytest.raises(IsolossError, match="worker process that prepares batches was killed"):
+        pretrain(specification, language, tmp_path, workers=1)
+    assert pretrain(specification, language, tmp_path, workers=0).last.step == 40
