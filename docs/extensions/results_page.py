@@ -11,9 +11,14 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import polars as pl
+
+from isoloss.experiments.drift.departures import VARIED
+from isoloss.experiments.drift.limits import distances, how_far
 
 ROOT = Path(__file__).parent.parent.parent
 KEPT, PAGE, README = (
@@ -40,6 +45,11 @@ PICTURES = {
         "drift.png",
         "Trace of the Hessian and accuracy over the drift's time",
     ),
+    "drift-limits": (
+        "drift-limits-limit-learning-rate.png",
+        "drift-limits.png",
+        "Trace of the Hessian over the drift's time at rates that are higher and higher",
+    ),
     "adamw-clock": (
         "adamw-clock-clock.png",
         "adamw-clock.png",
@@ -53,7 +63,11 @@ PICTURES = {
 }
 """Of each experiment the panel that the documentation shows, the panel's name there, and what it shows."""
 
-AFTER = {"drift": "make reproduce", "flatness-interventions": "isoloss reproduce adamw-clock"}
+AFTER = {
+    "drift": "make reproduce",
+    "drift-limits": "isoloss reproduce drift",
+    "flatness-interventions": "isoloss reproduce adamw-clock",
+}
 """The command whose runs an experiment shares, where it was given first."""
 
 SCALES = ("laptop", "night")
@@ -78,7 +92,6 @@ def _section(kept: dict[str, Any]) -> str:
     )
     seeds = sorted({row["seed"] for row in result["checkpoints"]})
     effects, premises = _of_kind(result, "effect"), _of_kind(result, "premise")
-    decided = [claim for claim in effects if claim["verdict"] != "inconclusive"]
     after = f", after `{kept['after']}`, whose runs it shares," if "after" in kept else ""
     beside = " beside other work" if kept.get("busy") else ""
     return "\n".join(
@@ -86,16 +99,35 @@ def _section(kept: dict[str, Any]) -> str:
             f"## {result['title']}{'' if kept['scale'] == 'laptop' else ' (night)'}\n",
             f"What `{kept['command']}`{after} gave at commit `{kept['commit'][:12]}` in {kept['seconds']:,} "
             f"seconds{beside}, of seeds {', '.join(map(str, seeds))}, which no choice was made on; "
-            f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}. "
-            f"Of {len(effects)} effects {len(decided)} {'is' if len(decided) == 1 else 'are'} decided.\n",
+            f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}."
+            f"{_counted(effects)}\n",
             f"![{shows}]({picture})\n",
-            _table(effects),
-            "The conditions under which the effects are to be seen, each judged by itself:\n",
-            _table(premises),
+            *([_table(effects)] if effects else _how_far(result)),
+            *(
+                ["The conditions under which the effects are to be seen, each judged by itself:\n"]
+                if premises
+                else []
+            ),
+            *([_table(premises)] if premises else []),
             f"Any run of it again, and with it its dots: `isoloss reproduce {name} --scale {kept['scale']} "
             f"--runs {result['checkpoints'][0]['run']} --output one-run`, and so on.\n",
         ]
     )
+
+
+def _counted(effects: list[dict[str, Any]]) -> str:
+    if not effects:
+        return " Nothing is claimed: it looks for where a law ends."
+    decided = sum(claim["verdict"] != "inconclusive" for claim in effects)
+    return f" Of {len(effects)} effects {decided} {'is' if decided == 1 else 'are'} decided."
+
+
+def _how_far(result: dict[str, Any]) -> Iterator[str]:
+    """Of the limits of a clock, a line each thing that was varied."""
+    found = distances(pl.DataFrame(result["checkpoints"], infer_schema_length=None))
+    for varied in found[VARIED].unique(maintain_order=True).sort():
+        yield f"- {varied[0].upper()}{varied[1:]}: {how_far(found.filter(pl.col(VARIED) == varied))}"
+    yield ""
 
 
 def readme_table(kept: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ OWN_TASK = (
 LOSS = Axis("loss", "exact pre-training loss (nats)", "kl_error")
 KL = Axis("kl", "KL(distribution || model) (nats)", "kl_error")
 ACCURACY = Axis("accuracy", "linear probe accuracy", "accuracy_deviation")
-TRACE = Axis("trace", "trace of the Hessian (Fisher form)", "trace_error")
+TRACE = Axis("trace", "trace of the Hessian (Fisher form)", "trace_error", logarithmic=True)
 STEP = Axis("step", "pre-training step", logarithmic=True)
 BY_WIDTH = Colour("width", "width", ordered=True)
 LOG_KL = Axis("kl", "KL(distribution || model) (nats)", "kl_error", logarithmic=True)
