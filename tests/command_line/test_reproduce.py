@@ -1,15 +1,7 @@
 import json
-import os
-import re
-import shutil
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
-from html.parser import HTMLParser
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,170 +12,12 @@ from isoloss.command_line.reproduction import reproduce_experiments
 from isoloss.command_line.reproduction_request import Choice, choice, command_again
 from isoloss.errors import BadInput, IsolossError
 from isoloss.executors.runner import Notice, Outcome
+from isoloss.experiments import throughput
 from isoloss.experiments.cost import this_machine
 from isoloss.experiments.experiment_result import Results
 from isoloss.progress import silent
-from isoloss.report.number import shown
 
-SMOKE = ("reproduce", "figure-1", "--scale", "smoke")
-ONE = ("--runs", "width-32-seed-2")
 EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed in (1, 2, 3))
-
-
-def isoloss(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "isoloss.cli", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
-
-
-@pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("smoke")
-    result = isoloss(*SMOKE, "--output", "out", "--json", folder=folder)
-    assert result.returncode == 0, result.stderr
-    return folder / "out", json.loads(result.stdout)
-
-
-class References(HTMLParser):
-    """The places that a page refers to, and the names of those of its own that can be referred to."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.places: list[str] = []
-        self.names: set[str] = set()
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        for name, value in attrs:
-            if name in ("href", "src") and value and not value.startswith("data:"):
-                self.places.append(value)
-            if name == "id" and value:
-                self.names.add(value)
-
-
-def test_json_alone_is_on_stdout_and_holds_every_number(done: tuple[Path, dict[str, Any]]) -> None:
-    _, content = done
-    assert Path(content["report"]) == Path("out/site/figure-1.html")
-    (figure,) = content["experiments"]
-    assert figure["claims"] == []  # at smoke scale nothing is judged
-    assert len(figure["checkpoints"]) == 2 * 2 * 3 + 2 * (1 + 2 * 3 + 2)  # and a start, two paces, a control
-    for row in figure["checkpoints"]:
-        assert row["loss"] > row["kl"] > 0
-        assert 0 < row["accuracy"] <= 1
-        assert row["trace"] > 0
-        assert min(row["kl_error"], row["trace_error"], row["accuracy_error"]) > 0
-    assert 0 < figure["references"][0]["chance_accuracy"] < figure["references"][0]["posterior_accuracy"]
-    assert content["failures"] == figure["failures"] == []
-
-
-def test_every_reference_of_every_page_leads_somewhere_in_the_site(done: tuple[Path, dict[str, Any]]) -> None:
-    site = done[0] / "site"
-    pages = {path: References(path.read_text()) for path in site.glob("*.html")}
-    names = sorted(path.stem for path in pages)
-    assert [names[0], names[1], names[3]] == ["figure-1", "index", "paper-and-here"]
-    assert re.fullmatch("language-[0-9a-f]{8}", names[2])
-    for path, references in pages.items():
-        assert len(path.read_text()) < 3e5  # the charts' JavaScript is not in it
-        assert len(references.places) > 5
-        for place in references.places:
-            file, _, name = place.partition("#")
-            target = (path.parent / file).resolve() if file else path
-            assert target.is_relative_to(site.resolve()), place
-            assert target.is_file(), place
-            assert not name or name in pages[target].names
-    reached = {place for references in pages.values() for place in references.places}
-    assert {path.name for path in pages} <= reached
-
-
-def test_the_numbers_on_the_pages_are_those_of_the_json(done: tuple[Path, dict[str, Any]]) -> None:
-    output, content = done
-    (figure,) = content["experiments"]
-    assert json.loads((output / "site" / "files" / "figure-1.json").read_text()) == figure
-    overview, page = ((output / "site" / name).read_text() for name in ("index.html", "figure-1.html"))
-    assert "nothing is judged" in overview
-    assert "nothing is judged" in page
-    tables = page.split('<table class="numbers">')[1:]
-    table = next(table for table in tables if '<th scope="col">step</th>' in table)
-    titles = re.findall(r'<th scope="col">([^<]*)</th>', table)
-    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in re.findall(r"<tr><td.*?</tr>", table)]
-    shown_rows = [dict(zip(titles, row, strict=True)) for row in rows]
-    assert len(rows) == len(figure["checkpoints"]) + len(figure["references"])
-    for row, on_page in zip(figure["checkpoints"], shown_rows, strict=False):
-        assert on_page["run"] == row["run"]
-        assert on_page["step"] == str(row["step"])
-        for name in ("loss", "kl", "trace", "accuracy"):
-            assert on_page[name] == shown(row[name], row.get(f"{name}_error"))
-            assert float(on_page[name].split(" ± ")[0]) == pytest.approx(row[name], rel=0.1)
-    assert "--runs width-16-seed-1" in page
-    folder = output / "site" / "runs" / figure["checkpoints"][0]["folder"]
-    records = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
-    assert figure["checkpoints"][0]["kl"] in [record["value"] for record in records]
-    assert json.loads((folder / "specification.json").read_text())["seed"] == 1
-
-
-def test_each_run_is_listed_once_and_shown_by_the_beginning_of_its_name(
-    done: tuple[Path, dict[str, Any]],
-) -> None:
-    output, content = done
-    listed = isoloss("runs", str(output), "--json", folder=output)
-    runs = json.loads(listed.stdout)["runs"]
-    folders = {row["folder"] for row in content["experiments"][0]["checkpoints"]}
-    assert sorted(run["run"] for run in runs) == sorted(folders)
-    named = isoloss("show", runs[0]["run"][:8], "--results", str(output), "--json", folder=output)
-    assert named.returncode == 0, named.stderr
-    assert json.loads(named.stdout)["run"] == runs[0]["run"]
-
-
-def test_one_run_interrupted_and_started_again_ends_with_the_same_bits(
-    done: tuple[Path, dict[str, Any]], tmp_path: Path
-) -> None:
-    command = [sys.executable, "-m", "isoloss.cli", *SMOKE, *ONE, "--output", "out", "--json"]
-    process = subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 120
-    while not list(tmp_path.rglob("checkpoint.json")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "interrupted" in stderr
-    assert "Traceback" not in stderr
-    resumed = isoloss(*SMOKE, *ONE, "--output", "out", "--json", folder=tmp_path)
-    assert resumed.returncode == 0, resumed.stderr
-    expected = [row for row in done[1]["experiments"][0]["checkpoints"] if row["run"] == "width-32-seed-2"]
-    assert json.loads(resumed.stdout)["experiments"][0]["checkpoints"] == expected
-    assert "1 of 12 runs are complete" in (tmp_path / "out" / "site" / "figure-1.html").read_text()
-
-
-def test_a_run_that_fails_is_named_everywhere_and_the_others_stay_as_they_are(
-    done: tuple[Path, dict[str, Any]], tmp_path: Path
-) -> None:
-    output = tmp_path / "out"
-    shutil.copytree(done[0], output)
-    checkpoints = done[1]["experiments"][0]["checkpoints"]
-    folder = next(row["folder"] for row in checkpoints if row["run"] == ONE[1])
-    shutil.rmtree(output / "runs" / folder / "measured")
-    (output / "runs" / folder / "specification.json").write_text("{}")
-    kept = [path for path in output.rglob("*") if path.is_file() and path.suffix in (".safetensors", ".pt")]
-    before = {path: path.stat().st_mtime_ns for path in kept}
-    result = isoloss(*SMOKE, "--output", "out", "--json", folder=tmp_path)
-    assert result.returncode == 1
-    content = json.loads(result.stdout)
-    (failure,) = content["failures"]
-    assert failure["job"] == "figure-1 width-32-seed-2"
-    assert "holds another run" in failure["text"]
-    assert "figure-1 width-32-seed-2 failed: " in result.stderr
-    for page in ("figure-1.html", "index.html"):
-        assert "figure-1 width-32-seed-2 failed: " in (output / "site" / page).read_text()
-    others = [row for row in checkpoints if row["run"] != ONE[1]]
-    assert content["experiments"][0]["checkpoints"] == others
-    assert len(before) > 10
-    assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
 @pytest.mark.parametrize(
@@ -278,6 +112,9 @@ def test_a_dry_run_can_time_the_models_themselves(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cost_table, "SECONDS_A_FAMILY", 0.02)
+    rate = cache(this_machine)  # half a second each time that it is measured
+    for module in (reproduction, throughput):
+        monkeypatch.setattr(module, "this_machine", rate)
     # A grammar, and a causal model that has yet to be trained: neither is made for this.
     names = ("figure-1", "figure-2")
     assert (
