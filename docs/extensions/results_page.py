@@ -33,7 +33,7 @@ END = "<!-- until here -->\n"
 CAPTION_CLAIMS = ("later-is-flatter", "later-is-better", "trace-ranks-better")
 """The claims whose verdicts stand below README's picture."""
 
-IN_WORDS = {2: "two", 3: "three", 10: "ten", 15: "fifteen"}
+IN_WORDS = {2: "two", 3: "three", 5: "five", 10: "ten", 15: "fifteen"}
 PICTURES = {
     "figure-1": (
         "figure-1-steps.png",
@@ -90,7 +90,7 @@ def _section(kept: dict[str, Any]) -> str:
         picture_name(result["name"], kept["scale"]),
         PICTURES[result["name"]][2],
     )
-    seeds = sorted({row["seed"] for row in result["checkpoints"]})
+    seeds = _seeds(result)
     effects, premises = _of_kind(result, "effect"), _of_kind(result, "premise")
     after = f", after `{kept['after']}`, whose runs it shares," if "after" in kept else ""
     beside = " beside other work" if kept.get("busy") else ""
@@ -130,12 +130,14 @@ def _how_far(result: dict[str, Any]) -> Iterator[str]:
     yield ""
 
 
-def readme_table(kept: dict[str, Any]) -> str:
-    """The effects, for README."""
-    rows = ["| | the paper | here (interval) | verdict |", "|---|---|---|---|"]
-    for claim in _of_kind(kept["result"], "effect"):
-        sentence, paper, measured, _, verdict = _cells(claim)
-        rows.append(f"| {sentence} | {paper} | {measured} | {verdict} |")
+def readme_table(kept: Sequence[dict[str, Any]]) -> str:
+    """The effects, for README: one experiment's results, a column a scale."""
+    scales = [f"{each['scale']}, {_in_words(len(_seeds(each['result'])))} seeds" for each in kept]
+    rows = [f"| | the paper | {' | '.join(scales)} |", "|---|---|" + "---|" * len(kept)]
+    for claims in zip(*(_of_kind(each["result"], "effect") for each in kept), strict=True):
+        cells = [_cells(claim) for claim in claims]
+        here = [f"{measured}: {verdict}" for _, _, measured, _, verdict in cells]
+        rows.append(f"| {' | '.join([*cells[0][:2], *here])} |")
     return "\n".join(rows) + "\n"
 
 
@@ -158,9 +160,10 @@ def _in_words(number: int) -> str:
     return IN_WORDS.get(number, str(number))
 
 
-def with_results(readme: str, kept: dict[str, Any]) -> str:
-    """README's text with the caption and the table in their places."""
-    for part, written in (("caption", readme_caption(kept)), ("table", readme_table(kept))):
+def with_results(readme: str, kept: Sequence[dict[str, Any]]) -> str:
+    """README's text with the caption and the table in their places, of Figure 1 at every scale kept."""
+    first = [each for each in kept if each["result"]["name"] == "figure-1"]
+    for part, written in (("caption", readme_caption(first[0])), ("table", readme_table(first))):
         before, begin, rest = readme.partition(PLACES[part])
         _, _, after = rest.partition(END)
         readme = before + begin + written + END + after
@@ -185,6 +188,10 @@ def picture_name(name: str, scale: str) -> str:
     """What the documentation calls an experiment's picture."""
     kept = PICTURES[name][1]
     return kept if scale == "laptop" else kept.replace(".png", f"-{scale}.png")
+
+
+def _seeds(result: dict[str, Any]) -> list[int]:
+    return sorted({row["seed"] for row in result["checkpoints"]})
 
 
 def _of_kind(result: dict[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -249,4 +256,4 @@ if __name__ == "__main__":
     if len(sys.argv) >= 4:
         _keep(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), busy=sys.argv[4:] == ["busy"])
     PAGE.write_text(results_page(read_kept()))
-    README.write_text(with_results(README.read_text(), read_kept()[0]))
+    README.write_text(with_results(README.read_text(), read_kept()))
