@@ -1,5 +1,8 @@
 """Every architecture that flatness is known to measure, tiny, with weights drawn far from zero."""
 
+import copy
+import functools
+
 import torch
 from transformers import (
     AlbertConfig,
@@ -65,7 +68,12 @@ CAUSAL = {
 
 
 def tiny_language_model(name, tied=True, attention="sdpa"):
-    """float64 and in evaluation mode; the global random state is left as found."""
+    """float64 and in evaluation mode, the caller's own; the global random state is left as found."""
+    return copy.deepcopy(_built(name, tied, attention))
+
+
+@functools.cache
+def _built(name, tied, attention):
     model_class, config_class, settings = (MASKED | CAUSAL)[name]
     config = config_class(**settings, tie_word_embeddings=tied, attn_implementation=attention)
     generator = torch.Generator().manual_seed(1)

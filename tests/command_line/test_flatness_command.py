@@ -1,66 +1,23 @@
+"""`isoloss flatness`: what it measures, against dense derivatives, and how it tells it."""
+
 import contextlib
 import json
-import random
-import subprocess
-import sys
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from flatness_folders import MASK, TOKENS, save_models
+from reader_that_leaves import left_by_its_reader
 
 import isoloss.command_line.flatness_request as request_module
 from isoloss.cli import main
 from isoloss.models.any_language_model import load_any_language_model
-from isoloss.models.causal import GPT2Transformer
-from isoloss.models.shapes import Shape
-from isoloss.models.tokenizer import word_tokenizer
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
-
-WORDS = list("abcdefgh")
-TOKENS = len(WORDS) + 3
-MASK = 2
-KINDS = {"bert": PostLayerNormTransformer, "other": PostLayerNormTransformer, "pre": PreLayerNormTransformer}
-
-
-def save(model, folder, tokenizer=True):
-    generator = torch.Generator().manual_seed(len(folder.name))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.2 * torch.randn(parameter.shape, generator=generator)
-    model.save_pretrained(folder)
-    if tokenizer:
-        word_tokenizer(WORDS, 8).save_pretrained(folder)
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Folders of models, a text and a file of token numbers of 40 sentences, ten times over."""
     folder = tmp_path_factory.mktemp("models")
-    for seed, (name, architecture) in enumerate(KINDS.items()):
-        save(architecture(Shape(8, 2, 1, 8)).build(len(WORDS), 8, seed), folder / name)
-    save(GPT2Transformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, 3), folder / "gpt2")
-    save(PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(4, 8, 0), folder / "small", tokenizer=False)
-    chosen = random.Random(0)
-    texts = [" ".join(chosen.choices(WORDS, k=chosen.randint(2, 5))) for _ in range(40)] * 10
-    (folder / "text.txt").write_text("\n".join(texts) + "\n")
-    ids = [[WORDS.index(word) + 3 for word in text.split()] for text in texts]
-    (folder / "ids.jsonl").write_text("".join(json.dumps(each) + "\n" for each in ids))
-    (folder / "few.jsonl").write_text("[3, 4]\n[4, 5]\n")
-    (folder / "one.txt").write_text("a b c\n")
-    (folder / "empty").mkdir()
-    odd_folders(folder)
+    save_models(folder)
     return folder
-
-
-def odd_folders(folder):
-    """A BERT without its head, and a model that needs code of its own."""
-    model, _ = load_any_language_model(str(folder / "bert"))
-    model.bert.save_pretrained(folder / "mute")
-    config = json.loads((folder / "mute" / "config.json").read_text())
-    (folder / "mute" / "config.json").write_text(json.dumps({**config, "architectures": ["BertForMaskedLM"]}))
-    (folder / "odd").mkdir()
-    config = {"model_type": "odd", "architectures": ["OddForMaskedLM"], "auto_map": {"AutoConfig": "c.C"}}
-    (folder / "odd" / "config.json").write_text(json.dumps(config))
 
 
 @pytest.fixture
@@ -264,59 +221,9 @@ def test_a_tied_matrix_is_measured_under_either_name(run):
     assert head == words
 
 
-def test_lines_too_long_are_cut_and_said(run, models):
-    (models / "long.txt").write_text("a b c d e f g h a b c\n" + "a b\n" * 30)
-    code, written, _ = run("bert", "--text", "long.txt")
-    assert code == 0
-    assert "1 sentences were cut to the model's longest" in written
-    _, written, _ = run("bert", "--text", "long.txt", "--json")
-    assert json.loads(written)["lines_cut"] == [1]
-
-
-def test_what_a_text_does_not_tell_is_said(run, models):
-    """The tokenizer of the tests refuses words that it has no token for; this one replaces them."""
-    (models / "unsure").mkdir(exist_ok=True)
-    for path in (models / "bert").iterdir():
-        (models / "unsure" / path.name).write_bytes(path.read_bytes())
-    path = models / "unsure" / "tokenizer.json"
-    content = json.loads(path.read_text())
-    content["model"]["unk_token"] = "h"
-    path.write_text(json.dumps(content))
-    path = models / "unsure" / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"unk_token": "h"}))
-    (models / "foreign.txt").write_text("a b c\n" * 9 + "a x y\n" * 9 + "z\n")
-    code, written, _ = run("unsure", "--text", "foreign.txt", "--sentences", "19")
-    assert code == 0
-    assert "warning: 1 sentences have nothing to predict and were left out (5.3 %)" in written
-    assert "warning: 19 of 74 tokens are unknown to the tokenizer (26 %)" in written
-    (models / "foreign.txt").write_text("x y z\n" * 9)
-    code, _, error = run("unsure", "--text", "foreign.txt")
-    assert code == 2
-    assert "nothing can be predicted: 27 of 36 tokens are unknown to the tokenizer" in error
-
-
-def test_token_numbers_nested_without_end_are_refused(run, models):
-    (models / "deep.jsonl").write_text("[3, 4]\n" + "[" * 100_000 + "\n")
-    code, _, error = run("bert", "--token-ids", "deep.jsonl")
-    assert code == 2
-    assert "deep.jsonl, line 2: this is not a list of whole numbers" in error
-
-
 def test_a_reader_that_has_enough_is_no_failure(models):
-    command = [
-        sys.executable,
-        "-m",
-        "isoloss.cli",
-        "flatness",
-        "bert",
-        "--text",
-        "text.txt",
-        "--sentences",
-        "9",
-    ]
-    with subprocess.Popen(command, cwd=models, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        process.stdout.close()
-        assert process.wait(timeout=300) == 141
+    arguments = ("flatness", "bert", "--text", "text.txt", "--sentences", "9")
+    assert left_by_its_reader(arguments, models, lines=0)[0] == 141
 
 
 def test_interrupted_it_shows_what_is_known(run, monkeypatch):
@@ -333,68 +240,3 @@ def test_interrupted_it_shows_what_is_known(run, monkeypatch):
     assert code == 130
     assert json.loads(written)["stopped"] == {"fisher_trace": "interrupted"}
     assert records(written)["fisher_trace", "other", None]["n"] == 128
-
-
-def test_scores_that_are_not_finite_are_named_by_line(run, models):
-    save(PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, 0), models / "diverged")
-    path = models / "diverged" / "model.safetensors"
-    weights = load_file(path)
-    embeddings = weights["bert.embeddings.word_embeddings.weight"]
-    weights["cls.predictions.decoder.weight"] = embeddings.clone()  # the scores of the bad word are whole
-    weights["cls.predictions.decoder.bias"] = weights["cls.predictions.bias"].clone()
-    embeddings[WORDS.index("h") + 3] = torch.nan
-    save_file(weights, path, metadata={"format": "pt"})
-    config = json.loads((models / "diverged" / "config.json").read_text())
-    (models / "diverged" / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
-    # Equally long, since padding would let what is not finite reach the sentences beside it.
-    (models / "named.txt").write_text("a b a\n" * 20 + "h h h\n" + "a b a\n" * 5)
-    code, _, error = run("diverged", "--text", "named.txt")
-    assert code == 2
-    assert "the model's scores for the sentence of line 21 are not finite" in error
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["--text", "text.txt"], "no model is named"),
-        (["bert"], "by one of --text FILE, --token-ids FILE and --dataset NAME"),
-        (["bert", "--text", "text.txt", "--token-ids", "ids.jsonl"], "by one of --text FILE"),
-        (["./nowhere", "--text", "text.txt"], "there is no folder ./nowhere"),
-        (["a/b/c", "--text", "text.txt"], "there is no folder a/b/c"),
-        (["text.txt", "--text", "text.txt"], "text.txt is a file"),
-        (["bert", "bert", "--text", "text.txt"], "a model is named twice"),
-        (["bert", "gpt2", "--text", "text.txt"], "models that predict differently are not compared"),
-        (["bert", "small", "--token-ids", "ids.jsonl"], "different numbers of tokens are not compared"),
-        (["small", "--text", "text.txt"], "no tokenizer can be read from small"),
-        (["small", "--token-ids", "ids.jsonl"], "line 1: there is no token"),
-        (["small", "--token-ids", "few.jsonl"], "names a mask token; say its number with --mask-token-id"),
-        (["bert", "--text", "nothing.txt"], "there is no file nothing.txt"),
-        (["small", "--text", "text.txt"], "or give token numbers with --token-ids"),
-        (["bert", "--text", "text.txt", "--relative-error", "0"], "must be above 0"),
-        (["bert", "--text", "text.txt", "--relative-error", "2"], "must be above 0 and below 1, not 2.0"),
-        (["bert", "--text", "text.txt", "--output", "a.pdf"], "--output names an HTML file"),
-        (["bert", "--text", "text.txt", "--memory", "0"], "--memory must be above 0 gibibytes, not 0.0"),
-        (["bert", "--text", "text.txt", "--mask-rate", "0"], "mask rate must be above 0 and at most 1"),
-        (["bert", "--text", "text.txt", "--mask-rate", "1.1"], "mask rate must be above 0 and at most 1"),
-        (["bert", "--text", "text.txt", "--one-mask", "--mask-rate", "0.1"], "give one of the two"),
-        (["bert", "--text", "text.txt", "--mask-token-id", "11"], "the mask token 11 is none"),
-        (["bert", "--text", "text.txt", "--parameters", "("], "is no regular expression"),
-        (["bert", "--text", "text.txt", "--parameters", "nothing"], "no parameter of bert matches"),
-        (["bert", "--text", "text.txt", "--objective", "causal"], "would see the next token"),
-        (["gpt2", "--text", "text.txt", "--objective", "masked"], "no masked language model can be read"),
-        (["gpt2", "--text", "text.txt", "--one-mask"], "leave the options of masks out"),
-        (["bert", "--text", "text.txt", "--sentences", "1"], "no standard error"),
-        (["bert", "--text", "one.txt"], "1 sentences have no standard error"),
-        (["bert", "--text", "text.txt", "--seed", "-1"], "--seed must be from 0"),
-        (["bert", "--text", "text.txt", "--device", "toaster"], "the device 'toaster' cannot be used"),
-        (["mute", "--text", "text.txt"], "mute has no trained language head: it lacks cls."),
-        (["odd", "--text", "text.txt"], "comes with code of its own, which isoloss does not run"),
-        (["empty", "--text", "text.txt"], "empty holds no model: it has no config.json"),
-    ],
-)
-def test_mistakes_are_one_sentence(run, arguments, sentence):
-    code, written, error = run(*arguments)
-    assert (code, written) == (2, "")
-    assert error.startswith("isoloss: ")
-    assert sentence in error
-    assert error.count("\n") == 1

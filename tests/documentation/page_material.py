@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -44,8 +45,8 @@ def understood(request: ReproduceOptions) -> int:
     return 0
 
 
-def lay_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put everything into `folder`, keep commands from taking hours, and go there."""
+def material(folder: Path) -> None:
+    """Put everything into `folder`."""
     (folder / "grammar.pcfg").write_text(GRAMMAR)
     for seed, name in enumerate(("my-bert", "my-other-bert", "runs/bert")):
         _untrained(folder / name, seed)
@@ -58,6 +59,10 @@ def lay_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [[WORDS.index(word) + 3 for word in words] for words in sentences]
     (folder / "ids.jsonl").write_text("".join(json.dumps(each) + "\n" for each in ids))
 
+
+def lay_out(made: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copy what `material` made into `folder`, keep commands from taking hours, and go there."""
+    shutil.copytree(made, folder, dirs_exist_ok=True)
     monkeypatch.setattr("isoloss.experiments.teacher.gutenberg_books", lambda *_: (BOOK,))
     tiny = partial(Teacher, architecture=GPT2Transformer(Shape(16, 2, 1, 32), dropout=0.0), batch_size=8)
     monkeypatch.setattr("isoloss.experiments.teacher.Teacher", tiny)

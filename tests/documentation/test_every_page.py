@@ -5,17 +5,16 @@ import json
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from page_blocks import PAGES, blocks, links
-from page_material import MORE, lay_out
+from page_material import MORE, lay_out, material
 from page_reader import Reader
 
 from made_once import made_once
+from smoke_reproduction import SMOKE, smoke_reproduction
 
 
 def a_language_is_added(reader: Reader) -> None:
@@ -86,23 +85,6 @@ CHECKED: dict[str, Callable[[Reader], None]] = {
 """What is to be looked at in what a page's blocks have told."""
 
 
-SMOKE = "isoloss reproduce figure-1 --scale smoke"
-"""What several pages begin with; it takes a while, and is done once for all of them."""
-
-
-@pytest.fixture(scope="session")
-def smoke(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which `SMOKE` was run."""
-
-    def run(folder: Path) -> None:
-        command = [sys.executable, "-m", "isoloss.cli", *shlex.split(SMOKE)[1:]]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-        assert done.returncode == 0, done.stderr
-        (folder / "printed").write_text(done.stdout + done.stderr)
-
-    return made_once("smoke", run, tmp_path_factory)
-
-
 LONG = ("drift.md", "paper-scale.md", "reproducing.md", "run-on-a-cluster.md")
 """Pages whose commands take long, and are tested at smoke scale elsewhere too."""
 
@@ -119,20 +101,23 @@ def test_everything_it_shows_can_be_done(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     if page.name in ("flatness.md", "compare-checkpoints.md") and not importlib.util.find_spec("accelerate"):
         pytest.skip("the page's Trainer needs accelerate")
-    lay_out(tmp_path, monkeypatch)
+    lay_out(made_once("pages", material, tmp_path_factory), tmp_path, monkeypatch)
     if page.name in MORE:
         MORE[page.name](tmp_path, monkeypatch)
     done = {}
-    if f"\n{SMOKE}\n" in page.read_text():
-        folder = request.getfixturevalue("smoke")
+    command = shlex.join(("isoloss", *SMOKE))
+    if f"\n{command}\n" in page.read_text():
+        folder = smoke_reproduction(tmp_path_factory)
         shutil.copytree(folder / "results", tmp_path / "results")
-        done[SMOKE] = (folder / "printed").read_text()
+        done[command] = (folder / "told.json").read_text()
     reader = Reader(capsys, done)
-    reader.follow(blocks(page))
+    shown = blocks(page)
+    reader.follow(shown)
+    assert len(reader.printed) == sum(not each.file and each.language in ("python", "sh") for each in shown)
     if page.name in CHECKED:
         CHECKED[page.name](reader)
 

@@ -14,20 +14,17 @@ from isoloss.experiments.figures.longer_training import longer_training
 from isoloss.experiments.figures.tables_1_and_2 import LOOKUP_TABLE, TASK_A, table_1, table_2
 from isoloss.experiments.figures.update_rules import update_rules
 from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.scales.smoke import smoke
-from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.panels import Axis, Categories, Chart, Dots, Lines, Table
 from jobs_in_turn import in_turn
+from tiny_scale import tiny_scale
 
 
 def tiny() -> Scale:
-    """One seed, one rule beyond the adversary, a few sentences."""
-    scale = smoke()
-    probe = ProbeSettings(seeds=(0, 1), epochs=1)
-    sizes = replace(scale.sizes, loss_sentences=8, trace_sentences=8, probe=probe)
+    """One rule beyond the adversary, and a few sentences for every measure."""
+    scale = tiny_scale()
     compared = replace(scale.compared, peers=scale.compared.peers[-1:])
     flatness = replace(scale.flatness, noise_sentences=4, eigenvalue_sentences=4)
-    return replace(scale, seeds=(1,), sizes=sizes, compared=compared, flatness=flatness)
+    return replace(scale, compared=compared, flatness=flatness)
 
 
 @pytest.fixture(scope="module")

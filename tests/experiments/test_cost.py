@@ -1,6 +1,7 @@
 """What runs cost: operations against their closed forms, bytes against real files, rates against a clock."""
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ TOKENS, VOCABULARY = LENGTH + 1, WORDS + 3
 SHAPE = laptop_shape(32)
 ADAMW = AdamW(warm_up_steps=0)
 LANGUAGE = pcfg(laptop_grammar(5))
+RATE = cache(this_machine)
 
 
 def a_transformers_layers(inner_matrices: int) -> float:
@@ -206,6 +208,13 @@ def specification(**changes: object) -> PretrainingSpecification:
     return replace(whole, **changes)
 
 
+@pytest.fixture
+def _one_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's, which takes half a second to measure."""
+    monkeypatch.setattr(throughput, "this_machine", RATE)
+
+
+@pytest.mark.usefixtures("_one_rate")
 def test_throughput_is_measured_on_real_steps_and_its_share_gives_back_their_time() -> None:
     told: list[float] = []
 
@@ -231,12 +240,14 @@ def test_a_step_that_takes_too_long_is_measured_on_fewer_sentences(monkeypatch: 
     assert found.step.operations == pytest.approx(whole.operations * found.sentences / 4096, rel=1e-6)
 
 
+@pytest.mark.usefixtures("_one_rate")
 def test_a_step_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(throughput.os, "sysconf", lambda name: 100)  # pages, and bytes a page
     with pytest.raises(BadInput, match=r"a step needs about .* GB and cpu has 0 GB"):
         measured_throughput(specification(), LANGUAGE)
 
 
+@pytest.mark.usefixtures("_one_rate")
 def test_throughput_passes_as_much_at_once_as_the_run_does(monkeypatch: pytest.MonkeyPatch) -> None:
     compute = Compute(micro_batch=2)
     room = run_cost(planned(compute=compute)).step.memory_bytes

@@ -12,10 +12,11 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scales.smoke import DRIFT as SMOKE
 from isoloss.experiments.scales.smoke import smoke
 from jobs_in_turn import in_turn
+from tiny_scale import tiny_scale
 
 
 def test_the_experiment_is_carried_out_and_drawn(tmp_path: Path) -> None:
-    scale = smoke()
+    scale = tiny_scale(smoke().seeds)
     experiment = drift(scale, scale.grammar.tasks[1])
     result = carry_out_experiments([experiment], tmp_path, in_turn).experiments[0]
     assert result.outcome.failures == ()

@@ -16,20 +16,14 @@ from isoloss.experiments.figures.figure_9 import figure_9
 from isoloss.experiments.figures.figures_3_and_8 import figure_8
 from isoloss.experiments.figures.figures_4_and_10 import figure_4
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.scales.smoke import CAUSAL_LANGUAGE as SMOKE
 from isoloss.experiments.scales.smoke import TEACHER as SMOKE_TEACHER
-from isoloss.experiments.scales.smoke import smoke
 from isoloss.experiments.teacher_plan import HubPlan, TeacherPlan
 from isoloss.models.causal_language import ModelSource
 from isoloss.progress import Progress, silent
 from jobs_in_turn import in_turn
 from tiny_causal_models import tiny_checkpoint
-
-
-def small() -> Scale:
-    """Smoke's, with one seed."""
-    return replace(smoke(), seeds=(1,))
+from tiny_scale import tiny_scale
 
 
 def without_grammar(experiment: Experiment) -> list[PlannedRun]:
@@ -43,7 +37,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def results(output: Path) -> dict[str, ExperimentResult]:
-    experiments = [figure(small()) for figure in (figure_2, figure_4, figure_8, figure_9)]
+    experiments = [figure(tiny_scale()) for figure in (figure_2, figure_4, figure_8, figure_9)]
     runs = [run for experiment in experiments for run in without_grammar(experiment)]
     found = carry_out_experiments(experiments, output, in_turn, runs=runs)
     assert found.outcome.failures == ()
@@ -130,7 +124,7 @@ class NoProse:
 
 def test_without_its_text_only_the_causal_language_fails(tmp_path: Path) -> None:
     plan = TeacherPlan(SMOKE_TEACHER, NoProse("0"), words=16)
-    scale = replace(small(), causal_language=replace(SMOKE, language=plan))
+    scale = replace(tiny_scale(), causal_language=replace(SMOKE, language=plan))
     experiment = figure_8(scale)
     runs = [run for run in without_grammar(experiment) if "width-16" in run.name]
     (result,) = carry_out_experiments([experiment], tmp_path, in_turn, runs=runs).experiments

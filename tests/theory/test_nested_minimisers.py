@@ -3,12 +3,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from whole_statement import smoke_statement
 
 from isoloss.errors import BadInput
 from isoloss.theory.coin_flow import BiasedCoin
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.nested_minimisers import SMOKE, CoinOfPairs, nested_minimisers
 from isoloss.theory.softmax_model import Coin
+from isoloss.theory.suite import named
 from isoloss.verdict import Verdict
 
 COIN = BiasedCoin(0.7)
@@ -28,7 +30,8 @@ def test_the_trace_is_that_of_the_dense_hessian():
 
 
 def test_both_models_end_at_one_least_trace():
-    statement = nested_minimisers(SMOKE)
+    (entry,) = named("nested-minimisers")
+    statement = smoke_statement(entry)
     assert [finding.verdict for finding in statement.findings] == [Verdict.SUPPORTED] * 3
     least = 0.42 * math.log(0.7 / 0.3)
     assert [finding.predicted for finding in statement.findings] == pytest.approx([0, least, least])

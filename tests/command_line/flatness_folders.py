@@ -1,0 +1,55 @@
+"""What `isoloss flatness` is asked to measure in its tests: tiny models, texts and token numbers."""
+
+import json
+import random
+
+import torch
+
+from isoloss.models.any_language_model import load_any_language_model
+from isoloss.models.causal import GPT2Transformer
+from isoloss.models.shapes import Shape
+from isoloss.models.tokenizer import word_tokenizer
+from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+
+WORDS = list("abcdefgh")
+TOKENS = len(WORDS) + 3
+MASK = 2
+KINDS = {"bert": PostLayerNormTransformer, "other": PostLayerNormTransformer, "pre": PreLayerNormTransformer}
+
+
+def save(model, folder, tokenizer=True):
+    generator = torch.Generator().manual_seed(len(folder.name))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.2 * torch.randn(parameter.shape, generator=generator)
+    model.save_pretrained(folder)
+    if tokenizer:
+        word_tokenizer(WORDS, 8).save_pretrained(folder)
+
+
+def save_models(folder):
+    """Folders of models, a text and a file of token numbers of 40 sentences, ten times over."""
+    for seed, (name, architecture) in enumerate(KINDS.items()):
+        save(architecture(Shape(8, 2, 1, 8)).build(len(WORDS), 8, seed), folder / name)
+    save(GPT2Transformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, 3), folder / "gpt2")
+    save(PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(4, 8, 0), folder / "small", tokenizer=False)
+    chosen = random.Random(0)
+    texts = [" ".join(chosen.choices(WORDS, k=chosen.randint(2, 5))) for _ in range(40)] * 10
+    (folder / "text.txt").write_text("\n".join(texts) + "\n")
+    ids = [[WORDS.index(word) + 3 for word in text.split()] for text in texts]
+    (folder / "ids.jsonl").write_text("".join(json.dumps(each) + "\n" for each in ids))
+    (folder / "few.jsonl").write_text("[3, 4]\n[4, 5]\n")
+    (folder / "one.txt").write_text("a b c\n")
+    (folder / "empty").mkdir()
+    odd_folders(folder)
+
+
+def odd_folders(folder):
+    """A BERT without its head, and a model that needs code of its own."""
+    model, _ = load_any_language_model(str(folder / "bert"))
+    model.bert.save_pretrained(folder / "mute")
+    config = json.loads((folder / "mute" / "config.json").read_text())
+    (folder / "mute" / "config.json").write_text(json.dumps({**config, "architectures": ["BertForMaskedLM"]}))
+    (folder / "odd").mkdir()
+    config = {"model_type": "odd", "architectures": ["OddForMaskedLM"], "auto_map": {"AutoConfig": "c.C"}}
+    (folder / "odd" / "config.json").write_text(json.dumps(config))

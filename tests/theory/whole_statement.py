@@ -1,0 +1,22 @@
+"""What every statement is at its smoke size, whatever it says."""
+
+from isoloss.theory.finding import Statement
+from isoloss.theory.suite import Entry
+
+
+def smoke_statement(entry: Entry) -> Statement:
+    """The statement, with its progress looked at and that nothing which a page shows of it is missing."""
+    seen: list[float] = []
+
+    def report(task: str, completed: float, total: float, message: str = "") -> None:
+        seen.append(completed / total)
+
+    statement = entry.compute(entry.smoke, report)
+    assert statement.name == entry.name
+    assert min(seen) >= 0
+    assert max(seen) <= 1
+    assert len({finding.name for finding in statement.findings}) == len(statement.findings)
+    for panel in statement.panels:
+        assert len(panel.data)
+    assert dict(statement.settings)
+    return statement

@@ -1,0 +1,15 @@
+"""The smoke scale for tests that carry experiments out to see that they are measured and drawn whole."""
+
+from dataclasses import replace
+
+from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.scales.smoke import smoke
+from isoloss.measurements.linear_probe import ProbeSettings
+
+
+def tiny_scale(seeds: tuple[int, ...] = (1,)) -> Scale:
+    """Smoke's runs of these seeds, measured on a few sentences, by two probes of an epoch."""
+    scale = smoke()
+    probe = ProbeSettings(seeds=(0, 1), epochs=1)
+    sizes = replace(scale.sizes, loss_sentences=8, trace_sentences=8, probe=probe)
+    return replace(scale, seeds=seeds, sizes=sizes)
