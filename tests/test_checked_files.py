@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from isoloss.checked_files import read_json, write_json
+from isoloss.checked_files import read_json, read_sealed, write_json, write_sealed
 from isoloss.checked_tensors import read_tensors, write_tensors
 from isoloss.errors import BadInput, IsolossError
 
@@ -49,12 +49,15 @@ def test_plain_data_comes_back_as_it_was(tmp_path: Path) -> None:
     assert read_json(tmp_path / "a.json", "a") == CONTENT
 
 
-@pytest.mark.parametrize("kind", ["tensors", "json"])
+@pytest.mark.parametrize("kind", ["tensors", "json", "sealed"])
 def test_every_flipped_bit_is_seen_or_changes_nothing(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "a"
     if kind == "tensors":
         write_tensors(path, {"a": torch.arange(3)}, "a")
         read = read_tensors
+    elif kind == "sealed":
+        write_sealed(path, CONTENT, "a")
+        read = read_sealed
     else:
         write_json(path, CONTENT, "a")
         read = read_json

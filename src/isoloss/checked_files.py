@@ -11,6 +11,9 @@ from isoloss.files import write_atomically
 SEAL = "sha256"
 """Under which an object keeps its digest."""
 
+SEAL_LENGTH = 64
+"""Of a digest in hexadecimal."""
+
 FORMAT = "1"
 """Raised when files are laid out differently; those of another number are refused."""
 
@@ -85,10 +88,23 @@ def unsealed(content: Any, name: str) -> dict[str, Any]:
     """The object that `sealed` was given, or one that never was. Raises ValueError for any other."""
     if not isinstance(content, dict):
         raise ValueError("it is no object")
-    rest = {key: value for key, value in content.items() if key != SEAL}
-    if SEAL in content and content[SEAL] != _digest(rest, name):
+    if SEAL in content:
+        rest = {key: value for key, value in content.items() if key != SEAL}
+        whole = content[SEAL] == _digest(rest, name)
+    else:
+        rest, whole = content, not _seal_by_another_key(content, name)
+    if not whole:
         raise ValueError("it is not what was written")
     return rest
+
+
+def _seal_by_another_key(content: dict[str, Any], name: str) -> bool:
+    """Whether a value is the digest of all others: then it is the seal's key that was damaged."""
+    return any(
+        value == _digest({other: content[other] for other in content if other != key}, name)
+        for key, value in content.items()
+        if isinstance(value, str) and len(value) == SEAL_LENGTH
+    )
 
 
 def damaged(path: Path) -> BadInput:

@@ -36,13 +36,12 @@ from isoloss.experiments.provenance import usable_cores
 from isoloss.experiments.scales.paper import paper
 from isoloss.experiments.scales.scale import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, beside_shipped
-from isoloss.files import remove_unfinished
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.report.number import ABSENT
 from isoloss.report.offered_files import result_as_json
 from isoloss.report.overview import counts, verdicts_on
-from isoloss.report.site import spoken
+from isoloss.report.page import spoken
 from isoloss.stored_runs.experiment_names import damaged_names
 from isoloss.stored_runs.measured_files import is_older
 from isoloss.verdict import Verdict
@@ -71,8 +70,6 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
         return 0
     _tell_of_what_is_there(chosen, request.folder)
     with only_process_in(request.folder), progress_display() as progress:
-        for name in (".", "measured-on", "portraits", "references", "experiments"):
-            remove_unfinished(request.folder / name)
         results = carry_out_experiments(
             chosen.experiments,
             request.folder,

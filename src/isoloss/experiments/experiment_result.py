@@ -15,7 +15,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs_of, shared
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.reference import PlannedReference
-from isoloss.files import writable
+from isoloss.files import remove_unfinished, writable
 from isoloss.measurements.record import Setting
 from isoloss.progress import Progress, silent
 
@@ -55,12 +55,15 @@ def carry_out_experiments(
 ) -> Results:
     """Carry out `runs` (all of the experiments' by default), then gather all that is measured in `output`.
 
-    Resumable at any moment; a run that fails is named in the result and the others go on. Raises
+    Resumable at any moment; a run that fails is named in the result and the others go on. Only a process
+    that is alone in `output` may call this: what killed ones left half written there is removed. Raises
     IsolossError when `output` cannot be written.
     """
     begun = time.monotonic()
     with writable(output):
         output.mkdir(parents=True, exist_ok=True)
+    for name in (".", "measured-on", "portraits", "references", "experiments"):
+        remove_unfinished(output / name)
     keep_names(experiments, output)
     planned = [run for experiment in experiments for run in experiment.runs] if runs is None else runs
     outcome = execute(experiment_jobs(experiments, planned, output, device), progress)

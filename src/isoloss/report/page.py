@@ -34,6 +34,20 @@ from isoloss.verdict import Verdict
 COLUMNS = {1: "one", 4: "two"}
 """How a wide panel lays out so many charts: one beside a table is large, and none is left alone in a row."""
 
+WRITTEN = {"adamw": "AdamW"}
+"""Words of names that are not written as they are typed."""
+
+
+def spoken(name: str) -> str:
+    """An experiment's or statement's name as a title.
+
+    >>> spoken("figure-1"), spoken("lemma-g.4"), spoken("adamw-clock")
+    ('Figure 1', 'Lemma G.4', 'AdamW clock')
+    """
+    words = (word.upper() if word[1:2] == "." else WRITTEN.get(word, word) for word in name.split("-"))
+    title = " ".join(words)
+    return title[:1].upper() + title[1:]
+
 
 @dataclass(frozen=True)
 class DrawnPanel:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from isoloss.experiments.claims import Judgement
 from isoloss.experiments.experiment import Facts
 from isoloss.experiments.experiment_result import ExperimentResult
-from isoloss.report.page import Page, Section
+from isoloss.report.page import Page, Section, spoken
 from isoloss.report.table import cell, html_table
 from isoloss.report.templates import in_numbers, interval_picture
 
@@ -72,7 +72,7 @@ def _section(result: ExperimentResult) -> Section:
     here = tuple((f"here: {name}", value) for name, value in ranges(result.table))
     link = Markup('<p><a href="{}.html">Its page</a></p>').format(experiment.name)
     return Section(
-        f"{experiment.name.replace('-', ' ').capitalize()}: {experiment.title}",
+        f"{spoken(experiment.name)}: {experiment.title}",
         markup=_table(result.judgements) + link,
         rows=own + here,
     )

@@ -22,7 +22,7 @@ from isoloss.report.language_page import language_page
 from isoloss.report.latex import claims_as_latex
 from isoloss.report.offered_files import json_link, result_as_json, write_run_files
 from isoloss.report.overview import OVERVIEW, Card, Overview, answers, gallery
-from isoloss.report.page import Page, Section, drawn, write_page
+from isoloss.report.page import Page, Section, drawn, spoken, write_page
 from isoloss.report.paper_page import paper_page
 from isoloss.report.templates import rendered
 from isoloss.theory.finding import Statement
@@ -90,24 +90,15 @@ def write_site(site: Site, folder: Path, progress: Progress = silent) -> Path:
     return path
 
 
-def spoken(name: str) -> str:
-    """A name as a title.
-
-    >>> spoken("figure-1"), spoken("lemma-g.4")
-    ('Figure 1', 'Lemma G.4')
-    """
-    words = (word.upper() if word[1:2] == "." else word for word in name.split("-"))
-    title = " ".join(words)
-    return title[:1].upper() + title[1:]
-
-
 def _overview(
     site: Site, experiments: Sequence[Page], statements: Sequence[Page], languages: Sequence[Page]
 ) -> Overview:
     planned = [run for result in site.results for run in result.experiment.runs]
     figures = _number(len(site.results), "figure or table", "figures and tables")
     runs = _number(len(shared(planned)), "pre-training run", "pre-training runs")
-    tested = _number(len(statements), "statement", "statements") if statements else "no statement"
+    evidence = (
+        f", {_number(len(statements), 'statement', 'statements')} put to the test" if statements else ""
+    )
     of_experiments = tuple(
         Card(
             link=Link(page.name, spoken(page.name), page.title),
@@ -127,7 +118,7 @@ def _overview(
         text=(
             "Liu, Xie, Li and Ma (ICML 2023) say that language models of one pre-training loss differ "
             "downstream, and that flatness tells which is better. Here is their evidence computed again "
-            f"from nothing at {site.scale} scale: {figures} from {runs}, {tested} put to the test, and "
+            f"from nothing at {site.scale} scale: {figures} from {runs}{evidence}, and "
             f"{'no verdict yet' if site.scale == UNJUDGED else 'every verdict'}.",
         ),
         answers=answers(of_experiments, of_statements),
