@@ -14,6 +14,7 @@ collect_ignore_glob = ["torture/[!t]*.py", "torture/torture.py"]
 runtime_types.install()
 
 gc.disable()  # what is imported stays: to look through all of it for garbage takes seconds
+gc.set_threshold(10_000)  # and to look as often as Python does by itself takes a twentieth of the time
 
 
 def pytest_collection_finish() -> None:

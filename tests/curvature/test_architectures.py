@@ -69,8 +69,20 @@ def train(model, batch, steps=4):
     optimizer.zero_grad()
 
 
-@pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
-@pytest.mark.parametrize("weights", ["random", "trained"])
+# Of trained weights in the fast suite the batch that is padded and of several predictions.
+WEIGHTS_AND_BATCHES = [
+    pytest.param(
+        weights,
+        batch,
+        id=f"{weights}-{name}",
+        marks=[pytest.mark.slow] if weights == "trained" and name != "padded" else [],
+    )
+    for weights in ("random", "trained")
+    for name, batch in BATCHES.items()
+]
+
+
+@pytest.mark.parametrize(("weights", "batch"), WEIGHTS_AND_BATCHES)
 @pytest.mark.parametrize("tied", [True, False], ids=["tied", "untied"])
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_norms_are_those_of_dense_gradients(name, tied, weights, batch):

@@ -177,11 +177,12 @@ def _train_long(folder: Path) -> None:
     pretrain(LONG, LANGUAGE, folder)
 
 
-def test_killed_at_random_moments_it_ends_with_the_undisturbed_bits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_it_ends_with_the_undisturbed_bits(kills: int, tmp_path: Path) -> None:
     _train_long(tmp_path / "undisturbed")
     generator = torch.Generator().manual_seed(3)
     folder = tmp_path / "killed"
-    for kill in (True, True, True, False):
+    for kill in (*[True] * kills, False):
         before = len(checkpoint_folders(folder))
         process = FORK.Process(target=_train_long, args=(folder,))
         process.start()
