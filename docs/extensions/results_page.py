@@ -60,6 +60,11 @@ PICTURES = {
         "flatness-interventions.png",
         "Accuracy over the trace of models made flatter and sharper at one loss",
     ),
+    "dyck-transfer": (
+        "dyck-transfer-transfer.png",
+        "dyck-transfer.png",
+        "Error in counting brackets of uniform strings over the trace of transformers trained on Dyck strings",
+    ),
 }
 """Of each experiment the panel that the documentation shows, the panel's name there, and what it shows."""
 

@@ -191,6 +191,7 @@ def _panels(table: pl.DataFrame, scale: Scale, settings: DyckRuns) -> tuple[Pane
             f"count_error_{n}",
             f"squared error in g* from {n} strings, over its variance",
             f"count_error_{n}_error",
+            logarithmic=True,
         )
         for n in settings.samples
     )

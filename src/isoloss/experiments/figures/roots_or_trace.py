@@ -16,7 +16,7 @@ from isoloss.panels import Axis, Dots, Panel
 from isoloss.verdict import above, below
 
 DERIVED = "none: the paper derives what SGD seeks, the trace, and trains by AdamW"
-ROOTS = Axis("root_fisher", "Σ √H_ii (Fisher form)", "root_fisher_error")
+ROOTS = Axis("root_fisher", "Σ √H_ii (Fisher form)", "root_fisher_error", logarithmic=True)
 
 CLAIMS = (
     Claim(
