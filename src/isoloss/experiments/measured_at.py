@@ -13,7 +13,7 @@ from isoloss.errors import BadInput
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import AnyQuantity, Columns
 from isoloss.measurements.record import Record
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress, silent
 

@@ -16,9 +16,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from isoloss.languages.sentences import Sentences
 from isoloss.models.transformers import Architecture
-from isoloss.objectives.batch import Batch
+from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.logits_at_predictions import logits_at_predictions
-from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 
 

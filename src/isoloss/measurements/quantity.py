@@ -12,8 +12,7 @@ from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.estimate import Estimate
 from isoloss.languages.language import Language
 from isoloss.measurements.record import Record, Setting
-from isoloss.objectives.batch import Objective
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.batch import Objective, PretrainingObjective
 from isoloss.progress import Progress
 
 Drawn = TypeVar("Drawn")

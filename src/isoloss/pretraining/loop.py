@@ -10,18 +10,21 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from isoloss.denormals import denormals_flushed
-from isoloss.device import usable_device
+from isoloss.device import denormals_flushed, usable_device
 from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.language import SentenceSource
 from isoloss.models.tokenizer import tokenizer_of
 from isoloss.pretraining.checkpoint import Checkpoint, latest_checkpoint
-from isoloss.pretraining.checkpoint_writing import remove_leftovers, restore, write_checkpoint
+from isoloss.pretraining.checkpoint_writing import (
+    put_starting_weights,
+    remove_leftovers,
+    restore,
+    write_checkpoint,
+)
 from isoloss.pretraining.processes import ALONE, Processes
 from isoloss.pretraining.run_folder import claim, only_run_in
 from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed, seed_dropout
 from isoloss.pretraining.specification import PretrainingSpecification
-from isoloss.pretraining.starting_point import put_starting_weights
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.training_loss import TrainingLoss, diverged
 from isoloss.pretraining.update_rule import Training, UpdateRule

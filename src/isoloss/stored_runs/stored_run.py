@@ -12,8 +12,7 @@ from isoloss.errors import BadInput, did_you_mean
 from isoloss.files import file_digest
 from isoloss.measurements.record import Record
 from isoloss.pretraining.checkpoint import MEASURED_FOLDER, RECORD_FILE, SPECIFICATION_FILE, STEPS_FOLDER
-from isoloss.stored_runs.experiment_names import damaged_names, names_in
-from isoloss.stored_runs.measured_files import measured_thing, read_measurement
+from isoloss.stored_runs.measured_files import damaged_names, measured_thing, names_in, read_measurement
 
 # As in `pretraining.run_folder` and `kept_plan`, which need torch.
 PLAN_FILE, LOCK_FILE = "plan.json", ".lock"

@@ -24,8 +24,7 @@ from isoloss.experiments.statistics.same_loss import (
 )
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.languages.language import Language
-from isoloss.measurements.exact_loss import exact_loss
-from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.quantities.exact_loss import ExactLossQuantity, exact_loss
 from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.measurements.quantity import Columns
 from isoloss.measurements.record import Record

@@ -21,8 +21,8 @@ from isoloss.measurements.record import Record
 from isoloss.measurements.room_and_price import WORDS_PROBE
 from isoloss.measurements.sentence_features import word_features
 from isoloss.models.transformers import Architecture, initialised
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress
 

@@ -9,8 +9,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from isoloss.curvature.noise_sensitivity import NOISES, noise_sensitivity
-from isoloss.measurements.exact_labels import draw_labelled_sentences, labels_of
-from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
     AnySource,

@@ -16,7 +16,7 @@ from isoloss.measurements.linear_probe import Accuracy, ProbeSettings, linear_pr
 from isoloss.measurements.quantity import Columns, Measurement, Subject, value_and_error
 from isoloss.measurements.record import Record
 from isoloss.measurements.sentence_features import sentence_features
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 
 

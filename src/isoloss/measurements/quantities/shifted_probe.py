@@ -15,7 +15,7 @@ from isoloss.languages.task import TaskSplits
 from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns, accuracy_of
 from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.record import Record
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 
 Shift = Literal["skewed roots", "uniform rules"]
