@@ -32,7 +32,7 @@ class Batch:
     def part(self, start: int, stop: int) -> "Batch":
         """Sentences `start` to `stop - 1` and their predictions."""
         bounds = torch.tensor([start, stop], device=self.rows.device)
-        first, after = torch.searchsorted(self.rows, bounds).tolist()
+        first, after = torch.searchsorted(self.rows.contiguous(), bounds).tolist()
         return Batch(
             self.input_ids[start:stop],
             self.attention_mask[start:stop],
