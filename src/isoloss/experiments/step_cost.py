@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from jaxtyping import Float
@@ -127,7 +127,10 @@ class _Unpadded:
 
 @dataclass(frozen=True)
 class _NoSentences:
-    """A `SentenceSource` for rules that draw nothing from it; fake tensors could not name their content."""
+    """A `SentenceSource` that has none to draw, as its type says; a rule that takes one step draws nothing.
+
+    Fake tensors could not name its content.
+    """
 
     words: int
     maximum_length: int
@@ -137,8 +140,8 @@ class _NoSentences:
     def vocabulary(self) -> tuple[str, ...]:
         return tuple(str(word) for word in range(self.words))
 
-    def sample(self, n: int, generator: torch.Generator) -> Sentences:
-        raise NotImplementedError("a step's cost is of no particular sentences")
+    def sample(self, n: int, generator: torch.Generator) -> NoReturn:
+        raise TypeError(f"a step's cost is of no particular sentences: {n} cannot be drawn with {generator}")
 
 
 def _tensors(state: Any) -> list[Tensor]:
