@@ -7,7 +7,7 @@ from dense_derivatives import flat, group_indices
 
 from isoloss.curvature.gradient_norm import GradientNorm, gradient_norm, mean_of_distinct_pairs
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
-from isoloss.curvature.sentence_gradients import BLOCKS, LARGEST, sentence_blocks
+from isoloss.curvature.sentence_rows import BLOCKS, LARGEST, sentence_blocks
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_between

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from isoloss.corpora.glue import GlueTask
 from isoloss.corpora.task_splits import TaskSizes
-from isoloss.experiments.figures.tables_1_and_2 import LookupTableReference
 from isoloss.experiments.measured_at import quantity_digest
 from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
 from isoloss.experiments.reference import PlannedReference
@@ -20,6 +19,7 @@ from isoloss.languages.random_hmm import random_hmm
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.quantities.ascent_sharpness import AscentSharpnessQuantity
+from isoloss.measurements.quantities.control_probes import LookupTableReference
 from isoloss.measurements.quantities.corpus_loss import CorpusLossQuantity
 from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity

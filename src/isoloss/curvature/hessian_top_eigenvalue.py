@@ -13,7 +13,7 @@ from isoloss.curvature.hessian_trace import sign_probe
 from isoloss.curvature.hessian_vector_products import hessian_vector_product, inner_products_by_group
 from isoloss.curvature.label_distributions import LabelDistribution, mean_loss
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
-from isoloss.curvature.sentence_gradients import sentence_blocks
+from isoloss.curvature.sentence_rows import sentence_blocks
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, mean_over_members
 from isoloss.objectives.batch import Batch, Objective, split_sentences

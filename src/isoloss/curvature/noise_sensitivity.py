@@ -12,7 +12,7 @@ from isoloss.curvature.hessian_trace import generator_of
 from isoloss.curvature.label_distributions import LabelDistribution
 from isoloss.curvature.loss_rise import LossAtRest, refuse_unusable_strengths
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
-from isoloss.curvature.sentence_gradients import sentence_blocks
+from isoloss.curvature.sentence_rows import sentence_blocks
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, mean_over_members
 from isoloss.objectives.batch import Batch, Objective

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from isoloss.curvature.sentence_gradients import SentenceRows
+from isoloss.curvature.sentence_rows import SentenceRows
 
 Node = Any
 """A `torch.autograd.graph.Node`; what it saved are attributes that its type does not declare."""

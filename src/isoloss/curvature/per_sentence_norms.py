@@ -22,7 +22,8 @@ from isoloss.curvature.parameter_uses import (
     output_layer,
     way_of,
 )
-from isoloss.curvature.sentence_gradients import SentenceRows, sentence_gradients, with_mean
+from isoloss.curvature.sentence_gradients import sentence_gradients, with_mean
+from isoloss.curvature.sentence_rows import SentenceRows
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import evaluation_mode

@@ -30,10 +30,7 @@ from isoloss.experiments.scales.scale import (
     students,
 )
 from isoloss.experiments.teacher import Teacher
-from isoloss.experiments.teacher_plan import (
-    GivenProse,
-    TeacherPlan,
-)
+from isoloss.experiments.teacher_plan import GivenProse, TeacherPlan
 from isoloss.languages.dyck import dyck
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
