@@ -17,7 +17,14 @@ from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
 from isoloss.languages.dyck import Dyck, mismatches
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.quantity import AnyQuantity, Columns, Measurement, Subject, value_and_error
+from isoloss.measurements.quantity import (
+    AnyQuantity,
+    Columns,
+    Measurement,
+    Subject,
+    names_with_errors,
+    value_and_error,
+)
 from isoloss.measurements.record import Record
 from isoloss.measurements.sentence_features import sentence_features
 from isoloss.models.transformers import PreLayerNormTransformer
@@ -98,6 +105,11 @@ class CountErrorQuantity:
             error, unit = median_over_draws(values[name]), "of the variance of g*"
             records.append(subject.record(name, error, unit, self.seed, strings=number))
         return Measurement(records, values)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors(*(f"count_error_{number}" for number in self.samples))
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `count_error_n` and its standard error over draws, for each n."""

@@ -13,7 +13,7 @@ from isoloss.errors import BadInput
 from isoloss.languages.language import Language
 from isoloss.languages.task import TaskSplits
 from isoloss.measurements.linear_probe import linear_probe
-from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns, accuracy_of
+from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns, accuracy_names, accuracy_of
 from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.record import Record
 from isoloss.measurements.sentence_features import gaussian_projection, sentence_features
@@ -121,6 +121,11 @@ class AdaptedProbeQuantity:
         )
         named = replace(accuracy, quantity=f"linear_probe_{type(self.features).__name__.lower()}")
         return accuracy_of(named, subject, self.of.task)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return accuracy_names(self.column)
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`, and `accuracy_columns`."""

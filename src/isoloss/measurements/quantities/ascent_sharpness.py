@@ -14,6 +14,7 @@ from isoloss.measurements.quantity import (
     Columns,
     Measurement,
     Subject,
+    names_with_errors,
     value_and_error,
 )
 from isoloss.measurements.record import Record
@@ -53,6 +54,11 @@ class AscentSharpnessQuantity:
                 for radius, rise in found.estimates.items()
             ]
         )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors(*map(sam_column, self.radii))
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `sam_0.05` and its error for the radius 0.05, and so on."""

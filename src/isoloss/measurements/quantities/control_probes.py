@@ -17,7 +17,7 @@ from isoloss.languages.task import TaskSplits
 from isoloss.measurements.linear_probe import linear_probe
 from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.measurements.quantities.exact_loss import ExactLossQuantity, exact_loss
-from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns
+from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns, accuracy_names
 from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.record import Record
 from isoloss.measurements.room_and_price import WORDS_PROBE
@@ -59,6 +59,11 @@ class WordsReference:
         )
         return accuracy.records(WORDS, {"task": self.of.task})
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `ReferenceQuantity`."""
+        return accuracy_names("words_accuracy")
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `ReferenceQuantity`: `words_accuracy` and its errors, named as the probe's."""
         return accuracy_columns("words_accuracy", *records)
@@ -81,6 +86,11 @@ class UntrainedReference:
         drawn = self.of.draw(source, MaskedObjective(), progress)
         accuracy = self.of.accuracy(model, drawn, progress)
         return accuracy.records(UNTRAINED, {"task": self.of.task})
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `ReferenceQuantity`."""
+        return accuracy_names("untrained_accuracy")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `ReferenceQuantity`: `untrained_accuracy` and its errors, named as the probe's."""
@@ -122,6 +132,11 @@ class UntrainedProbeQuantity:
         records = self.of.measure(fresh, drawn, told, progress).records
         return Measurement([replace(record, quantity=f"untrained_{record.quantity}") for record in records])
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return (*accuracy_names(self.column), "parameters")
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: those of the probe under another name, and `parameters`."""
         size: Columns = {"parameters": records[0].settings["parameters"]}
@@ -151,6 +166,11 @@ class LookupTableReference:
             accuracy = probe.accuracy(table, drawn, progress)
             records += accuracy.records(LOOKUP_TABLE, {"task": probe.task})
         return records
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `ReferenceQuantity`."""
+        return (*self.loss.column_names, *(name for probe in self.probes for name in probe.column_names))
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `ReferenceQuantity`: the columns that the loss and the probes give a model."""

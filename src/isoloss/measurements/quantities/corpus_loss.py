@@ -15,7 +15,7 @@ from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, cluster_values, mean_over_members
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.fixed_sentences import validation_sample
-from isoloss.measurements.quantity import Columns, Measurement, Subject, value_and_error
+from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
 from isoloss.measurements.record import Record, Setting
 from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.evaluation_mode import (
@@ -183,6 +183,11 @@ class CorpusLossQuantity:
         found = _loss(model, drawn, self.seed, subject, progress)
         return Measurement(found.records(subject.checkpoint, dict(subject.settings)), found.sentence_values())
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return (*names_with_errors("loss"), "loss_sentences")
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `loss` in nats, its error over documents, and how many documents."""
         loss = records[0]
@@ -221,6 +226,11 @@ class TrainingLossQuantity:
         found = _loss(model, drawn, self.seed, subject, progress)
         loss, _ = found.records(subject.checkpoint, dict(subject.settings))
         return Measurement([replace(loss, quantity="training_loss")])
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors("training_loss")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `training_loss` in nats and its error."""

@@ -19,7 +19,7 @@ from isoloss.estimate import (
 )
 from isoloss.languages.language import DistributionsAtPositions, Language
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.quantity import Columns, Measurement, Subject, value_and_error
+from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
 from isoloss.measurements.record import Record, Setting
 from isoloss.objectives.batch import ExactObjective, PretrainingObjective
 from isoloss.objectives.evaluation_mode import (
@@ -265,6 +265,11 @@ class ExactLossQuantity:
         progress("exact loss", 0, 1)
         loss = exact_loss(model, self.objective, self.evaluation(drawn))
         return Measurement(loss.records(subject.checkpoint, dict(subject.settings)), loss.sentence_values())
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return (*names_with_errors("loss", "kl"), "loss_deviation", "loss_sentences")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `loss`, `kl` and their errors, in nats."""

@@ -25,7 +25,7 @@ from isoloss.measurements.fine_tuning_run import (
 )
 from isoloss.measurements.labelled_inputs import SentenceInputs, check_fits, check_splits, splits_digest
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.measurements.quantities.probe import accuracy_columns, named_task
+from isoloss.measurements.quantities.probe import accuracy_columns, accuracy_names, named_task
 from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.record import Record, Setting
 from isoloss.models.classifier import load_classifier
@@ -211,6 +211,11 @@ class FineTuningQuantity:
         )
         records = found.records(subject.checkpoint, {**subject.settings, "task": self.task})
         return Measurement(records, found.best.sentence_values() | found.last.sentence_values())
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return accuracy_names("fine_tuned")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: the test accuracy of the epoch best in validation, its errors as a probe's."""

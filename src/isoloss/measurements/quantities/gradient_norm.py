@@ -14,6 +14,7 @@ from isoloss.measurements.quantity import (
     Columns,
     Measurement,
     Subject,
+    names_with_errors,
     value_and_error,
 )
 from isoloss.measurements.record import Record
@@ -50,6 +51,11 @@ class GradientNormQuantity:
                 *subject.group_records("gradient_norm_squared", found.groups, SQUARED_UNIT, seed),
             ]
         )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors("gradient_norm")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `gradient_norm` and its error."""

@@ -16,6 +16,7 @@ from isoloss.measurements.quantity import (
     Columns,
     Measurement,
     Subject,
+    names_with_errors,
     value_and_error,
 )
 from isoloss.measurements.record import Record
@@ -50,6 +51,11 @@ class NoiseSensitivityQuantity:
             model, drawn, subject, self.noises, deviations_at_first(model), seed=self.seed, progress=progress
         )
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors(*map(noise_column, self.noises))
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `noise_0.3` and its error for σ = 0.3, and so on."""
         columns: Columns = {}
@@ -77,6 +83,11 @@ class OwnNoiseSensitivityQuantity:
     ) -> Measurement:
         """See `noise_measurement`."""
         return noise_measurement(model, drawn, subject, self.noises, None, seed=self.seed, progress=progress)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors(*(f"own_{noise_column(noise)}" for noise in self.noises))
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: as `NoiseSensitivityQuantity` has them, and `own_` before them."""

@@ -13,8 +13,8 @@ from isoloss.corpora.packed_corpus import PackedCorpus, stand_in_validation
 from isoloss.corpora.task_splits import TaskSizes
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.quantities.probe import accuracy_columns, accuracy_of
-from isoloss.measurements.quantity import Columns, Measurement, Subject, value_and_error
+from isoloss.measurements.quantities.probe import accuracy_columns, accuracy_names, accuracy_of
+from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
 from isoloss.measurements.record import Record
 from isoloss.measurements.text_features import majority_record, text_probe
 from isoloss.measurements.text_fine_tuning import fine_tune_text
@@ -114,6 +114,11 @@ class TextProbeQuantity:
         )
         return accuracy_of(accuracy, subject, drawn.task.name)
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return accuracy_names(self.column)
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`, and `accuracy_columns`."""
         return accuracy_columns(self.column, *records)
@@ -152,6 +157,11 @@ class TextFineTuningQuantity:
         records = found.records(subject.checkpoint, {**subject.settings, "task": drawn.task.name})
         return Measurement(records, found.best.sentence_values() | found.last.sentence_values())
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return accuracy_names(self.column)
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: the test accuracy of the epoch best in validation, its errors as a probe's."""
         return accuracy_columns(self.column, *records[:2])
@@ -171,6 +181,11 @@ class MajorityReference:
         """See `Reference`; the setting `left_out` counts as in `DrawnTask`."""
         drawn = drawn_task(self.task, self.sizes, source, progress)
         return [majority_record(drawn.task, {"task": drawn.task.name, "left_out": drawn.left_out})]
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `ReferenceQuantity`."""
+        return (*names_with_errors("majority_accuracy"), "test_texts", "left_out")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Reference`."""

@@ -15,6 +15,7 @@ from isoloss.measurements.quantity import (
     Columns,
     Measurement,
     Subject,
+    names_with_errors,
     value_and_error,
 )
 from isoloss.measurements.record import Record
@@ -64,6 +65,11 @@ class TopEigenvalueQuantity:
             **found.parameters.settings,
         )
         return Measurement([whole, *subject.group_records(quantity, found.groups, TRACE_UNIT, self.seed)])
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors("top_eigenvalue")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `top_eigenvalue` and its error."""

@@ -16,6 +16,7 @@ from isoloss.measurements.quantity import (
     Columns,
     Measurement,
     Subject,
+    names_with_errors,
     value_and_error,
 )
 from isoloss.measurements.record import Record
@@ -44,6 +45,11 @@ class TraceQuantity:
         seed = self.seed
         trace = fisher_trace(model, drawn.batches, subject.objective, seed=seed, progress=progress)
         return trace_measurement(trace, subject, seed)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return (*names_with_errors("trace"), "trace_sentences", "parameters")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `trace` and its error, and how many parameters it is over."""
@@ -107,6 +113,11 @@ class EnlargedTraceQuantity:
         trace = fisher_trace(large, drawn.batches, subject.objective, seed=self.seed, progress=progress)
         settings = {**subject.settings, "enlarged_to": self.common.width, "form": self.form}
         return trace_measurement(trace, replace(subject, settings=settings), self.seed)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return (*names_with_errors(f"trace_{self.form}"), f"trace_{self.form}_sentences")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `trace_exact` or `trace_paper`, and its error."""
