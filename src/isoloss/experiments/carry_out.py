@@ -31,8 +31,13 @@ from isoloss.pretraining.checkpoint import (
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
-from isoloss.stored_runs.measured_files import measured_place, measurement_name, read_measurement
-from isoloss.stored_runs.stored_run import PLAN_FILE, finished_checkpoints
+from isoloss.stored_runs.measured_files import (
+    finished_checkpoints,
+    measured_place,
+    measurement_name,
+    read_measurement,
+)
+from isoloss.stored_runs.stored_run import PLAN_FILE
 
 TRAINING_SHARE = 0.7
 """About how much of a run's time its pre-training takes; only the progress bar depends on it."""

@@ -4,11 +4,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from isoloss.checked_files import read_sealed
+from isoloss.checked_files import read_json, read_sealed
 from isoloss.errors import BadInput
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import carries_digests, read_records
 from isoloss.pretraining.checkpoint import MEASURED_FOLDER
+
+FINISHED_FILE = "finished.json"
+"""In the folder of a run whose records were unpacked: what its checkpoints, which are elsewhere, said."""
 
 THING = ("measured_on", "weights", "task", "group")
 """The settings that tell the measurements of one quantity at one step apart."""
@@ -47,6 +50,15 @@ def read_measurement(path: Path, run: str, step: int) -> list[Record]:
 def measured_place(run: str, step: int, measurement: str) -> str:
     """The name that a measurement's records are written under: its run, by its folder's name, and step."""
     return f"{run}/{step:06d}/{measurement}"
+
+
+def finished_checkpoints(folder: Path) -> list[dict[str, Any]]:
+    """What a run's checkpoints said whose records were unpacked; nothing of another, or a damaged, folder."""
+    try:
+        found: list[dict[str, Any]] = read_json(folder / FINISHED_FILE, folder.name)
+    except BadInput:
+        return []
+    return found
 
 
 def is_older(folder: Path) -> bool:
