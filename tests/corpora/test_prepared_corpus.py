@@ -203,3 +203,13 @@ def test_a_damaged_corpus_is_named(lines, tmp_path):
     (corpus.folder / "corpus.json").write_text(json.dumps({"digest": "a"}))
     with pytest.raises(BadInput, match="is damaged"):
         read_packed_corpus(corpus.folder)
+
+
+def test_a_kill_after_the_last_rename_leaves_nothing_over(lines, tmp_path):
+    request = request_for(tmp_path / "a.txt", lines)
+    made = prepared_corpus(request, tmp_path)
+    journal = made.folder / tokenisation.JOURNAL_FILE
+    assert not journal.exists()
+    journal.write_text("{}")  # as where the kill came before it was removed
+    assert prepared_corpus(request, tmp_path).folder == made.folder
+    assert not journal.exists()

@@ -18,7 +18,7 @@ from isoloss.corpora.vocabulary import NamedTokenizer
 from isoloss.executors.job import Work
 from isoloss.executors.ray_runner import _work
 from isoloss.experiments.carry_out import carry_out
-from isoloss.experiments.experiment_result import carry_out_experiments
+from isoloss.experiments.experiment_result import carry_out_experiments, remove_half_written
 from isoloss.experiments.kept_portraits import portrait_jobs
 from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.measurements.quantity import Measurement
@@ -75,7 +75,8 @@ def run_of_a_node(folder: Path) -> Work:
 
 
 def on_a_node(folder: Path) -> None:
-    """What a process of a Ray cluster does with it."""
+    """What a process of a Ray cluster does with it, after what the call that hands it out does."""
+    remove_half_written(folder / "results")
     job = pickle.dumps(run_of_a_node(folder))
     deaf = SimpleNamespace(post=SimpleNamespace(remote=lambda report: None))
     here = Path.cwd()

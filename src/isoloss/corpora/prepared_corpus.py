@@ -5,7 +5,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -83,6 +83,8 @@ def prepared_corpus(request: CorpusRequest, cache: Path, progress: Progress = si
     """
     folder = cache / "corpora" / request.digest[:16]
     if found := _whole(folder):
+        with suppress(OSError):  # left where a process was killed when all but this was done
+            (folder / JOURNAL_FILE).unlink(missing_ok=True)
         return found
     with _alone_at(folder, progress):
         if found := _whole(folder):  # another process has prepared it meanwhile
@@ -127,7 +129,7 @@ def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progre
         digests = {path.relative_to(unfinished).as_posix(): file_digest(path) for path in files}
         write_sealed(unfinished / CORPUS_FILE, {**facts, "files": digests}, folder.name)
         unfinished.rename(folder)
-        (folder / JOURNAL_FILE).unlink()
+        (folder / JOURNAL_FILE).unlink(missing_ok=True)
         sync_folder(folder.parent)
 
 

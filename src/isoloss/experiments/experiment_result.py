@@ -65,13 +65,21 @@ def carry_out_experiments(
         refuse_misspelt_columns(experiment)
     with writable(output):
         output.mkdir(parents=True, exist_ok=True)
-    for name in (".", "measured-on", "portraits", "references", "experiments"):
-        remove_unfinished(output / name)
+    remove_half_written(output)
     keep_names(experiments, output)
     planned = [run for experiment in experiments for run in experiment.runs] if runs is None else runs
     outcome = execute(experiment_jobs(experiments, planned, output, device), progress)
     results = tuple(gathered(experiments, output, outcome))
     return Results(results, outcome, time.monotonic() - begun)
+
+
+def remove_half_written(output: Path) -> None:
+    """Remove what killed processes left half written beside the runs, each of which looks after its own.
+
+    Only a process that is alone in `output` may call this.
+    """
+    for name in (".", "measured-on", "portraits", "references", "experiments"):
+        remove_unfinished(output / name)
 
 
 def gathered(
