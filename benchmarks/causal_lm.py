@@ -21,9 +21,9 @@ from transformers import OPTConfig, OPTForCausalLM, PreTrainedModel
 
 from benchmarks.comparison import Comparison, compare
 from isoloss.inference.suffix_scores import masked_log_probabilities, rows_at_once
-from isoloss.models.causal import GPT2Transformer
 from isoloss.models.restricted_causal import RestrictedCausalModel
 from isoloss.models.shapes import Shape
+from isoloss.models.transformers import GPT2Transformer
 
 LENGTH, MEMORY_BYTES = 24, 1 << 26
 

@@ -14,7 +14,7 @@ import tyro
 from transformers import PreTrainedModel
 
 from benchmarks.comparison import Comparison, compare
-from isoloss.denormals import denormals_flushed
+from isoloss.device import denormals_flushed
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.models.shapes import laptop_shape

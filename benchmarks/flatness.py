@@ -27,12 +27,11 @@ from transformers import (
 
 from benchmarks.comparison import Comparison, compare
 from benchmarks.trace_estimators import OBJECTIVE
-from isoloss.curvature.label_draws import Directions, drawn_directions, sign_bits
+from isoloss.curvature.label_distributions import Directions, drawn_directions, sign_bits
 from isoloss.curvature.per_sentence_norms import norms_along
 from isoloss.curvature.sentence_traces import sentence_fisher_traces
-from isoloss.models.causal import GPT2Transformer
 from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch

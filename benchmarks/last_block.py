@@ -25,13 +25,13 @@ from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
+from isoloss.measurements.quantities.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import Attention, PreLayerNormTransformer
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.compute import Compute
+from isoloss.pretraining.specification import Compute
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training
 

@@ -26,9 +26,8 @@ from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.compute import Compute, Precision
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.pretraining.specification import Compute, Precision, PretrainingSpecification
 from isoloss.progress import silent
 
 LANGUAGE, OBJECTIVE = second_grammar(), MaskedObjective()

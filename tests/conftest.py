@@ -37,7 +37,7 @@ def _one_thread() -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _no_announcement() -> Iterator[None]:
     # In one process the first test to import torch would tell of it; where it is told is tested apart.
-    import isoloss.command_line.progress_display as display
+    import isoloss.command_line.terminal as display
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(display, "PATIENCE_SECONDS", 3600.0)

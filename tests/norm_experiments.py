@@ -21,7 +21,7 @@ from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.record import Record
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.progress import Progress
 from isoloss.verdict import above
@@ -56,6 +56,10 @@ class WeightNorm:
         norm = sum(float(weight.detach().norm()) for weight in model.parameters())
         return Measurement([subject.record("norm", Estimate(float(drawn.factor) * norm, 0.1, 5), "", None)])
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return "norm", "norm_error"
+
     def columns(self, records: Sequence[Record]) -> Columns:
         return {"norm": records[0].value, "norm_error": records[0].standard_error}
 
@@ -67,6 +71,10 @@ class Words:
 
     def measure(self, source: Language, progress: Progress) -> list[Record]:
         return [Record("words", float(len(source.vocabulary)), "", None, 1)]
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        return ("words",)
 
     def columns(self, records: Sequence[Record]) -> Columns:
         return {"words": records[0].value}

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from isoloss.denormals import denormals_flushed
+from isoloss.device import denormals_flushed
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.models.shapes import laptop_shape

@@ -60,7 +60,7 @@ def _interrupt(_signal: int, _frame: object) -> None:
 
 def _run(arguments: Sequence[str] | None) -> int:
     # Imported here so that Ctrl-C at the very start is answered as calmly as later.
-    from isoloss.command_line.dispatch import dispatch
+    from isoloss.command_line.commands import dispatch
     from isoloss.errors import IsolossError
 
     try:

@@ -1,4 +1,7 @@
-"""The device that is computed on."""
+"""The device that is computed on, and its arithmetic without denormal numbers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -14,3 +17,27 @@ def usable_device(device: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise BadInput(f"the device '{device}' cannot be used ({reason}); choose cpu or cuda") from error
+
+
+@contextmanager
+def denormals_flushed() -> Iterator[None]:
+    """Meanwhile this thread's numbers under 1e-38 (float32; 2e-308 in float64) count as zero.
+
+    Attention of a model that has been trained for long is so sharp that most of its gradients are denormal:
+    a backward pass takes two to three times as long with them. They are lost beside the numbers they are
+    added to. Processors that cannot flush them go on with them.
+
+    >>> with denormals_flushed():
+    ...     float(torch.tensor(1e-30) * 1e-10)
+    0.0
+    """
+    before = _are_flushed()
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
+
+
+def _are_flushed() -> bool:
+    return float(torch.tensor(1e-30) * 1e-10) == 0.0

@@ -133,3 +133,28 @@ class Panel:
     charts: tuple[Chart, ...]
     data: pl.DataFrame
     layout: Layout = "beside"
+
+
+def columns_of(chart: Chart) -> tuple[str, ...]:
+    """The columns of a panel's data that a chart draws.
+
+    >>> columns_of(Dots(Axis("loss", "", "kl_error"), Axis("trace", ""), Colour("width", "")))
+    ('loss', 'kl_error', 'trace', 'width')
+    """
+    axes: tuple[Axis, ...]
+    others: tuple[str, ...]
+    match chart:
+        case Dots():
+            axes, others = (chart.x, chart.y), (chart.colour.column,)
+        case Lines():
+            axes, others = (chart.x, chart.y), (chart.colour.column, chart.series, chart.predicted)
+        case Categories() | Bars():
+            axes, others = (chart.y,), (chart.category, chart.colour.column)
+        case Table():
+            axes, others = chart.columns, ()
+        case Landscape():
+            axes, others = (chart.x, chart.y, chart.height), (chart.series.column,)
+        case Tree():
+            axes, others = (), ()
+    of_axes = (name for axis in axes for name in (axis.column, axis.error))
+    return tuple(filter(None, (*of_axes, *others)))

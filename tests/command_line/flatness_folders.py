@@ -6,10 +6,9 @@ import random
 import torch
 
 from isoloss.models.any_language_model import load_any_language_model
-from isoloss.models.causal import GPT2Transformer
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, PreLayerNormTransformer
 
 WORDS = list("abcdefgh")
 TOKENS = len(WORDS) + 3

@@ -9,7 +9,7 @@ from isoloss.command_line.options import checkpoints, corpus, reproduce
 from isoloss.corpora.documents import TextUnit
 from isoloss.experiments.scales.scale import ScaleName
 from isoloss.measurements.compared_flatness import QuantityName
-from isoloss.pretraining.compute import Precision
+from isoloss.pretraining.specification import Precision
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: command.name)

@@ -5,10 +5,9 @@ import torch
 from transformers import FNetConfig, FNetForMaskedLM
 
 from isoloss.cli import main
-from isoloss.models.causal import GPT2Transformer
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer
 
 WORDS = list("abcdefgh")
 

@@ -9,8 +9,8 @@ from isoloss.cli import main
 from isoloss.command_line.language_argument import read_language
 from isoloss.experiments.teacher import Teacher
 from isoloss.languages.random_hmm import random_hmm
-from isoloss.models.causal import GPT2Transformer
 from isoloss.models.shapes import Shape
+from isoloss.models.transformers import GPT2Transformer
 from tiny_causal_models import tiny_checkpoint
 
 SIZES = {

@@ -18,8 +18,7 @@ from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.languages.dyck import dyck
-from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
-from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.quantities.exact_loss import EvaluationSet, ExactLossQuantity, exact_loss
 from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import laptop_shape
@@ -230,7 +229,7 @@ def test_a_damaged_run_is_listed_and_named(results: Path, capsys: pytest.Capture
 
 
 def test_listing_waits_for_no_torch(results: Path) -> None:
-    asked = "import sys; from isoloss.command_line.dispatch import dispatch; "
+    asked = "import sys; from isoloss.command_line.commands import dispatch; "
     asked += f"dispatch(['runs', {str(results)!r}])"
     asked += "; assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)

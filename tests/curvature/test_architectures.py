@@ -6,7 +6,7 @@ import pytest
 import torch
 from dense_norms import dense_squared_norms, noise_of_the_output_layer
 
-from isoloss.curvature.label_draws import Directions
+from isoloss.curvature.label_distributions import Directions
 from isoloss.curvature.per_sentence_norms import norms_along, per_sentence_squared_norms
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.logits_at_predictions import causal_logits, masked_logits

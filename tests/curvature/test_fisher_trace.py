@@ -9,7 +9,7 @@ from dense_norms import noise_of_the_output_layer
 from model_state import state
 
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.label_draws import fisher_directions, sign_bits, signs_of
+from isoloss.curvature.label_distributions import fisher_directions, sign_bits, signs_of
 from isoloss.curvature.per_sentence_norms import norms_along
 from isoloss.errors import BadInput
 from isoloss.estimate import mean_over_sentences, paired_difference

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from isoloss.curvature.forward_memory import refuse_without_gradient
+from isoloss.curvature.sentence_traces import refuse_without_gradient
 from isoloss.errors import BadInput
 from isoloss.objectives.pretrained import next_token_batch
 

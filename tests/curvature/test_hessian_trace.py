@@ -17,10 +17,14 @@ from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
-from isoloss.measurements.exact_labels import ExactLabelDistribution
-from isoloss.models.causal import GPT2Transformer, LlamaTransformer
+from isoloss.measurements.fixed_sentences import ExactLabelDistribution
 from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import (
+    GPT2Transformer,
+    LlamaTransformer,
+    PostLayerNormTransformer,
+    PreLayerNormTransformer,
+)
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective

@@ -6,10 +6,10 @@ import torch
 from dense_norms import noise_of_the_output_layer
 
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.label_draws import fisher_directions, sign_bits, signs_of
+from isoloss.curvature.label_distributions import fisher_directions, sign_bits, signs_of
 from isoloss.languages.sentences import Sentences
-from isoloss.models.causal import GPT2Transformer, LlamaTransformer
 from isoloss.models.shapes import Shape
+from isoloss.models.transformers import GPT2Transformer, LlamaTransformer
 from isoloss.objectives.batch import sentences_of
 from isoloss.objectives.next_word import NextWordObjective
 

@@ -6,10 +6,9 @@ import torch
 from torch import nn
 
 import isoloss.curvature.sentence_traces as traces_module
-from isoloss.curvature.forward_memory import bytes_kept_for_backward
-from isoloss.curvature.label_draws import fisher_directions
+from isoloss.curvature.label_distributions import fisher_directions
 from isoloss.curvature.per_sentence_norms import norms_along, per_sentence_squared_norms
-from isoloss.curvature.sentence_traces import sentence_fisher_traces
+from isoloss.curvature.sentence_traces import bytes_kept_for_backward, sentence_fisher_traces
 from isoloss.errors import BadInput, IsolossError
 from isoloss.objectives.batch import Batch, sentences_of
 from isoloss.objectives.masked import MaskedObjective

@@ -17,10 +17,9 @@ from isoloss.command_line.reproduction import executor
 from isoloss.command_line.reproduction_request import choice
 from isoloss.experiments.teacher import Teacher
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
-from isoloss.models.causal import GPT2Transformer
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
-from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer
 from tiny_causal_models import tiny_checkpoint
 from tiny_text_models import WORDS as TEXT_WORDS
 from tiny_text_models import text_model, text_tokenizer

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from isoloss.corpora.glue import GlueTask
 from isoloss.corpora.task_splits import TaskSizes
-from isoloss.experiments.figures.tables_1_and_2 import LookupTableReference
 from isoloss.experiments.measured_at import quantity_digest
 from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
 from isoloss.experiments.reference import PlannedReference
@@ -20,8 +19,8 @@ from isoloss.languages.random_hmm import random_hmm
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.quantities.ascent_sharpness import AscentSharpnessQuantity
+from isoloss.measurements.quantities.control_probes import LookupTableReference
 from isoloss.measurements.quantities.corpus_loss import CorpusLossQuantity
-from isoloss.measurements.quantities.enlarged_trace import EnlargedTraceQuantity
 from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
 from isoloss.measurements.quantities.generated_words_probe import GeneratedWordsProbe, UntrainedTextProbe
@@ -31,20 +30,19 @@ from isoloss.measurements.quantities.normalised_trace import NormalisedTraceQuan
 from isoloss.measurements.quantities.probe import ProbeQuantity, TaskReference
 from isoloss.measurements.quantities.root_fisher import RootFisherQuantity
 from isoloss.measurements.quantities.top_eigenvalue import TopEigenvalueQuantity
-from isoloss.measurements.quantities.trace import TraceQuantity
-from isoloss.models.causal import GPT2Transformer
+from isoloss.measurements.quantities.trace import EnlargedTraceQuantity, TraceQuantity
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.muon import Muon
 from isoloss.pretraining.peer_optimisers import SOAP
 from isoloss.pretraining.sam import SAM
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.sophia import Sophia
+from isoloss.pretraining.specification import Compute
 
 FILE = Path(__file__).parents[1] / "data" / "stored-names.txt"
 LANGUAGES = {

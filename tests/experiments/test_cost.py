@@ -28,11 +28,12 @@ from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.quantities.probe import ProbeQuantity
-from isoloss.models.causal import GPT2Transformer, LlamaTransformer
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import (
     Architecture,
+    GPT2Transformer,
+    LlamaTransformer,
     PostLayerNormTransformer,
     PreLayerNormTransformer,
     parameter_count,
@@ -43,14 +44,13 @@ from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE, checkpoint_folders
-from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.muon import Muon
 from isoloss.pretraining.peer_optimisers import SOAP
 from isoloss.pretraining.sam import SAM
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.sophia import Sophia
-from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.pretraining.specification import Compute, PretrainingSpecification
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 MASKED, NEXT = MaskedObjective(), NextWordObjective()

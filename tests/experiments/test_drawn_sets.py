@@ -20,7 +20,6 @@ from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.quantities.adapted_probe import standardised
 from isoloss.measurements.quantities.ascent_sharpness import AscentSharpnessQuantity
-from isoloss.measurements.quantities.enlarged_trace import EnlargedTraceQuantity
 from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
 from isoloss.measurements.quantities.gradient_norm import GradientNormQuantity
@@ -28,9 +27,9 @@ from isoloss.measurements.quantities.noise_sensitivity import NoiseSensitivityQu
 from isoloss.measurements.quantities.normalised_trace import NormalisedTraceQuantity
 from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.measurements.quantities.sample_efficiency import SampleEfficiencyQuantity
-from isoloss.measurements.quantities.text_probe import DrawnTask
+from isoloss.measurements.quantities.text_task import DrawnTask
 from isoloss.measurements.quantities.top_eigenvalue import TopEigenvalueQuantity
-from isoloss.measurements.quantities.trace import TraceQuantity
+from isoloss.measurements.quantities.trace import EnlargedTraceQuantity, TraceQuantity
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.models.shapes import laptop_shape
 from isoloss.objectives.masked import MaskedObjective

@@ -6,8 +6,7 @@ import torch
 
 from isoloss.checked_tensors import drawn_of, tensors_of
 from isoloss.errors import BadInput
-from isoloss.experiments.count_error import CountErrorQuantity, count_errors, every_string
-from isoloss.experiments.dyck_runs import PLAIN
+from isoloss.experiments.dyck_runs import PLAIN, CountErrorQuantity, count_errors, every_string
 from isoloss.experiments.figures.dyck_transfer import CLAIMS, ERROR, dyck_transfer, flattest_against_rest
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.smoke import smoke

@@ -20,7 +20,7 @@ from isoloss.experiments.experiment_result import carry_out_experiments, gathere
 from isoloss.experiments.measured_at import MeasuredAt, drawn, quantity_digest
 from isoloss.experiments.planned_run import Continued, PlannedRun
 from isoloss.pretraining.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
-from isoloss.pretraining.compute import Compute
+from isoloss.pretraining.specification import Compute
 from isoloss.progress import silent
 from isoloss.stored_runs.measured_files import is_older
 from isoloss.stored_runs.stored_run import REVISIONS, runs_in

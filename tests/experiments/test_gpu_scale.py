@@ -22,8 +22,8 @@ from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import TABLE_3, Shape
 from isoloss.models.transformers import WHOLE_TOKENIZER
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.sgd import SGD
+from isoloss.pretraining.specification import Compute
 from jobs_in_turn import in_turn
 
 TOY_RUNS = {

@@ -12,9 +12,13 @@ from isoloss.experiments.measured_at import quantity_digest
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.reference import control_references
 from isoloss.languages.task import task_splits
-from isoloss.measurements.feature_adaptation import Projected, Standardised
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
-from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity, standardised
+from isoloss.measurements.quantities.adapted_probe import (
+    AdaptedProbeQuantity,
+    Projected,
+    Standardised,
+    standardised,
+)
 from isoloss.measurements.quantities.control_probes import (
     UntrainedProbeQuantity,
     UntrainedReference,

@@ -20,7 +20,7 @@ from isoloss.experiments.scales.paper import REAL_TEXT as PAPER
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.scales.smoke import REAL_TEXT as SMOKE
 from isoloss.experiments.scales.smoke import smoke
-from isoloss.measurements.quantities.text_probe import drawn_task
+from isoloss.measurements.quantities.text_task import drawn_task
 from isoloss.progress import silent
 from isoloss.verdict import Verdict
 from jobs_in_turn import in_turn

@@ -7,9 +7,9 @@ import torch
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.experiments.teacher import Teacher, pretrained_language, prose_windows, teacher_language
 from isoloss.languages.language import Language
-from isoloss.models.causal import GPT2Transformer
 from isoloss.models.loading import load_causal_language_model
 from isoloss.models.shapes import Shape
+from isoloss.models.transformers import GPT2Transformer
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD
 from isoloss.pretraining.adamw import AdamW

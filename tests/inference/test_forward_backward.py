@@ -10,9 +10,8 @@ from hmmlearn.hmm import CategoricalHMM
 from torch import Tensor
 
 from isoloss.inference import hidden_markov_chain
-from isoloss.inference.forward_backward import Forward, forward
+from isoloss.inference.forward_backward import Forward, forward, viterbi
 from isoloss.inference.hidden_markov_chain import HiddenMarkovChain, diagonal_blocks, times_blocks
-from isoloss.inference.viterbi import viterbi
 from isoloss.languages.random_hmm import random_hmm
 
 
@@ -244,7 +243,7 @@ def test_the_best_path_is_that_of_hmmlearn_at_scale(monkeypatch: pytest.MonkeyPa
     language = random_hmm(words=80, states=40, blocks=1, length=16, seed=0)
     ids = language.sample(20, torch.Generator().manual_seed(0)).ids
     theirs = [fitted(language.chain, "log").decode(one.reshape(-1, 1).numpy()) for one in ids]
-    monkeypatch.setattr("isoloss.inference.viterbi.TERMS_AT_ONCE", 3 * 40**2)
+    monkeypatch.setattr("isoloss.inference.forward_backward.TERMS_AT_ONCE", 3 * 40**2)
     best = viterbi(language.chain, ids)
     assert best.log_probability.tolist() == pytest.approx([score for score, _ in theirs], rel=1e-12)
     assert best.states.tolist() == [path.tolist() for _, path in theirs]

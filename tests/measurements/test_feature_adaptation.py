@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.measurements.feature_adaptation import AsTheyAre, Projected, Standardised
+from isoloss.measurements.quantities.adapted_probe import AsTheyAre, Projected, Standardised
 from isoloss.measurements.sentence_features import gaussian_projection
 
 GENERATOR = torch.Generator().manual_seed(0)

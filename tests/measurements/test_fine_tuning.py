@@ -10,9 +10,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, TaskSplits
-from isoloss.measurements.fine_tuning import RESULT_FILE, fine_tune
 from isoloss.measurements.fine_tuning_run import FineTuningSettings, fine_tune_seed
 from isoloss.measurements.labelled_inputs import SentenceInputs
+from isoloss.measurements.quantities.fine_tuning import RESULT_FILE, fine_tune
 from isoloss.models.classifier import load_classifier
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer

@@ -18,8 +18,8 @@ from isoloss.errors import BadInput, IsolossError
 from isoloss.estimate import cluster_values, mean_over_members, mean_over_sentences
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
-from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.linear_probe import Accuracy
+from isoloss.measurements.quantities.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.measurements.record import Record

@@ -9,7 +9,7 @@ from torch import nn
 from isoloss.errors import BadInput
 from isoloss.estimate import paired_difference
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.validation_loss import validation_loss
+from isoloss.measurements.quantities.corpus_loss import validation_loss
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.many_masks import ManyMasksObjective
@@ -120,7 +120,7 @@ def test_records_and_the_values_behind_them(sequences):
 
 
 def test_next_words_have_a_validation_loss_too(sequences):
-    from isoloss.models.causal import GPT2Transformer
+    from isoloss.models.transformers import GPT2Transformer
 
     model = GPT2Transformer(laptop_shape(16)).build(WORDS, LENGTH, seed=0)
     found = validation_loss(model, *sequences, seed=3, objective=NextWordObjective())

@@ -2,9 +2,8 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.models.causal import GPT2Transformer, LlamaTransformer
 from isoloss.models.shapes import Shape
-from isoloss.models.transformers import Architecture, parameter_count
+from isoloss.models.transformers import Architecture, GPT2Transformer, LlamaTransformer, parameter_count
 from isoloss.objectives.tokens import CLS
 
 SHAPE = Shape(64, 4, 3, 96)

@@ -2,7 +2,7 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from isoloss.models.checkpoint_identity import encoding_digest, tokenizer_digest, weights_digest
+from isoloss.measurements.compared_checkpoints import encoding_digest, tokenizer_digest, weights_digest
 from tiny_text_models import text_model, text_tokenizer
 
 TEXTS = ["a b c", "h zz"]

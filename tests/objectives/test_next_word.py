@@ -6,12 +6,10 @@ from isoloss.errors import BadInput
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.sentences import Sentences
-from isoloss.models.causal import GPT2Transformer, LlamaTransformer
 from isoloss.models.shapes import Shape
-from isoloss.models.transformers import PostLayerNormTransformer
-from isoloss.objectives.batch import sentence_averaged_loss
+from isoloss.models.transformers import GPT2Transformer, LlamaTransformer, PostLayerNormTransformer
+from isoloss.objectives.batch import ExactObjective, PretrainingObjective, sentence_averaged_loss
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.objectives.pretraining_objective import ExactObjective, PretrainingObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD, PAD
 
 OBJECTIVE = NextWordObjective()

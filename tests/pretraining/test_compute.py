@@ -15,9 +15,8 @@ from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.objectives.batch import sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.checkpoint import Checkpoint
-from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.specification import settings_as_json
+from isoloss.pretraining.specification import Compute, settings_as_json
 from isoloss.pretraining.stream import Stream
 
 MASKED = MaskedObjective()

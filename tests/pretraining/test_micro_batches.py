@@ -17,13 +17,12 @@ from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.checkpoint import Checkpoint
-from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.processes import ALONE, Processes
 from isoloss.pretraining.sam import SAM
 from isoloss.pretraining.sophia import Sophia
-from isoloss.pretraining.specification import settings_as_json
+from isoloss.pretraining.specification import Compute, settings_as_json
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 

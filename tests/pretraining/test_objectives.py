@@ -8,8 +8,8 @@ from runs import LANGUAGE, outcome, small
 
 from isoloss.errors import BadInput
 from isoloss.languages.language import SentenceSource
-from isoloss.models.causal import GPT2Transformer, LlamaTransformer
 from isoloss.models.shapes import Shape
+from isoloss.models.transformers import GPT2Transformer, LlamaTransformer
 from isoloss.objectives.many_masks import BertReplacement, ManyMasksObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective

@@ -14,10 +14,9 @@ from runs import TaskedLanguage, outcome, small
 from isoloss.errors import BadInput
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
-from isoloss.objectives.batch import Batch, sentence_averaged_loss
+from isoloss.objectives.batch import Batch, PretrainingObjective, sentence_averaged_loss
 from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened

@@ -17,9 +17,8 @@ from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.checkpoint import Checkpoint, checkpoint_folders, read_checkpoint
-from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.pretraining.specification import Compute, PretrainingSpecification
 from isoloss.pretraining.weight_averaging import WeightAverage
 
 FORK = multiprocessing.get_context("fork")

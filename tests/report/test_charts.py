@@ -11,8 +11,7 @@ from markupsafe import Markup
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.panels import Axis, Bars, Categories, Chart, Colour, Dots, Landscape, Lines, Table, Tree
 from isoloss.report.charts import draw
-from isoloss.report.colours import PALETTE, SHAPES
-from isoloss.report.marks import NOTHING, plotted
+from isoloss.report.marks import NOTHING, PALETTE, SHAPES, plotted
 
 ACCURACY = Axis("accuracy", "probe accuracy", "accuracy_error")
 TRACE = Axis("trace", "trace", "trace_error", logarithmic=True)

@@ -4,8 +4,7 @@ import torch
 from isoloss.errors import IsolossError
 from isoloss.theory.bracket_strings import masked_strings
 from isoloss.theory.flattest_descent import MISS, fitted, flattest_from, random_weights
-from isoloss.theory.one_layer_derivatives import zero_loss_trace
-from isoloss.theory.one_layer_transformer import farthest_output
+from isoloss.theory.one_layer_transformer import farthest_output, zero_loss_trace
 from isoloss.theory.zero_loss_solutions import corrected_bound, two_neurons
 
 STRINGS = masked_strings(4)

@@ -2,13 +2,14 @@ import pytest
 import torch
 
 from isoloss.theory.bracket_strings import masked_strings
-from isoloss.theory.one_layer_derivatives import (
+from isoloss.theory.one_layer_transformer import (
+    OneLayerTransformer,
     hessian_trace,
     output_gradients,
     squared_gradient_norms,
+    squared_loss,
     zero_loss_trace,
 )
-from isoloss.theory.one_layer_transformer import OneLayerTransformer, squared_loss
 
 STRINGS = masked_strings(4)
 

@@ -7,7 +7,6 @@ from whole_statement import smoke_statement
 
 from isoloss.errors import BadInput
 from isoloss.models.enlarging.transformer import Enlargement, Recipe, enlarged, exact_form
-from isoloss.models.feed_forward import FeedForward, widened
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.theory.appendix_b_4 import (
     SMOKE,
@@ -19,17 +18,19 @@ from isoloss.theory.bracket_strings import masked_strings
 from isoloss.theory.downstream_error import SMOKE as ERROR_SMOKE
 from isoloss.theory.downstream_error import error_findings, expected_flattest_error
 from isoloss.theory.enlarged_identities import (
+    FeedForward,
     documented_factor,
     random_tokens,
     random_transformer,
     score_change,
+    widened,
 )
 from isoloss.theory.failure_probability import counted_failure, paper_failure, simulated_failure
 from isoloss.theory.flattest_solution import descent_findings
 from isoloss.theory.lemma_g_1 import bound_finding, equality_finding, flattest_findings
 from isoloss.theory.lemma_g_3 import counterexample_findings, nudged_findings
 from isoloss.theory.lemma_g_4 import closed_form_finding, dense_trace, factor, identity_finding
-from isoloss.theory.one_layer_derivatives import hessian_trace
+from isoloss.theory.one_layer_transformer import hessian_trace
 from isoloss.theory.suite import SUITE, named
 from isoloss.theory.theorem_5_1 import SMOKE as FAILURE_SMOKE
 from isoloss.theory.theorem_5_1 import failure_findings

@@ -3,8 +3,12 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.theory.bracket_strings import masked_strings
-from isoloss.theory.one_layer_derivatives import hessian_trace, zero_loss_trace
-from isoloss.theory.one_layer_transformer import OneLayerTransformer, farthest_output
+from isoloss.theory.one_layer_transformer import (
+    OneLayerTransformer,
+    farthest_output,
+    hessian_trace,
+    zero_loss_trace,
+)
 from isoloss.theory.zero_loss_solutions import (
     corrected_bound,
     equality_gaps,

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from isoloss.command_line.console import table_console, value_with_error
 from isoloss.command_line.options.results import CompareRunsOptions
-from isoloss.command_line.progress_display import announced_when_slow
 from isoloss.command_line.show import quantity_in_words
+from isoloss.command_line.terminal import announced_when_slow, table_console, value_with_error
 from isoloss.errors import BadInput
 from isoloss.stored_runs.measured_files import THING
 from isoloss.stored_runs.stored_run import StoredRun, find_run

@@ -13,9 +13,8 @@ from rich.table import Table
 
 from isoloss.command_line.checked_options import refuse_unwritable, usable_seed
 from isoloss.command_line.comparison_plan import PlanSettings, Sources, planned_stages, read_sources
-from isoloss.command_line.console import table_console, value_with_error
 from isoloss.command_line.options.checkpoints import CompareOptions
-from isoloss.command_line.progress_display import progress_display
+from isoloss.command_line.terminal import progress_display, table_console, value_with_error
 from isoloss.curvature.stopping import Stopping
 from isoloss.device import usable_device
 from isoloss.errors import BadInput

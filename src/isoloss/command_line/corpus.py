@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from isoloss.command_line.console import table_console
 from isoloss.command_line.options.corpus import CorpusOptions
-from isoloss.command_line.progress_display import announced_when_slow, progress_display
+from isoloss.command_line.terminal import announced_when_slow, progress_display, table_console
 from isoloss.corpora.documents import DocumentSource, TextUnit
 from isoloss.errors import BadInput
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from isoloss.command_line.console import table_console
+from isoloss.command_line.terminal import table_console
 from isoloss.errors import BadInput
 from isoloss.experiments.cost import A100, H100, UTILISATION, Device, hours, run_cost
 from isoloss.experiments.experiment import Experiment

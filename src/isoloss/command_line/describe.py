@@ -12,7 +12,7 @@ from isoloss.command_line.language_argument import (
     tell_cost_of_one_position_each,
 )
 from isoloss.command_line.options.language_file import DescribeOptions
-from isoloss.command_line.progress_display import progress_display
+from isoloss.command_line.terminal import progress_display
 from isoloss.errors import BadInput
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.measurements.entropy import usual_sentences

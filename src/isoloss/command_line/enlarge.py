@@ -6,9 +6,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from isoloss.command_line.console import table_console
 from isoloss.command_line.options.checkpoints import EnlargeOptions
-from isoloss.command_line.progress_display import progress_display
+from isoloss.command_line.terminal import progress_display, table_console
 from isoloss.models.enlarging.checkpoint import EnlargedCheckpoint, enlarge_checkpoint
 from isoloss.models.enlarging.transformer import Enlargement, exact_form, paper_form
 

@@ -6,14 +6,13 @@ from dataclasses import asdict
 from rich.table import Table
 
 from isoloss.command_line.checked_options import usable_seed
-from isoloss.command_line.console import table_console
 from isoloss.command_line.language_argument import (
     language_argument,
     refuse_too_many,
     tell_cost_of_one_position_each,
 )
 from isoloss.command_line.options.language_file import EntropyOptions
-from isoloss.command_line.progress_display import progress_display
+from isoloss.command_line.terminal import progress_display, table_console
 from isoloss.errors import BadInput
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.measurements.entropy import language_entropy, usual_sentences

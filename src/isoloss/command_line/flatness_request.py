@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from isoloss.command_line.checked_options import refuse_unwritable
 from isoloss.command_line.flatness_table import Shown, print_flatness, print_json, sentences_below
 from isoloss.command_line.options.checkpoints import FlatnessOptions
-from isoloss.command_line.progress_display import progress_display
+from isoloss.command_line.terminal import progress_display
 from isoloss.corpora.token_sentences import Corpus, read_text_corpus, read_token_corpus
 from isoloss.curvature.label_distributions import NonFiniteScores
 from isoloss.curvature.stopping import Stopping

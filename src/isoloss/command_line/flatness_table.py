@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from rich.table import Table
 from torch import nn
 
-from isoloss.command_line.console import table_console, value_with_error
+from isoloss.command_line.terminal import table_console, value_with_error
 from isoloss.measurements.compared_flatness import ComparedFlatness
 from isoloss.measurements.flatter_verdict import ERRORS, FlatterVerdict
 from isoloss.measurements.record import Record

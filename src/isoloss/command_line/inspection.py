@@ -9,8 +9,11 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from torch import nn
 
 from isoloss.command_line.options.checkpoints import InspectOptions
-from isoloss.curvature.forward_memory import bytes_kept_for_backward, refuse_without_gradient
-from isoloss.curvature.sentence_traces import sentence_fisher_traces
+from isoloss.curvature.sentence_traces import (
+    bytes_kept_for_backward,
+    refuse_without_gradient,
+    sentence_fisher_traces,
+)
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
 from isoloss.models.any_language_model import (

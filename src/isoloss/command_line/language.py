@@ -9,7 +9,6 @@ from typing import Any
 from rich.table import Table
 
 from isoloss.command_line.checked_options import refuse_existing, usable_seed
-from isoloss.command_line.console import table_console, value_with_error
 from isoloss.command_line.language_argument import LanguageOfFile, kind_of
 from isoloss.command_line.options.language import (
     CausalLMOptions,
@@ -22,7 +21,7 @@ from isoloss.command_line.options.language import (
     SearchedFor,
     TeacherOptions,
 )
-from isoloss.command_line.progress_display import progress_display
+from isoloss.command_line.terminal import progress_display, table_console, value_with_error
 from isoloss.errors import BadInput
 from isoloss.files import write_atomically
 from isoloss.languages.dyck import write_dyck

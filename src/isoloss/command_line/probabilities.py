@@ -7,14 +7,13 @@ from typing import Any
 from rich.table import Table
 from torch import Tensor
 
-from isoloss.command_line.console import table_console
 from isoloss.command_line.language_argument import (
     LanguageOfFile,
     language_argument,
     tell_cost_of_all_positions,
 )
 from isoloss.command_line.options.language_file import ProbabilitiesOptions
-from isoloss.command_line.progress_display import progress_display
+from isoloss.command_line.terminal import progress_display, table_console
 from isoloss.errors import BadInput
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.languages.dyck import Dyck

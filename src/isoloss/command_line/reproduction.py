@@ -18,8 +18,8 @@ from isoloss.command_line.cost_table import (
     settings_as_rows,
 )
 from isoloss.command_line.options.reproduce import ReproduceOptions
-from isoloss.command_line.progress_display import progress_display
 from isoloss.command_line.reproduction_request import Choice, choice, write_whole_site
+from isoloss.command_line.terminal import progress_display
 from isoloss.device import usable_device
 from isoloss.errors import BadInput, IsolossError
 from isoloss.executors.job import Job, Outcome
@@ -42,8 +42,7 @@ from isoloss.report.number import ABSENT
 from isoloss.report.offered_files import result_as_json
 from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.page import spoken
-from isoloss.stored_runs.experiment_names import damaged_names
-from isoloss.stored_runs.measured_files import is_older
+from isoloss.stored_runs.measured_files import damaged_names, is_older
 from isoloss.verdict import Verdict
 
 KINDS: tuple[Kind, ...] = ("premise", "effect")

@@ -7,12 +7,11 @@ from typing import Any
 
 from rich.table import Table
 
-from isoloss.command_line.console import table_console, value_with_error
 from isoloss.command_line.options.results import RunsOptions
 from isoloss.command_line.show import run_as_json
+from isoloss.command_line.terminal import table_console, value_with_error
 from isoloss.measurements.record import Setting
-from isoloss.stored_runs.experiment_names import damaged_names
-from isoloss.stored_runs.measured_files import is_older
+from isoloss.stored_runs.measured_files import damaged_names, is_older
 from isoloss.stored_runs.run_filter import (
     QUANTITIES,
     condition,

@@ -6,9 +6,8 @@ from typing import Any
 
 from rich.table import Table
 
-from isoloss.command_line.console import table_console
 from isoloss.command_line.options.corpus import TaskName, TaskOptions
-from isoloss.command_line.progress_display import progress_display
+from isoloss.command_line.terminal import progress_display, table_console
 from isoloss.corpora.answering_sentences import AnsweringSentences
 from isoloss.corpora.big_bench import VerifiedClaims
 from isoloss.corpora.fetched_package import default_cache

@@ -12,8 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from isoloss.command_line.options.reproduce import ReproduceOptions, TheoryOptions
-from isoloss.command_line.progress_display import progress_display
 from isoloss.command_line.reproduction_request import ALL, THEORY, choice, write_whole_site
+from isoloss.command_line.terminal import progress_display
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job, Notice, run_jobs
 from isoloss.experiments.provenance import usable_cores

@@ -1,9 +1,11 @@
-"""Whose labels a loss is taken under: the data's, or the exact distribution of a known language."""
+"""Whose labels a loss is taken under, the data's or a language's exact distribution, and draws of them."""
 
+import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
@@ -98,3 +100,99 @@ def refuse_non_finite(logits: Float[Tensor, "m v"], batch: Batch, first_sentence
     if bad.any():
         sentence = first_sentence + int(batch.rows[bad][0]) + 1
         raise NonFiniteScores(sentence, f"sentence {sentence}")
+
+
+@dataclass(frozen=True)
+class Directions:
+    """One vector c_j for each of the m predictions; the gradient of Σ_j c_j · logits_j is what is normed.
+
+    Where they are drawn at random, independent and with mean zero, `mean_squares` has E |c_j|². A part of the
+    squared norm whose mean follows from these alone is then given by its mean, without the noise of a draw:
+    that of the output layer, Σ_{j,j'} (c_j·c_j')(h_j·h_j') for its matrix, h_j its input, with the mean
+    Σ_j E|c_j|² |h_j|². None of a sentence's values needs then be above zero, but their mean is the same.
+    """
+
+    cotangents: Float[Tensor, "m v"]
+    mean_squares: Float[Tensor, " m"] | None = None
+
+    def at(self, chosen: Bool[Tensor, " m"]) -> "Directions":
+        """Those of some of the predictions.
+
+        >>> import torch
+        >>> Directions(torch.eye(2)).at(torch.tensor([False, True])).cotangents.tolist()
+        [[0.0, 1.0]]
+        """
+        mean_squares = None if self.mean_squares is None else self.mean_squares[chosen]
+        return Directions(self.cotangents[chosen], mean_squares)
+
+
+NUMBERS_AT_ONCE = 1 << 20
+"""How many logits are worked on at once: little memory beside a model's, and enough to keep a GPU busy."""
+
+
+def sign_bits(
+    sentences: Int[Tensor, " n"], predictions: Int[Tensor, " n"], vocabulary: int, seed: int
+) -> UInt8[Tensor, "m w"]:
+    """A random bit for every word of every prediction, on the CPU: w = ⌈v / 8⌉ bytes of eight words each.
+
+    Sentence i has `predictions[i]` rows, in order, from a generator of its own: of `seed` and its number
+    `sentences[i]`. They do not depend on which sentences are measured beside it, nor on chunks.
+
+    >>> both = sign_bits(torch.tensor([0, 1]), torch.tensor([1, 2]), 20, seed=7)
+    >>> both.shape, bool((both[1:] == sign_bits(torch.tensor([1]), torch.tensor([2]), 20, seed=7)).all())
+    (torch.Size([3, 3]), True)
+    """
+    generator = torch.Generator()
+    bits = torch.empty(int(predictions.sum()), -(-vocabulary // 8), dtype=torch.uint8)
+    rows = torch.split(bits, predictions.tolist())
+    for own, sentence in zip(rows, sentences.tolist(), strict=True):
+        digest = hashlib.blake2b(f"{seed} {sentence}".encode(), digest_size=8).digest()
+        own.random_(generator=generator.manual_seed(int.from_bytes(digest, "big")))
+    return bits
+
+
+def signs_of(bits: UInt8[Tensor, "m w"], vocabulary: int, dtype: torch.dtype) -> Float[Tensor, "m v"]:
+    """±1 for each bit, lowest bits first.
+
+    >>> signs_of(torch.tensor([[5]], dtype=torch.uint8), 4, torch.float32).tolist()
+    [[1.0, -1.0, 1.0, -1.0]]
+    """
+    of_byte = (torch.arange(256, device=bits.device)[:, None] >> torch.arange(8, device=bits.device)) & 1
+    signs = (2 * of_byte - 1).to(dtype).index_select(0, bits.flatten().int())
+    return signs.view(len(bits), -1)[:, :vocabulary]
+
+
+def fisher_directions(logits: Float[Tensor, "m v"], signs: Float[Tensor, "m v"]) -> Directions:
+    """δ = √p ∘ s - p (√p · s), p the softmax of the logits and s of signs; in the logits' precision.
+
+    The columns of diag(√p) - p √pᵀ combined by signs: E δ δᵀ = diag(p) - p pᵀ, which is the covariance of
+    onehot(y) - p for a label y drawn from p. So ||∇ Σ δ · logits||² has the mean of ||∇ log p_y||²,
+    without the heavy tail of rare labels; E |δ|² = 1 - |p|². At least float32 on the way.
+
+    >>> fisher_directions(torch.zeros(1, 2), torch.tensor([[1.0, -1.0]]))
+    Directions(cotangents=tensor([[ 0.7071, -0.7071]]), mean_squares=tensor([0.5000], dtype=torch.float64))
+    """
+    return Directions(*_cotangents_and_mean_squares(logits, signs))
+
+
+def drawn_directions(logits: Float[Tensor, "m v"], bits: UInt8[Tensor, "m w"]) -> Directions:
+    """`fisher_directions` with the signs of `bits`, some rows at a time: it makes no other array of [m, v].
+
+    >>> drawn_directions(torch.zeros(1, 2), torch.tensor([[1]], dtype=torch.uint8)).cotangents
+    tensor([[ 0.7071, -0.7071]])
+    """
+    cotangents = torch.empty_like(logits)
+    mean_squares = torch.empty(len(logits), dtype=torch.float64, device=logits.device)
+    at_once = max(1, NUMBERS_AT_ONCE // logits.shape[1])
+    for start in range(0, len(logits), at_once):
+        some = slice(start, start + at_once)
+        signs = signs_of(bits[some].to(logits.device), logits.shape[1], logits.dtype)
+        cotangents[some], mean_squares[some] = _cotangents_and_mean_squares(logits[some], signs)
+    return Directions(cotangents, mean_squares)
+
+
+def _cotangents_and_mean_squares(logits: Tensor, signs: Tensor) -> tuple[Tensor, Tensor]:
+    p = logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(dim=1)
+    root = p.sqrt().mul_(signs)
+    cotangents = torch.addcmul(root, p, root.sum(dim=1, keepdim=True), value=-1)
+    return cotangents.to(logits.dtype), (p * (1 - p)).sum(dim=1, dtype=torch.float64)

@@ -9,12 +9,19 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 
-from isoloss.curvature.autograd_graph import AutogradGraph, Node, every_parameter_recorded
 from isoloss.curvature.every_other_parameter import squared_norms_by_sentence
 from isoloss.curvature.gradient_factors import GatheredGradient
-from isoloss.curvature.label_draws import Directions
+from isoloss.curvature.label_distributions import Directions
 from isoloss.curvature.measured_parameters import parameter_group
-from isoloss.curvature.parameter_uses import ParameterUses, Use, output_layer, way_of
+from isoloss.curvature.parameter_uses import (
+    AutogradGraph,
+    Node,
+    ParameterUses,
+    Use,
+    every_parameter_recorded,
+    output_layer,
+    way_of,
+)
 from isoloss.curvature.sentence_gradients import sentence_gradients, with_mean
 from isoloss.curvature.sentence_rows import SentenceRows
 from isoloss.errors import BadInput

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from isoloss.curvature.hessian_vector_products import hessian_vector_product
-from isoloss.curvature.label_distributions import refuse_non_finite
-from isoloss.curvature.label_draws import sign_bits, signs_of
+from isoloss.curvature.label_distributions import refuse_non_finite, sign_bits, signs_of
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from isoloss.checked_files import read_sealed
 from isoloss.corpora.packed_corpus import PackedCorpus
-from isoloss.denormals import denormals_flushed
+from isoloss.device import denormals_flushed
 from isoloss.errors import BadInput, IsolossError
 from isoloss.experiments.kept_plan import keep_plan
 from isoloss.experiments.measured_at import Weights, drawn, quantity_digest, weights_setting
@@ -19,8 +19,8 @@ from isoloss.measurements.quantity import AnyQuantity, Measurement, Subject
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import write_records, write_sentence_values
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.checkpoint import (
     MEASURED_FOLDER,
     RAW_FOLDER,
@@ -31,8 +31,13 @@ from isoloss.pretraining.checkpoint import (
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
-from isoloss.stored_runs.measured_files import measured_place, measurement_name, read_measurement
-from isoloss.stored_runs.stored_run import PLAN_FILE, finished_checkpoints
+from isoloss.stored_runs.measured_files import (
+    finished_checkpoints,
+    measured_place,
+    measurement_name,
+    read_measurement,
+)
+from isoloss.stored_runs.stored_run import PLAN_FILE
 
 TRAINING_SHARE = 0.7
 """About how much of a run's time its pre-training takes; only the progress bar depends on it."""

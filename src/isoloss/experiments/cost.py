@@ -10,7 +10,7 @@ from isoloss.experiments.step_cost import StepCost, step_cost
 from isoloss.measurements.quantities.probe import ReadsFeatures
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import parameter_count
-from isoloss.pretraining.compute import Precision
+from isoloss.pretraining.specification import Precision
 
 UTILISATION = 0.35
 """Share of a device's dense matrix rate that training usually reaches; stated wherever hours are shown."""

@@ -1,6 +1,9 @@
 """An experiment: a figure or table as its complete list of runs, its claims, and how it is drawn."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -10,7 +13,8 @@ from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.reference import PlannedReference
-from isoloss.panels import Panel
+from isoloss.measurements.record import Setting
+from isoloss.panels import Panel, columns_of
 
 Facts = tuple[tuple[str, str], ...]
 """Names and values, in words."""
@@ -66,3 +70,81 @@ def only_named(experiment: Experiment, names: Sequence[str]) -> list[PlannedRun]
             near = did_you_mean(name, known) or f"; choose among {', '.join(known) or 'none'}"
             raise BadInput(f"no run of {experiment.name} is called {name!r}{near}")
     return [known[name] for name in names] if names else list(experiment.runs)
+
+
+def planned_table(experiment: Experiment) -> pl.DataFrame:
+    """A table with all of the experiment's columns and invented numbers, which differ, and fall along a run.
+
+    Of runs that are labelled and measured alike it has two. What reads columns by their names can be tried
+    on it before anything is measured.
+    """
+    rows: list[dict[str, Setting]] = []
+    alike: Counter[object] = Counter()
+    for run in experiment.runs:
+        measured = tuple((each.column_names, each.steps) for each in run.measured)
+        kind = (run.labels, run.checkpoint_steps, measured)
+        alike[kind] += 1
+        if alike[kind] > 2:
+            continue
+        place: dict[str, Setting] = {"run": run.name, "seed": run.first_seed, "folder": run.digest[:16]}
+        for number, step in enumerate(run.checkpoint_steps, start=1):
+            if names := [name for of_one, steps in measured if step in steps for name in of_one]:
+                at: dict[str, Setting] = {"step": step, "saturated": step >= run.saturated_from}
+                value = 1 / (1 + number + alike[kind] / 10)
+                rows.append(place | at | {"complete": True} | dict(run.labels) | _invented(names, value))
+    for reference in experiment.references:
+        place = {"run": reference.name, "seed": None, "step": None, "saturated": reference.judged}
+        names = list(reference.quantity.column_names)
+        rows.append(place | {"complete": True} | dict(reference.labels) | _invented(names, 0.5))
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+TEXTS, COUNTS = ("checkpoint", "sentence_"), ("_sentences", "_texts", "parameters", "left_out")
+"""How the columns begin whose cells are no numbers, and end whose cells are whole ones."""
+
+
+def _invented(names: Iterable[str], value: float) -> dict[str, Setting]:
+    return {
+        name: _cell(name.removeprefix("raw_"), value / place) for place, name in enumerate(names, start=1)
+    }
+
+
+def _cell(name: str, value: float) -> Setting:
+    return "text" if name.startswith(TEXTS) else 100 if name.endswith(COUNTS) else value
+
+
+def refuse_misspelt_columns(experiment: Experiment) -> None:
+    """Raise BadInput where a claim or a panel asks for a column that nothing planned gives; name the nearest.
+
+    Claims' statistics and panels are tried on the `planned_table`: what they make of it is thrown away.
+    """
+    table = planned_table(experiment)
+    if table.is_empty():
+        return
+    judged = table.filter(pl.col("saturated")).partition_by("run", maintain_order=True)
+    for claim in experiment.claims if judged else ():
+        asker = f"the claim {claim.name} of {experiment.name}"
+        # Of invented numbers a statistic may come to divide by zero, having read its columns.
+        with _misspelt_told(asker, table.columns), suppress(ArithmeticError):
+            claim.statistic(judged)
+    with _misspelt_told(f"a panel of {experiment.name}", table.columns):
+        panels = experiment.panels(table)
+    for panel in panels:
+        for chart in panel.charts:
+            for name in columns_of(chart):
+                if not panel.data.is_empty() and name not in panel.data.columns:
+                    raise _misspelt(f"the panel {panel.name} of {experiment.name}", name, panel.data.columns)
+
+
+@contextmanager
+def _misspelt_told(asker: str, known: Sequence[str]) -> Iterator[None]:
+    try:
+        yield
+    except (pl.exceptions.ColumnNotFoundError, KeyError) as error:
+        quoted = re.search(r"['\"]([^'\"]+)['\"]", str(error))
+        raise _misspelt(asker, quoted[1] if quoted else str(error), known) from error
+
+
+def _misspelt(asker: str, name: str, known: Sequence[str]) -> BadInput:
+    near = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+    return BadInput(f"{asker} asks for a column {name!r} that nothing planned gives{near}")

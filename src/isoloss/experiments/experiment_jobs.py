@@ -15,7 +15,7 @@ from isoloss.experiments.measured_at import drawn, quantity_digest
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan, PlannedRun
 from isoloss.experiments.reference import PlannedReference
 from isoloss.measurements.quantity import AnyQuantity
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 
 PREPARING_COST = 0.01

@@ -11,8 +11,9 @@ from isoloss.checked_files import write_sealed
 from isoloss.executors.runner import Job, Outcome
 from isoloss.experiments.carry_out import is_complete, measured_records
 from isoloss.experiments.claims import Judgement, judge
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, refuse_misspelt_columns
 from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs_of, shared
+from isoloss.experiments.measured_at import named_as_planned
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.reference import PlannedReference
 from isoloss.files import remove_unfinished, writable
@@ -57,9 +58,11 @@ def carry_out_experiments(
 
     Resumable at any moment; a run that fails is named in the result and the others go on. Only a process
     that is alone in `output` may call this: what killed ones left half written there is removed. Raises
-    IsolossError when `output` cannot be written.
+    BadInput where a claim or a panel misspells a column, IsolossError when `output` cannot be written.
     """
     begun = time.monotonic()
+    for experiment in experiments:
+        refuse_misspelt_columns(experiment)
     with writable(output):
         output.mkdir(parents=True, exist_ok=True)
     remove_half_written(output)
@@ -169,4 +172,4 @@ def _reference_rows(reference: PlannedReference, output: Path) -> list[Row]:
         return []
     place: Row = {"run": reference.name, "seed": None, "step": None, "complete": True}
     place["saturated"] = reference.judged
-    return [place | dict(reference.labels) | reference.quantity.columns(records)]
+    return [place | dict(reference.labels) | named_as_planned(reference.quantity, records)]

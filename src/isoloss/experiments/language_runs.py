@@ -9,8 +9,8 @@ from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import LanguagePlan, PlannedRun
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.batch import ExactObjective
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.objectives.pretraining_objective import ExactObjective
 from isoloss.pretraining.adamw import AdamW
 
 AnyModel = PreLayerNormTransformer | LSTM

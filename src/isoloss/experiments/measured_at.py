@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from isoloss.checked_tensors import drawn_of, read_tensors, tensors_of, write_tensors
 from isoloss.corpora.packed_corpus import PackedCorpus
@@ -13,7 +13,7 @@ from isoloss.errors import BadInput
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import AnyQuantity, Columns
 from isoloss.measurements.record import Record
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress, silent
 
@@ -34,10 +34,38 @@ class MeasuredAt:
     weights: Weights = "kept"
     needed: bool = True
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """What `columns` will be called."""
+        names = (*self.quantity.column_names, "checkpoint")
+        return names if self.weights == "kept" else tuple(f"raw_{name}" for name in names)
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """The records of one checkpoint as columns of the experiment's table, and which weights these are."""
-        columns = self.quantity.columns(records) | {"checkpoint": records[0].checkpoint}
+        columns = named_as_planned(self.quantity, records) | {"checkpoint": records[0].checkpoint}
         return columns if self.weights == "kept" else {f"raw_{name}": columns[name] for name in columns}
+
+
+@runtime_checkable
+class NamesColumns(Protocol):
+    """A quantity, of models or of a language alone."""
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """What `columns` will be called, known before anything is measured."""
+        ...
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """The records as columns of an experiment's table."""
+        ...
+
+
+def named_as_planned(quantity: NamesColumns, records: Sequence[Record]) -> Columns:
+    """The records as columns. Raises TypeError where the quantity has not said that it would call one so."""
+    columns = quantity.columns(records)
+    if unsaid := [name for name in columns if name not in quantity.column_names]:
+        raise TypeError(f"{type(quantity).__name__} calls columns {unsaid}; let its column_names say so")
+    return columns
 
 
 def weights_setting(weights: Weights) -> dict[str, str]:

@@ -15,11 +15,10 @@ from isoloss.languages.language import Language
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.measurements.record import Setting
 from isoloss.models.transformers import Architecture
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.checkpoint import STEPS_FOLDER, read_checkpoint
-from isoloss.pretraining.compute import Compute
-from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.pretraining.specification import Compute, PretrainingSpecification
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import Progress
 

@@ -13,15 +13,18 @@ from isoloss.experiments.reference import PlannedReference
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.quantities.corpus_loss import CorpusLossQuantity, TrainingLossQuantity
-from isoloss.measurements.quantities.text_fine_tuning import TextFineTuningQuantity
-from isoloss.measurements.quantities.text_probe import MajorityReference, TextProbeQuantity
+from isoloss.measurements.quantities.text_task import (
+    MajorityReference,
+    TextFineTuningQuantity,
+    TextProbeQuantity,
+)
 from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.measurements.text_features import DESCRIPTION
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.many_masks import AlwaysMask, ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW, without_regularisation
-from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.sam import SAM
+from isoloss.pretraining.specification import Compute
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 ADAMW = "AdamW"

@@ -41,6 +41,11 @@ class ReferenceQuantity(Protocol):
         """The reference's numbers."""
         ...
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """What `columns` will be called, known before anything is measured."""
+        ...
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """The records as columns of the experiment's table."""
         ...

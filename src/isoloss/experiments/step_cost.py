@@ -1,9 +1,11 @@
 """What one step of pre-training costs, found by taking it without numbers."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from jaxtyping import Float
@@ -15,10 +17,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from isoloss.languages.sentences import Sentences
+from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import Architecture
-from isoloss.objectives.batch import Batch
+from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.logits_at_predictions import logits_at_predictions
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.pretraining.descent import DescentSettings
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 
 
@@ -57,8 +60,8 @@ def step_cost(
 
     With `Compute.micro_batch` a step has the operations of the whole batch and keeps what one pass does. Of a
     rule that chooses the gradient itself it is its optimiser's plain step: SAM's costs as much, the
-    adversary's more by its examples. The step is taken on torch's fake tensors, which have shapes and no
-    memory: below a second, and a few at the paper's largest sizes.
+    adversary's more by its examples. The step is taken on tensors that have shapes and no memory: below a
+    second, and a few at the paper's largest sizes; its passes once for all rules, its update for all batches.
 
     >>> from isoloss.models.shapes import TABLE_3
     >>> from isoloss.models.transformers import PreLayerNormTransformer
@@ -69,15 +72,15 @@ def step_cost(
     >>> cost.parameters, round(cost.state_bytes / cost.parameters), f"{cost.operations:.1e}"
     (69963, 8, '8.2e+09')
     """
-    known: Any = _counted  # settings are frozen, hence hashable, which their protocols cannot say
-    cost: StepCost = known(architecture, update_rule, objective, batch_size, words, maximum_length)
+    size = (words, maximum_length)
+    cost = _counted(architecture, update_rule, objective, batch_size, *size)
     if micro_batch is None or micro_batch >= batch_size:
         return cost
-    one_pass: StepCost = known(architecture, update_rule, objective, micro_batch, words, maximum_length)
-    return replace(cost, kept_bytes=one_pass.kept_bytes)
+    return replace(
+        cost, kept_bytes=_counted(architecture, update_rule, objective, micro_batch, *size).kept_bytes
+    )
 
 
-@cache
 def _counted(
     architecture: Architecture,
     update_rule: UpdateRuleSettings,
@@ -86,11 +89,133 @@ def _counted(
     words: int,
     maximum_length: int,
 ) -> StepCost:
+    inner = getattr(update_rule, "optimiser", None)
+    rule = inner if isinstance(inner, UpdateRuleSettings) else update_rule
+    # Settings are frozen, hence hashable, which their protocols cannot say to what keeps results by them.
+    model: Any = architecture
+    settings: Any = rule
+    predicted: Any = objective
+    if not isinstance(rule, DescentSettings):
+        return _taken_whole(model, settings, predicted, batch_size, words, maximum_length)
+    passes = _passes(model, predicted, batch_size, words, maximum_length)
+    update = _update(model, _at_any_rate(settings), passes.learning, words, maximum_length)
+    operations = passes.cost.operations + update.operations
+    return replace(passes.cost, operations=operations, state_bytes=update.state_bytes)
+
+
+def _at_any_rate(rule: Any) -> Any:
+    """The rule at one rate for all: how far it goes costs nothing, and is what most runs differ in."""
+    rates = {"learning_rate": 1.0, "warm_up_steps": 0}
+    return replace(rule, **{name: rate for name, rate in rates.items() if hasattr(rule, name)})
+
+
+@dataclass(frozen=True)
+class _Passes:
+    """Forward and backward: their cost, and the names of the parameters that come to have a gradient."""
+
+    cost: StepCost
+    learning: frozenset[str]
+
+
+@cache
+def _passes(
+    architecture: Architecture,
+    objective: PretrainingObjective,
+    batch_size: int,
+    words: int,
+    maximum_length: int,
+) -> _Passes:
+    """Of the batch, whatever the rule that takes them."""
+    drawn = _drawn(objective, batch_size, maximum_length)
+    # Torch takes meta tensors in a third of the time of fake ones, but not through every operation.
+    quickly = len(drawn.rows) == len(drawn) and not isinstance(architecture, LSTM)
+    with _shapes_alone() if quickly else _without_numbers() as placed:
+        training, batch = _training(architecture, batch_size, words, maximum_length), placed(drawn)
+        counter, kept = _counting(lambda: training.add_gradient(batch))
+    model = training.model
+    learning = frozenset(name for name, weight in model.named_parameters() if weight.grad is not None)
+    return _Passes(_cost(model, counter, 0, kept), learning)
+
+
+@dataclass(frozen=True)
+class _Update:
+    operations: float
+    state_bytes: int
+
+
+@cache
+def _update(
+    architecture: Architecture,
+    rule: DescentSettings,
+    learning: frozenset[str],
+    words: int,
+    maximum_length: int,
+) -> _Update:
+    """A rule's first update of the parameters that are `learning`, whatever the batch."""
+    with _without_numbers():
+        training = _training(architecture, 1, words, maximum_length)
+        for name, weight in training.model.named_parameters():
+            weight.grad = torch.empty_like(weight) if name in learning else None
+        descent = rule.descent(training)
+        counter, _ = _counting(lambda: descent.update(1))
+    state = sum(tensor.nbytes for tensor in _tensors(descent.state_dict()))
+    return _Update(float(counter.get_total_flops()), state)
+
+
+@cache
+def _taken_whole(
+    architecture: Architecture,
+    rule: UpdateRuleSettings,
+    objective: PretrainingObjective,
+    batch_size: int,
+    words: int,
+    maximum_length: int,
+) -> StepCost:
+    """Of a rule whose passes and update are one, such as Sophia's."""
+    drawn = _drawn(objective, batch_size, maximum_length)
+    with _without_numbers() as placed:
+        training, batch = _training(architecture, batch_size, words, maximum_length), placed(drawn)
+        built = rule.build(training)
+        counter, kept = _counting(lambda: built.step(batch, 1))
+    state = sum(tensor.nbytes for tensor in _tensors(built.state_dict()))
+    return _cost(training.model, counter, state, kept)
+
+
+def _drawn(objective: PretrainingObjective, batch_size: int, maximum_length: int) -> Batch:
     sentences = Sentences(
         torch.zeros(batch_size, maximum_length, dtype=torch.int64),
         torch.full((batch_size,), maximum_length),
     )
-    drawn = objective.draw(sentences, torch.Generator().manual_seed(0))
+    return objective.draw(sentences, torch.Generator().manual_seed(0))
+
+
+@contextmanager
+def _without_numbers() -> Iterator[Callable[[Batch], Batch]]:
+    """Torch's fake tensors, which know of each operation what it would make of a processor's tensors.
+
+    Attention is plain products: fused kernels are not counted everywhere.
+    """
+    with FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True) as fake, sdpa_kernel(SDPBackend.MATH):
+        yield lambda batch: Batch(*(fake.from_tensor(tensor) for tensor in vars(batch).values()))
+
+
+@contextmanager
+def _shapes_alone() -> Iterator[Callable[[Batch], Batch]]:
+    """Torch's meta tensors, with the same costs."""
+    place = torch.device("meta")
+    with place, sdpa_kernel(SDPBackend.MATH):
+        yield lambda batch: batch.to(place)
+
+
+def _training(architecture: Architecture, batch_size: int, words: int, maximum_length: int) -> Training:
+    model = architecture.build(words, maximum_length, seed=0).train()
+    model.config.use_cache = False
+    source = _NoSentences(words, maximum_length)
+    return Training(model, _Unpadded(), source, seed=0, steps=10**9, batch_size=batch_size)
+
+
+def _counting(work: Callable[[], object]) -> tuple[FlopCounterMode, dict[int, int]]:
+    """What `work` computes, and the bytes of each storage that it keeps for a backward pass."""
     kept: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
@@ -98,24 +223,21 @@ def _counted(
         kept[storage._cdata] = storage.nbytes()
         return tensor
 
-    # Attention in plain products: fused kernels are not counted everywhere.
-    with FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True) as fake, sdpa_kernel(SDPBackend.MATH):
-        model = architecture.build(words, maximum_length, seed=0).train()
-        model.config.use_cache = False
-        source = _NoSentences(words, maximum_length)
-        training = Training(model, _Unpadded(), source, seed=0, steps=10**9, batch_size=batch_size)
-        inner = getattr(update_rule, "optimiser", None)
-        rule = (inner if isinstance(inner, UpdateRuleSettings) else update_rule).build(training)
-        counter = FlopCounterMode(display=False, custom_mapping=_LSTM_OPERATIONS)
-        with counter, saved_tensors_hooks(keep, lambda tensor: tensor):
-            rule.step(Batch(*(fake.from_tensor(tensor) for tensor in vars(drawn).values())), 1)
+    counter = FlopCounterMode(display=False, custom_mapping=_LSTM_OPERATIONS)
+    with counter, saved_tensors_hooks(keep, lambda tensor: tensor):
+        work()
+    return counter, kept
+
+
+def _cost(model: nn.Module, counter: FlopCounterMode, state_bytes: int, kept: dict[int, int]) -> StepCost:
     weights = {weight.untyped_storage()._cdata: weight for weight in model.parameters()}
+    config: Any = model.config
     return StepCost(
         parameters=sum(weight.numel() for weight in weights.values()),
         operations=float(counter.get_total_flops()),
-        state_bytes=sum(tensor.nbytes for tensor in _tensors(rule.state_dict())),
+        state_bytes=state_bytes,
         kept_bytes=sum(size for storage, size in kept.items() if storage not in weights),
-        width=model.config.hidden_size,
+        width=config.hidden_size,
     )
 
 
@@ -128,7 +250,10 @@ class _Unpadded:
 
 @dataclass(frozen=True)
 class _NoSentences:
-    """A `SentenceSource` for rules that draw nothing from it; fake tensors could not name their content."""
+    """A `SentenceSource` that has none to draw, as its type says; a rule that takes one step draws nothing.
+
+    Fake tensors could not name its content.
+    """
 
     words: int
     maximum_length: int
@@ -138,8 +263,8 @@ class _NoSentences:
     def vocabulary(self) -> tuple[str, ...]:
         return tuple(str(word) for word in range(self.words))
 
-    def sample(self, n: int, generator: torch.Generator) -> Sentences:
-        raise NotImplementedError("a step's cost is of no particular sentences")
+    def sample(self, n: int, generator: torch.Generator) -> NoReturn:
+        raise TypeError(f"a step's cost is of no particular sentences: {n} cannot be drawn with {generator}")
 
 
 def _tensors(state: Any) -> list[Tensor]:

@@ -11,9 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.inference.forward_backward import forward
+from isoloss.inference.forward_backward import forward, viterbi
 from isoloss.inference.hidden_markov_chain import HiddenMarkovChain
-from isoloss.inference.viterbi import viterbi
 from isoloss.languages.refusals import (
     checked_distributions,
     refuse_other_lengths,

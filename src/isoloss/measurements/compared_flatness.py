@@ -9,12 +9,13 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT, FisherTrace, RunningFisherTrace
-from isoloss.curvature.forward_memory import refuse_without_gradient
+from isoloss.curvature.hessian_trace import HessianTrace
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
+from isoloss.curvature.sentence_traces import refuse_without_gradient
 from isoloss.curvature.stopping import RunningEstimate, Stopping, measure_until
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.quantities.trace import trace_measurement
-from isoloss.measurements.quantity import Measurement, MeasuresModels, Subject
+from isoloss.measurements.quantity import AnySource, Measurement, MeasuresModels, Subject
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sampled_batches import NextToken, SampledBatches
 from isoloss.objectives.batch import Batch, Objective, sentences_between
@@ -159,7 +160,7 @@ def _running_trace(
 def _trace_measurement(trace: Any, subject: Subject[None], seed: int) -> Measurement:
     if isinstance(trace, FisherTrace):
         return trace_measurement(trace, subject, seed)
-    from isoloss.measurements.quantities.hessian_trace import hessian_trace_measurement
+    from isoloss.measurements.compared_flatness import hessian_trace_measurement
 
     return hessian_trace_measurement(trace, subject, seed)
 
@@ -233,3 +234,18 @@ def progress_of(name: str, progress: Progress) -> Progress:
         progress(f"{task} of {name}", completed, total, message)
 
     return report
+
+
+def hessian_trace_measurement(trace: HessianTrace, subject: Subject[AnySource], seed: int) -> Measurement:
+    """`hessian_trace`, its groups, and `hessian_minus_fisher`, which Lemma 3.2 says vanishes at saturation.
+
+    `n` counts clusters of sentences, and the whole's settings the sentences.
+    """
+    sentences, counts = int(trace.sentences.sum()), trace.parameters.settings
+    return Measurement(
+        [
+            subject.record("hessian_trace", trace.estimate, TRACE_UNIT, seed, sentences=sentences, **counts),
+            subject.record("hessian_minus_fisher", trace.residual_estimate, TRACE_UNIT, seed),
+            *subject.group_records("hessian_trace", trace.group_estimates, TRACE_UNIT, seed),
+        ]
+    )

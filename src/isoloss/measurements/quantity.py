@@ -12,8 +12,7 @@ from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.estimate import Estimate
 from isoloss.languages.language import Language
 from isoloss.measurements.record import Record, Setting
-from isoloss.objectives.batch import Objective
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.batch import Objective, PretrainingObjective
 from isoloss.progress import Progress
 
 Drawn = TypeVar("Drawn")
@@ -104,6 +103,11 @@ class Quantity(MeasuresModels[SourceOf, Drawn], Protocol[SourceOf, Drawn]):
         """What it is measured on, the same for all that is compared; a pure function of its arguments."""
         ...
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """What `columns` will be called, known before anything is measured."""
+        ...
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """The records of one checkpoint as columns of an experiment's table."""
         ...
@@ -119,3 +123,12 @@ def value_and_error(column: str, record: Record) -> Columns:
     {'trace': 8.0, 'trace_error': 0.5}
     """
     return {column: record.value, f"{column}_error": record.standard_error}
+
+
+def names_with_errors(*columns: str) -> tuple[str, ...]:
+    """Each of `columns` and its error's, as `value_and_error` calls them.
+
+    >>> names_with_errors("loss", "kl")
+    ('loss', 'loss_error', 'kl', 'kl_error')
+    """
+    return tuple(name for column in columns for name in (column, f"{column}_error"))

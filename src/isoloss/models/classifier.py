@@ -61,7 +61,7 @@ def classifier_of(
     as `transformers` has it, from `seed` alone; the copy is on the model's device. Raises BadInput for a kind
     of model that `transformers` has no classifier of.
 
-    >>> from isoloss.models.causal import GPT2Transformer
+    >>> from isoloss.models.transformers import GPT2Transformer
     >>> from isoloss.models.shapes import laptop_shape
     >>> model = GPT2Transformer(laptop_shape(16)).build(12, 8, seed=0)
     >>> classifier = classifier_of(model, ("noun", "verb"), seed=0, padding=0)

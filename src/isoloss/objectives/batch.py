@@ -1,4 +1,4 @@
-"""What an objective hands to a model, and the protocol that flatness needs of an objective."""
+"""What an objective hands to a model, and what flatness, pre-training and the exact loss need of one."""
 
 import itertools
 from dataclasses import dataclass, replace
@@ -7,6 +7,9 @@ from typing import Protocol, runtime_checkable
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+
+from isoloss.languages.language import Language
+from isoloss.languages.sentences import Sentences
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Batch:
     def part(self, start: int, stop: int) -> "Batch":
         """Sentences `start` to `stop - 1` and their predictions."""
         bounds = torch.tensor([start, stop], device=self.rows.device)
-        first, after = torch.searchsorted(self.rows, bounds).tolist()
+        first, after = torch.searchsorted(self.rows.contiguous(), bounds).tolist()
         return Batch(
             self.input_ids[start:stop],
             self.attention_mask[start:stop],
@@ -120,3 +123,50 @@ def sentences_of(batch: Batch, sentences: Int[Tensor, " k"]) -> Batch:
         positions=batch.positions[kept],
         targets=batch.targets[kept],
     )
+
+
+@runtime_checkable
+class PretrainingObjective(Objective, Protocol):
+    """An objective that also chooses what is predicted of fresh sentences.
+
+    A frozen dataclass of numbers, strings and such dataclasses: part of a run's digest.
+    """
+
+    def draw(self, sentences: Sentences, generator: torch.Generator) -> Batch:
+        """The predictions that these sentences are trained on; row i of the batch is sentence i.
+
+        But for `ManyMasksObjective` with copies, where it is not: measure with `once_each` of it.
+        """
+        ...
+
+
+@runtime_checkable
+class ExactObjective(Objective, Protocol):
+    """An objective all of whose predictions have an exact distribution in every language.
+
+    Where something is drawn for a sentence, its number among those measured settles it: `first` is that of
+    the first sentence handed over.
+    """
+
+    @property
+    def quantity(self) -> str:
+        """How the names of its records begin."""
+        ...
+
+    def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:
+        """Each sentence's predictions, in sentence and then position order, however many rows they take."""
+        ...
+
+    def predictions(self, sentences: Sentences) -> Int[Tensor, " n"]:
+        """How many predictions each sentence has."""
+        ...
+
+    def log_probabilities(
+        self, language: Language, sentences: Sentences, first: int = 0
+    ) -> Float[Tensor, "m k"]:
+        """Exact log-probabilities of each prediction's k outcomes, in the same order, in nats, float64."""
+        ...
+
+    def outcomes(self, scores: Float[Tensor, "m v"]) -> Float[Tensor, "m k"]:
+        """Of a model's v tokens those that stand for the k outcomes, in the distribution's order."""
+        ...

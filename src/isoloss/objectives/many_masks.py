@@ -13,10 +13,9 @@ from torch import Tensor, nn
 from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
-from isoloss.objectives.batch import Batch
+from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.logits_at_predictions import masked_logits
 from isoloss.objectives.masked import refuse_empty
-from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.objectives.tokens import FIRST_WORD, MASK, PAD, tokens_of_words
 
 

@@ -1,4 +1,7 @@
-"""Writes checkpoints while a run trains, complete or absent, and puts them back into what is trained."""
+"""Writes checkpoints while a run trains, complete or absent, and puts them back into what is trained.
+
+Into the run itself, which goes on, or into another whose specification starts from one.
+"""
 
 import io
 import json
@@ -17,8 +20,8 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 import isoloss
-from isoloss.checked_files import json_digest, sealed
-from isoloss.errors import IsolossError
+from isoloss.checked_files import json_digest, read_sealed, sealed
+from isoloss.errors import BadInput, IsolossError
 from isoloss.files import file_digest, remove_unfinished, sync_folder, writable
 from isoloss.pretraining.checkpoint import (
     MEASURED_FOLDER,
@@ -31,9 +34,10 @@ from isoloss.pretraining.checkpoint import (
     WEIGHTS_FILE,
     Checkpoint,
     checkpoint_folders,
+    read_checkpoint,
     state_name,
 )
-from isoloss.pretraining.specification import PretrainingSpecification, settings_as_json
+from isoloss.pretraining.specification import PretrainingSpecification, first_difference, settings_as_json
 from isoloss.pretraining.update_rule import UpdateRule
 
 UNFINISHED, REPLACED = ".part", ".replaced"
@@ -203,3 +207,62 @@ def software_versions() -> dict[str, Any]:
         "machine": f"{platform.system()} {platform.machine()}",
         "threads": torch.get_num_threads(),
     }
+
+
+FREE_TO_CHANGE = ("dropout", "attention")
+"""An architecture's settings that its weights do not depend on."""
+
+
+def put_starting_weights(
+    model: PreTrainedModel, specification: PretrainingSpecification, start_from: Path | None
+) -> tuple[int, ...]:
+    """Put the checkpoint's weights into the fresh model when the specification starts from one.
+
+    Returns the seeds of all runs that these weights have been trained in, the first run's first.
+
+    Raises BadInput when specification and folder do not go together: one of them missing, other weights, or
+    weights of another language, another architecture (but for dropout and how attention is computed), or
+    a seed whose sentences they have been trained on; IsolossError when the checkpoint is damaged.
+    """
+    if specification.start_from is None:
+        if start_from is not None:
+            raise BadInput(
+                f"the specification starts from fresh weights, not from {start_from}; put the checkpoint's "
+                "digest into its start_from"
+            )
+        return ()
+    if start_from is None:
+        raise BadInput(
+            f"the specification starts from the weights {specification.start_from[:12]}; hand over the "
+            "checkpoint's folder as well"
+        )
+    checkpoint = read_checkpoint(start_from)
+    if checkpoint.digest != specification.start_from:
+        raise BadInput(
+            f"{start_from} holds the weights {checkpoint.digest[:12]}, but the specification starts from "
+            f"{specification.start_from[:12]}; hand over the folder it was made for"
+        )
+    record = read_sealed(start_from / RECORD_FILE, RECORD_FILE)
+    before = record["specification"]
+    _refuse_another_model(start_from, before, settings_as_json(specification))
+    # Checkpoints written before the seeds were kept name their own alone.
+    seeds = (*record.get("earlier_seeds", ()), before["seed"])
+    if specification.seed in seeds:
+        raise BadInput(
+            f"the weights in {start_from} were trained with seed {specification.seed} on the sentences that "
+            "this run would draw; give it another seed"
+        )
+    safetensors.torch.load_model(model, start_from / WEIGHTS_FILE)
+    return seeds
+
+
+def _refuse_another_model(start_from: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
+    def what_counts(settings: dict[str, Any]) -> dict[str, Any]:
+        shape = {k: v for k, v in settings["architecture"].items() if k not in FREE_TO_CHANGE}
+        return {"language_digest": settings["language_digest"], "architecture": shape}
+
+    if difference := first_difference(what_counts(before), what_counts(now)):
+        raise BadInput(
+            f"the run cannot start from {start_from}: its {difference}; start from a checkpoint of the same "
+            "language and architecture"
+        )

@@ -10,18 +10,21 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from isoloss.denormals import denormals_flushed
-from isoloss.device import usable_device
+from isoloss.device import denormals_flushed, usable_device
 from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.language import SentenceSource
 from isoloss.models.tokenizer import tokenizer_of
 from isoloss.pretraining.checkpoint import Checkpoint, latest_checkpoint
-from isoloss.pretraining.checkpoint_writing import remove_leftovers, restore, write_checkpoint
+from isoloss.pretraining.checkpoint_writing import (
+    put_starting_weights,
+    remove_leftovers,
+    restore,
+    write_checkpoint,
+)
 from isoloss.pretraining.processes import ALONE, Processes
 from isoloss.pretraining.run_folder import claim, only_run_in
 from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed, seed_dropout
 from isoloss.pretraining.specification import PretrainingSpecification
-from isoloss.pretraining.starting_point import put_starting_weights
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.training_loss import TrainingLoss, diverged
 from isoloss.pretraining.update_rule import Training, UpdateRule
@@ -111,6 +114,16 @@ def pretrain(
     >>> pretrain(specification, language, folder).resumed_from
     4
     """
+    _refuse_what_does_not_go_together(specification, language, processes)
+    place = usable_device(device)
+    with only_run_in(folder, processes), caller_randomness_kept(place), denormals_flushed():
+        run = _begun(specification, language, folder, start_from, place, processes, at_step, at_checkpoint)
+        return _train(run, place, workers, progress if processes.number == 0 else silent)
+
+
+def _refuse_what_does_not_go_together(
+    specification: PretrainingSpecification, language: SentenceSource, processes: Processes
+) -> None:
     if language.digest != specification.language_digest:
         raise BadInput(
             f"the specification is for the language {specification.language_digest[:12]}, not "
@@ -121,37 +134,6 @@ def pretrain(
             f"a batch of {specification.batch_size} sentences cannot be shared by {processes.count} "
             "processes; start fewer, or enlarge the batch"
         )
-    place = usable_device(device)
-    with only_run_in(folder, processes), caller_randomness_kept(place), denormals_flushed():
-        words, longest, seed = len(language.vocabulary), language.maximum_length, specification.seed
-        model = specification.architecture.build(words, longest, derived_seed(seed, "initialisation"))
-        earlier_seeds = put_starting_weights(model, specification, start_from)
-        model, steps, batch_size = model.to(place), specification.steps, specification.batch_size
-        horizon = specification.averaging_horizon
-        average = None if horizon is None else WeightAverage(model, horizon)
-        objective = specification.compute.of(specification.objective, model)
-        micro_batch = specification.compute.micro_batch
-        training = Training(model, objective, language, seed, steps, batch_size, processes, micro_batch)
-        rule = specification.update_rule.build(training)
-        # Only now, so that a folder is not claimed by a run that is refused.
-        processes.on_main(lambda: claim(folder, specification))
-        processes.on_main(lambda: remove_leftovers(folder))
-        stream = Stream(language, specification.objective, batch_size, seed)
-        tokenizer = tokenizer_of(language)
-        run = _Run(
-            specification,
-            earlier_seeds,
-            folder,
-            model,
-            average,
-            tokenizer,
-            rule,
-            stream,
-            processes,
-            at_step,
-            at_checkpoint,
-        )
-        return _train(run, place, workers, progress if processes.number == 0 else silent)
 
 
 @dataclass(frozen=True)
@@ -179,6 +161,45 @@ class _Run:
     def raw(self) -> PreTrainedModel | None:
         """The model that is trained, where checkpoints hold another."""
         return self.model if self.average else None
+
+
+def _begun(
+    specification: PretrainingSpecification,
+    language: SentenceSource,
+    folder: Path,
+    start_from: Path | None,
+    device: torch.device,
+    processes: Processes,
+    at_step: AtStep,
+    at_checkpoint: AtCheckpoint,
+) -> _Run:
+    """The run at its first weights, its folder claimed: what is drawn for it is drawn from its seed alone."""
+    words, longest, seed = len(language.vocabulary), language.maximum_length, specification.seed
+    model = specification.architecture.build(words, longest, derived_seed(seed, "initialisation"))
+    earlier_seeds = put_starting_weights(model, specification, start_from)
+    model, steps, batch_size = model.to(device), specification.steps, specification.batch_size
+    horizon = specification.averaging_horizon
+    average = None if horizon is None else WeightAverage(model, horizon)
+    objective = specification.compute.of(specification.objective, model)
+    micro_batch = specification.compute.micro_batch
+    training = Training(model, objective, language, seed, steps, batch_size, processes, micro_batch)
+    rule = specification.update_rule.build(training)
+    # Only now, so that a folder is not claimed by a run that is refused.
+    processes.on_main(lambda: claim(folder, specification))
+    processes.on_main(lambda: remove_leftovers(folder))
+    return _Run(
+        specification,
+        earlier_seeds,
+        folder,
+        model,
+        average,
+        tokenizer_of(language),
+        rule,
+        Stream(language, specification.objective, batch_size, seed),
+        processes,
+        at_step,
+        at_checkpoint,
+    )
 
 
 def _train(run: _Run, device: torch.device, workers: int, progress: Progress) -> PretrainingReport:

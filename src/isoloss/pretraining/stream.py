@@ -10,8 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.language import SentenceSource
-from isoloss.objectives.batch import Batch
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.pretraining.seeds import derived_seed
 
 SENTENCES_PER_BLOCK = 8192

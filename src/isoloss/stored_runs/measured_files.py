@@ -1,12 +1,17 @@
-"""The files of a run's measurements: how they are named, and what is in them."""
+"""The files of a folder of results: runs' measurements, and what experiments call the runs."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from isoloss.checked_files import read_json, read_sealed
 from isoloss.errors import BadInput
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.records_file import carries_digests, read_records
 from isoloss.pretraining.checkpoint import MEASURED_FOLDER
+
+FINISHED_FILE = "finished.json"
+"""In the folder of a run whose records were unpacked: what its checkpoints, which are elsewhere, said."""
 
 THING = ("measured_on", "weights", "task", "group")
 """The settings that tell the measurements of one quantity at one step apart."""
@@ -47,7 +52,53 @@ def measured_place(run: str, step: int, measurement: str) -> str:
     return f"{run}/{step:06d}/{measurement}"
 
 
+def finished_checkpoints(folder: Path) -> list[dict[str, Any]]:
+    """What a run's checkpoints said whose records were unpacked; nothing of another, or a damaged, folder."""
+    try:
+        found: list[dict[str, Any]] = read_json(folder / FINISHED_FILE, folder.name)
+    except BadInput:
+        return []
+    return found
+
+
 def is_older(folder: Path) -> bool:
     """Whether a run has records from isoloss that gave them no digests: damage to them does not show."""
     files = folder.glob(f"{MEASURED_FOLDER}/*/*.jsonl")
     return any(path.stat().st_size and not carries_digests(path) for path in files)
+
+
+NAMES_FOLDER = "experiments"
+"""As in `experiments.experiment_result`, which needs torch."""
+
+
+def names_in(output: Path) -> dict[str, dict[str, str]]:
+    """What experiments call their runs, by the runs' folders and then by experiment."""
+    found: dict[str, dict[str, str]] = {}
+    for path in _files(output):
+        content = _content(path) or {}
+        for run, name in content.get("runs", {}).items():
+            found.setdefault(run, {})[str(content.get("name", path.stem))] = name
+    return found
+
+
+def damaged_names(outputs: Iterable[Path]) -> list[str]:
+    """A sentence for each file of names in these folders of results that is damaged, with what it costs."""
+    return [
+        f"{path} is damaged: runs are shown without the names that {path.stem} gave them; `isoloss reproduce "
+        f"{path.stem}` into {output} writes it anew, and computes nothing that is there"
+        for output in dict.fromkeys(outputs)
+        for path in _files(output)
+        if _content(path) is None
+    ]
+
+
+def _files(output: Path) -> list[Path]:
+    return sorted((output / NAMES_FOLDER).glob("*.json"))
+
+
+def _content(path: Path) -> dict[str, Any] | None:
+    try:
+        content = read_sealed(path, path.stem)
+    except BadInput:
+        return None
+    return content if isinstance(content.get("runs", {}), dict) else None

@@ -24,8 +24,8 @@ from isoloss.measurements.records_file import (
     write_sentence_values,
 )
 from isoloss.pretraining.checkpoint import MEASURED_FOLDER, SPECIFICATION_FILE
-from isoloss.stored_runs.measured_files import measured_place, read_measurement
-from isoloss.stored_runs.stored_run import FINISHED_FILE, PLAN_FILE, StoredRun, runs_in
+from isoloss.stored_runs.measured_files import FINISHED_FILE, measured_place, read_measurement
+from isoloss.stored_runs.stored_run import PLAN_FILE, StoredRun, runs_in
 
 FORMAT = "1"
 METADATA = "isoloss"

@@ -7,19 +7,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from isoloss.checked_files import read_json, read_sealed
+from isoloss.checked_files import read_sealed
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.files import file_digest
 from isoloss.measurements.record import Record
 from isoloss.pretraining.checkpoint import MEASURED_FOLDER, RECORD_FILE, SPECIFICATION_FILE, STEPS_FOLDER
-from isoloss.stored_runs.experiment_names import damaged_names, names_in
-from isoloss.stored_runs.measured_files import measured_thing, read_measurement
+from isoloss.stored_runs.measured_files import (
+    damaged_names,
+    finished_checkpoints,
+    measured_thing,
+    names_in,
+    read_measurement,
+)
 
 # As in `pretraining.run_folder` and `kept_plan`, which need torch.
 PLAN_FILE, LOCK_FILE = "plan.json", ".lock"
-
-FINISHED_FILE = "finished.json"
-"""In the folder of a run whose records were unpacked: what its checkpoints, which are elsewhere, said."""
 
 REVISIONS: dict[str, int] = {"RootFisherQuantity": 2, "UntrainedTextProbe": 2}
 """Of the quantities whose `revision` is above 1 that revision, by class: here, since `runs` does not wait for
@@ -229,15 +231,6 @@ def _read(folder: Path, known_names: dict[Path, dict[str, dict[str, str]]]) -> S
         known_names[output] = names_in(output)
     names = known_names[output].get(folder.name, {})
     return StoredRun(folder, specification, plan, tuple(checkpoints), names, tuple(damage))
-
-
-def finished_checkpoints(folder: Path) -> list[Json]:
-    """What a run's checkpoints said whose records were unpacked; nothing of another, or a damaged, folder."""
-    try:
-        found: list[Json] = read_json(folder / FINISHED_FILE, folder.name)
-    except BadInput:
-        return []
-    return found
 
 
 def _checkpoint(path: Path, damage: list[str]) -> Json:

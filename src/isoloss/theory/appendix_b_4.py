@@ -8,7 +8,6 @@ import polars as pl
 import torch
 
 from isoloss.models.enlarging.transformer import Enlargement, Form, enlarged, exact_form, paper_form
-from isoloss.models.feed_forward import widened
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import Architecture, PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
@@ -25,6 +24,7 @@ from isoloss.theory.enlarged_identities import (
     random_transformer,
     score_change,
     trace_change,
+    widened,
     with_epsilon,
 )
 from isoloss.theory.finding import Finding, Statement, stated

@@ -9,8 +9,12 @@ from torch import Tensor
 from isoloss.errors import IsolossError
 from isoloss.progress import Progress, silent
 from isoloss.theory.bracket_strings import BracketStrings
-from isoloss.theory.one_layer_derivatives import output_gradients, zero_loss_trace
-from isoloss.theory.one_layer_transformer import OneLayerTransformer, farthest_output
+from isoloss.theory.one_layer_transformer import (
+    OneLayerTransformer,
+    farthest_output,
+    output_gradients,
+    zero_loss_trace,
+)
 
 MISS = 1e-10
 """The largest |f(x) - g*(x)| at which the loss counts as zero: a loss of 1e-20."""

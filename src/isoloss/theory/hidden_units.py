@@ -13,8 +13,7 @@ from isoloss.panels import Axis, Colour, Dots, Landscape, Panel
 from isoloss.progress import Progress, silent
 from isoloss.theory.bracket_strings import BracketStrings, all_strings, masked_strings
 from isoloss.theory.finding import Finding, Statement, stated
-from isoloss.theory.one_layer_derivatives import zero_loss_trace
-from isoloss.theory.one_layer_transformer import OneLayerTransformer, farthest_output
+from isoloss.theory.one_layer_transformer import OneLayerTransformer, farthest_output, zero_loss_trace
 from isoloss.theory.zero_loss_solutions import corrected_bound, random_features, two_neurons
 
 SOURCE = "Figure 12"

@@ -11,8 +11,7 @@ from isoloss.progress import Progress, part_of, silent
 from isoloss.theory.bracket_strings import BracketStrings, masked_strings
 from isoloss.theory.finding import Finding, Statement, stated
 from isoloss.theory.flattest_descent import flattest_from, random_weights
-from isoloss.theory.one_layer_derivatives import hessian_trace, zero_loss_trace
-from isoloss.theory.one_layer_transformer import OneLayerTransformer
+from isoloss.theory.one_layer_transformer import OneLayerTransformer, hessian_trace, zero_loss_trace
 from isoloss.theory.zero_loss_solutions import (
     SCORE_SIZE,
     EqualityGaps,

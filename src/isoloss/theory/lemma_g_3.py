@@ -12,8 +12,7 @@ from isoloss.panels import Axis, Categories, Colour, Panel
 from isoloss.progress import Progress, silent
 from isoloss.theory.bracket_strings import BracketStrings, masked_strings
 from isoloss.theory.finding import Finding, Statement, stated
-from isoloss.theory.one_layer_derivatives import hessian_trace
-from isoloss.theory.one_layer_transformer import OneLayerTransformer
+from isoloss.theory.one_layer_transformer import OneLayerTransformer, hessian_trace
 from isoloss.theory.zero_loss_solutions import (
     corrected_bound,
     equality_gaps,

@@ -11,8 +11,13 @@ from isoloss.progress import Progress, silent
 from isoloss.theory.bracket_strings import BracketStrings, masked_strings
 from isoloss.theory.finding import Finding, Statement, stated
 from isoloss.theory.flattest_descent import fitted, random_weights
-from isoloss.theory.one_layer_derivatives import SECOND_DERIVATIVE, hessian_trace, squared_gradient_norms
-from isoloss.theory.one_layer_transformer import OneLayerTransformer, squared_loss
+from isoloss.theory.one_layer_transformer import (
+    SECOND_DERIVATIVE,
+    OneLayerTransformer,
+    hessian_trace,
+    squared_gradient_norms,
+    squared_loss,
+)
 from isoloss.theory.zero_loss_solutions import SCORE_SIZE
 
 SOURCE = "Lemma G.4"

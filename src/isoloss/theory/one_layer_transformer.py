@@ -1,4 +1,7 @@
-"""Section 5's model: one attention layer, read at the first token, and an MLP on what it attends to."""
+"""Section 5's model: one attention layer, read at the first token, and an MLP on what it attends to.
+
+Its derivatives in closed form: gradients of f, and the trace of the loss's Hessian.
+"""
 
 from dataclasses import dataclass
 
@@ -77,3 +80,86 @@ def squared_loss(model: OneLayerTransformer, strings: BracketStrings) -> Float[T
 def farthest_output(model: OneLayerTransformer, strings: BracketStrings) -> float:
     """The largest |f(x) - g*(x)| of any string."""
     return float((model.outputs(strings.tokens) - strings.target).abs().max())
+
+
+SECOND_DERIVATIVE = 2.0
+"""ℓ'' of the squared loss (f - y)². The paper's proof of Lemma G.4 halves it, which is a slip."""
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """What all derivatives of f are made of, a row for each string."""
+
+    attention: Float[Tensor, "n T"]
+    attended: Float[Tensor, "n d"]
+    features: Float[Tensor, "n m"]
+    slopes: Float[Tensor, "n m"]
+    """∂f/∂(V h) = u σ'(V h) / m."""
+    projected: Float[Tensor, "n T"]
+    """c_j = x_j · ∂f/∂h."""
+
+    @property
+    def centred(self) -> Float[Tensor, "n T"]:
+        """∂f/∂s_j = a_j (c_j - Σ a c), s the scores before the softmax."""
+        return self.attention * (self.projected - (self.attention * self.projected).sum(1, keepdim=True))
+
+
+def output_gradients(model: OneLayerTransformer, tokens: Float[Tensor, "n T d"]) -> Float[Tensor, "n p"]:
+    """∇f(x) of every string, Q, K, V and u stacked; p numbers a string in memory. Differentiable again."""
+    made = _pass(model, tokens)
+    attended_scores = torch.einsum("nt,ntd->nd", made.centred, tokens)
+    blocks = [
+        torch.einsum("nk,nd->nkd", attended_scores @ model.key.T, tokens[:, 0]),
+        torch.einsum("nk,nd->nkd", tokens[:, 0] @ model.query.T, attended_scores),
+        torch.einsum("nm,nd->nmd", made.slopes, made.attended),
+        made.features / model.neurons,
+    ]
+    return torch.cat([block.flatten(1) for block in blocks], 1)
+
+
+def squared_gradient_norms(model: OneLayerTransformer, tokens: Float[Tensor, "n T d"]) -> Float[Tensor, " n"]:
+    """‖∇f(x)‖² of every string from its factors: n (m + T d) numbers in memory, whatever p."""
+    made = _pass(model, tokens)
+    attended_scores = torch.einsum("nt,ntd->nd", made.centred, tokens)
+    query = (attended_scores @ model.key.T).square().sum(1) * tokens[:, 0].square().sum(1)
+    key = (tokens[:, 0] @ model.query.T).square().sum(1) * attended_scores.square().sum(1)
+    value = made.slopes.square().sum(1) * made.attended.square().sum(1)
+    return query + key + value + (made.features / model.neurons).square().sum(1)
+
+
+def hessian_trace(
+    model: OneLayerTransformer, strings: BracketStrings, second_derivative: float = SECOND_DERIVATIVE
+) -> Float[Tensor, ""]:
+    """Tr ∇²L over Q, K, V and u at any weights that put no string at a kink of the ReLU.
+
+    Tr ∇²L = E[ℓ'' ‖∇f‖² + ℓ' Tr ∇²f], ℓ' = 2 (f - g*). f is linear in u and, between kinks, in V. In the
+    scores s it has the Hessian diag(b) - a bᵀ - b aᵀ, b = ∂f/∂s, and s is linear in Q and in K, so that
+    Tr ∇²f = Σ_jj' (∂²f/∂s_j∂s_j') (K x_j · K x_j' ‖x_1‖² + x_j · x_j' ‖Q x_1‖²).
+    """
+    tokens = strings.tokens
+    made = _pass(model, tokens)
+    a, b = made.attention, made.centred
+    second = torch.diag_embed(b) - a[:, :, None] * b[:, None, :] - b[:, :, None] * a[:, None, :]
+    keys, queries = tokens @ model.key.T, tokens[:, 0] @ model.query.T
+    products = keys @ keys.mT * tokens[:, 0].square().sum(1)[:, None, None]
+    products = products + tokens @ tokens.mT * queries.square().sum(1)[:, None, None]
+    curvature = (second * products).sum((1, 2))
+    misses = made.features @ model.output / model.neurons - strings.target
+    gradients = squared_gradient_norms(model, tokens)
+    return strings.mean(second_derivative * gradients + 2 * misses * curvature)
+
+
+def zero_loss_trace(
+    model: OneLayerTransformer, strings: BracketStrings, second_derivative: float = SECOND_DERIVATIVE
+) -> Float[Tensor, ""]:
+    """Tr ∇²L where the loss is zero: ℓ'' E ‖∇f‖² (Lemma G.4)."""
+    return second_derivative * strings.mean(squared_gradient_norms(model, strings.tokens))
+
+
+def _pass(model: OneLayerTransformer, tokens: Float[Tensor, "n T d"]) -> _Pass:
+    attention = model.attention(tokens)
+    attended = torch.einsum("nt,ntd->nd", attention, tokens)
+    before = model.preactivations(attended)
+    slopes = torch.where(before > 0, model.output / model.neurons, 0.0)
+    projected = torch.einsum("ntd,nd->nt", tokens, slopes @ model.value)
+    return _Pass(attention, attended, before.relu(), slopes, projected)

@@ -12,8 +12,7 @@ from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, part_of, silent
 from isoloss.theory.bracket_strings import BracketStrings, masked_strings
 from isoloss.theory.finding import Finding, Statement, stated
-from isoloss.theory.one_layer_derivatives import zero_loss_trace
-from isoloss.theory.one_layer_transformer import farthest_output
+from isoloss.theory.one_layer_transformer import farthest_output, zero_loss_trace
 from isoloss.theory.zero_loss_solutions import corrected_bound, random_features, rebalanced
 
 SOURCE = "Theorem G.6"

@@ -21,9 +21,8 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.same_loss import percent_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
-from isoloss.measurements.feature_adaptation import Projected
 from isoloss.measurements.linear_probe import released_probe
-from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity
+from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity, Projected
 from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.panels import Axis, Categories, Dots, Panel

@@ -140,6 +140,11 @@ class DrawnSentences:
             for ids, length in zip(drawn.ids.tolist(), drawn.lengths.tolist(), strict=True)
         ]
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `ReferenceQuantity`."""
+        return tuple(f"sentence_{number}" for number in range(1, self.sentences + 1))
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `ReferenceQuantity`: `sentence_1`, `sentence_2` and so on, the texts."""
         return {f"sentence_{n}": record.settings["text"] for n, record in enumerate(records, start=1)}

@@ -24,8 +24,7 @@ from isoloss.experiments.planned_run import Labels, PlannedRun
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scales.scale import MeasurementSizes, Scale
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
-from isoloss.measurements.feature_adaptation import Projected
-from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity
+from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity, Projected
 from isoloss.measurements.quantities.control_probes import UntrainedProbeQuantity
 from isoloss.measurements.quantities.probe import ProbeQuantity, TaskReference
 from isoloss.models.lstm import LSTM

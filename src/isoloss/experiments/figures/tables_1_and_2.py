@@ -1,8 +1,6 @@
 """Tables 1 and 2: their claims, and a row an algorithm, at the loss that the adversary and AdamW share."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -23,26 +21,16 @@ from isoloss.experiments.statistics.same_loss import (
     rows_at_same_loss,
 )
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
-from isoloss.languages.language import Language
-from isoloss.measurements.exact_loss import exact_loss
-from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
-from isoloss.measurements.quantities.probe import ProbeQuantity
-from isoloss.measurements.quantity import Columns
-from isoloss.measurements.record import Record
-from isoloss.models.lookup_table import LookupTable
-from isoloss.objectives.masked import MaskedObjective
+from isoloss.measurements.quantities.control_probes import LOOKUP_TABLE, LookupTableReference
 from isoloss.panels import Axis, Panel, Table
-from isoloss.progress import Progress
 from isoloss.verdict import above, below
 
-CHECKPOINT = "lookup table"
 TASK_C = "accuracy_c"
 COLUMNS_2 = (
     Axis(TASK_C, "accuracy on task C", f"{TASK_C}_error"),
     Axis("trace", "trace of the Hessian (Fisher form)", "trace_error"),
 )
 ADVERSARIAL = "adversarial"
-LOOKUP_TABLE = "lookup table"
 TASK_A, TASK_B = "accuracy_a", "accuracy_b"
 TEXT = (
     "Models of one architecture and one loss can differ downstream. The adversarial algorithm lowers the "
@@ -293,35 +281,3 @@ def table_2(scale: Scale) -> Experiment:
             ("adversarial", "loss 3.206; C 50.2 ± 1.0 %, trace 19.34 ± 0.92"),
         ),
     )
-
-
-@dataclass(frozen=True)
-class LookupTableReference:
-    """The table's exact loss, and the probe's accuracy on its distributions, as a model's on its vectors.
-
-    Both are measured on the sentences that the models are measured on. It has no parameters, so no trace.
-    """
-
-    revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = (Language,)
-
-    loss: ExactLossQuantity
-    probes: tuple[ProbeQuantity, ...]
-
-    def measure(self, source: Language, progress: Progress) -> list[Record]:
-        """See `ReferenceQuantity`."""
-        table, objective = LookupTable(source), self.loss.objective
-        evaluation = self.loss.evaluation(self.loss.draw(source, MaskedObjective(), progress))
-        records = exact_loss(table, objective, evaluation, progress=progress).records(CHECKPOINT, {})
-        for probe in self.probes:
-            drawn = probe.draw(source, MaskedObjective(), progress)
-            accuracy = probe.accuracy(table, drawn, progress)
-            records += accuracy.records(CHECKPOINT, {"task": probe.task})
-        return records
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `ReferenceQuantity`: the columns that the loss and the probes give a model."""
-        columns = self.loss.columns(records)
-        for probe in self.probes:
-            columns |= probe.columns([r for r in records if r.settings.get("task") == probe.task])
-        return columns

@@ -6,9 +6,7 @@ from typing import Any
 from isoloss.experiments.descent_runs import DescentRuns, Descents
 from isoloss.experiments.scales import laptop, paper
 from isoloss.experiments.scales.scale import MeasurementSizes, Scale, SizeComparison, students
-from isoloss.experiments.teacher_plan import (
-    SmolLM2Plan,
-)
+from isoloss.experiments.teacher_plan import SmolLM2Plan
 from isoloss.models.shapes import TABLE_3, Shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.sgd import SGD

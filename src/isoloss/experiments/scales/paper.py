@@ -41,14 +41,13 @@ from isoloss.objectives.many_masks import BertReplacement, ManyMasksObjective
 from isoloss.objectives.masked import OneMaskedWord
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
-from isoloss.pretraining.compute import Compute
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.muon import Muon
 from isoloss.pretraining.peer_optimisers import SOAP, Lion
 from isoloss.pretraining.sam import SAM
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.sophia import Sophia
-from isoloss.pretraining.specification import log_spaced_steps
+from isoloss.pretraining.specification import Compute, log_spaced_steps
 
 COMPARED = ComparedRuns(
     size=6,

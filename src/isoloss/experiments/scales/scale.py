@@ -18,13 +18,11 @@ from isoloss.experiments.real_text_runs import RealTextRuns
 from isoloss.experiments.teacher_plan import (
     TeachersLanguage,
 )
-from isoloss.measurements.exact_loss import MASKED
-from isoloss.measurements.feature_adaptation import Standardised
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.quantities.adapted_probe import standardised
+from isoloss.measurements.quantities.adapted_probe import Standardised, standardised
 from isoloss.measurements.quantities.ascent_sharpness import AscentSharpnessQuantity, sam_column
-from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.quantities.exact_loss import MASKED, ExactLossQuantity
 from isoloss.measurements.quantities.gradient_norm import GradientNormQuantity
 from isoloss.measurements.quantities.noise_sensitivity import NoiseSensitivityQuantity
 from isoloss.measurements.quantities.normalised_trace import NormalisedTraceQuantity
@@ -37,7 +35,7 @@ from isoloss.models.enlarging.transformer import enlargement_between
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import Shape, laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.objectives.pretraining_objective import ExactObjective
+from isoloss.objectives.batch import ExactObjective
 from isoloss.objectives.tokens import FIRST_WORD, vocabulary_settings
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial

@@ -30,17 +30,13 @@ from isoloss.experiments.scales.scale import (
     students,
 )
 from isoloss.experiments.teacher import Teacher
-from isoloss.experiments.teacher_plan import (
-    GivenProse,
-    TeacherPlan,
-)
+from isoloss.experiments.teacher_plan import GivenProse, TeacherPlan
 from isoloss.languages.dyck import dyck
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.models.causal import GPT2Transformer
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import Shape, laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
 from isoloss.objectives.many_masks import BertReplacement, ManyMasksObjective
 from isoloss.objectives.masked import OneMaskedWord
 from isoloss.pretraining.adamw import AdamW

@@ -7,14 +7,14 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.curvature.ascent_sharpness import RADII, ascent_sharpness
-from isoloss.measurements.exact_labels import draw_labelled_sentences, labels_of
-from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
     AnySource,
     Columns,
     Measurement,
     Subject,
+    names_with_errors,
     value_and_error,
 )
 from isoloss.measurements.record import Record
@@ -54,6 +54,11 @@ class AscentSharpnessQuantity:
                 for radius, rise in found.estimates.items()
             ]
         )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors(*map(sam_column, self.radii))
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `sam_0.05` and its error for the radius 0.05, and so on."""

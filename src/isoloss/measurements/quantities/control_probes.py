@@ -1,7 +1,8 @@
-"""What a probe's accuracy is held against beside chance and ceiling: words alone, and an untrained model.
+"""What a probe is held against beside chance and ceiling: words, an untrained model, the lookup table.
 
-Both are probed on the same sentences with the same settings as the models. What the words tell, no model
-need have learnt; what an untrained model tells more, the architecture's mixing of words does.
+All are probed on the same sentences with the same settings as the models. What the words tell, no model
+need have learnt; what an untrained model tells more, the architecture's mixing of words does. The lookup
+table answers with the language's distribution itself, and has the least loss that there is.
 """
 
 from collections.abc import Sequence
@@ -15,18 +16,20 @@ from isoloss.languages.language import Language
 from isoloss.languages.task import TaskSplits
 from isoloss.measurements.linear_probe import linear_probe
 from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity
-from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns
+from isoloss.measurements.quantities.exact_loss import ExactLossQuantity, exact_loss
+from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns, accuracy_names
 from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.record import Record
 from isoloss.measurements.room_and_price import WORDS_PROBE
 from isoloss.measurements.sentence_features import word_features
+from isoloss.models.lookup_table import LookupTable
 from isoloss.models.transformers import Architecture, initialised
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.objectives.pretraining_objective import PretrainingObjective
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress
 
-WORDS, UNTRAINED = "words alone", "untrained model"
+WORDS, UNTRAINED, LOOKUP_TABLE = "words alone", "untrained model", "lookup table"
 UNTRAINED_SEED = 0
 
 
@@ -56,6 +59,11 @@ class WordsReference:
         )
         return accuracy.records(WORDS, {"task": self.of.task})
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `ReferenceQuantity`."""
+        return accuracy_names("words_accuracy")
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `ReferenceQuantity`: `words_accuracy` and its errors, named as the probe's."""
         return accuracy_columns("words_accuracy", *records)
@@ -78,6 +86,11 @@ class UntrainedReference:
         drawn = self.of.draw(source, MaskedObjective(), progress)
         accuracy = self.of.accuracy(model, drawn, progress)
         return accuracy.records(UNTRAINED, {"task": self.of.task})
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `ReferenceQuantity`."""
+        return accuracy_names("untrained_accuracy")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `ReferenceQuantity`: `untrained_accuracy` and its errors, named as the probe's."""
@@ -119,7 +132,49 @@ class UntrainedProbeQuantity:
         records = self.of.measure(fresh, drawn, told, progress).records
         return Measurement([replace(record, quantity=f"untrained_{record.quantity}") for record in records])
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return (*accuracy_names(self.column), "parameters")
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: those of the probe under another name, and `parameters`."""
         size: Columns = {"parameters": records[0].settings["parameters"]}
         return accuracy_columns(self.column, *records) | size
+
+
+@dataclass(frozen=True)
+class LookupTableReference:
+    """The table's exact loss, and the probe's accuracy on its distributions, as a model's on its vectors.
+
+    Both are measured on the sentences that the models are measured on. It has no parameters, so no trace.
+    """
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+
+    loss: ExactLossQuantity
+    probes: tuple[ProbeQuantity, ...]
+
+    def measure(self, source: Language, progress: Progress) -> list[Record]:
+        """See `ReferenceQuantity`."""
+        table, objective = LookupTable(source), self.loss.objective
+        evaluation = self.loss.evaluation(self.loss.draw(source, MaskedObjective(), progress))
+        records = exact_loss(table, objective, evaluation, progress=progress).records(LOOKUP_TABLE, {})
+        for probe in self.probes:
+            drawn = probe.draw(source, MaskedObjective(), progress)
+            accuracy = probe.accuracy(table, drawn, progress)
+            records += accuracy.records(LOOKUP_TABLE, {"task": probe.task})
+        return records
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `ReferenceQuantity`."""
+        return (*self.loss.column_names, *(name for probe in self.probes for name in probe.column_names))
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `ReferenceQuantity`: the columns that the loss and the probes give a model."""
+        columns = self.loss.columns(records)
+        for probe in self.probes:
+            columns |= probe.columns([r for r in records if r.settings.get("task") == probe.task])
+        return columns

@@ -1,21 +1,226 @@
-"""The exact pre-training loss of a checkpoint (A.5)."""
+"""The exact loss of a checkpoint: entropy plus KL(distribution || model), no sampled labels (A.5)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from jaxtyping import Float
-from torch import Tensor
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from isoloss.languages.language import Language
+from isoloss.errors import BadInput
+from isoloss.estimate import (
+    Estimate,
+    cluster_values,
+    deviation_over_subsets,
+    mean_over_sentences,
+    mean_over_tokens,
+)
+from isoloss.languages.language import DistributionsAtPositions, Language
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
-from isoloss.measurements.quantity import Columns, Measurement, Subject, value_and_error
-from isoloss.measurements.record import Record
+from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
+from isoloss.measurements.record import Record, Setting
+from isoloss.objectives.batch import ExactObjective, PretrainingObjective
+from isoloss.objectives.evaluation_mode import (
+    FORWARD_MEMORY_BYTES,
+    device_of,
+    evaluation_mode,
+    rows_at_once,
+)
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.objectives.pretraining_objective import ExactObjective, PretrainingObjective
-from isoloss.progress import Progress
+from isoloss.objectives.tokens import FIRST_WORD, scores_of_language
+from isoloss.progress import Progress, silent
+
+MASKED = MaskedObjective()
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Fixed sentences and the exact distributions of their m predictions, computed once for one objective.
+
+    `log_probabilities` is in nats, float64, a row a prediction in sentence and then position order, a column
+    an outcome; it takes 8 m k bytes. `entropy` is each sentence's mean over its own predictions of the
+    distribution's entropy, in nats.
+    """
+
+    sentences: Sentences
+    log_probabilities: Float[Tensor, "m k"]
+    entropy: Float[Tensor, " n"]
+    seed: int
+    objective: ExactObjective = MASKED
+
+    @property
+    def predictions(self) -> Int[Tensor, " n"]:
+        """How many predictions each sentence has."""
+        return self.objective.predictions(self.sentences)
+
+    @staticmethod
+    def draw(
+        language: Language,
+        n: int,
+        seed: int,
+        progress: Progress = silent,
+        objective: ExactObjective = MASKED,
+    ) -> "EvaluationSet":
+        """Draw n sentences and work out the distributions of all their predictions, some sentences at a time.
+
+        Raises BadInput for fewer than 5 sentences, which the paper's error bar over 5 subsets needs.
+        """
+        if n < 5:
+            raise BadInput(
+                f"{n} sentences are too few for the exact loss and its error bars; take at least 5"
+            )
+        sentences = language.sample(n, torch.Generator().manual_seed(seed))
+        log_probabilities = []
+        at_once = 4 if isinstance(language, DistributionsAtPositions) else 256  # so that progress is seen
+        for start in range(0, n, at_once):
+            part = sentences[start : start + at_once]
+            log_probabilities.append(objective.log_probabilities(language, part, start))
+            progress("exact distributions", start + len(part), n)
+        rows = torch.cat(log_probabilities)
+        entropy = _sentence_means(torch.special.entr(rows.exp()).sum(dim=1), objective.predictions(sentences))
+        return EvaluationSet(sentences, rows, entropy, seed, objective)
+
+    def records(self) -> list[Record]:
+        """The entropy, sentence-averaged, and token-averaged too where sentences differ in length."""
+        estimates = _averages(f"{self.objective.quantity}_entropy", self.entropy, self.predictions)
+        return [
+            Record(name, e.value, "nats", e.standard_error, e.n, self.seed) for name, e in estimates.items()
+        ]
+
+
+@dataclass(frozen=True)
+class ExactLoss:
+    """One model's exact loss on an evaluation set, sentence by sentence, in nats, float64.
+
+    `kl` is each sentence's mean over its predictions of KL(distribution || model), `entropy` the same of the
+    distribution's entropy, which belongs to the set: it is common to all models measured on it and cancels
+    from their differences, which `paired_difference` of two models' `kl` gives with its own error bar.
+    """
+
+    kl: Float[Tensor, " n"]
+    evaluation: EvaluationSet
+
+    @property
+    def loss(self) -> Float[Tensor, " n"]:
+        """Each sentence's mean cross entropy: entropy + KL."""
+        return self.evaluation.entropy + self.kl
+
+    def sentence_values(self) -> dict[str, Float[Tensor, " n"]]:
+        """Of each of the `records` that is a mean, its value a sentence."""
+        name, predictions = self.evaluation.objective.quantity, self.evaluation.predictions
+        values = {f"{name}_kl": self.kl, f"{name}_loss": self.loss}
+        found = {f"{which}_sentence_averaged": each for which, each in values.items()}
+        if predictions.min() < predictions.max():
+            for which, each in values.items():
+                found[f"{which}_token_averaged"] = cluster_values(each, predictions)
+        return found
+
+    def records(self, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
+        """KL and loss with standard errors over sentences, and the paper's own error bar.
+
+        Of the masked objective they are `masked_kl_..`, `masked_loss_..`, of the next-word objective
+        `next_word_kl_..` and so on. `.._loss_subset_deviation` is the standard deviation over 5 disjoint
+        subsets. Where sentences differ in length, the token-averaged figures are records of their own.
+        """
+        name, predictions = self.evaluation.objective.quantity, self.evaluation.predictions
+        estimates = _averages(f"{name}_kl", self.kl, predictions)
+        estimates |= _averages(f"{name}_loss", self.loss, predictions)
+        estimates[f"{name}_loss_subset_deviation"] = deviation_over_subsets(self.loss)
+        return [
+            Record(
+                name, e.value, "nats", e.standard_error, e.n, self.evaluation.seed, checkpoint, dict(settings)
+            )
+            for name, e in estimates.items()
+        ]
+
+
+def exact_loss(
+    model: nn.Module,
+    objective: ExactObjective,
+    evaluation: EvaluationSet,
+    *,
+    memory_bytes: int = FORWARD_MEMORY_BYTES,
+    progress: Progress = silent,
+) -> ExactLoss:
+    """L = E_x E_t [H(distribution_t) + KL(distribution_t || f_t)] over the set and all of a sentence's
+    predictions (A.5).
+
+    Masked, each word is hidden in turn: the distribution and f_t are those of x_t given x_{-t}. Of the next
+    word, each is given those before it, and the end of the sentence all of them. The model's probabilities
+    are normalised over its whole vocabulary, special tokens and those of no word included; the distribution
+    gives nothing to those that stand for no outcome. Sums are in float64. Dropout is off; the model is left
+    as found. `memory_bytes` bounds a forward pass, at least one sentence's.
+
+    Raises BadInput when the set is another objective's, when the model's vocabulary is not the language's
+    words and the special tokens, or when a score is not finite, naming the sentence.
+    """
+    if objective != evaluation.objective:
+        raise BadInput(
+            f"the evaluation set has the distributions of {evaluation.objective}, but the objective is "
+            f"{objective}; draw the set with the objective"
+        )
+    sentences, predictions = evaluation.sentences, evaluation.predictions
+    n, width = sentences.ids.shape
+    longest = int(sentences.lengths.argmax())
+    rows_a_sentence = len(objective.every_prediction(sentences[longest : longest + 1]))
+    at_once = max(1, rows_at_once(model, width + 1, memory_bytes) // rows_a_sentence)
+    distributions = torch.split(
+        evaluation.log_probabilities, [int(part.sum()) for part in torch.split(predictions, at_once)]
+    )
+    device = device_of(model)
+    kl = []
+    with evaluation_mode(model), torch.inference_mode():
+        for start, log_probabilities in zip(range(0, n, at_once), distributions, strict=True):
+            part = sentences[start : start + at_once]
+            counts = predictions[start : start + at_once]
+            logits = objective.logits(model, objective.every_prediction(part, start).to(device)).cpu()
+            log_model = objective.outcomes(scores_of_language(model, logits.double().log_softmax(dim=1)))
+            _check_scores(logits, counts, start, log_probabilities.shape[1] - log_model.shape[1])
+            kl.append(_sentence_means(_kl(log_probabilities, log_model), counts))
+            progress("exact loss", start + len(part), n)
+    return ExactLoss(torch.cat(kl), evaluation)
+
+
+def _averages(
+    quantity: str, values: Float[Tensor, " n"], predictions: Int[Tensor, " n"]
+) -> dict[str, Estimate]:
+    """The sentence-averaged estimate, and the token-averaged one where it is another number."""
+    estimates = {f"{quantity}_sentence_averaged": mean_over_sentences(values)}
+    if predictions.min() < predictions.max():
+        estimates[f"{quantity}_token_averaged"] = mean_over_tokens(values, predictions)
+    return estimates
+
+
+def _kl(log_probabilities: Float[Tensor, "m k"], log_model: Float[Tensor, "m k"]) -> Float[Tensor, " m"]:
+    """KL(distribution || model) in nats; outcomes of no probability add nothing."""
+    surplus = (log_probabilities - log_model).where(log_probabilities > -torch.inf, 0.0)
+    return (log_probabilities.exp() * surplus).sum(dim=1)
+
+
+def _sentence_means(values: Float[Tensor, " m"], counts: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """Mean of each sentence's values, which stand in sentence order, `counts[i]` of sentence i."""
+    rows = torch.arange(len(counts)).repeat_interleave(counts)
+    return torch.zeros(len(counts), dtype=values.dtype).index_add(0, rows, values) / counts
+
+
+def _check_scores(logits: Float[Tensor, "m v"], counts: Int[Tensor, " n"], start: int, missing: int) -> None:
+    """Raise BadInput for a model of another vocabulary or scores that are not finite."""
+    if missing:
+        tokens = logits.shape[1] + missing
+        raise BadInput(
+            f"the model scores {logits.shape[1]} tokens, but a language of {tokens - FIRST_WORD} words needs "
+            f"{tokens} ({FIRST_WORD} special tokens first); measure it on its own language"
+        )
+    bad = (~logits.isfinite().all(dim=1)).nonzero()
+    if len(bad):
+        row = int(torch.arange(len(counts)).repeat_interleave(counts)[bad[0]])
+        prediction = int(bad[0] - counts[:row].sum())
+        raise BadInput(
+            f"the model's scores for word {prediction + 1} of sentence {start + row + 1} are not finite; its "
+            "weights have diverged: measure an earlier checkpoint"
+        )
 
 
 @dataclass(frozen=True)
@@ -60,6 +265,11 @@ class ExactLossQuantity:
         progress("exact loss", 0, 1)
         loss = exact_loss(model, self.objective, self.evaluation(drawn))
         return Measurement(loss.records(subject.checkpoint, dict(subject.settings)), loss.sentence_values())
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return (*names_with_errors("loss", "kl"), "loss_deviation", "loss_sentences")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `loss`, `kl` and their errors, in nats."""

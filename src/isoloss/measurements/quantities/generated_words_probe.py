@@ -21,17 +21,18 @@ from isoloss.measurements.generated_words import (
     student_tokenizer,
 )
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.quantities.probe import accuracy_columns, accuracy_of
+from isoloss.measurements.quantities.probe import accuracy_columns, accuracy_names, accuracy_of
 from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.text_features import features_of_inputs, majority_record, probe_of_scaled
 from isoloss.measurements.text_inputs import TextInputs
 from isoloss.models.transformers import initialised
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress
 
 BAG = "bag of tokens"
+CONTROLS = ("majority", "bag", "coverage", "coverage_resegmented", "longer")
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,11 @@ class GeneratedWordsProbe:
         )
         return accuracy_of(accuracy, subject, self.task.name)
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return accuracy_names(self.column)
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`, and `accuracy_columns`."""
         return accuracy_columns(self.column, *records)
@@ -139,6 +145,11 @@ class UntrainedTextProbe:
         config, seed = deepcopy(model.config), derived_seed(subject.seed, "initialisation")
         untrained = initialised(type(model), config, config._attn_implementation, seed)
         return self.of.measure(untrained.to(model.device), drawn, subject, progress)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return (self.column, f"{self.column}_deviation")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: of the accuracy and its deviation over the probe's seeds."""
@@ -188,7 +199,11 @@ class TextControls:
             ),
         ]
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `ReferenceQuantity`."""
+        return tuple(f"{self.prefix}_{name}" for name in CONTROLS)
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `ReferenceQuantity`."""
-        names = ("majority", "bag", "coverage", "coverage_resegmented", "longer")
-        return {f"{self.prefix}_{name}": record.value for name, record in zip(names, records, strict=True)}
+        return dict(zip(self.column_names, (record.value for record in records), strict=True))

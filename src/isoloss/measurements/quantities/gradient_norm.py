@@ -7,14 +7,14 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.curvature.gradient_norm import gradient_norm
-from isoloss.measurements.exact_labels import draw_labelled_sentences, labels_of
-from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
     AnySource,
     Columns,
     Measurement,
     Subject,
+    names_with_errors,
     value_and_error,
 )
 from isoloss.measurements.record import Record
@@ -51,6 +51,11 @@ class GradientNormQuantity:
                 *subject.group_records("gradient_norm_squared", found.groups, SQUARED_UNIT, seed),
             ]
         )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors("gradient_norm")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `gradient_norm` and its error."""

@@ -9,14 +9,14 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from isoloss.curvature.noise_sensitivity import NOISES, noise_sensitivity
-from isoloss.measurements.exact_labels import draw_labelled_sentences, labels_of
-from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
     AnySource,
     Columns,
     Measurement,
     Subject,
+    names_with_errors,
     value_and_error,
 )
 from isoloss.measurements.record import Record
@@ -51,6 +51,11 @@ class NoiseSensitivityQuantity:
             model, drawn, subject, self.noises, deviations_at_first(model), seed=self.seed, progress=progress
         )
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors(*map(noise_column, self.noises))
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `noise_0.3` and its error for σ = 0.3, and so on."""
         columns: Columns = {}
@@ -78,6 +83,11 @@ class OwnNoiseSensitivityQuantity:
     ) -> Measurement:
         """See `noise_measurement`."""
         return noise_measurement(model, drawn, subject, self.noises, None, seed=self.seed, progress=progress)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors(*(f"own_{noise_column(noise)}" for noise in self.noises))
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: as `NoiseSensitivityQuantity` has them, and `own_` before them."""

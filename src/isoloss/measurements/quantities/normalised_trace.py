@@ -14,6 +14,7 @@ from isoloss.measurements.quantity import (
     Columns,
     Measurement,
     Subject,
+    names_with_errors,
     value_and_error,
 )
 from isoloss.measurements.record import Record
@@ -48,6 +49,11 @@ class NormalisedTraceQuantity:
                 ),
             ]
         )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors("normalised_trace", "wholly_normalised_trace")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `normalised_trace`, `wholly_normalised_trace`, and their errors."""

@@ -13,10 +13,10 @@ from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG
 from isoloss.languages.task import Task, TaskSplits, task_splits
 from isoloss.measurements.linear_probe import Accuracy, ProbeSettings, linear_probe, reference_records
-from isoloss.measurements.quantity import Columns, Measurement, Subject, value_and_error
+from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
 from isoloss.measurements.record import Record
 from isoloss.measurements.sentence_features import sentence_features
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 
 
@@ -89,6 +89,11 @@ class ProbeQuantity:
             progress,
         )
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return accuracy_names(self.column)
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`, and `accuracy_columns`."""
         return accuracy_columns(self.column, *records)
@@ -109,6 +114,15 @@ def accuracy_columns(column: str, accuracy: Record, deviation: Record) -> Column
     }
 
 
+def accuracy_names(column: str) -> tuple[str, ...]:
+    """What `accuracy_columns` are called.
+
+    >>> accuracy_names("accuracy")
+    ('accuracy', 'accuracy_error', 'accuracy_deviation', 'accuracy_sentences')
+    """
+    return (*names_with_errors(column), f"{column}_deviation", f"{column}_sentences")
+
+
 @dataclass(frozen=True)
 class TaskReference:
     """Chance and ceiling of a probe's task, on its own test sentences; see `reference_records`."""
@@ -122,6 +136,11 @@ class TaskReference:
         """See `ReferenceQuantity`."""
         progress(f"examples of {self.of.task}", 0, 1)
         return reference_records(self.of.splits(source).test, {"task": self.of.task})
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `ReferenceQuantity`."""
+        return ("chance_accuracy", "posterior_accuracy", "latent_agreement")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `ReferenceQuantity`: `chance_accuracy`, `posterior_accuracy`, `latent_agreement`."""

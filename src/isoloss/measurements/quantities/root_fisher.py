@@ -14,6 +14,7 @@ from isoloss.measurements.quantity import (
     Columns,
     Measurement,
     Subject,
+    names_with_errors,
     value_and_error,
 )
 from isoloss.measurements.record import Record
@@ -41,6 +42,11 @@ class RootFisherQuantity:
         found = fisher_diagonal(model, subject.objective, batch, progress=progress).root_sum
         unit = "square root of nats, summed over parameters"
         return Measurement([subject.record("sum_root_fisher", found, unit, self.seed, sentences=len(batch))])
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors("root_fisher")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `root_fisher` and its error."""

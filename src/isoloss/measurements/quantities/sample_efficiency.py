@@ -13,13 +13,13 @@ from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, mean_over_sentences
 from isoloss.languages.language import Language
 from isoloss.languages.task import TaskSplits, task_splits
-from isoloss.measurements.feature_adaptation import AsTheyAre, FeatureAdaptation
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
+from isoloss.measurements.quantities.adapted_probe import AsTheyAre, FeatureAdaptation
 from isoloss.measurements.quantities.probe import named_task
-from isoloss.measurements.quantity import Columns, Measurement, Subject, value_and_error
+from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sentence_features import sentence_features
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 
 EXAMPLES = (100, 300, 1000, 4000)
@@ -94,6 +94,12 @@ class SampleEfficiencyQuantity:
                 ),
             ]
         return Measurement(records, values)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        numbers = (f"{self.column}_{number}" for number in self.examples)
+        return tuple(name for each in numbers for name in (*names_with_errors(each), f"{each}_deviation"))
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: by examples the mean over draws, its error over sentences, deviation over draws."""

@@ -12,10 +12,10 @@ from isoloss.languages.grammar import with_skewed_start, with_uniform_rules
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG, pcfg
 from isoloss.languages.task import TaskSplits
-from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns, accuracy_of
+from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns, accuracy_names, accuracy_of
 from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.record import Record
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 
 Shift = Literal["skewed roots", "uniform rules"]
@@ -60,6 +60,11 @@ class ShiftedProbeQuantity:
         """See `accuracy_of`."""
         accuracy = self.of.accuracy(model, drawn, progress)
         return accuracy_of(accuracy, subject, f"{self.of.task}, tested with {self.shift}")
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return accuracy_names(self.column)
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`, and `accuracy_columns`."""

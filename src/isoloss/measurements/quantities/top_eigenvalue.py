@@ -8,14 +8,14 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue
-from isoloss.measurements.exact_labels import draw_labelled_sentences, labels_of
-from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
     AnySource,
     Columns,
     Measurement,
     Subject,
+    names_with_errors,
     value_and_error,
 )
 from isoloss.measurements.record import Record
@@ -65,6 +65,11 @@ class TopEigenvalueQuantity:
             **found.parameters.settings,
         )
         return Measurement([whole, *subject.group_records(quantity, found.groups, TRACE_UNIT, self.seed)])
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors("top_eigenvalue")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `top_eigenvalue` and its error."""

@@ -1,10 +1,11 @@
-"""The trace of the Hessian of a checkpoint, by the Fisher information (B.1)."""
+"""The trace of the Hessian of a checkpoint, by the Fisher information (B.1), and of its enlargement (B.4)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 from torch import nn
+from transformers import PreTrainedModel
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT, FisherTrace, fisher_trace
 from isoloss.estimate import cluster_values
@@ -15,9 +16,12 @@ from isoloss.measurements.quantity import (
     Columns,
     Measurement,
     Subject,
+    names_with_errors,
     value_and_error,
 )
 from isoloss.measurements.record import Record
+from isoloss.models.enlarging.transformer import enlarged, enlargement_between, exact_form, paper_form
+from isoloss.models.shapes import Shape
 from isoloss.progress import Progress
 
 
@@ -41,6 +45,11 @@ class TraceQuantity:
         seed = self.seed
         trace = fisher_trace(model, drawn.batches, subject.objective, seed=seed, progress=progress)
         return trace_measurement(trace, subject, seed)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return (*names_with_errors("trace"), "trace_sentences", "parameters")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `trace` and its error, and how many parameters it is over."""
@@ -68,3 +77,49 @@ def trace_measurement(trace: FisherTrace, subject: Subject[AnySource], seed: int
         values[averaged] = cluster_values(trace.values, trace.predictions)
     records += subject.group_records("fisher_trace", trace.group_estimates, TRACE_UNIT, seed)
     return Measurement(records, values)
+
+
+FormName = Literal["exact", "paper"]
+FORMS = {"exact": exact_form, "paper": paper_form}
+
+
+@dataclass(frozen=True)
+class EnlargedTraceQuantity:
+    """The trace of the model enlarged to `common` by a form, on `sentences` sentences.
+
+    "paper" is B.4 to the letter, "exact" leaves what the model computes as it is; with tied embeddings they
+    weigh the embeddings' part of the trace by k and by 1/k, k the factor of the width (docs/enlarging.md).
+    """
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    common: Shape
+    form: FormName
+    sentences: int
+    seed: int
+
+    draw = draw_sentences
+
+    def measure(
+        self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """See `trace_measurement`; beside the model stands the enlarged one."""
+        config = model.config
+        heads, layers = config.num_attention_heads, config.num_hidden_layers
+        shape = Shape(config.hidden_size, heads, layers, config.intermediate_size)
+        large = enlarged(model, enlargement_between(shape, self.common), FORMS[self.form])
+        trace = fisher_trace(large, drawn.batches, subject.objective, seed=self.seed, progress=progress)
+        settings = {**subject.settings, "enlarged_to": self.common.width, "form": self.form}
+        return trace_measurement(trace, replace(subject, settings=settings), self.seed)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return (*names_with_errors(f"trace_{self.form}"), f"trace_{self.form}_sentences")
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `trace_exact` or `trace_paper`, and its error."""
+        trace, column = records[0], f"trace_{self.form}"
+        return value_and_error(column, trace) | {f"{column}_sentences": trace.n}

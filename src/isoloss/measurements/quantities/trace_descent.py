@@ -14,6 +14,7 @@ from isoloss.measurements.quantity import (
     Columns,
     Measurement,
     Subject,
+    names_with_errors,
     value_and_error,
 )
 from isoloss.measurements.record import Record
@@ -46,6 +47,11 @@ class TraceDescentQuantity:
         return Measurement(
             [subject.record("trace_descent_rate", rate, unit, self.seed, sentences=len(batch))]
         )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors("predicted_descent")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `predicted_descent`, the trace's fall by unit of τ, and its error."""

@@ -1,8 +1,8 @@
-"""Accuracy of a linear probe on real text, and the majority that it is held against."""
+"""Accuracy on a task of real text, by a linear probe and fine-tuned (A.5), and the majority beside it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from transformers import PreTrainedModel
 
@@ -11,13 +11,15 @@ from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import LabelledTexts, TaskSource, TextTask
 from isoloss.corpora.packed_corpus import PackedCorpus, stand_in_validation
 from isoloss.corpora.task_splits import TaskSizes
+from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.quantities.probe import accuracy_columns, accuracy_of
-from isoloss.measurements.quantity import Columns, Measurement, Subject, value_and_error
+from isoloss.measurements.quantities.probe import accuracy_columns, accuracy_names, accuracy_of
+from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
 from isoloss.measurements.record import Record
 from isoloss.measurements.text_features import majority_record, text_probe
+from isoloss.measurements.text_fine_tuning import fine_tune_text
 from isoloss.models.loading import load_tokenizer
-from isoloss.objectives.pretraining_objective import PretrainingObjective
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 
 
@@ -58,6 +60,31 @@ def drawn_task(source: TaskSource, sizes: TaskSizes, corpus: PackedCorpus, progr
     return DrawnTask(sizes.of(replace(task, test=task.test[kept])), len(task.test) - len(kept))
 
 
+@runtime_checkable
+class OfTextTask(Protocol):
+    """The settings of a quantity of a task on real text."""
+
+    @property
+    def task(self) -> TaskSource:
+        """Where its texts are from."""
+        ...
+
+    @property
+    def sizes(self) -> TaskSizes:
+        """How many of its texts."""
+        ...
+
+
+def draw_task(
+    quantity: OfTextTask,
+    source: PackedCorpus,
+    objective: PretrainingObjective,  # noqa: ARG001
+    progress: Progress,
+) -> DrawnTask:
+    """`Quantity.draw` of one of a task on real text; see `drawn_task`."""
+    return drawn_task(quantity.task, quantity.sizes, source, progress)
+
+
 @dataclass(frozen=True)
 class TextProbeQuantity:
     """A task on real text, how many of its texts, and the probe's settings; see `ProbeQuantity`."""
@@ -71,14 +98,7 @@ class TextProbeQuantity:
     probe: ProbeSettings
     column: str = field(default="accuracy", compare=False)
 
-    def draw(
-        self,
-        source: PackedCorpus,
-        objective: PretrainingObjective,  # noqa: ARG002
-        progress: Progress,
-    ) -> DrawnTask:
-        """See `Quantity`."""
-        return drawn_task(self.task, self.sizes, source, progress)
+    draw = draw_task
 
     def measure(
         self, model: PreTrainedModel, drawn: DrawnTask, subject: Subject[PackedCorpus], progress: Progress
@@ -94,9 +114,57 @@ class TextProbeQuantity:
         )
         return accuracy_of(accuracy, subject, drawn.task.name)
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return accuracy_names(self.column)
+
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`, and `accuracy_columns`."""
         return accuracy_columns(self.column, *records)
+
+
+@dataclass(frozen=True)
+class TextFineTuningQuantity:
+    """A task on real text, how many of its texts, and how a checkpoint is fine-tuned.
+
+    `column` is what the accuracy is called in a table; see `ProbeQuantity`.
+    """
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (PackedCorpus,)
+    drawn_as: ClassVar[type] = DrawnTask
+
+    task: TaskSource
+    sizes: TaskSizes
+    settings: FineTuningSettings
+    column: str = field(default="fine_tuned", compare=False)
+
+    draw = draw_task
+
+    def measure(
+        self, model: PreTrainedModel, drawn: DrawnTask, subject: Subject[PackedCorpus], progress: Progress
+    ) -> Measurement:
+        """See `TextFineTuning.records`; texts are cut after what the models read."""
+        found = fine_tune_text(
+            model,
+            load_tokenizer(str(subject.folder)),
+            drawn.task,
+            self.settings,
+            longest=subject.source.maximum_length + 1,
+            progress=progress,
+        )
+        records = found.records(subject.checkpoint, {**subject.settings, "task": drawn.task.name})
+        return Measurement(records, found.best.sentence_values() | found.last.sentence_values())
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return accuracy_names(self.column)
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: the test accuracy of the epoch best in validation, its errors as a probe's."""
+        return accuracy_columns(self.column, *records[:2])
 
 
 @dataclass(frozen=True)
@@ -113,6 +181,11 @@ class MajorityReference:
         """See `Reference`; the setting `left_out` counts as in `DrawnTask`."""
         drawn = drawn_task(self.task, self.sizes, source, progress)
         return [majority_record(drawn.task, {"task": drawn.task.name, "left_out": drawn.left_out})]
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `ReferenceQuantity`."""
+        return (*names_with_errors("majority_accuracy"), "test_texts", "left_out")
 
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Reference`."""

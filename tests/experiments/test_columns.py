@@ -1,0 +1,72 @@
+"""A misspelt column is an error before anything is measured, and no column is made that was not told of."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from isoloss.errors import BadInput
+from isoloss.experiments.experiment import Experiment, planned_table, refuse_misspelt_columns
+from isoloss.experiments.experiment_result import carry_out_experiments
+from isoloss.experiments.measured_at import named_as_planned
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.paper import paper
+from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.suite import every_experiment
+from isoloss.measurements.quantities.root_fisher import RootFisherQuantity
+from isoloss.measurements.quantity import names_with_errors
+from isoloss.measurements.record import Record
+from isoloss.panels import Axis, Panel, Table
+
+FIGURE_1 = every_experiment(smoke())[0]
+
+
+@pytest.mark.parametrize("scale", [smoke, laptop, paper])
+def test_every_experiment_asks_for_columns_that_its_quantities_give(scale: Callable[[], Scale]) -> None:
+    for experiment in every_experiment(scale()):
+        refuse_misspelt_columns(experiment)
+        assert experiment.runs == () or {"run", "seed", "step"} <= set(planned_table(experiment).columns)
+
+
+def misspelt_claim() -> Experiment:
+    wrong = replace(FIGURE_1.claims[0], statistic=lambda runs: float(runs[0]["acuracy"].mean()))
+    return replace(FIGURE_1, claims=(*FIGURE_1.claims, wrong))
+
+
+def misspelt_panel() -> Experiment:
+    return replace(
+        FIGURE_1, panels=lambda table: (Panel("p", "", "", (Table((Axis("trase", "trace"),)),), table),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("experiment", "told"),
+    [
+        (misspelt_claim(), "the claim .* of figure-1 asks for a column 'acuracy' .* did you mean 'accuracy'"),
+        (misspelt_panel(), "the panel p of figure-1 asks for a column 'trase' .* did you mean 'trace'"),
+    ],
+)
+def test_a_misspelt_one_is_refused_before_the_first_run(
+    experiment: Experiment, told: str, tmp_path: Path
+) -> None:
+    def execute(*_: object) -> None:
+        pytest.fail("a run was begun")
+
+    with pytest.raises(BadInput, match=told):
+        carry_out_experiments([experiment], tmp_path, execute)
+    assert list(tmp_path.iterdir()) == []
+
+
+class Unsaid(RootFisherQuantity):
+    """Tells of another column than it makes."""
+
+    column_names = names_with_errors("root_of_fisher")
+
+
+def test_a_quantity_makes_no_column_that_it_did_not_tell_of() -> None:
+    record = Record("sum_root_fisher", 8.0, "", 0.5, 99)
+    assert tuple(named_as_planned(RootFisherQuantity(8, 0), [record])) == ("root_fisher", "root_fisher_error")
+    with pytest.raises(TypeError, match="Unsaid calls columns"):
+        named_as_planned(Unsaid(8, 0), [record])
