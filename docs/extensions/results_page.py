@@ -63,7 +63,7 @@ PICTURES = {
     "dyck-transfer": (
         "dyck-transfer-transfer.png",
         "dyck-transfer.png",
-        "Error in counting brackets of uniform strings over the trace of transformers trained on Dyck strings",
+        "Error in counting brackets over the trace of transformers trained on Dyck strings",
     ),
 }
 """Of each experiment the panel that the documentation shows, the panel's name there, and what it shows."""
