@@ -1,6 +1,7 @@
 """Shapes and types are enforced at run time throughout the tests."""
 
 import gc
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -41,4 +42,12 @@ def _no_announcement() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(display, "PATIENCE_SECONDS", 3600.0)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_power_cut() -> Iterator[None]:
+    # Of what tests make nothing is to be there after a power cut: some thousand waits for the disk less.
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda handle: None)
         yield

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from isoloss.cli import main
+from isoloss.command_line import theory_request
 from isoloss.theory.statement_file import read_statement
+from jobs_in_turn import in_turn
 
 
 def run(*arguments: str) -> int:
@@ -16,8 +18,9 @@ def run(*arguments: str) -> int:
 
 
 def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(theory_request, "run_jobs", lambda jobs, progress, processes: in_turn(jobs, progress))
     arguments = ("theorem-5.1", "--smoke", "--length", "4", "--samples", "3", "--json")
     assert run(*arguments, "--output", str(tmp_path)) == 0
     shown = capsys.readouterr()
