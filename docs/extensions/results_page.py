@@ -65,6 +65,21 @@ PICTURES = {
         "dyck-transfer.png",
         "Error in counting brackets over the trace of transformers trained on Dyck strings",
     ),
+    "other-distributions": (
+        "other-distributions-trace.png",
+        "other-distributions.png",
+        "Accuracy where a probe was not trained, over the trace",
+    ),
+    "roots-or-trace": (
+        "roots-or-trace-roots.png",
+        "roots-or-trace.png",
+        "Accuracy over the sum of the roots of the Fisher information's diagonal, and over its trace",
+    ),
+    "lazy-to-rich": (
+        "lazy-to-rich-steps.png",
+        "lazy-to-rich.png",
+        "Divergence, trace and accuracy over steps, from weights that start small and large",
+    ),
 }
 """Of each experiment the panel that the documentation shows, the panel's name there, and what it shows."""
 
