@@ -1,9 +1,10 @@
 """A misspelt column is an error before anything is measured, and no column is made that was not told of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
@@ -14,6 +15,7 @@ from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.paper import paper
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.experiments.suite import every_experiment
 from isoloss.measurements.quantities.root_fisher import RootFisherQuantity
 from isoloss.measurements.quantity import names_with_errors
@@ -57,6 +59,32 @@ def test_a_misspelt_one_is_refused_before_the_first_run(
     with pytest.raises(BadInput, match=told):
         carry_out_experiments([experiment], tmp_path, execute)
     assert list(tmp_path.iterdir()) == []
+
+
+def by_name(runs: Sequence[pl.DataFrame]) -> float:
+    return float({run["run"][0]: run for run in runs}[FIGURE_1.runs[-1].name]["accuracy"][-1])
+
+
+def of_no_row(runs: Sequence[pl.DataFrame]) -> float:
+    return max(value for run in runs for value in run["accuracy"].drop_nulls() if value > 1)
+
+
+def of_a_fourth(runs: Sequence[pl.DataFrame]) -> float:
+    return float(sorted(run["accuracy"].mean() for run in runs if not run["accuracy"].is_null().all())[99])
+
+
+def of_words(runs: Sequence[pl.DataFrame]) -> float:
+    return float(runs[0]["accuracy"].str.to_decimal(scale=2)[0])
+
+
+@pytest.mark.parametrize("statistic", [by_name, of_no_row, of_a_fourth, of_words])
+def test_what_invented_numbers_lack_is_no_misspelling(statistic: Statistic) -> None:
+    def panels(table: pl.DataFrame) -> tuple[Panel, ...]:
+        raise ValueError(statistic([table]))
+
+    refuse_misspelt_columns(
+        replace(FIGURE_1, claims=(replace(FIGURE_1.claims[0], statistic=statistic),), panels=panels)
+    )
 
 
 class Unsaid(RootFisherQuantity):

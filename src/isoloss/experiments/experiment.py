@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -116,18 +116,20 @@ def _cell(name: str, value: float) -> Setting:
 def refuse_misspelt_columns(experiment: Experiment) -> None:
     """Raise BadInput where a claim or a panel asks for a column that nothing planned gives; name the nearest.
 
-    Claims' statistics and panels are tried on the `planned_table`: what they make of it is thrown away.
+    Claims' statistics and panels are tried on the `planned_table`: what they make of it is thrown away, and
+    so is any other error of theirs, as numbers that are measured need not lead to it.
     """
     table = planned_table(experiment)
     if table.is_empty():
         return
+    rows = {name for run in experiment.runs for name in (run.name, *dict(run.labels).values())}
     judged = table.filter(pl.col("saturated")).partition_by("run", maintain_order=True)
     for claim in experiment.claims if judged else ():
         asker = f"the claim {claim.name} of {experiment.name}"
-        # Of invented numbers a statistic may come to divide by zero, having read its columns.
-        with _misspelt_told(asker, table.columns), suppress(ArithmeticError):
+        with _misspelt_told(asker, table.columns, rows):
             claim.statistic(judged)
-    with _misspelt_told(f"a panel of {experiment.name}", table.columns):
+    panels: Sequence[Panel] = ()
+    with _misspelt_told(f"a panel of {experiment.name}", table.columns, rows):
         panels = experiment.panels(table)
     for panel in panels:
         for chart in panel.charts:
@@ -137,12 +139,19 @@ def refuse_misspelt_columns(experiment: Experiment) -> None:
 
 
 @contextmanager
-def _misspelt_told(asker: str, known: Sequence[str]) -> Iterator[None]:
+def _misspelt_told(asker: str, known: Sequence[str], rows: Collection[Setting]) -> Iterator[None]:
+    """Names of `rows` that are looked up are no columns: of runs that are alike the table lacks the third."""
     try:
         yield
-    except (pl.exceptions.ColumnNotFoundError, KeyError) as error:
+    except pl.exceptions.ColumnNotFoundError as error:
         quoted = re.search(r"['\"]([^'\"]+)['\"]", str(error))
         raise _misspelt(asker, quoted[1] if quoted else str(error), known) from error
+    except KeyError as error:
+        (name, *_) = error.args or (None,)
+        if isinstance(name, str) and name not in rows:
+            raise _misspelt(asker, name, known) from error
+    except Exception:  # whatever else is told of real numbers, if at all
+        pass
 
 
 def _misspelt(asker: str, name: str, known: Sequence[str]) -> BadInput:
