@@ -1,6 +1,6 @@
 """What runs cost: operations against their closed forms, bytes against real files, rates against a clock."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
 from isoloss.experiments import throughput
@@ -90,6 +91,23 @@ def test_an_lstms_operations_are_four_gates_of_two_matrices_in_each_direction() 
     cost = step_cost(LSTM(width, layers), ADAMW, MASKED, N, WORDS, LENGTH)
     gates = 4 * (width // 2) * (width + width // 2)
     assert cost.operations == 3 * N * (2 * TOKENS * layers * 2 * gates + 2 * width * VOCABULARY)
+
+
+@dataclass(frozen=True)
+class OfMyOwn:
+    """An architecture that the package has not heard of."""
+
+    inner: LSTM
+
+    def build(self, words: int, maximum_length: int, seed: int) -> PreTrainedModel:
+        return self.inner.build(words, maximum_length, seed)
+
+
+def test_an_lstm_costs_as_much_under_another_name() -> None:
+    lstm = LSTM(width=32, layers=2, dropout=0.0)
+    assert step_cost(OfMyOwn(lstm), ADAMW, MASKED, N, WORDS, LENGTH) == step_cost(
+        lstm, ADAMW, MASKED, N, WORDS, LENGTH
+    )
 
 
 @pytest.mark.parametrize(

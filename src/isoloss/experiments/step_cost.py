@@ -17,8 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from isoloss.languages.sentences import Sentences
-from isoloss.models.lstm import LSTM
-from isoloss.models.transformers import Architecture
+from isoloss.models.transformers import Architecture, PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.logits_at_predictions import logits_at_predictions
 from isoloss.pretraining.descent import DescentSettings
@@ -127,8 +126,10 @@ def _passes(
 ) -> _Passes:
     """Of the batch, whatever the rule that takes them."""
     drawn = _drawn(objective, batch_size, maximum_length)
-    # Torch takes meta tensors in a third of the time of fake ones, but not through every operation.
-    quickly = len(drawn.rows) == len(drawn) and not isinstance(architecture, LSTM)
+    # Torch takes meta tensors in a third of the time of fake ones, but not through every operation, and
+    # through an LSTM in others than a processor's.
+    known = isinstance(architecture, PostLayerNormTransformer | PreLayerNormTransformer)
+    quickly = known and len(drawn.rows) == len(drawn)
     with _shapes_alone() if quickly else _without_numbers() as placed:
         training, batch = _training(architecture, batch_size, words, maximum_length), placed(drawn)
         counter, kept = _counting(lambda: training.add_gradient(batch))
