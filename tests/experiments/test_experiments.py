@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 import torch
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, FolderHeld
 from isoloss.executors.runner import Outcome
 from isoloss.experiments.carry_out import damaged_measurements, measured_records
 from isoloss.experiments.experiment_jobs import experiment_jobs, shared
@@ -48,6 +48,31 @@ def test_what_is_measured_is_a_row_and_nothing_is_computed_twice(tmp_path: Path)
     again = carry_out_experiments([one], output, in_turn)
     assert again.experiments[0].table.equals(table)
     assert len(log.read_text().splitlines()) == 4
+
+
+HOLD = """
+import fcntl, os
+fcntl.lockf(os.open(".lock", os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
+print("held", flush=True)
+input()
+"""
+
+
+def test_what_another_process_is_writing_is_not_taken_for_a_killed_ones(tmp_path: Path) -> None:
+    being_written = tmp_path / "references" / f".words.json.{'0' * 32}.part"
+    being_written.parent.mkdir()
+    being_written.touch()
+    one = experiment(planned(1, tmp_path / "log", 1.0))
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", HOLD], cwd=tmp_path, stdin=pipe, stdout=pipe) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(FolderHeld, match="wait for it"):
+            carry_out_experiments([one], tmp_path, in_turn)
+        assert being_written.exists()
+        other.communicate(b"\n")
+    assert carry_out_experiments([one], tmp_path, in_turn).outcome.failures == ()
+    assert not being_written.exists()
 
 
 def test_equal_runs_of_two_experiments_are_one_run_measured_for_both(tmp_path: Path) -> None:

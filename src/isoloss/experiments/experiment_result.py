@@ -16,8 +16,9 @@ from isoloss.experiments.experiment_jobs import experiment_jobs, job_names, jobs
 from isoloss.experiments.measured_at import named_as_planned
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.reference import PlannedReference
-from isoloss.files import remove_unfinished, writable
+from isoloss.files import remove_unfinished
 from isoloss.measurements.record import Setting
+from isoloss.pretraining.run_folder import alone_in
 from isoloss.progress import Progress, silent
 
 Row = dict[str, Setting]
@@ -56,20 +57,19 @@ def carry_out_experiments(
 ) -> Results:
     """Carry out `runs` (all of the experiments' by default), then gather all that is measured in `output`.
 
-    Resumable at any moment; a run that fails is named in the result and the others go on. Only a process
-    that is alone in `output` may call this: what killed ones left half written there is removed. Raises
-    BadInput where a claim or a panel misspells a column, IsolossError when `output` cannot be written.
+    Resumable at any moment; a run that fails is named in the result and the others go on. What killed
+    processes left half written in `output` is removed. Raises BadInput where a claim or a panel misspells a
+    column, FolderHeld while another process works in `output`, IsolossError when it cannot be written.
     """
     begun = time.monotonic()
     for experiment in experiments:
         refuse_misspelt_columns(experiment)
-    with writable(output):
-        output.mkdir(parents=True, exist_ok=True)
-    remove_half_written(output)
-    keep_names(experiments, output)
-    planned = [run for experiment in experiments for run in experiment.runs] if runs is None else runs
-    outcome = execute(experiment_jobs(experiments, planned, output, device), progress)
-    results = tuple(gathered(experiments, output, outcome))
+    with alone_in(output):
+        remove_half_written(output)
+        keep_names(experiments, output)
+        planned = [run for experiment in experiments for run in experiment.runs] if runs is None else runs
+        outcome = execute(experiment_jobs(experiments, planned, output, device), progress)
+        results = tuple(gathered(experiments, output, outcome))
     return Results(results, outcome, time.monotonic() - begun)
 
 

@@ -4,7 +4,7 @@ import fcntl
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from isoloss.checked_files import read_sealed, write_sealed
@@ -51,6 +51,13 @@ def only_process_in(folder: Path) -> Iterator[None]:
     finally:
         os.close(handle)
         _held_here.discard(path)
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """`only_process_in`, or where whoever calls holds `folder` already, their hold."""
+    with nullcontext() if folder.resolve() in _held_here else only_process_in(folder):
+        yield
 
 
 @contextmanager
