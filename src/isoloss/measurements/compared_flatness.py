@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT, FisherTrace, RunningFisherTrace
-from isoloss.curvature.hessian_trace import HessianTrace
+from isoloss.curvature.hessian_trace import HessianTrace, RunningHessianTrace
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.curvature.sentence_traces import refuse_without_gradient
 from isoloss.curvature.stopping import RunningEstimate, Stopping, measure_until
@@ -152,16 +152,12 @@ def _running_trace(
 ) -> _RunningTrace:
     if quantity == "fisher_trace":
         return RunningFisherTrace(model, objective, seed, memory_bytes)
-    from isoloss.curvature.hessian_trace import RunningHessianTrace
-
     return RunningHessianTrace(model, objective, seed, memory_bytes=memory_bytes)
 
 
 def _trace_measurement(trace: Any, subject: Subject[None], seed: int) -> Measurement:
     if isinstance(trace, FisherTrace):
         return trace_measurement(trace, subject, seed)
-    from isoloss.measurements.compared_flatness import hessian_trace_measurement
-
     return hessian_trace_measurement(trace, subject, seed)
 
 
