@@ -7,7 +7,6 @@ the place of those that are kept. A last word, `busy`, says that the machine had
 """
 
 import json
-import shutil
 import subprocess
 import sys
 import textwrap
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import vl_convert
 
 from isoloss.experiments.drift.departures import VARIED
 from isoloss.experiments.drift.limits import distances, how_far
@@ -39,6 +39,26 @@ PICTURES = {
         "figure-1-steps.png",
         "figure-1.png",
         "Loss, trace of the Hessian and accuracy over pre-training steps",
+    ),
+    "figure-2": (
+        "figure-2-pcfg-c.png",
+        "figure-2.png",
+        "Loss and accuracy over pre-training steps",
+    ),
+    "figure-3": (
+        "figure-3-hmm-10.png",
+        "figure-3.png",
+        "Loss and accuracy over widths, on sentences of an HMM",
+    ),
+    "figure-4": (
+        "figure-4-pcfg-c.png",
+        "figure-4.png",
+        "Loss, trace and accuracy along SGD",
+    ),
+    "figure-5": (
+        "figure-5-enlarged.png",
+        "figure-5.png",
+        "Accuracy over the trace of models of several widths in one parameter space",
     ),
     "drift": (
         "drift-clock-grammar-32.png",
@@ -84,13 +104,16 @@ PICTURES = {
 """Of each experiment the panel that the documentation shows, the panel's name there, and what it shows."""
 
 AFTER = {
-    "drift": "make reproduce",
+    **dict.fromkeys(("figure-2", "figure-3", "figure-4", "figure-5", "drift"), "make reproduce"),
     "drift-limits": "isoloss reproduce drift",
     "flatness-interventions": "isoloss reproduce adamw-clock",
+    "roots-or-trace": "isoloss reproduce other-distributions",
 }
 """The command whose runs an experiment shares, where it was given first."""
 
 SCALES = ("laptop", "night")
+PIXELS = 1.25
+"""Of the documentation's pictures, for one of the screen: the site has them with more, and as vectors."""
 LIMITS = "What these runs cannot say is on [a page of its own](limits.md).\n"
 
 
@@ -269,7 +292,8 @@ def _keep(name: str, results: Path, seconds: int, *, busy: bool) -> None:
     if name in AFTER and scale == "laptop":
         kept["after"] = AFTER[name]
     _file(name, scale).write_text(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
-    shutil.copy(files / PICTURES[name][0], ROOT / "docs" / picture_name(name, scale))
+    svg = (files / PICTURES[name][0]).with_suffix(".svg").read_text()
+    (ROOT / "docs" / picture_name(name, scale)).write_bytes(vl_convert.svg_to_png(svg, scale=PIXELS))
 
 
 if __name__ == "__main__":
