@@ -60,6 +60,11 @@ PICTURES = {
         "figure-5.png",
         "Accuracy over the trace of models of several widths in one parameter space",
     ),
+    "figure-8": (
+        "figure-8-pcfg-a.png",
+        "figure-8.png",
+        "Loss and accuracy over widths, on another task",
+    ),
     "drift": (
         "drift-clock-grammar-32.png",
         "drift.png",
@@ -104,7 +109,7 @@ PICTURES = {
 """Of each experiment the panel that the documentation shows, the panel's name there, and what it shows."""
 
 AFTER = {
-    **dict.fromkeys(("figure-2", "figure-3", "figure-4", "figure-5", "drift"), "make reproduce"),
+    **dict.fromkeys(("figure-2", "figure-3", "figure-4", "figure-5", "figure-8", "drift"), "make reproduce"),
     "drift-limits": "isoloss reproduce drift",
     "flatness-interventions": "isoloss reproduce adamw-clock",
     "roots-or-trace": "isoloss reproduce other-distributions",
