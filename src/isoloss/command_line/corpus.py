@@ -29,9 +29,9 @@ def corpus(options: CorpusOptions) -> None:
         raise BadInput(
             f"--length {options.length:,} is longer than any model reads; give at most {LONGEST_SEQUENCE:,}"
         )
-    source = _source(options.text, options.document, options.column, options.streaming)
-    # Tokenizers take seconds to import, which a mistake in what is named need not wait for.
     with announced_when_slow("isoloss corpus: starting"):
+        source = _source(options.text, options.document, options.column, options.streaming)
+        # Tokenizers take seconds to import, which a mistake in what is named need not wait for.
         from isoloss.corpora.fetched_package import default_cache
         from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
         from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
