@@ -82,6 +82,8 @@ def test_what_invented_numbers_lack_is_no_misspelling(statistic: Statistic) -> N
     def panels(table: pl.DataFrame) -> tuple[Panel, ...]:
         raise ValueError(statistic([table]))
 
+    with pytest.raises((KeyError, ValueError, IndexError, pl.exceptions.PolarsError)):
+        statistic([planned_table(FIGURE_1)])
     refuse_misspelt_columns(
         replace(FIGURE_1, claims=(replace(FIGURE_1.claims[0], statistic=statistic),), panels=panels)
     )
