@@ -25,7 +25,6 @@ class Device:
 
 
 A100 = Device("one A100 (float32 as the loop trains, 19.5 TFLOP/s by its data sheet)", 19.5e12)
-A100_BFLOAT16 = Device("one A100 (bfloat16, 312 TFLOP/s by its data sheet)", 312e12)
 H100: dict[Precision, Device] = {
     "float32": Device("one H100 (float32, 67 TFLOP/s by its data sheet)", 67e12),
     "bfloat16": Device("one H100 (bfloat16, 989 TFLOP/s by its data sheet)", 989e12),
