@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.optim.adamw import adamw
 
 from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
@@ -138,56 +137,68 @@ def train_heads(
     Raises BadInput for a label outside 0..classes - 1 or when there are no examples.
     """
     _check_labels(features, labels, classes)
-    n, D = features.shape
+    D = features.shape[1]
     generators = [torch.Generator().manual_seed(seed) for seed in settings.seeds]
     start = [torch.empty(classes, D + 1).uniform_(-(D**-0.5), D**-0.5, generator=g) for g in generators]
     weight = torch.stack(start).to(features)
+    with torch.inference_mode():  # a step is so small that what autograd would note of it is a tenth of it
+        _descend(weight, features, labels, settings, generators, progress)
+    return Heads(weight)
+
+
+def _descend(
+    weight: Float[Tensor, "S k D_1"],
+    features: Float[Tensor, "n D"],
+    labels: Int[Tensor, " n"],
+    settings: ProbeSettings,
+    generators: Sequence[torch.Generator],
+    progress: Progress,
+) -> None:
+    """Train the heads `weight` where they are."""
+    (S, classes, columns), n, size = weight.shape, len(features), settings.batch_size
     update = _AdamW(weight, settings)
     with_one, truth = _with_one(features), nn.functional.one_hot(labels, classes).to(features)
-    minibatch = features.new_empty(len(generators) * min(n, settings.batch_size), D + 1)
-    step, steps = 0, settings.epochs * -(-n // settings.batch_size)
+    minibatch = features.new_empty(S * min(n, size), columns)
+    step, steps = 0, settings.epochs * -(-n // size)
     for epoch in range(settings.epochs):
         order = torch.stack([torch.randperm(n, generator=g) for g in generators]).to(labels.device)
         targets = truth[order].mT.contiguous()
-        for first in range(0, n, settings.batch_size):
-            chosen = order[:, first : first + settings.batch_size].flatten()
+        for chosen, target in zip(torch.split(order, size, 1), torch.split(targets, size, 2), strict=True):
             # Into one buffer: a fresh one each step costs more, in page faults, than the arithmetic.
-            rows = torch.index_select(with_one, 0, chosen, out=minibatch[: len(chosen)])
-            x = rows.view(len(generators), -1, D + 1)
+            rows = torch.index_select(with_one, 0, chosen.flatten(), out=minibatch[: chosen.numel()])
+            x = rows.view(S, -1, columns)
             if settings.dropout:
                 _drop_out(x, settings.dropout, generators)
             # The gradient of the mean cross entropy at the logits is (p - onehot(y)) / size.
             residual = torch.bmm(weight, x.mT).softmax(dim=1)
-            residual.sub_(targets[:, :, first : first + settings.batch_size]).div_(x.shape[1])
+            residual.sub_(target).div_(x.shape[1])
             step += 1
-            update(torch.bmm(residual, x), settings.rate(step, steps))
+            update(torch.bmm(residual, x), step, settings.rate(step, steps))
         progress("probe", epoch + 1, settings.epochs)
-    return Heads(weight)
 
 
 class _AdamW:
-    """torch's own AdamW on one tensor, without the bookkeeping of `torch.optim`, which takes longer."""
+    """torch's fused AdamW on one tensor, without what `torch.optim` does around it, which takes longer."""
 
     def __init__(self, weight: Tensor, settings: ProbeSettings) -> None:
         self.weight, self.settings = weight, settings
         self.moment, self.second_moment = torch.zeros_like(weight), torch.zeros_like(weight)
         self.step = torch.zeros((), device=weight.device)
 
-    def __call__(self, gradient: Tensor, learning_rate: float) -> None:
-        adamw(
+    def __call__(self, gradient: Tensor, step: int, learning_rate: float) -> None:
+        torch._fused_adamw_(
             [self.weight],
             [gradient],
             [self.moment],
             [self.second_moment],
             [],
-            [self.step],
-            fused=True,
-            amsgrad=False,
+            [self.step.fill_(step)],
+            lr=learning_rate,
             beta1=0.9,
             beta2=0.999,
-            lr=learning_rate,
             weight_decay=self.settings.weight_decay,
             eps=1e-8,
+            amsgrad=False,
             maximize=False,
         )
 
