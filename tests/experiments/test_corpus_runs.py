@@ -9,7 +9,7 @@ from isoloss.experiments.figures.real_text_steps import real_text_steps
 from isoloss.experiments.kept_portraits import planned_languages
 from isoloss.experiments.measured_at import MeasuredAt, drawn
 from isoloss.experiments.planned_run import ReadyLanguage
-from isoloss.experiments.scales.laptop import REAL_TEXT as LAPTOP
+from isoloss.experiments.scales.laptop_text import REAL_TEXT as LAPTOP
 from isoloss.experiments.scales.paper import REAL_TEXT as PAPER
 from isoloss.experiments.scales.smoke import REAL_TEXT as SMOKE
 from isoloss.experiments.scales.smoke import smoke

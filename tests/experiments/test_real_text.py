@@ -14,8 +14,8 @@ from isoloss.experiments.experiment_result import Results, carry_out_experiments
 from isoloss.experiments.figures.real_text_algorithms import claims_of, real_text_algorithms
 from isoloss.experiments.figures.real_text_steps import real_text_steps
 from isoloss.experiments.real_text_runs import ADAMW, BARE, SAM_RULE
-from isoloss.experiments.scales.laptop import REAL_TEXT as LAPTOP
 from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.laptop_text import REAL_TEXT as LAPTOP
 from isoloss.experiments.scales.paper import REAL_TEXT as PAPER
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.scales.smoke import REAL_TEXT as SMOKE

@@ -11,8 +11,6 @@ from isoloss.languages.task import task_splits
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
 from isoloss.measurements.quantities.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.sentence_features import (
-    gaussian_projection,
-    projected_features,
     sentence_features,
 )
 from isoloss.models.lookup_table import LookupTable
@@ -54,7 +52,7 @@ def test_its_answer_does_not_depend_on_the_masked_word():
     assert bool((answers[:, :3] == -1e9).all())
 
 
-def test_it_is_probed_like_a_model_and_projected_where_wide():
+def test_it_is_probed_like_a_model():
     language = random_hmm(words=12, states=6, blocks=2, length=4, seed=0)
     splits = task_splits(language.tasks()[1], 300, 10, 200, seed=0)
     table = LookupTable(language)
@@ -63,10 +61,6 @@ def test_it_is_probed_like_a_model_and_projected_where_wide():
     accuracy = linear_probe(train, splits.train.labels, test, splits.test.labels, 6, settings)
     most_common = float((splits.test.labels == splits.test.labels.mode().values).double().mean())
     assert accuracy.estimate.value > most_common + 0.1
-    sentences = splits.test.sentences
-    assert torch.equal(projected_features(table, sentences, seed=1), test)
-    narrow = projected_features(table, sentences, seed=1, dimension=5)
-    torch.testing.assert_close(narrow, gaussian_projection(test, seed=1, dimension=5))
 
 
 def test_several_masks_in_a_sentence_are_refused():

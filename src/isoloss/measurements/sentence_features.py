@@ -10,8 +10,6 @@ from isoloss.models.lookup_table import LookupTable
 from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
 from isoloss.objectives.tokens import word_vectors
 
-SENTENCES_AT_ONCE = 4096
-
 
 def sentence_features(
     model: nn.Module, sentences: Sentences, memory_bytes: int = FORWARD_MEMORY_BYTES
@@ -52,22 +50,6 @@ def word_features(sentences: Sentences, words: int, width: int) -> Float[Tensor,
     places = sentences.ids.where(sentences.real, words)
     features[:, :longest].scatter_(2, places[:, :, None], 1.0)
     return features[:, :, :words].flatten(1)
-
-
-def projected_features(
-    model: nn.Module, sentences: Sentences, seed: int, dimension: int = 512
-) -> Float[Tensor, "n P"]:
-    """`sentence_features`, by `gaussian_projection` brought down to `dimension` where they are wider.
-
-    A lookup table's are as wide as sentence and vocabulary together, 6,400 at the paper's scale: never held
-    for more than 4,096 sentences at once.
-    """
-    parts = []
-    for start in range(0, len(sentences), SENTENCES_AT_ONCE):
-        features = sentence_features(model, sentences[start : start + SENTENCES_AT_ONCE])
-        wide = features.shape[1] > dimension
-        parts.append(gaussian_projection(features, seed, dimension) if wide else features)
-    return torch.cat(parts)
 
 
 def gaussian_projection(

@@ -5,6 +5,7 @@ from typing import Any
 
 from isoloss.experiments.descent_runs import DescentRuns, Descents
 from isoloss.experiments.scales import laptop, paper
+from isoloss.experiments.scales.laptop_text import REAL_TEXT
 from isoloss.experiments.scales.scale import MeasurementSizes, Scale, SizeComparison, students
 from isoloss.experiments.teacher_plan import SmolLM2Plan
 from isoloss.models.shapes import TABLE_3, Shape
@@ -70,5 +71,5 @@ def gpu() -> Scale:
         drift=replace(large.drift, widths=(128, 256)),
         adamw_clock=replace(large.adamw_clock, width=128),
         interventions=replace(large.interventions, width=128),
-        real_text=laptop.REAL_TEXT,
+        real_text=REAL_TEXT,
     )
