@@ -16,9 +16,12 @@ from typing import Any
 
 import polars as pl
 import vl_convert
+from results_pictures import AFTER, PICTURES
 
 from isoloss.experiments.drift.departures import VARIED
 from isoloss.experiments.drift.limits import distances, how_far
+from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.suite import every_experiment
 
 ROOT = Path(__file__).parent.parent.parent
 KEPT, PAGE, README = (
@@ -34,89 +37,8 @@ CAPTION_CLAIMS = ("later-is-flatter", "later-is-better", "trace-ranks-better")
 """The claims whose verdicts stand below README's picture."""
 
 IN_WORDS = {2: "two", 3: "three", 5: "five", 10: "ten", 15: "fifteen"}
-PICTURES = {
-    "figure-1": (
-        "figure-1-steps.png",
-        "figure-1.png",
-        "Loss, trace of the Hessian and accuracy over pre-training steps",
-    ),
-    "figure-2": (
-        "figure-2-pcfg-c.png",
-        "figure-2.png",
-        "Loss and accuracy over pre-training steps",
-    ),
-    "figure-3": (
-        "figure-3-hmm-10.png",
-        "figure-3.png",
-        "Loss and accuracy over widths, on sentences of an HMM",
-    ),
-    "figure-4": (
-        "figure-4-pcfg-c.png",
-        "figure-4.png",
-        "Loss, trace and accuracy along SGD",
-    ),
-    "figure-5": (
-        "figure-5-enlarged.png",
-        "figure-5.png",
-        "Accuracy over the trace of models of several widths in one parameter space",
-    ),
-    "figure-8": (
-        "figure-8-pcfg-a.png",
-        "figure-8.png",
-        "Loss and accuracy over widths, on another task",
-    ),
-    "drift": (
-        "drift-clock-grammar-32.png",
-        "drift.png",
-        "Trace of the Hessian and accuracy over the drift's time",
-    ),
-    "drift-limits": (
-        "drift-limits-limit-learning-rate.png",
-        "drift-limits.png",
-        "Trace of the Hessian over the drift's time at rates that are higher and higher",
-    ),
-    "adamw-clock": (
-        "adamw-clock-clock.png",
-        "adamw-clock.png",
-        "Trace of the Hessian and sum of the roots of its diagonal over the time of AdamW's drift",
-    ),
-    "flatness-interventions": (
-        "flatness-interventions-accuracy-over-trace.png",
-        "flatness-interventions.png",
-        "Accuracy over the trace of models made flatter and sharper at one loss",
-    ),
-    "dyck-transfer": (
-        "dyck-transfer-transfer.png",
-        "dyck-transfer.png",
-        "Error in counting brackets over the trace of transformers trained on Dyck strings",
-    ),
-    "other-distributions": (
-        "other-distributions-trace.png",
-        "other-distributions.png",
-        "Accuracy where a probe was not trained, over the trace",
-    ),
-    "roots-or-trace": (
-        "roots-or-trace-roots.png",
-        "roots-or-trace.png",
-        "Accuracy over the sum of the roots of the Fisher information's diagonal, and over its trace",
-    ),
-    "lazy-to-rich": (
-        "lazy-to-rich-steps.png",
-        "lazy-to-rich.png",
-        "Divergence, trace and accuracy over steps, from weights that start small and large",
-    ),
-}
-"""Of each experiment the panel that the documentation shows, the panel's name there, and what it shows."""
-
-AFTER = {
-    **dict.fromkeys(("figure-2", "figure-3", "figure-4", "figure-5", "figure-8", "drift"), "make reproduce"),
-    "drift-limits": "isoloss reproduce drift",
-    "flatness-interventions": "isoloss reproduce adamw-clock",
-    "roots-or-trace": "isoloss reproduce other-distributions",
-}
-"""The command whose runs an experiment shares, where it was given first."""
-
 SCALES = ("laptop", "night")
+EXPERIMENTS = tuple(experiment.name for experiment in every_experiment(laptop()))
 PIXELS = 1.25
 """Of the documentation's pictures, for one of the screen: the site has them with more, and as vectors."""
 LIMITS = "What these runs cannot say is on [a page of its own](limits.md).\n"
@@ -128,20 +50,44 @@ def results_page(kept: Sequence[dict[str, Any]]) -> str:
         "# What we found\n\nThis page is written from the results that are shipped with the sources, and "
         "every number in it is theirs. What was claimed was [fixed beforehand](claims.md).\n"
     )
-    return "\n".join([introduction, *map(_section, kept), LIMITS])
+    return "\n".join([introduction, _overview(kept), *map(_section, kept), LIMITS])
+
+
+def _overview(kept: Sequence[dict[str, Any]]) -> str:
+    """How much is decided: a row an experiment, a column a scale; premises apart from effects."""
+    scales = [scale for scale in SCALES if any(each["scale"] == scale for each in kept)]
+    results = {(each["result"]["name"], each["scale"]): each["result"] for each in kept}
+    rows = [f"| | {' | '.join(scales)} |", "|---|" + "---|" * len(scales)]
+    for name in dict.fromkeys(name for name, _ in results):
+        cells = [_decided([results[name, scale]]) if (name, scale) in results else "" for scale in scales]
+        rows.append(f"| `{name}` | {' | '.join(cells)} |")
+    sums = [_decided([result for (_, of), result in results.items() if of == scale]) for scale in scales]
+    rows.append(f"| **all** | {' | '.join(sums)} |")
+    introduction = (
+        "How many claims the runs decide, whichever way; in brackets, how many of the decided ones are "
+        "supported. Effects first, then the premises under which they are to be seen.\n"
+    )
+    return "\n".join([introduction, *rows, ""])
+
+
+def _decided(results: Sequence[dict[str, Any]]) -> str:
+    told = []
+    for kind in ("effect", "premise"):
+        verdicts = [claim["verdict"] for result in results for claim in _of_kind(result, kind)]
+        if verdicts:
+            decided = len(verdicts) - verdicts.count("inconclusive")
+            told.append(f"{decided} of {len(verdicts)} ({verdicts.count('supported')})")
+    return "; ".join(told) or "nothing is claimed"
 
 
 def _section(kept: dict[str, Any]) -> str:
     result, versions = kept["result"], kept["versions"]
-    name, picture, shows = (
-        result["name"],
-        picture_name(result["name"], kept["scale"]),
-        PICTURES[result["name"]][2],
-    )
-    seeds = _seeds(result)
+    name, seeds = result["name"], _seeds(result)
     effects, premises = _of_kind(result, "effect"), _of_kind(result, "premise")
     after = f", after `{kept['after']}`, whose runs it shares," if "after" in kept else ""
     beside = " beside other work" if kept.get("busy") else ""
+    pictured = name in PICTURES
+    picture = [f"![{PICTURES[name].shows}]({picture_name(name, kept['scale'])})\n"] if pictured else []
     return "\n".join(
         [
             f"## {result['title']}{'' if kept['scale'] == 'laptop' else ' (night)'}\n",
@@ -149,7 +95,7 @@ def _section(kept: dict[str, Any]) -> str:
             f"seconds{beside}, of seeds {', '.join(map(str, seeds))}, which no choice was made on; "
             f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}."
             f"{_counted(effects)}\n",
-            f"![{shows}]({picture})\n",
+            *picture,
             *([_table(effects)] if effects else _how_far(result)),
             *(
                 ["The conditions under which the effects are to be seen, each judged by itself:\n"]
@@ -223,7 +169,7 @@ def read_kept() -> list[dict[str, Any]]:
     return [
         {"scale": scale, **json.loads(path.read_text())}
         for scale in SCALES
-        for name in PICTURES
+        for name in EXPERIMENTS
         if (path := _file(name, scale)).exists()
     ]
 
@@ -234,8 +180,7 @@ def _file(name: str, scale: str) -> Path:
 
 def picture_name(name: str, scale: str) -> str:
     """What the documentation calls an experiment's picture."""
-    kept = PICTURES[name][1]
-    return kept if scale == "laptop" else kept.replace(".png", f"-{scale}.png")
+    return f"{name}.png" if scale == "laptop" else f"{name}-{scale}.png"
 
 
 def _seeds(result: dict[str, Any]) -> list[int]:
@@ -297,8 +242,9 @@ def _keep(name: str, results: Path, seconds: int, *, busy: bool) -> None:
     if name in AFTER and scale == "laptop":
         kept["after"] = AFTER[name]
     _file(name, scale).write_text(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
-    svg = (files / PICTURES[name][0]).with_suffix(".svg").read_text()
-    (ROOT / "docs" / picture_name(name, scale)).write_bytes(vl_convert.svg_to_png(svg, scale=PIXELS))
+    if name in PICTURES:
+        svg = (files / f"{name}-{PICTURES[name].panel}.svg").read_text()
+        (ROOT / "docs" / picture_name(name, scale)).write_bytes(vl_convert.svg_to_png(svg, scale=PIXELS))
 
 
 if __name__ == "__main__":
