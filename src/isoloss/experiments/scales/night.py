@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from isoloss.experiments.chosen_languages import second_grammar, third_grammar
 from isoloss.experiments.descent_runs import Descents
-from isoloss.experiments.drift.clock import AdamWPace, Pace
+from isoloss.experiments.drift.clock import Pace
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scales import laptop
@@ -79,12 +79,11 @@ DRIFT = DriftRuns(
 ADAMW_CLOCK = replace(
     laptop.ADAMW_CLOCK,
     seeds=tuple(range(211, 221)),
-    paces=(*laptop.ADAMW_CLOCK.paces, AdamWPace(2e-3, 512)),
-    times=(*laptop.ADAMW_CLOCK.times, 8e-3, 1.6e-2),
-    sgd_time=0.2,
+    times=(*laptop.ADAMW_CLOCK.times, 8e-3),
+    sgd_time=0.1,
     arm_seeds=3,
 )
-"""Four times as long, and a fifth pace, so that batches are sixteenfold apart at one rate."""
+"""Twice as long."""
 
 INTERVENTIONS = replace(laptop.INTERVENTIONS, seeds=ADAMW_CLOCK.seeds, time=1.0)
 """From the same starts, three times as long."""
