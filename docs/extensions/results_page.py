@@ -20,8 +20,7 @@ from results_pictures import AFTER, PICTURES
 
 from isoloss.experiments.drift.departures import VARIED
 from isoloss.experiments.drift.limits import distances, how_far
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.suite import every_experiment
+from isoloss.experiments.suite import EXPERIMENTS
 
 ROOT = Path(__file__).parent.parent.parent
 KEPT, PAGE, README = (
@@ -38,7 +37,6 @@ CAPTION_CLAIMS = ("later-is-flatter", "later-is-better", "trace-ranks-better")
 
 IN_WORDS = {2: "two", 3: "three", 5: "five", 10: "ten", 15: "fifteen"}
 SCALES = ("laptop", "night")
-EXPERIMENTS = tuple(experiment.name for experiment in every_experiment(laptop()))
 PIXELS = 1.25
 """Of the documentation's pictures, for one of the screen: the site has them with more, and as vectors."""
 LIMITS = "What these runs cannot say is on [a page of its own](limits.md).\n"

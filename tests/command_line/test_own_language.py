@@ -15,8 +15,6 @@ from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.pretraining.flatness_regularised import Sharpened
 
-NAMES = tuple(OF_YOUR_OWN)
-
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
@@ -42,8 +40,8 @@ def asked(language: Path | None, *names: str, task: str | None = None, folder: P
 @pytest.mark.parametrize(
     ("kind", "names", "words", "task"),
     [
-        ("grammar", NAMES, 8, "prefix-4"),
-        ("hmm", tuple(name for name in NAMES if name != OF_SHIFTED_GRAMMARS), 5, "state-3"),
+        ("grammar", OF_YOUR_OWN, 8, "prefix-4"),
+        ("hmm", tuple(name for name in OF_YOUR_OWN if name != OF_SHIFTED_GRAMMARS), 5, "state-3"),
         ("mixed", ("lazy-to-rich", "flatness-interventions"), 2, "mismatches"),
     ],
 )

@@ -150,7 +150,7 @@ def test_what_failed_is_told_though_the_site_cannot_be_written(
         raise IsolossError("cannot write in site: No space left on device")
 
     failed = Results((), Outcome((Notice("seed-1", "no space"),), ()), 0.0)
-    monkeypatch.setattr(reproduction, "choice", lambda request: Choice((), (), ()))
+    monkeypatch.setattr(reproduction, "choice", lambda request: Choice((), (), {}))
     monkeypatch.setattr(reproduction, "carry_out_experiments", lambda *arguments, **named: failed)
     monkeypatch.setattr(reproduction, "write_whole_site", full)
     with pytest.raises(IsolossError, match="No space left"):

@@ -14,7 +14,7 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.night import night
 from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.suite import every_experiment
+from isoloss.experiments.suite import EXPERIMENTS, every_experiment
 from isoloss.verdict import Verdict
 
 MEASURED = {
@@ -46,7 +46,9 @@ MEASURED = {
 
 @pytest.mark.parametrize("scale", [laptop, night])
 def test_each_can_be_asked_for_alone(scale: Callable[[], Scale], tmp_path: Path) -> None:
-    for experiment in every_experiment(scale()):
+    for name, make in EXPERIMENTS.items():
+        experiment = make(scale())
+        assert experiment.name == name
         jobs = experiment_jobs([experiment], experiment.runs, tmp_path, "cpu")
         names = {job.name for job in jobs}
         Schedule(jobs)

@@ -79,7 +79,7 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
         )
         try:
             overview, outcome = write_whole_site(
-                request, chosen.suite, results.experiments, execute, progress
+                request, results.experiments, chosen.others, execute, progress
             )
         except IsolossError:  # a full disk, say: what it did to the runs must not be lost with the site
             print_failures(results.outcome.failures)

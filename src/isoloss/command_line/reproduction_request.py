@@ -1,7 +1,7 @@
 """What `isoloss reproduce` is asked for: which experiments, at which scale, on which language."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,23 +12,13 @@ from isoloss.errors import BadInput, did_you_mean
 from isoloss.executors.runner import Outcome
 from isoloss.experiments.carry_out import is_complete
 from isoloss.experiments.drift.clock import paces
-from isoloss.experiments.drift.experiment import (
-    adamw_clock,
-    drift,
-    drift_limits,
-    figure_1_and_drift,
-    flatness_interventions,
-)
 from isoloss.experiments.experiment import Experiment, only_named
 from isoloss.experiments.experiment_result import Executor, ExperimentResult, gathered, was_planned
-from isoloss.experiments.figures.lazy_to_rich import lazy_to_rich
-from isoloss.experiments.figures.other_distributions import other_distributions
-from isoloss.experiments.figures.roots_or_trace import roots_or_trace
 from isoloss.experiments.grammar_runs import headline_task, task_name
 from isoloss.experiments.kept_portraits import kept_portrait, planned_languages, portrait_jobs
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.scales.scale import UNJUDGED, Scale
-from isoloss.experiments.suite import every_experiment, scale_named
+from isoloss.experiments.suite import EXPERIMENTS, scale_named
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.entropy import masked_entropy
@@ -65,11 +55,11 @@ def command_again(request: ReproduceOptions, experiment: Experiment, run: Planne
 
 @dataclass(frozen=True)
 class Choice:
-    """The experiments that are asked for, the runs of theirs, and all that the site may show."""
+    """The experiments that are asked for, the runs of theirs, and what makes others for the site to show."""
 
     experiments: tuple[Experiment, ...]
     runs: tuple[PlannedRun, ...]
-    suite: tuple[Experiment, ...]
+    others: Mapping[str, Callable[[], Experiment]]
 
 
 def choice(request: ReproduceOptions) -> Choice:
@@ -77,10 +67,8 @@ def choice(request: ReproduceOptions) -> Choice:
     scale = scale_named(request.scale)
     if request.tokens is not None:
         scale = scale.with_tokens(request.tokens)
-    suite = every_experiment(scale)
-    known = [experiment.name for experiment in suite]
-    _refuse_unknown(request.names, known)
-    chosen = known if ALL in request.names else [name for name in known if name in request.names]
+    _refuse_unknown(request.names, tuple(EXPERIMENTS))
+    chosen = [name for name in EXPERIMENTS if ALL in request.names or name in request.names]
     if request.measure and not (request.dry_run and request.on == "local"):
         raise BadInput("--measure goes with --dry-run and --on local: it times the models here, then stops")
     if request.maximum_length is not None and request.language is None:
@@ -89,25 +77,30 @@ def choice(request: ReproduceOptions) -> Choice:
         if "drift" not in chosen:
             raise BadInput("--settings are the learning rates and batches of drift; name that experiment")
         scale = replace(scale, drift=replace(scale.drift, paces=paces(request.settings)))
-        suite = every_experiment(scale)
-    if request.language is not None or request.task is not None:
-        own = on_your_own(request, scale)
-        others = () if request.language else tuple(e for e in suite if e.name not in request.names)
-        suite = (*own, *others)
-    suite = tuple(
-        _carried_out_by(Compute(request.precision, request.compiled), experiment) for experiment in suite
-    )
-    if scale.name == UNJUDGED:
-        suite = tuple(replace(experiment, claims=()) for experiment in suite)
-    experiments = tuple(experiment for experiment in suite if experiment.name in chosen)
+    of_your_own = request.language is not None or request.task is not None
+    own = on_your_own(request, scale) if of_your_own else scale
+    experiments = tuple(_as_asked(request, own, name) for name in chosen)
     if request.runs and len(experiments) != 1:
         raise BadInput("--runs names runs of one experiment; name that experiment alone")
     runs = [run for experiment in experiments for run in only_named(experiment, request.runs)]
-    return Choice(experiments, tuple(runs), suite)
+    others = {} if request.language else other_experiments(request, scale, chosen)
+    return Choice(experiments, tuple(runs), others)
 
 
-def _carried_out_by(compute: Compute, experiment: Experiment) -> Experiment:
-    return replace(experiment, runs=tuple(run.carried_out_by(compute) for run in experiment.runs))
+def other_experiments(
+    request: ReproduceOptions, scale: Scale, chosen: Sequence[str] = ()
+) -> dict[str, Callable[[], Experiment]]:
+    """What makes each experiment but the `chosen`, by name: a folder's site shows those that are done."""
+    return {name: partial(_as_asked, request, scale, name) for name in EXPERIMENTS if name not in chosen}
+
+
+def _as_asked(request: ReproduceOptions, scale: Scale, name: str) -> Experiment:
+    """One experiment, carried out as the request says."""
+    experiment = EXPERIMENTS[name](scale)
+    compute = Compute(request.precision, request.compiled)
+    runs = tuple(run.carried_out_by(compute) for run in experiment.runs)
+    claims = () if scale.name == UNJUDGED else experiment.claims
+    return replace(experiment, runs=runs, claims=claims)
 
 
 def _refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
@@ -122,19 +115,19 @@ def _refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
 
 def write_whole_site(
     request: ReproduceOptions,
-    suite: Sequence[Experiment],
     results: Sequence[ExperimentResult],
+    others: Mapping[str, Callable[[], Experiment]],
     execute: Executor,
     progress: Progress,
 ) -> tuple[Path, Outcome]:
-    """Write the site of `results`, of the suite's other experiments that are complete, and of statements.
+    """Write the site of `results`, of the `others` that are complete in the folder, and of statements.
 
     Returns its first page, and what drawing the languages had to tell.
     """
-    names = [result.experiment.name for result in results]
-    before = [e for e in suite if e.name not in names and _is_done(e, request.folder)]
-    by_name = {r.experiment.name: r for r in (*results, *gathered(before, request.folder))}
-    shown = tuple(by_name[e.name] for e in suite if e.name in by_name)
+    planned = [make() for name, make in others.items() if was_planned(name, request.folder)]
+    before = gathered([each for each in planned if _is_done(each, request.folder)], request.folder)
+    by_name = {result.experiment.name: result for result in (*results, *before)}
+    shown = tuple(by_name[name] for name in EXPERIMENTS if name in by_name)
     plans = planned_languages(result.experiment for result in shown)
     outcome = execute(portrait_jobs(plans, request.folder), progress)
     portraits = {plan.digest: kept_portrait(plan, request.folder) for plan in plans}
@@ -151,10 +144,8 @@ def write_whole_site(
 
 
 def _is_done(experiment: Experiment, output: Path) -> bool:
-    return (
-        was_planned(experiment, output)
-        and all(is_complete(run, output) for run in experiment.runs)
-        and all(reference.records(output) for reference in experiment.references)
+    return all(is_complete(run, output) for run in experiment.runs) and all(
+        reference.records(output) for reference in experiment.references
     )
 
 
@@ -163,21 +154,21 @@ HEADLINE = "figure-1"
 OF_SHIFTED_GRAMMARS = "other-distributions"
 ENTROPY_SENTENCES = 4000
 
-OF_YOUR_OWN: dict[str, Callable[[Scale, str], Experiment]] = {
-    HEADLINE: figure_1_and_drift,
-    "drift": drift,
-    "drift-limits": lambda scale, _task: drift_limits(scale),
-    "adamw-clock": lambda scale, _task: adamw_clock(scale),
-    "flatness-interventions": flatness_interventions,
-    "lazy-to-rich": lambda scale, _task: lazy_to_rich(scale),
-    OF_SHIFTED_GRAMMARS: lambda scale, _task: other_distributions(scale),
-    "roots-or-trace": lambda scale, _task: roots_or_trace(scale),
-}
-"""By name. Of those that do not take a task by itself the scale's tasks are the one."""
+OF_YOUR_OWN = (
+    HEADLINE,
+    "drift",
+    "drift-limits",
+    "adamw-clock",
+    "flatness-interventions",
+    "lazy-to-rich",
+    OF_SHIFTED_GRAMMARS,
+    "roots-or-trace",
+)
+"""The experiments that a language or a task of the user's can stand in."""
 
 
-def on_your_own(request: ReproduceOptions, scale: Scale) -> tuple[Experiment, ...]:
-    """The experiments named, on the language and for the task of the request; the scale's where it has none.
+def on_your_own(request: ReproduceOptions, scale: Scale) -> Scale:
+    """The scale with the language and the task of the request; its own where the request has none.
 
     Raises BadInput for an experiment that takes neither, a language that is none or not a grammar where one
     is needed, and a task that is not there or, for the headline, has no room.
@@ -202,8 +193,7 @@ def on_your_own(request: ReproduceOptions, scale: Scale) -> tuple[Experiment, ..
         if "flatness-interventions" in request.names:
             scale = _sharpened_on(language, scale.grammar.language.language(request.folder, silent), scale)
     tasks = (task,) * len(scale.grammar.tasks)
-    own = replace(scale, grammar=replace(scale.grammar, language=plan, tasks=tasks))
-    return tuple(make(own, task) for name, make in OF_YOUR_OWN.items() if name in request.names)
+    return replace(scale, grammar=replace(scale.grammar, language=plan, tasks=tasks))
 
 
 def _sharpened_on(language: Language, own: Language, scale: Scale) -> Scale:

@@ -12,11 +12,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from isoloss.command_line.options.reproduce import ReproduceOptions, TheoryOptions
-from isoloss.command_line.reproduction_request import ALL, THEORY, choice, write_whole_site
+from isoloss.command_line.reproduction_request import ALL, THEORY, other_experiments, write_whole_site
 from isoloss.command_line.terminal import progress_display
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job, Notice, run_jobs
 from isoloss.experiments.provenance import usable_cores
+from isoloss.experiments.suite import scale_named
 from isoloss.measurements.record import Record, Setting
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
@@ -48,9 +49,8 @@ def run_theory(request: TheoryOptions) -> int:
     execute = partial(run_jobs, processes=request.processes or usable_cores())
     with only_process_in(whole.folder), progress_display() as progress:
         outcome = execute(jobs, progress=progress)
-        page, _ = write_whole_site(
-            whole, choice(whole).suite, (), lambda jobs, at: execute(jobs, progress=at), progress
-        )
+        others = other_experiments(whole, scale_named(whole.scale))
+        page, _ = write_whole_site(whole, (), others, lambda jobs, at: execute(jobs, progress=at), progress)
     results = {
         statement.file(folder): found
         for statement in planned

@@ -114,16 +114,16 @@ def keep_names(experiments: Sequence[Experiment], output: Path) -> None:
             "title": experiment.title,
             "runs": {run.folder(output).name: run.name for run in reversed(experiment.runs)},
         }
-        write_sealed(_path(experiment, output), content, experiment.name)
+        write_sealed(_path(experiment.name, output), content, experiment.name)
 
 
-def was_planned(experiment: Experiment, output: Path) -> bool:
-    """Whether its names are kept in `output`: someone asked for it there."""
+def was_planned(experiment: str, output: Path) -> bool:
+    """Whether the names of the experiment of that name are kept in `output`: someone asked for it there."""
     return _path(experiment, output).exists()
 
 
-def _path(experiment: Experiment, output: Path) -> Path:
-    return output / NAMES_FOLDER / f"{experiment.name}.json"
+def _path(experiment: str, output: Path) -> Path:
+    return output / NAMES_FOLDER / f"{experiment}.json"
 
 
 def experiment_table(experiment: Experiment, output: Path) -> pl.DataFrame:

@@ -1,5 +1,7 @@
 """Every experiment of a scale, in the order in which the page shows them."""
 
+from collections.abc import Callable
+
 from isoloss.experiments.drift.experiment import (
     adamw_clock,
     drift,
@@ -35,42 +37,45 @@ from isoloss.experiments.scales.paper import paper
 from isoloss.experiments.scales.scale import Scale, ScaleName
 from isoloss.experiments.scales.smoke import smoke
 
+EXPERIMENTS: dict[str, Callable[[Scale], Experiment]] = {
+    "figure-1": lambda scale: figure_1_and_drift(scale, scale.grammar.tasks[1]),
+    "figure-2": figure_2,
+    "figure-3": figure_3,
+    "figure-4": figure_4,
+    "figure-5": figure_5,
+    "figure-6": figure_6,
+    "figure-7": lambda scale: figure_7(scale.causal_language.language),
+    "figure-8": figure_8,
+    "figure-9": figure_9,
+    "figure-10": figure_10,
+    "table-1": table_1,
+    "table-2": table_2,
+    "table-3": table_3,
+    "table-4": table_4,
+    "drift": lambda scale: drift(scale, scale.grammar.tasks[1]),
+    "drift-limits": drift_limits,
+    "adamw-clock": adamw_clock,
+    "flatness-interventions": lambda scale: flatness_interventions(scale, scale.grammar.tasks[1]),
+    "real-text-steps": real_text_steps,
+    "real-text-algorithms": real_text_algorithms,
+    "update-rules": update_rules,
+    "causal-objective": causal_objective,
+    "longer-training": longer_training,
+    "flatness-measures": flatness_measures,
+    "projection": projection,
+    "ablations": ablations,
+    "glue-of-causal-language": glue_of_causal_language,
+    "lazy-to-rich": lazy_to_rich,
+    "other-distributions": other_distributions,
+    "roots-or-trace": roots_or_trace,
+    "dyck-transfer": dyck_transfer,
+}
+"""What makes each, by its name: the paper's figures and tables first, then what goes beyond them."""
+
 
 def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
-    """The paper's figures and tables first, then what goes beyond them."""
-    return (
-        figure_1_and_drift(scale, scale.grammar.tasks[1]),
-        figure_2(scale),
-        figure_3(scale),
-        figure_4(scale),
-        figure_5(scale),
-        figure_6(scale),
-        figure_7(scale.causal_language.language),
-        figure_8(scale),
-        figure_9(scale),
-        figure_10(scale),
-        table_1(scale),
-        table_2(scale),
-        table_3(scale),
-        table_4(scale),
-        drift(scale, scale.grammar.tasks[1]),
-        drift_limits(scale),
-        adamw_clock(scale),
-        flatness_interventions(scale, scale.grammar.tasks[1]),
-        real_text_steps(scale),
-        real_text_algorithms(scale),
-        update_rules(scale),
-        causal_objective(scale),
-        longer_training(scale),
-        flatness_measures(scale),
-        projection(scale),
-        ablations(scale),
-        glue_of_causal_language(scale),
-        lazy_to_rich(scale),
-        other_distributions(scale),
-        roots_or_trace(scale),
-        dyck_transfer(scale),
-    )
+    """All of them, in the order in which the pages show them."""
+    return tuple(make(scale) for make in EXPERIMENTS.values())
 
 
 def scale_named(name: ScaleName) -> Scale:
