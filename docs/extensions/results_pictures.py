@@ -46,8 +46,14 @@ PICTURES = {
 
 AFTER = {
     **dict.fromkeys(("figure-2", "figure-3", "figure-4", "figure-5", "figure-8", "drift"), "make reproduce"),
+    **dict.fromkeys(("table-1", "longer-training", "ablations"), "make reproduce"),
+    "figure-9": "isoloss reproduce figure-2 figure-3",
+    "figure-10": "isoloss reproduce figure-4",
+    "table-2": "isoloss reproduce table-1",
+    "flatness-measures": "isoloss reproduce table-1",
+    "update-rules": "isoloss reproduce flatness-measures",
+    "projection": "isoloss reproduce figure-2 figure-3",
     "drift-limits": "isoloss reproduce drift",
-    "flatness-interventions": "isoloss reproduce adamw-clock",
     "roots-or-trace": "isoloss reproduce other-distributions",
 }
 """The command whose runs an experiment shares, where it was given first."""

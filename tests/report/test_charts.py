@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -146,6 +147,15 @@ def test_a_logarithmic_axis_leaves_out_what_it_cannot_show_and_cuts_bars_that_re
     assert frame["y_high"].to_list() == [5.0, 11.0]
     linear = plotted(data, {"y": Axis("t", "t", "e")}, None)
     assert linear["y_low"].to_list() == [3.0, -7.0, -0.1, -1.1]
+
+
+@pytest.mark.parametrize("numbers", [(76.0, 90.0), (3.2, 4.9), (0.011, 0.035), (20.0, 90.0)])
+def test_a_logarithmic_axis_without_a_power_of_ten_has_labels(numbers: tuple[float, float]) -> None:
+    data = pl.DataFrame({"run": ["a", "a"], "step": [5, 7], "trace": numbers, "width": [16, 16]})
+    found = specification(Lines(Axis("step", "step"), TRACE, WIDTH, "run"), data)
+    labels = re.findall(r">([\d.]+)</text>", vl_convert.vegalite_to_svg(found))
+    shown = [float(label) for label in labels if numbers[0] / 1.2 <= float(label) <= 1.2 * numbers[1]]
+    assert len({*shown} - {5.0, 5.5, 6.0, 6.5, 7.0}) >= 3
 
 
 def test_columns_may_have_any_names() -> None:

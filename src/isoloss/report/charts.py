@@ -53,10 +53,10 @@ def draw_categories(chart: Categories, data: pl.DataFrame, name: str) -> Drawing
         "colour": chart.colour.title,
         "x_text": chart.y.title,
     }
-    placed = base.encode(x=marks.x(chart.y))
+    placed = base.encode(x=marks.x(chart.y, frame))
     points = marks.dots(placed, frame, chart.colour, hover, titles, size=70).add_params(hover)
     bars = base.mark_rule().encode(
-        x=marks.x(chart.y, "x_low"),
+        x=marks.x(chart.y, frame, "x_low"),
         x2="x_high",
         color=by,
         opacity=alt.when(hover).then(alt.value(0.5)).otherwise(alt.value(marks.FADED)),
@@ -79,7 +79,12 @@ def draw_bars(chart: Bars, data: pl.DataFrame, name: str) -> Drawing:
     base = alt.Chart(frame).encode(y=row, yOffset=beside)
     titles = {"category": chart.category, "colour": chart.colour.title, "x_text": chart.y.title}
     bars = base.mark_bar().encode(
-        x=alt.X("x:Q", title=chart.y.title, scale=alt.Scale(zero=True, nice=True), axis=marks.ticks(chart.y)),
+        x=alt.X(
+            "x:Q",
+            title=chart.y.title,
+            scale=alt.Scale(zero=True, nice=True),
+            axis=marks.ticks(chart.y, frame["x"]),
+        ),
         color=colour(frame, chart.colour),
         opacity=alt.when(hover).then(alt.value(marks.PLAIN)).otherwise(alt.value(marks.FADED)),
         tooltip=[alt.Tooltip(f"{column}:N", title=title) for column, title in titles.items()],
@@ -114,11 +119,13 @@ def draw_dots(chart: Dots, data: pl.DataFrame, name: str) -> Drawing:
         path = base.mark_line(strokeWidth=1.5, interpolate="linear")
         layers.append(path.encode(x="x:Q", y="y:Q", order="step:Q", detail="run:N", opacity=only_hovered))
     if chart.x.error:
-        across = base.mark_rule().encode(x=marks.x(chart.x, "x_low"), x2="x_high", y="y:Q", opacity=bars)
+        across = base.mark_rule().encode(
+            x=marks.x(chart.x, frame, "x_low"), x2="x_high", y="y:Q", opacity=bars
+        )
         layers.append(across)
     if chart.y.error:
         layers.append(
-            base.mark_rule().encode(x="x:Q", y=marks.y(chart.y, "y_low"), y2="y_high", opacity=bars)
+            base.mark_rule().encode(x="x:Q", y=marks.y(chart.y, frame, "y_low"), y2="y_high", opacity=bars)
         )
     titles = {
         **marks.of_place(frame),
@@ -126,7 +133,7 @@ def draw_dots(chart: Dots, data: pl.DataFrame, name: str) -> Drawing:
         "x_text": chart.x.title,
         "y_text": chart.y.title,
     }
-    placed = base.encode(x=marks.x(chart.x), y=marks.y(chart.y))
+    placed = base.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame))
     points = marks.dots(placed, frame, chart.colour, hover, titles, size=70)
     layers = [layer.encode(color=by) for layer in layers]
     return alt.LayerChart(layer=[*layers, points.add_params(hover, marks.zoom(name))]).properties(
@@ -147,8 +154,8 @@ def draw_lines(chart: Lines, data: pl.DataFrame, name: str) -> Drawing:
         alt.Chart(frame)
         .mark_line()
         .encode(
-            x=marks.x(chart.x),
-            y=marks.y(chart.y),
+            x=marks.x(chart.x, frame),
+            y=marks.y(chart.y, frame),
             detail="series:N",
             color=by,
             opacity=alt.when(hover).then(alt.value(0.6)).otherwise(alt.value(marks.FADED)),
@@ -161,7 +168,7 @@ def draw_lines(chart: Lines, data: pl.DataFrame, name: str) -> Drawing:
     layers = [line, *_dots(chart, frame, hover, name)]
     if chart.marked is not None:
         rule = alt.Chart(pl.DataFrame({"x": [chart.marked]})).mark_rule(strokeDash=[5, 4], color="#555")
-        layers.insert(0, rule.encode(x=marks.x(chart.x)))
+        layers.insert(0, rule.encode(x=marks.x(chart.x, frame)))
     return alt.LayerChart(layer=layers).properties(
         height=CHART_HEIGHT,
         description=f"{chart.y.title} over {chart.x.title}: {frame['series'].n_unique()} lines.",
@@ -180,14 +187,14 @@ def _dots(chart: Lines, frame: pl.DataFrame, hover: alt.Parameter, name: str) ->
     }
     if chart.series in titles:
         del titles["series"]
-    placed = base.encode(x=marks.x(chart.x), y=marks.y(chart.y))
+    placed = base.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame))
     points = marks.dots(placed, frame, chart.colour, hover, titles, size=45)
     points = points.add_params(hover, marks.zoom(name))
     if not chart.y.error:
         return [points]
     bars = base.mark_rule().encode(
-        x=marks.x(chart.x),
-        y=marks.y(chart.y, "y_low"),
+        x=marks.x(chart.x, frame),
+        y=marks.y(chart.y, frame, "y_low"),
         y2="y_high",
         color=colour(frame, chart.colour),
         opacity=alt.when(hover).then(alt.value(0.5)).otherwise(alt.value(marks.FADED)),

@@ -3,6 +3,7 @@
 from typing import Any
 
 import altair as alt
+import numpy as np
 import polars as pl
 from markupsafe import Markup
 
@@ -97,14 +98,14 @@ NOTHING = Markup('<p class="nothing">Nothing has been measured for this chart ye
 FADED, PLAIN = 0.1, 0.9
 
 
-def x(axis: Axis, field: str = "x") -> alt.X:
-    """The horizontal position."""
-    return alt.X(f"{field}:Q", title=axis.title, scale=scale(axis), axis=ticks(axis))
+def x(axis: Axis, frame: pl.DataFrame, field: str = "x") -> alt.X:
+    """The horizontal position, of a frame that is `plotted`."""
+    return alt.X(f"{field}:Q", title=axis.title, scale=scale(axis), axis=ticks(axis, frame["x"]))
 
 
-def y(axis: Axis, field: str = "y") -> alt.Y:
-    """The vertical position."""
-    return alt.Y(f"{field}:Q", title=axis.title, scale=scale(axis), axis=ticks(axis))
+def y(axis: Axis, frame: pl.DataFrame, field: str = "y") -> alt.Y:
+    """The vertical position, of a frame that is `plotted`."""
+    return alt.Y(f"{field}:Q", title=axis.title, scale=scale(axis), axis=ticks(axis, frame["y"]))
 
 
 def scale(axis: Axis) -> alt.Scale:
@@ -114,11 +115,14 @@ def scale(axis: Axis) -> alt.Scale:
     return alt.Scale(zero=False, nice=True)
 
 
-def ticks(axis: Axis) -> alt.Axis:
+def ticks(axis: Axis, numbers: pl.Series) -> alt.Axis:
     """Few enough labels that none covers another."""
-    if axis.logarithmic:
-        return alt.Axis(tickCount=5, labelOverlap=True, format=",~g")
-    return alt.Axis(tickCount=6)
+    if not axis.logarithmic:
+        return alt.Axis(tickCount=6)
+    # Vega leaves labels out as if a power of ten were among them: over less than that there may be none.
+    few = np.ptp(np.log10(numbers.to_numpy())) < 1
+    labels = "format(datum.value, ',~g')" if few else alt.Undefined
+    return alt.Axis(tickCount=5, labelOverlap=True, format=",~g", labelExpr=labels)
 
 
 def dots(
