@@ -40,7 +40,9 @@ PICTURES = {
     "lazy-to-rich": Picture(
         "steps", "Divergence, trace and accuracy over steps, from weights that start small and large"
     ),
-    "figure-9": Picture("pcfg-b-steps", "Loss and accuracy over pre-training steps, on a third task"),
+    "figure-9": Picture(
+        "pcfg-b-steps", "What models have not learnt of the distribution, over pre-training steps"
+    ),
 }
 """The experiments' pictures; what is not here is told in a table alone."""
 
