@@ -17,6 +17,7 @@ from isoloss.report.marks import NOTHING, PALETTE, SHAPES, plotted
 ACCURACY = Axis("accuracy", "probe accuracy", "accuracy_error")
 TRACE = Axis("trace", "trace", "trace_error", logarithmic=True)
 STEP = Axis("step", "step", logarithmic=True)
+TRACE_OF_T = Axis("t", "t", "e", logarithmic=True)
 WIDTH = Colour("width", "width", ordered=True)
 RULE = Colour("rule", "rule")
 
@@ -141,10 +142,12 @@ def test_a_logarithmic_axis_leaves_out_what_it_cannot_show_and_cuts_bars_that_re
     data = pl.DataFrame(
         {"t": [4.0, 2.0, 0.0, -1.0, None, float("nan"), float("inf")], "e": [1.0, 9.0] + [0.1] * 5}
     )
-    frame = plotted(data, {"y": Axis("t", "t", "e", logarithmic=True)}, None)
+    frame = plotted(data, {"y": TRACE_OF_T}, None)
     assert frame["y"].to_list() == [4.0, 2.0]
     assert frame["y_low"].to_list() == [3.0, 2.0]
     assert frame["y_high"].to_list() == [5.0, 11.0]
+    below = plotted(pl.DataFrame({"t": [10.0, 12.0], "e": [2.0, 3.0]}), {"y": TRACE_OF_T}, None)
+    assert below["y_low"].to_list() == [8.0, 9.0]
     linear = plotted(data, {"y": Axis("t", "t", "e")}, None)
     assert linear["y_low"].to_list() == [3.0, -7.0, -0.1, -1.1]
 

@@ -76,10 +76,12 @@ def choice(request: ReproduceOptions) -> Choice:
     if request.settings is not None:
         if "drift" not in chosen:
             raise BadInput("--settings are the learning rates and batches of drift; name that experiment")
-        scale = replace(scale, drift=replace(scale.drift, paces=paces(request.settings)))
     of_your_own = request.language is not None or request.task is not None
     own = on_your_own(request, scale) if of_your_own else scale
-    experiments = tuple(_as_asked(request, own, name) for name in chosen)
+    paced = own
+    if request.settings is not None:  # of drift alone: Figure 1's and the limits' own runs stay what they are
+        paced = replace(own, drift=replace(own.drift, paces=paces(request.settings)))
+    experiments = tuple(_as_asked(request, paced if name == "drift" else own, name) for name in chosen)
     if request.runs and len(experiments) != 1:
         raise BadInput("--runs names runs of one experiment; name that experiment alone")
     runs = [run for experiment in experiments for run in only_named(experiment, request.runs)]

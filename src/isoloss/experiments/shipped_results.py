@@ -120,6 +120,8 @@ def beside_shipped(result: ExperimentResult, scale: str) -> BesideShipped | None
         return None
     own = {_place(row): row for row in result.table.to_dicts() if row["step"] is not None}
     runs = {_run(row) for row in shipped.rows}
+    if not runs <= {(run.name, run.digest[:16]) for run in result.experiment.runs}:
+        return None  # other settings: what shipped claims were judged on is not what is asked for here
     pairs = [(row, own[_place(row)]) for row in shipped.rows if _place(row) in own]
     here = {_run(row) for row, _ in pairs}
     unlike = {_run(row) for row, mine in pairs if any(_unequal(row, mine))}

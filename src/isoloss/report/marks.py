@@ -190,7 +190,7 @@ def _with_bar(frame: pl.DataFrame, name: str, axis: Axis) -> pl.DataFrame:
     low = pl.col(name) - half
     if axis.logarithmic:
         # A bar that reaches zero has no end on a logarithmic axis: it is cut at the smallest number.
-        low = pl.max_horizontal(low, pl.col(name).min())
+        low = pl.when(low > 0).then(low).otherwise(pl.col(name).min())
     pairs = zip(frame[name], frame[f"{name}_error"], strict=True)
     words = pl.Series(f"{name}_text", [shown(value, error) for value, error in pairs], dtype=pl.String)
     bar = (low.alias(f"{name}_low"), (pl.col(name) + half).alias(f"{name}_high"), words)
