@@ -3,12 +3,13 @@ from dataclasses import replace
 import polars as pl
 
 from isoloss.executors.job import Outcome
-from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.shipped_results import ShippedInterval, beside_shipped, shipped_result
+from isoloss.experiments.suite import EXPERIMENTS
 
 SHIPPED = shipped_result("figure-1", "laptop")
-FIGURE_1 = Experiment("figure-1", "Figure 1", (), (), lambda table: ())
+FIGURE_1 = replace(EXPERIMENTS["figure-1"](laptop()), settings=())
 
 
 def result_of(rows: list[dict[str, object]]) -> ExperimentResult:
@@ -41,6 +42,10 @@ def test_what_is_asked_to_be_otherwise_is_not_compared() -> None:
     assert beside_shipped(result_of(others), "laptop") is None
     assert beside_shipped(result_of(list(SHIPPED.rows)), "smoke") is None
     assert beside_shipped(result_of([]), "laptop") is None
+    with_other_runs = replace(FIGURE_1, runs=FIGURE_1.runs[1:])
+    assert (
+        beside_shipped(replace(result_of(list(SHIPPED.rows)), experiment=with_other_runs), "laptop") is None
+    )
     one = [row for row in SHIPPED.rows if row["run"] == SHIPPED.rows[0]["run"]]
     beside = beside_shipped(result_of(one), "laptop")
     assert beside is not None

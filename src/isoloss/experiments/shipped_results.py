@@ -109,8 +109,8 @@ class BesideShipped:
 def beside_shipped(result: ExperimentResult, scale: str) -> BesideShipped | None:
     """The result beside the shipped one; None where nothing is shipped of it, or no run of it is here.
 
-    So a language of the user's own, whose runs are others, is not compared; nor is another task, of which
-    runs' digests say nothing.
+    So a language or settings of the user's own, whose runs are others, are not compared; nor is another
+    task, of which runs' digests say nothing.
     """
     shipped = shipped_result(result.experiment.name, scale)
     if shipped is None or result.table.is_empty():
@@ -121,7 +121,7 @@ def beside_shipped(result: ExperimentResult, scale: str) -> BesideShipped | None
     own = {_place(row): row for row in result.table.to_dicts() if row["step"] is not None}
     runs = {_run(row) for row in shipped.rows}
     if not runs <= {(run.name, run.digest[:16]) for run in result.experiment.runs}:
-        return None  # other settings: what shipped claims were judged on is not what is asked for here
+        return None
     pairs = [(row, own[_place(row)]) for row in shipped.rows if _place(row) in own]
     here = {_run(row) for row, _ in pairs}
     unlike = {_run(row) for row, mine in pairs if any(_unequal(row, mine))}
