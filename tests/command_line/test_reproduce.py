@@ -13,8 +13,10 @@ from isoloss.command_line.reproduction_request import Choice, choice, command_ag
 from isoloss.errors import BadInput, IsolossError
 from isoloss.executors.runner import Notice, Outcome
 from isoloss.experiments import throughput
+from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.cost import this_machine
 from isoloss.experiments.experiment_result import Results
+from isoloss.languages.notation import write_grammar
 from isoloss.progress import silent
 
 EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed in (1, 2, 3))
@@ -77,7 +79,7 @@ def test_a_task_that_the_words_settle_needs_a_word_of_the_users_own(
     chosen = choice(replace(asked, any_task=True))
     assert ("downstream task", "prefix-2") in chosen.experiments[0].settings
     again = command_again(replace(asked, any_task=True), chosen.experiments[0], chosen.runs[0])
-    assert again.endswith(" --any-task")
+    assert again.endswith(" --task prefix-2 --any-task")
     # The smoke scale shows that everything runs, whatever the language.
     choice(replace(asked, scale="smoke"))
 
@@ -141,6 +143,27 @@ def test_a_model_too_large_to_time_is_told_with_the_reason(monkeypatch: pytest.M
     rows = cost_table.cost_rows(chosen.experiments, chosen.runs, this_machine(), "cpu", silent)
     assert {row["not_measured"] for row in rows} == {"a step needs about 400 GB"}
     assert {row["hours_measured"] for row in rows} == {None}
+
+
+def test_learning_rates_of_the_users_own_are_the_drifts_alone(tmp_path: Path) -> None:
+    names = ("figure-1", "drift", "drift-limits")
+    plain = choice(ReproduceOptions(names, "smoke", tmp_path))
+    asked = choice(ReproduceOptions(names, "smoke", tmp_path, settings="0.3:8,0.15:8"))
+    digests = ([[run.digest for run in each.runs] for each in one.experiments] for one in (plain, asked))
+    assert [before == after for before, after in zip(*digests, strict=True)] == [True, False, True]
+
+
+def test_a_run_again_is_of_the_task_that_was_measured(tmp_path: Path) -> None:
+    (tmp_path / "own.pcfg").write_text(write_grammar(headline_grammar().grammar))
+    asked = ReproduceOptions(("figure-1", "drift"), "laptop", tmp_path, language=tmp_path / "own.pcfg")
+    chosen = choice(asked)
+    (task,) = {dict(each.settings)["downstream task"] for each in chosen.experiments[:1]}
+    for experiment in chosen.experiments:
+        assert f"--task {task}" in command_again(asked, experiment, experiment.runs[0])
+    # What is measured for the scale's own task is so again, whatever was asked of another experiment.
+    asked = ReproduceOptions(("figure-1",), "smoke", tmp_path, task="prefix-4", any_task=True)
+    drift = choice(asked).others["drift"]()
+    assert "task" not in command_again(asked, drift, drift.runs[0])
 
 
 def test_what_failed_is_told_though_the_site_cannot_be_written(

@@ -7,6 +7,9 @@ import pytest
 
 from isoloss.cli import main
 from isoloss.command_line import theory_request
+from isoloss.experiments.experiment_result import keep_names
+from isoloss.experiments.scales.night import night
+from isoloss.experiments.suite import EXPERIMENTS
 from isoloss.theory.statement_file import read_statement
 from jobs_in_turn import in_turn
 
@@ -43,6 +46,22 @@ def test_records_alone_are_on_stdout_and_a_second_call_computes_nothing(
     assert run(*arguments, "--output", str(tmp_path)) == 0
     assert json.loads(capsys.readouterr().out) == content
     assert path.stat().st_mtime_ns == when
+
+
+def test_pages_of_another_scale_stay_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(theory_request, "run_jobs", lambda jobs, progress, processes: in_turn(jobs, progress))
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "index.html").write_text("of the night")
+    keep_names([EXPERIMENTS["figure-1"](night())], tmp_path)
+    arguments = ("theorem-5.1", "--length", "4", "--samples", "3", "--json", "--output", str(tmp_path))
+    assert run(*arguments) == 0
+    told = capsys.readouterr()
+    assert "not those of the scale laptop: its pages stay as they are" in told.err
+    assert "report:" not in told.err
+    assert json.loads(told.out)["statements"]
+    assert (tmp_path / "site" / "index.html").read_text() == "of the night"
 
 
 @pytest.mark.parametrize(

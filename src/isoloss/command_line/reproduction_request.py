@@ -22,6 +22,7 @@ from isoloss.experiments.suite import EXPERIMENTS, scale_named
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.entropy import masked_entropy
+from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress, silent
 from isoloss.report.site import Site, write_site
@@ -31,17 +32,20 @@ SITE, THEORY = "site", "theory"
 """Folders of a folder of results."""
 
 ALL = "all"
+PACED = "drift"
+"""The experiment whose learning rates and batches can be asked for."""
 
 
 def command_again(request: ReproduceOptions, experiment: Experiment, run: PlannedRun) -> str:
     """The command that computes one run anew, in a folder of its own."""
+    own = request.language is not None or (request.task is not None and experiment.name in request.names)
     words = ["isoloss", "reproduce", experiment.name, "--scale", request.scale]
     words += ["--runs", run.name, "--output", "one-run"]
     options = {
         "--language": request.language,
         "--maximum-length": request.maximum_length,
-        "--task": request.task if experiment.name in OF_YOUR_OWN else None,
-        "--settings": request.settings if experiment.name == "drift" else None,
+        "--task": _probed_task(run) if own else None,
+        "--settings": request.settings if experiment.name == PACED else None,
         "--device": None if request.device == "cpu" else request.device,
         "--tokens": request.tokens,
         "--precision": None if request.precision == "float32" else request.precision,
@@ -49,8 +53,14 @@ def command_again(request: ReproduceOptions, experiment: Experiment, run: Planne
     for name, value in options.items():
         words += [name, str(value)] if value is not None else []
     words += ["--compiled"] if request.compiled else []
-    words += ["--any-task"] if request.any_task and experiment.name in OF_YOUR_OWN else []
+    words += ["--any-task"] if request.any_task and own and experiment.name == HEADLINE else []
     return shlex.join(words)
+
+
+def _probed_task(run: PlannedRun) -> str | None:
+    """The downstream task of the run's probe: of a language it depends on what else was asked for with it."""
+    quantities = (measured.quantity for measured in run.measured)
+    return next((quantity.task for quantity in quantities if isinstance(quantity, ProbeQuantity)), None)
 
 
 @dataclass(frozen=True)
@@ -73,15 +83,11 @@ def choice(request: ReproduceOptions) -> Choice:
         raise BadInput("--measure goes with --dry-run and --on local: it times the models here, then stops")
     if request.maximum_length is not None and request.language is None:
         raise BadInput("--maximum-length needs --language; the scale's own language has a fixed length")
-    if request.settings is not None:
-        if "drift" not in chosen:
-            raise BadInput("--settings are the learning rates and batches of drift; name that experiment")
+    if request.settings is not None and PACED not in chosen:
+        raise BadInput(f"--settings are the learning rates and batches of {PACED}; name that experiment")
     of_your_own = request.language is not None or request.task is not None
     own = on_your_own(request, scale) if of_your_own else scale
-    paced = own
-    if request.settings is not None:  # of drift alone: Figure 1's and the limits' own runs stay what they are
-        paced = replace(own, drift=replace(own.drift, paces=paces(request.settings)))
-    experiments = tuple(_as_asked(request, paced if name == "drift" else own, name) for name in chosen)
+    experiments = tuple(_as_asked(request, own, name) for name in chosen)
     if request.runs and len(experiments) != 1:
         raise BadInput("--runs names runs of one experiment; name that experiment alone")
     runs = [run for experiment in experiments for run in only_named(experiment, request.runs)]
@@ -98,6 +104,8 @@ def other_experiments(
 
 def _as_asked(request: ReproduceOptions, scale: Scale, name: str) -> Experiment:
     """One experiment, carried out as the request says."""
+    if request.settings is not None and name == PACED:
+        scale = replace(scale, drift=replace(scale.drift, paces=paces(request.settings)))
     experiment = EXPERIMENTS[name](scale)
     compute = Compute(request.precision, request.compiled)
     runs = tuple(run.carried_out_by(compute) for run in experiment.runs)
@@ -127,7 +135,7 @@ def write_whole_site(
     Returns its first page, and what drawing the languages had to tell.
     """
     planned = [make() for name, make in others.items() if was_planned(name, request.folder)]
-    before = gathered([each for each in planned if _is_done(each, request.folder)], request.folder)
+    before = gathered([each for each in planned if is_done(each, request.folder)], request.folder)
     by_name = {result.experiment.name: result for result in (*results, *before)}
     shown = tuple(by_name[name] for name in EXPERIMENTS if name in by_name)
     plans = planned_languages(result.experiment for result in shown)
@@ -145,7 +153,8 @@ def write_whole_site(
     return write_site(site, request.folder / SITE, progress), outcome
 
 
-def _is_done(experiment: Experiment, output: Path) -> bool:
+def is_done(experiment: Experiment, output: Path) -> bool:
+    """Whether all of the experiment's runs and references are complete in `output`."""
     return all(is_complete(run, output) for run in experiment.runs) and all(
         reference.records(output) for reference in experiment.references
     )

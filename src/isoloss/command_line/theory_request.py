@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -12,10 +13,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from isoloss.command_line.options.reproduce import ReproduceOptions, TheoryOptions
-from isoloss.command_line.reproduction_request import ALL, THEORY, other_experiments, write_whole_site
+from isoloss.command_line.reproduction_request import (
+    ALL,
+    THEORY,
+    is_done,
+    other_experiments,
+    write_whole_site,
+)
 from isoloss.command_line.terminal import progress_display
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job, Notice, run_jobs
+from isoloss.experiments.experiment_result import Executor, was_planned
 from isoloss.experiments.provenance import usable_cores
 from isoloss.experiments.suite import scale_named
 from isoloss.measurements.record import Record, Setting
@@ -49,8 +57,13 @@ def run_theory(request: TheoryOptions) -> int:
     execute = partial(run_jobs, processes=request.processes or usable_cores())
     with only_process_in(whole.folder), progress_display() as progress:
         outcome = execute(jobs, progress=progress)
-        others = other_experiments(whole, scale_named(whole.scale))
-        page, _ = write_whole_site(whole, (), others, lambda jobs, at: execute(jobs, progress=at), progress)
+        page = _on_the_site(whole, lambda jobs, at: execute(jobs, progress=at), progress)
+    if page is None:
+        print(
+            f"the experiments in {whole.folder} are unfinished, or not those of the scale {whole.scale}: its "
+            "pages stay as they are; isoloss reproduce, called there again, sets the statements beside them",
+            file=sys.stderr,
+        )
     results = {
         statement.file(folder): found
         for statement in planned
@@ -60,6 +73,16 @@ def run_theory(request: TheoryOptions) -> int:
         print(results_as_json(results, outcome.failures))
     print_summary(results, outcome.failures, page)
     return 1 if outcome.failures else 0
+
+
+def _on_the_site(whole: ReproduceOptions, execute: Executor, progress: Progress) -> Path | None:
+    """Write the folder's site, and return its first page; None where it is one of what is not done here."""
+    others = other_experiments(whole, scale_named(whole.scale))
+    begun = [name for name in others if was_planned(name, whole.folder)]
+    if begun and not any(is_done(others[name](), whole.folder) for name in begun):
+        return None
+    page, _ = write_whole_site(whole, (), others, execute, progress)
+    return page
 
 
 def _whole(request: TheoryOptions) -> ReproduceOptions:
@@ -89,7 +112,7 @@ def _work(statement: PlannedStatement, output: Path, progress: Progress) -> tupl
     return ()
 
 
-def print_summary(results: Mapping[Path, Statement], failures: Sequence[Notice], page: Path) -> None:
+def print_summary(results: Mapping[Path, Statement], failures: Sequence[Notice], page: Path | None) -> None:
     """Every finding with its verdict, the corrections, what failed, and the site's page, on stderr."""
     console = Console(stderr=True)
     for path, statement in results.items():
@@ -106,7 +129,8 @@ def print_summary(results: Mapping[Path, Statement], failures: Sequence[Notice],
         console.print(f"results: {path}\n", markup=False, highlight=False, soft_wrap=True)
     for failure in failures:
         console.print(f"{failure.job} failed: {failure.text}", style="bold", markup=False, highlight=False)
-    console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+    if page:
+        console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
 
 
 def results_as_json(results: Mapping[Path, Statement], failures: Sequence[Notice]) -> str:

@@ -32,9 +32,9 @@ class ReproduceOptions:
     maximum_length: int | None = None
     """Longest sentence kept of --language; needed when it has no longest sentence."""
     task: str | None = None
-    """Downstream task, such as prefix-4; when not given the scale's own, or of --language the one with
-    the most room (but for figure-1: the prefix of half the longest sentence, or an HMM's middle state);
-    with the experiments that take a --language."""
+    """Downstream task, such as prefix-4; when not given the scale's own, or of --language the prefix of half
+    the longest sentence or an HMM's middle state, and with figure-1 the one with the most room; with the
+    experiments that take a --language."""
     any_task: bool = False
     """Take a task for figure-1 that the words alone, or a guess, settle, which is refused otherwise;
     of --language the prefix of half the longest sentence when --task is not given."""
