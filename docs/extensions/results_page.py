@@ -224,7 +224,8 @@ def _what_would_decide(claim: dict[str, Any]) -> str:
 def _keep(name: str, results: Path, seconds: int, *, busy: bool) -> None:
     """Take an experiment of a finished results folder, and its picture, in place of what is kept."""
     files, scale = results / "site" / "files", results.name
-    checkpoint = next((results / "runs").glob("*/steps/*/checkpoint.json"))
+    result = json.loads((files / f"{name}.json").read_text())
+    checkpoint = next((results / "runs" / result["checkpoints"][0]["folder"]).glob("steps/*/checkpoint.json"))
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=results, capture_output=True, text=True, check=True
     )
@@ -235,7 +236,7 @@ def _keep(name: str, results: Path, seconds: int, *, busy: bool) -> None:
         "seconds": seconds,
         "busy": busy,
         "versions": json.loads(checkpoint.read_text())["versions"],
-        "result": json.loads((files / f"{name}.json").read_text()),
+        "result": result,
     }
     if name in AFTER and scale == "laptop":
         kept["after"] = AFTER[name]

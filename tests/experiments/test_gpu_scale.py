@@ -85,6 +85,7 @@ def test_models_have_the_whole_tokenizer_where_it_is_asked_for() -> None:
     asked = papers().with_tokens(WHOLE_TOKENIZER)
     languages = (asked.grammar, asked.hidden_markov, asked.sizes_compared)
     assert {model.tokens for runs in languages for model in runs.architectures} == {WHOLE_TOKENIZER}
+    assert asked.dyck.architecture.tokens == WHOLE_TOKENIZER
     assert {model.tokens for model in papers().grammar.architectures} == {None}
     with pytest.raises(BadInput, match=r"100 tokens cannot read a language of 200 words"):
         papers().with_tokens(100)

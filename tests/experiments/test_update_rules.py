@@ -62,6 +62,9 @@ def test_flatter_and_better_are_correlated_over_pairs() -> None:
         for rule, trace, accuracy in (("AdamW", 9999.0, 0.0), ("Lion", 32.0, 0.7), ("SOAP", 8.0, 0.9))
     ]
     assert flatter_is_better([*sharper_better, *second]) == 0.0
+    # One with a single pair counts as if it had not been run.
+    third = [frame("AdamW", 3, 16.0, 0.8), frame("Lion", 3, 32.0, 0.9)]
+    assert flatter_is_better([*sharper_better, *third]) == -1.0
 
 
 @pytest.mark.parametrize("expected", [Verdict.SUPPORTED, Verdict.NOT_SUPPORTED])

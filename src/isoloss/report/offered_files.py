@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +55,23 @@ def result_as_json(result: ExperimentResult) -> dict[str, Any]:
         "claims": [_judgement(judged) for judged in result.judgements],
         "checkpoints": _rows(table.filter(of_runs)) if not table.is_empty() else [],
         "references": _rows(table.filter(~of_runs)) if not table.is_empty() else [],
-        "paper": dict(experiment.paper_numbers),
-        "settings": dict(experiment.settings),
+        "paper": _by_name(experiment.paper_numbers),
+        "settings": _by_name(experiment.settings),
         "failures": [dataclasses.asdict(failure) for failure in result.outcome.failures],
         "notices": [dataclasses.asdict(notice) for notice in result.outcome.notices],
     }
+
+
+def _by_name(facts: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Several facts of one name, such as what a thing was varied to, stand one after another.
+
+    >>> _by_name([("momentum", "0.5"), ("momentum", "0.9"), ("steps", "100")])
+    {'momentum': '0.5; 0.9', 'steps': '100'}
+    """
+    told: dict[str, list[str]] = {}
+    for name, value in facts:
+        told.setdefault(name, []).append(value)
+    return {name: "; ".join(values) for name, values in told.items()}
 
 
 def _judgement(judged: Judgement) -> dict[str, Any]:

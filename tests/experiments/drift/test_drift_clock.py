@@ -34,7 +34,9 @@ def test_four_times_the_batch_goes_a_quarter_as_far() -> None:
     assert Pace(0.4, 32).time_per_step == pytest.approx(4 * Pace(0.2, 32).time_per_step)
 
 
-@pytest.mark.parametrize(("rate", "batch"), [(0.0, 8), (-0.1, 8), (float("nan"), 8), (0.1, 0)])
+@pytest.mark.parametrize(
+    ("rate", "batch"), [(0.0, 8), (-0.1, 8), (float("nan"), 8), (0.1, 0), (1e-200, 8), (1e200, 8)]
+)
 def test_what_makes_no_sgd_is_refused(rate: float, batch: int) -> None:
     with pytest.raises(BadInput, match="a learning rate above 0 and a batch of at least 1"):
         Pace(rate, batch)

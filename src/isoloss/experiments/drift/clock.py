@@ -75,7 +75,8 @@ class Pace:
     batch_size: int
 
     def __post_init__(self) -> None:
-        if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)) or self.batch_size < 1:
+        squared = self.learning_rate * self.learning_rate  # what the time of a step has
+        if not (self.learning_rate > 0 and 0 < squared < math.inf) or self.batch_size < 1:
             raise BadInput(
                 f"SGD needs a learning rate above 0 and a batch of at least 1, not {self.learning_rate} and "
                 f"{self.batch_size}"

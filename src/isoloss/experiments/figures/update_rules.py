@@ -1,5 +1,6 @@
 """Beyond the paper: how flat and how good other update rules are at the loss that AdamW has too."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -32,11 +33,13 @@ OURS = "beyond the paper"
 def flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:
     """Mean over seeds of Spearman's correlation of (decrease of the trace, gain of accuracy) against AdamW.
 
-    Only a seed's own pairs are ranked together: they share AdamW's run. nan for none.
+    Only a seed's own pairs are ranked together: they share AdamW's run. A seed with too few of them to be
+    ranked counts as if it had not been run. nan for none.
     """
     seeds = dict.fromkeys(run["seed"][0] for run in runs)
-    found = [_flatter_is_better([run for run in runs if run["seed"][0] == seed]) for seed in seeds]
-    return float(np.mean(found)) if found else float("nan")
+    each = (_flatter_is_better([run for run in runs if run["seed"][0] == seed]) for seed in seeds)
+    found = [ranking for ranking in each if math.isfinite(ranking)]
+    return float(np.mean(found)) if found else math.nan
 
 
 def _flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:

@@ -266,6 +266,7 @@ class Scale:
             hidden_markov=with_tokens(self.hidden_markov, tokens),
             compared=replace(self.compared, small=replace(self.compared.small, tokens=tokens)),
             sizes_compared=replace(self.sizes_compared, architectures=compared),
+            dyck=replace(self.dyck, architecture=replace(self.dyck.architecture, tokens=tokens)),
         )
 
 
