@@ -1,5 +1,6 @@
 """The marks that charts share: dots, bars, their colours and shapes, hovering, and how an axis is scaled."""
 
+import math
 from typing import Any
 
 import altair as alt
@@ -115,14 +116,19 @@ def scale(axis: Axis) -> alt.Scale:
     return alt.Scale(zero=False, nice=True)
 
 
+NARROW = math.log10(4)
+"""How far apart ends of a logarithmic axis are, in powers of ten, of which one label does not suffice."""
+
+
 def ticks(axis: Axis, numbers: pl.Series) -> alt.Axis:
     """Few enough labels that none covers another."""
     if not axis.logarithmic:
         return alt.Axis(tickCount=6)
-    # Vega leaves labels out as if a power of ten were among them: over less than that there may be none.
-    few = np.ptp(np.log10(numbers.to_numpy())) < 1
+    # Vega leaves labels out as if there were enough powers of ten among them: of few numbers all are shown.
+    low, high = np.log10(np.quantile(numbers.to_numpy(), [0, 1]))
+    few = high - low < NARROW or math.ceil(low) > math.floor(high)
     labels = "format(datum.value, ',~g')" if few else alt.Undefined
-    return alt.Axis(tickCount=5, labelOverlap=True, format=",~g", labelExpr=labels)
+    return alt.Axis(tickCount=5, labelOverlap="greedy", format=",~g", labelExpr=labels)
 
 
 def dots(
