@@ -178,6 +178,20 @@ def test_a_failing_run_does_not_sink_the_experiment(tmp_path: Path) -> None:
     assert result.table["run"].unique().sort().to_list() == ["seed-1", "words"]
 
 
+def test_a_start_that_is_not_asked_for_is_no_job_where_what_goes_on_from_it_is_complete(
+    tmp_path: Path,
+) -> None:
+    log, output = tmp_path / "log", tmp_path / "out"
+    origin = planned(1, log)
+    one = experiment(replace(planned(2, log, 1.0), continues=Continued(origin, 2)))
+    assert len(experiment_jobs([one], one.runs, output, "cpu")) == 4  # language, reference, start and run
+    carry_out_experiments([one], output, in_turn)
+    shutil.rmtree(origin.folder(output))
+    assert experiment_jobs([one], one.runs, output, "cpu") == []
+    of_both = experiment(origin, *one.runs)
+    assert len(experiment_jobs([of_both], of_both.runs, output, "cpu")) == 2  # asked for, it is made again
+
+
 def test_what_cannot_be_an_experiment_is_refused(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with pytest.raises(BadInput, match=r"seeds \[900\] chose the scale"):

@@ -77,13 +77,13 @@ def _key(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-def _to_do(runs: Iterable[PlannedRun], output: Path) -> list[PlannedRun]:
-    """What is not complete or can be measured further, and what of it others start from; origins first."""
+def _to_do(runs: Sequence[PlannedRun], output: Path) -> list[PlannedRun]:
+    """What of `runs` is not complete or can be measured further, and what that starts from; origins first."""
     found: list[PlannedRun] = []
-    needed: set[str] = set()
+    asked, needed = {run.digest for run in runs}, set[str]()
     for run in reversed(shared(runs)):
         open_still = not is_complete(run, output) or is_measurable_further(run, output)
-        if run.digest in needed or open_still:
+        if run.digest in needed or (run.digest in asked and open_still):
             found.append(run)
             start = run.start_from(output)
             if run.continues and start is not None and not start.is_dir():

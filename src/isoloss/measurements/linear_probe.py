@@ -141,7 +141,7 @@ def train_heads(
     generators = [torch.Generator().manual_seed(seed) for seed in settings.seeds]
     start = [torch.empty(classes, D + 1).uniform_(-(D**-0.5), D**-0.5, generator=g) for g in generators]
     weight = torch.stack(start).to(features)
-    with torch.inference_mode():  # a step is so small that what autograd would note of it is a tenth of it
+    with torch.inference_mode():  # a step is so small that what autograd would note of it takes part of it
         _descend(weight, features, labels, settings, generators, progress)
     return Heads(weight)
 
