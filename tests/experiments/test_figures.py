@@ -17,6 +17,7 @@ from isoloss.experiments.figures.figure_9 import figure_9
 from isoloss.experiments.figures.figures_3_and_8 import figure_3, figure_8
 from isoloss.experiments.figures.figures_4_and_10 import figure_4, figure_10
 from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.night import night
 from isoloss.experiments.scales.smoke import smoke
 from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.pretraining.sgd import SGD
@@ -103,6 +104,13 @@ def test_figures_share_runs_and_what_is_measured_of_them() -> None:
 @pytest.mark.parametrize("figure", FIGURES)
 def test_nothing_measured_is_nothing_drawn(figure) -> None:
     assert figure(smoke()).panels(pl.DataFrame()) == ()
+
+
+def test_seeds_of_a_languages_own_come_before_the_scales() -> None:
+    runs = figure_2(laptop()).runs
+    seeds = {panel: {run.seed for run in runs if run.name.startswith(panel)} for panel in ("pcfg", "causal")}
+    assert seeds == {"pcfg": {111, 112, 113, 114, 115}, "causal": {161, 162, 163, 164, 165}}
+    assert {run.seed for run in figure_2(night()).runs} == set(night().seeds)
 
 
 def test_descents_see_other_sentences_and_count_as_their_origins_seeds() -> None:

@@ -24,6 +24,7 @@ class LanguageRuns(Generic[Model]):
     Checkpoints from step `saturated_from` on are what claims are judged on. It is a step and not a loss, so
     that the claim of one common loss can fail. `evaluated` says which predictions the exact loss looks at,
     `averaging_horizon` over how many steps the weights of checkpoints are averaged (None: not at all).
+    `own_seeds` take the place of the scale's where those have been reported with other settings.
     """
 
     language: LanguagePlan
@@ -36,6 +37,7 @@ class LanguageRuns(Generic[Model]):
     saturated_from: int
     evaluated: ExactObjective = MaskedObjective()  # noqa: RUF009  (frozen)
     averaging_horizon: int | None = None
+    own_seeds: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if sum(step >= self.saturated_from for step in self.checkpoint_steps) < 2:
@@ -51,7 +53,7 @@ AnyRuns = LanguageRuns[AnyModel]
 def runs_of_sizes(
     runs: AnyRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
 ) -> tuple[PlannedRun, ...]:
-    """A run for each size and seed, in the order of the architectures."""
+    """A run for each size and seed, in the order of the architectures; `own_seeds` come before `seeds`."""
     return tuple(
         PlannedRun(
             name=f"width-{width_of(architecture)}-seed-{seed}",
@@ -68,7 +70,7 @@ def runs_of_sizes(
             averaging_horizon=runs.averaging_horizon,
         )
         for architecture in runs.architectures
-        for seed in seeds
+        for seed in runs.own_seeds or seeds
     )
 
 

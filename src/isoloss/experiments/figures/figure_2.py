@@ -52,7 +52,7 @@ def figure_2(scale: Scale) -> Experiment:
 
 def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
     caption = (
-        f"{task.chance_and_ceiling(table)}A line a run, {len(scale.seeds)} seeds a width. Claims are judged "
+        f"{task.chance_and_ceiling(table)}A line a run, {len(task.seeds(scale))} seeds a width. Claims are judged "
         f"on the checkpoints from the dashed line (step {task.runs.saturated_from:,}) on. "
         f"{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )

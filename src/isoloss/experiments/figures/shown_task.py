@@ -61,6 +61,10 @@ class ShownTask:
         """The steps of the checkpoints that claims are judged on."""
         return tuple(step for step in self.runs.checkpoint_steps if step >= self.runs.saturated_from)
 
+    def seeds(self, scale: Scale) -> tuple[int, ...]:
+        """Those of its runs."""
+        return self.runs.own_seeds or scale.seeds
+
     def probe(self, sizes: MeasurementSizes) -> ProbeQuantity:
         """The linear probe for the task."""
         return sizes.probe_of(self.task)
@@ -95,7 +99,7 @@ class ShownTask:
         loss, trace = scale.sizes.loss(self.runs.evaluated), scale.sizes.trace()
         quantities = (loss, trace, self.probe(scale.sizes))
         measured = tuple(MeasuredAt(quantity, descent.checkpoint_steps) for quantity in quantities)
-        return self.labelled(descents(descent, self.runs, scale.seeds, measured))
+        return self.labelled(descents(descent, self.runs, self.seeds(scale), measured))
 
     def reference(self, sizes: MeasurementSizes) -> PlannedReference:
         """Chance and ceiling of the task, a row of the table."""

@@ -122,18 +122,22 @@ CAUSAL_LANGUAGE = CausalLanguageRuns(
     tasks=("opening-4", "opening-2"),
     architectures=students(laptop_transformers((32, 48)), STUDENTS_LANGUAGE),
     update_rule=AdamW(3e-3, warm_up_steps=500),
-    batch_size=128,
+    batch_size=512,
     steps=4000,
     checkpoint_steps=(1000, 1414, *log_spaced_steps(2000, 4000, per_doubling=5)),
     saturated_from=2000,
     evaluated=OneMaskedWord(),
     averaging_horizon=200,
+    own_seeds=(161, 162, 163, 164, 165),
 )
 """The language was made easier until pilot runs came near its distribution: of a teacher of two layers of 64
 units after 1,000 steps, and sentences of 8, KL was still 0.37 nats of a loss of 1.6. None of its opening
-tasks has room: of what words alone do not tell at most 0.07 is left. Rate and average are the grammar's, the
-steps what fits: in a pilot run of width 32 with seed 900 KL was 0.95 % of the entropy at step 2,000 and 0.66
-% at 4,000, the loss 0.28 % of itself lower, while accuracy stayed at 0.89 to 0.91."""
+tasks has room: of what words alone do not tell at most 0.07 is left. Rate and average are the grammar's.
+Batches are four times as large, since noise is what kept KL up: in pilot runs of width 32 with seed 900 it
+ended at 0.61 to 0.66 % of the entropy with batches of 128, at 0.44 % with 256, and with 512 at 0.30 %,
+after 0.44 % at step 2,000, while accuracy stayed at 0.92. Averages over 800 steps brought it to 0.60 %,
+twice as many steps to 0.49 %, twice the rate to 0.71 %. Seeds 111 to 115 were reported with batches of 128,
+whose KL ended at 0.52 to 0.64 %; hence other seeds, with the claims as they were."""
 
 _PACE = Pace(0.1, 32)
 """One of the drift's, by which Figures 4 and 10 descend."""
