@@ -52,8 +52,8 @@ def figure_2(scale: Scale) -> Experiment:
 
 def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
     caption = (
-        f"{task.chance_and_ceiling(table)}A line a run, {len(task.seeds(scale))} seeds a width. Claims are judged "
-        f"on the checkpoints from the dashed line (step {task.runs.saturated_from:,}) on. "
+        f"{task.chance_and_ceiling(table)}A line a run, {len(task.seeds(scale))} seeds a width. Claims are "
+        f"judged on the checkpoints from the dashed line (step {task.runs.saturated_from:,}) on. "
         f"{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )
     charts = tuple(Lines(STEP, y, BY_WIDTH, "run", marked=task.runs.saturated_from) for y in (LOSS, ACCURACY))
