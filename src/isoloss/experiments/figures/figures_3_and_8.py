@@ -163,8 +163,7 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
         f"{task.chance_and_ceiling(table)}A dot a run at step {task.runs.steps:,}, a line for each of "
         f"{len(task.seeds(scale))} seeds. The dashed line is at the width from which on the loss is "
         f"saturated, within {100 * LOSS_WINDOW:g} % of the least. Below, the accuracy with features of one "
-        "dimension, of the models and of what they were before any training: claims subtract the one from the "
-        "other. "
+        "dimension, of the models and of what they were before any training: claims subtract this from that. "
         f"{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )
     saturated = saturated_width(last.partition_by("run", maintain_order=True))
