@@ -33,16 +33,23 @@ def batch(sentences: int):
     return MASKED.draw(Sentences(ids, torch.full((sentences,), 3)), generator)
 
 
+def scores(model, masked, **kept):
+    """Of each prediction and word: log p_y, and its gradient."""
+    leaves = list(trainable_parameters(model).values())
+    for row in MASKED.logits(model, masked).log_softmax(dim=1):
+        for surprise in row:
+            gradient = torch.autograd.grad(
+                surprise, leaves, retain_graph=True, materialize_grads=True, **kept
+            )
+            yield surprise, flat(gradient)
+
+
 def exact_trace(model, masked):
     """Σ_y p_y ||∇ log p_y||², the mean over predictions, as a function that can be differentiated."""
-    leaves = list(trainable_parameters(model).values())
-    log_probabilities = MASKED.logits(model, masked).log_softmax(dim=1)
-    total = 0.0
-    for row in log_probabilities:
-        for surprise in row:
-            score = torch.autograd.grad(surprise, leaves, create_graph=True, materialize_grads=True)
-            total = total + surprise.exp() * flat(score).square().sum()
-    return total / len(log_probabilities)
+    squares = (
+        surprise.exp() * score.square().sum() for surprise, score in scores(model, masked, create_graph=True)
+    )
+    return sum(squares) / len(masked.rows)
 
 
 def dense_gradient(model, masked):
@@ -59,6 +66,12 @@ def dense_fisher(model, masked):
         return -(fixed * log_probabilities).sum() / len(log_probabilities)
 
     return dense_hessian(divergence, trainable_parameters(model))
+
+
+def fisher_of_scores(model, masked):
+    """Σ_y p_y ∇ log p_y ∇ log p_yᵀ, the mean over predictions: many times as fast as second derivatives."""
+    rows = [surprise.detach().mul(0.5).exp() * score for surprise, score in scores(model, masked)]
+    return torch.stack(rows).T @ torch.stack(rows) / len(masked.rows)
 
 
 def test_over_all_signs_the_gradient_is_that_of_the_exact_trace(model) -> None:
@@ -86,6 +99,7 @@ def test_products_with_the_fisher_information_are_those_of_the_dense_matrix(mode
     dense = dense_fisher(model, masked)
     vector = torch.randn(len(dense), generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     assert torch.allclose(fisher_vector_product(model, MASKED, masked, vector), dense @ vector, atol=1e-9)
+    assert torch.allclose(fisher_of_scores(model, masked), dense, atol=1e-9)
 
 
 @pytest.mark.parametrize("distance", [0.0, 0.3, 20.0])
@@ -102,7 +116,7 @@ def test_the_rate_covers_what_dense_matrices_give(model) -> None:
     masked = batch(80)
     found = trace_descent_rate(model, MASKED, masked, 2.0, seed=1, products=12)
     gradient = dense_gradient(model, masked.part(0, 24))  # twelve contexts, all of them in both
-    values, vectors = torch.linalg.eigh(dense_fisher(model, masked))
+    values, vectors = torch.linalg.eigh(fisher_of_scores(model, masked))
     expected = float((-2.0 * values).exp() @ (gradient @ vectors).square())
     assert found.value == pytest.approx(expected, abs=4 * found.standard_error)
     assert 0 < found.standard_error < 0.5 * expected

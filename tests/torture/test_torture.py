@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-FEW = {"flip": 20, "feed": 9, "payload": 2, "kill": 4}
+FEW = {"flip": 12, "feed": 6, "payload": 2, "kill": 4}
 SAMPLE = {"flip": 60, "feed": 20, "payload": 4, "kill": 8}
 
 
