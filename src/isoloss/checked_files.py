@@ -15,10 +15,11 @@ SEAL_LENGTH = 64
 """Of a digest in hexadecimal."""
 
 FORMAT = "1"
-"""Raised when files are laid out differently; those of another number are refused."""
+"""Version of the file layout, incremented when it changes; files of another version are refused."""
 
 ONLY_WHEN_CHANGED = {"only when changed": True}
-"""Of a dataclass's field: its default goes unsaid, so that settings from before keep their names."""
+"""Field metadata: at its default the field is left out of the settings' JSON, so that adding a field keeps
+the digests of existing settings."""
 
 
 def write_json(path: Path, content: Any, name: str) -> None:
@@ -70,8 +71,8 @@ def write_sealed(path: Path, content: dict[str, Any], name: str) -> None:
 def read_sealed(path: Path, name: str) -> dict[str, Any]:
     """The object that `write_sealed` wrote under that name.
 
-    One without a digest is taken as it is: isoloss wrote none before version 0.3. Raises BadInput where the
-    file is anything else.
+    One without a digest, as early 0.2.0 wrote, is taken as it is. Raises BadInput where the file is anything
+    else.
     """
     try:
         return unsealed(json.loads(path.read_bytes()), name)
@@ -85,7 +86,10 @@ def sealed(content: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def unsealed(content: Any, name: str) -> dict[str, Any]:
-    """The object that `sealed` was given, or one that never was. Raises ValueError for any other."""
+    """The content without its digest, verified; content that never had a digest is returned as it is.
+
+    Raises ValueError where the digest does not match, and where `content` is no object.
+    """
     if not isinstance(content, dict):
         raise ValueError("it is no object")
     if SEAL in content:

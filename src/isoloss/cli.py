@@ -1,5 +1,6 @@
 """The `isoloss` command: reads what is asked, then imports what does it; one line for a user's mistake."""
 
+import errno
 import os
 import signal
 import sys
@@ -11,6 +12,8 @@ EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 LONGEST_LINE = 2000
+OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT, errno.EFBIG)
+"""What the system says where standard output, which has no file's name, cannot be written."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -24,21 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _run(arguments)
         if sys.stdout is not None:  # it may have been closed
             sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader (`head`, say) has enough; stdout must not be flushed again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader (`head`, say) has enough
+        _silence_output()
         code = EXIT_BROKEN_PIPE
     except (OSError, UnicodeEncodeError) as error:
-        if isinstance(error, OSError) and error.filename is not None:
-            # Standard output has no name: this is a file that some step of the work could not use.
-            reason = _in_one_line(
-                f"cannot use {error.filename}: {error.strerror}; name another, or mend its permissions"
-            )
-        else:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            said = getattr(error, "strerror", None) or error
-            reason = f"the output cannot be written: {said}; send it elsewhere"
-        print(f"isoloss: {reason}", file=sys.stderr)
+        if isinstance(error, UnicodeEncodeError) or (error.filename is None and error.errno in OF_OUTPUT):
+            _silence_output()
+        print(f"isoloss: {_in_one_line(_reason(error))}", file=sys.stderr)
         code = EXIT_MISTAKE
     except MemoryError:
         print("isoloss: this takes more memory than there is; give smaller numbers", file=sys.stderr)
@@ -52,6 +47,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         code = EXIT_INTERRUPTED
     sys.exit(code)
+
+
+def _reason(error: OSError | UnicodeEncodeError) -> str:
+    said = getattr(error, "strerror", None) or str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"cannot use {error.filename}: {said}; name another, or mend its permissions"
+    if isinstance(error, OSError) and error.errno not in OF_OUTPUT:
+        return (
+            f"the system refused ({said}); what was finished is kept, and the same command goes on from there"
+        )
+    return f"the output cannot be written: {said}; send it elsewhere"
+
+
+def _silence_output() -> None:
+    # Standard output must not be flushed again at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _interrupt(_signal: int, _frame: object) -> None:

@@ -1,4 +1,4 @@
-"""The device that is computed on, and its arithmetic without denormal numbers."""
+"""The device that is computed on, what it says when its memory is full, and denormal numbers on it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +17,12 @@ def usable_device(device: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise BadInput(f"the device '{device}' cannot be used ({reason}); choose cpu or cuda") from error
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Whether that is what torch's error says; on a CPU its type does not."""
+    of_a_processor = ("can't allocate memory", "not enough memory")
+    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in of_a_processor)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import typing
 import pytest
 
 from isoloss.cli import main
+from isoloss.command_line import commands
 from isoloss.command_line.commands import COMMANDS, FORMER_NAMES, Command
 from isoloss.command_line.options import checkpoints, corpus, reproduce
 from isoloss.corpora.documents import TextUnit
@@ -64,3 +65,24 @@ def test_a_shell_is_given_completions_of_every_command(capsys: pytest.CaptureFix
     assert not leaving.value.code
     script = capsys.readouterr().out
     assert all(f"'{name}': " in script for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (ConnectionRefusedError(111, "Connection refused"), "the system refused (Connection refused)"),
+        (TimeoutError("timed out"), "the system refused (timed out)"),
+        (PermissionError(13, "Permission denied", "a/b"), "cannot use a/b: Permission denied"),
+    ],
+)
+def test_what_the_system_refuses_is_told_as_what_it_is(
+    error: OSError, sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(arguments: object) -> int:
+        raise error
+
+    monkeypatch.setattr(commands, "dispatch", refused)
+    with pytest.raises(SystemExit) as leaving:
+        main(["runs"])
+    assert leaving.value.code == 2
+    assert sentence in capsys.readouterr().err

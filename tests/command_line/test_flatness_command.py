@@ -10,6 +10,7 @@ from reader_that_leaves import left_by_its_reader
 
 import isoloss.command_line.flatness_request as request_module
 from isoloss.cli import main
+from isoloss.measurements.paired_difference import PairedDifference
 from isoloss.models.any_language_model import load_any_language_model
 
 
@@ -166,6 +167,16 @@ def test_a_verdict_on_two_models_stands_below_the_table(run):
         assert f"warning: {warning}" in written
 
 
+def test_what_was_read_is_told_of_the_measurement_and_not_of_the_verdict(run, models):
+    lines = ["a b c d " * (60 if number % 2 else 1) for number in range(600)]
+    (models / "long.txt").write_text("\n".join(lines))
+    asked = ("--text", "long.txt", "--sentences", "600", "--json")
+    alone, both = (json.loads(run(*names, *asked)[1]) for names in (("bert",), ("bert", "other")))
+    assert len(alone["lines_cut"]) == 300
+    for told in ("lines_cut", "lines_too_short", "tokens", "tokens_unknown"):
+        assert both[told] == alone[told]
+
+
 def test_checkpoints_of_a_run_are_a_curve_and_parts_a_picture(run, models):
     for step, name in ((100, "bert"), (200, "other")):
         folder = models / f"checkpoint-{step}"
@@ -194,7 +205,8 @@ def test_the_sign_of_a_hessian_that_nothing_tells_is_called_so(run):
     arguments = ("bert", "--text", "text.txt", "--sentences", "4", "--quantity", "hessian_trace")
     _, written, _ = run(*arguments, "--json")
     whole = records(written)["hessian_trace", "bert", None]
-    undetermined = abs(whole["value"]) < 1.96 * whole["standard_error"]
+    (_, high) = PairedDifference(0.0, whole["standard_error"], whole["n"] - 1.0, whole["n"]).interval(0.95)
+    undetermined = abs(whole["value"]) < high
     assert ("the sign of hessian_trace of bert is undetermined" in run(*arguments)[1]) == undetermined
 
 

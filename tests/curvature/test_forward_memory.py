@@ -2,6 +2,7 @@ import pytest
 import torch
 from torch import nn
 
+from isoloss.curvature import every_other_parameter
 from isoloss.curvature.sentence_traces import refuse_without_gradient
 from isoloss.errors import BadInput
 from isoloss.objectives.pretrained import next_token_batch
@@ -49,3 +50,18 @@ def test_any_other_model_and_want_of_memory_pass():
     refuse_without_gradient(Table(torch.sin), Scored(), BATCH)
     with pytest.raises(torch.OutOfMemoryError):
         refuse_without_gradient(Table(runs_out), Scored(), BATCH)
+
+
+def test_want_of_memory_while_gradients_are_mapped_is_told_to_who_takes_fewer_sentences(monkeypatch):
+    def runs_out_of_memory(*arguments):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(every_other_parameter, "_mapped_over_sentences", runs_out_of_memory)
+    model = Table(torch.sin)
+    cotangents = torch.ones(len(BATCH.rows), model(BATCH.input_ids).shape[-1])
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        next(
+            every_other_parameter.gradients_by_sentence(
+                model, Scored(), BATCH, cotangents, dict(model.named_parameters()), 1 << 20
+            )
+        )

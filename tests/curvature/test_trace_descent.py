@@ -16,6 +16,7 @@ from isoloss.curvature.trace_descent import (
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
 from tiny_models import tiny_model
 
@@ -123,11 +124,26 @@ def test_the_rate_covers_what_dense_matrices_give(model) -> None:
     assert found.n == 4  # the parts whose spread is the error
 
 
+def test_a_sentence_of_many_predictions_weighs_as_much_as_one_of_few(model) -> None:
+    two = batch(2)
+    rows, positions = torch.tensor([0, 1, 1, 1]), torch.tensor([2, 1, 2, 3])
+    mixed = Batch(two.input_ids, two.attention_mask, rows, positions, two.input_ids[rows, positions])
+    parameters = sum(parameter.numel() for parameter in trainable_parameters(model).values())
+    vector = torch.randn(parameters, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    first, second = (
+        fisher_vector_product(model, MASKED, mixed.part(number, number + 1), vector) for number in (0, 1)
+    )
+    whole = fisher_vector_product(model, MASKED, mixed, vector)
+    assert torch.allclose(whole, (first + second) / 2, atol=1e-12)
+
+
 def test_what_gives_no_rate_is_refused(model) -> None:
     with pytest.raises(BadInput, match="a distance of at least 0 and 4 sentences"):
         trace_descent_rate(model, MASKED, batch(3), 1.0)
     with pytest.raises(BadInput, match="a distance of at least 0"):
         trace_descent_rate(model, MASKED, batch(8), float("nan"))
+    with pytest.raises(BadInput, match="at least 1 product"):
+        trace_descent_rate(model, MASKED, batch(8), 1.0, products=0)
 
 
 def test_words_whose_probability_underflows_have_a_gradient() -> None:

@@ -1,6 +1,7 @@
 """What is said of two models: flatter or not, and what makes the question void."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
 from isoloss.estimate import Estimate
 from isoloss.measurements.compared_flatness import compare_flatness
-from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
+from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts, reach
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
 from tiny_language_models import tiny_language_model
 
@@ -30,6 +31,21 @@ def verdict(trace=-5.0, normalised=-1.0, loss=0.0, error=0.001, parameters=(9, 9
 def test_an_answer_is_given_where_the_whole_interval_gives_it(trace, answer):
     assert verdict(trace, normalised=trace).answer == answer
     assert verdict(trace, normalised=trace).warnings == []
+
+
+def test_few_sentences_have_a_wide_interval():
+    """Student's: 1.96 errors of two sentences hold nothing in three cases of ten."""
+    few = replace(verdict(trace=-5.0), trace=Estimate(-5.0, 1.0, 2))
+    assert (few.answer, replace(few, trace=Estimate(-5.0, 1.0, 6)).answer) == ("open", "yes")
+    drawn = torch.randn(20_000, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    means, errors = drawn.mean(dim=1), drawn.std(dim=1) / 2
+    reaches = reach(Estimate(0.0, 1.0, 4), 0.95) * errors
+    assert float((means.abs() <= reaches).double().mean()) == pytest.approx(0.95, abs=0.006)
+
+
+def test_several_models_share_the_chance_of_an_error():
+    assert replace(verdict(trace=-2.1, normalised=-1.0), confidence=0.975).answer == "open"
+    assert verdict(trace=-2.1).answer == "yes"
 
 
 @pytest.mark.parametrize(
@@ -70,5 +86,6 @@ def test_numbers_are_those_of_the_same_sentences():
     }
     assert flatter.normalised.value == pytest.approx(normalised["b"] - normalised["a"])
     assert flatter.loss.n == 8
+    assert (flatter.confidence, same.confidence) == (0.975, 0.975)
     assert same.answer == "open"
     assert (same.trace.value, same.loss.value, same.warnings) == (0.0, 0.0, [])

@@ -15,8 +15,8 @@ def read(batches):
 def test_every_sentence_once_in_an_order_that_the_seed_settles():
     batches = SampledBatches(CORPUS, OneMask(MASK), seed=0)
     first = read(batches)
-    assert sorted(batches.lines) == list(range(1, 151))
-    assert batches.lines != list(range(1, 151))
+    assert sorted(batches.reading.lines) == list(range(1, 151))
+    assert batches.reading.lines != list(range(1, 151))
     assert read(batches) == first
     assert read(SampledBatches(CORPUS, OneMask(MASK), seed=1)) != first
     for batch in batches:
@@ -29,7 +29,7 @@ def test_the_masks_of_a_sentence_are_its_own():
     for corpus in (CORPUS, TokenCorpus(CORPUS.ids[:100], CORPUS.lines[:100])):
         batches = SampledBatches(corpus, OneMask(MASK), seed=3)
         places = [place for batch in batches for place in batch.positions.tolist()]
-        masked[len(corpus)] = dict(zip(batches.lines, places, strict=True))
+        masked[len(corpus)] = dict(zip(batches.reading.lines, places, strict=True))
     assert all(masked[150][line] == place for line, place in masked[100].items())
 
 
@@ -40,7 +40,7 @@ def test_shares_and_next_tokens():
     batches = SampledBatches(TokenCorpus([[5], [6, 7], [8]], [4, 5, 6]), NextToken(), seed=0)
     (batch,) = batches
     assert batch.input_ids.tolist() == [[6, 7]]
-    assert (batches.lines, sorted(batches.short)) == ([5], [4, 6])
+    assert (batches.reading.lines, sorted(batches.reading.short)) == ([5], [4, 6])
 
 
 def test_special_tokens_are_never_masked_and_cut_sentences_are_counted():
@@ -50,4 +50,4 @@ def test_special_tokens_are_never_masked_and_cut_sentences_are_counted():
     (batch,) = batches
     assert (batch.input_ids[:, 0] == 1).all()
     assert sorted((batch.input_ids == MASK).sum(1).tolist()) == [2, 3]
-    assert (batches.cut, batches.short) == ([2], [3])
+    assert (batches.reading.cut, batches.reading.short) == ([2], [3])

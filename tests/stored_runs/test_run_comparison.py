@@ -1,6 +1,7 @@
 """Differences between runs, on folders whose sentences' values are drawn by hand."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 
 from hand_made_runs import write_run
 from isoloss.errors import BadInput
+from isoloss.measurements.record import Record
+from isoloss.stored_runs.measured_files import measured_thing
 from isoloss.stored_runs.run_comparison import (
     differences_at_loss,
     differences_at_steps,
@@ -55,6 +58,12 @@ def test_without_kept_values_the_errors_are_taken_as_independent(tmp_path: Path)
     assert not found.paired
     expected = math.hypot(standard_error(first), standard_error(second))
     assert found.difference.standard_error == pytest.approx(expected)
+
+
+def test_each_strength_is_compared_with_its_own() -> None:
+    record = Record("ascent_sharpness", 1.0, "nats", 0.1, 9, settings={"measured_on": "a", "radius": 0.05})
+    others = [replace(record, settings={**record.settings, key: 0.1}) for key in ("radius", "noise")]
+    assert len({measured_thing(each) for each in (record, *others)}) == 3
 
 
 def test_what_is_not_measured_on_one_set_is_not_compared(tmp_path: Path) -> None:

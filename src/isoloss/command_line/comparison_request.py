@@ -1,9 +1,8 @@
 """`isoloss compare`: checks what was asked for, measures what is missing, writes the report."""
 
 import json
-import shlex
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from rich.table import Table
 from isoloss.command_line.checked_options import refuse_unwritable, usable_seed
 from isoloss.command_line.comparison_plan import PlanSettings, Sources, planned_stages, read_sources
 from isoloss.command_line.options.checkpoints import CompareOptions
+from isoloss.command_line.repeated_command import repeated_command
 from isoloss.command_line.terminal import progress_display, table_console, value_with_error
 from isoloss.curvature.stopping import Stopping
 from isoloss.device import usable_device
@@ -55,17 +55,6 @@ def _plan_settings(request: CompareOptions) -> PlanSettings:
     """How everything is measured."""
     stopping = (_loss_stopping(request), _trace_stopping(request))
     return PlanSettings(request.seed, request.mask_rate, *stopping, request.task_length, request.fine_tune)
-
-
-def _command(request: CompareOptions) -> str:
-    """The command that asks for the same: the options that are not as they are by default."""
-    words = ["isoloss compare", shlex.join(request.models)]
-    for field in fields(request)[1:]:
-        value = getattr(request, field.name)
-        if value != field.default and field.name != "json":
-            said = [] if value is True else value if isinstance(value, tuple) else [value]
-            words += ["--" + field.name.replace("_", "-"), *map(shlex.quote, map(str, said))]
-    return " ".join(words)
 
 
 def measure_comparison(request: CompareOptions) -> int:
@@ -111,7 +100,7 @@ def _write(
     told = Told(
         settings=_settings(request, sources),
         notices=sources.notes,
-        command=_command(request),
+        command=repeated_command("compare", request),
         same_loss=request.same_loss,
         complete=len(measured) == sum(map(len, stages)),
     )

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from isoloss.command_line.checked_options import refuse_unwritable
 from isoloss.command_line.flatness_table import Shown, print_flatness, print_json, sentences_below
 from isoloss.command_line.options.checkpoints import FlatnessOptions
+from isoloss.command_line.repeated_command import repeated_command
 from isoloss.command_line.terminal import progress_display
 from isoloss.corpora.token_sentences import Corpus, read_text_corpus, read_token_corpus
 from isoloss.curvature.label_distributions import NonFiniteScores
@@ -55,7 +56,7 @@ def measure_flatness(request: FlatnessOptions) -> int:
         from isoloss.report.flatness_page import flatness_page
         from isoloss.report.page import write_lone_page
 
-        page = flatness_page(measured, sentences_below(shown), _command(request))
+        page = flatness_page(measured, sentences_below(shown), repeated_command("flatness", request))
         write_lone_page(page, request.output)
     if request.json:
         print_json(shown)
@@ -82,7 +83,7 @@ def _measured(
                 quantity, models, batches, stopping, settings, progress, memory_bytes=memory
             )
         except NonFiniteScores as error:
-            line = batches.lines[error.sentence - 1]
+            line = batches.reading.lines[error.sentence - 1]
             raise NonFiniteScores(error.sentence, f"the sentence of line {line}") from error
         except KeyboardInterrupt:
             if not measured:
@@ -92,15 +93,6 @@ def _measured(
         if found.stopped == INTERRUPTED:
             break
     return measured
-
-
-def _command(request: FlatnessOptions) -> str:
-    """The command as it might be given again; what it measures on is named, other options are as shown."""
-    sources = {"--text": request.text, "--token-ids": request.token_ids, "--dataset": request.dataset}
-    named = [f"{option} {value}" for option, value in sources.items() if value is not None]
-    quantities = " ".join(request.quantity)
-    models = " ".join(request.models)
-    return f"isoloss flatness {models} {named[0]} --quantity {quantities} --seed {request.seed}"
 
 
 def _verdicts(

@@ -8,10 +8,12 @@ from rich.table import Table
 from torch import nn
 
 from isoloss.command_line.terminal import table_console, value_with_error
+from isoloss.corpora.token_sentences import Corpus
+from isoloss.estimate import Estimate
 from isoloss.measurements.compared_flatness import ComparedFlatness
-from isoloss.measurements.flatter_verdict import ERRORS, FlatterVerdict
+from isoloss.measurements.flatter_verdict import CONFIDENCE, FlatterVerdict, reach
 from isoloss.measurements.record import Record
-from isoloss.measurements.sampled_batches import SampledBatches
+from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.models.loading import lost_capitals
 
 
@@ -27,6 +29,7 @@ class Shown:
 
 def print_json(shown: Shown) -> None:
     """One JSON object on stdout: records, and what they are of."""
+    longest = max((each.reading for each in shown.measured), key=lambda reading: reading.tokens)
     content = {
         "records": [asdict(record) for each in shown.measured for record in each.records],
         "estimand": shown.batches.predicting.describe(),
@@ -46,10 +49,10 @@ def print_json(shown: Shown) -> None:
         "verdicts": [
             {**asdict(each), "flatter": each.answer, "warnings": each.warnings} for each in shown.verdicts
         ],
-        "lines_cut": sorted(shown.batches.cut),
-        "lines_too_short": sorted(shown.batches.short),
-        "tokens": shown.batches.tokens,
-        "tokens_unknown": shown.batches.unknown,
+        "lines_cut": sorted(longest.cut),
+        "lines_too_short": sorted(longest.short),
+        "tokens": longest.tokens,
+        "tokens_unknown": longest.unknown,
     }
     print(json.dumps(content, ensure_ascii=False, allow_nan=False))
 
@@ -138,49 +141,58 @@ def _notes(measured: ComparedFlatness, shown: Shown) -> list[str]:
             notes.append(f"{name}: {frozen} tensors are frozen and left out")
     for name, way in measured.apart.items():
         notes.append(f"{name}: its scores change with padding, so that it was handed {way}")
-    if shown.batches.cut:
-        notes.append(f"{len(shown.batches.cut):,} sentences were cut to the model's longest")
+    if measured.reading.cut:
+        notes.append(f"{len(measured.reading.cut):,} sentences were cut to the model's longest")
     notes += [_undetermined(each) for each in measured.records if _is_undetermined(each)]
     if whole.settings.get("converged") is False:
         notes.append(
             f"the eigenvalue is not as exact as it should be: residual {whole.settings['residual']:.2g}"
         )
-    return [*notes, *_about_the_text(shown.batches)]
+    return [*notes, *_about_the_text(measured.reading, shown.batches.corpus)]
 
 
 def _is_undetermined(record: Record) -> bool:
     """Whether a Hessian's trace may as well be above zero as below."""
-    error = record.standard_error or 0.0
-    return record.quantity == "hessian_trace" and abs(record.value) < ERRORS * error
+    return record.quantity == "hessian_trace" and abs(record.value) < _reach_with(record, record.n)
+
+
+def _reach_with(record: Record, n: int) -> float:
+    """How far the record's interval would reach either way with `n` independent values."""
+    error = (record.standard_error or 0.0) * (record.n / n) ** 0.5
+    return reach(Estimate(record.value, error, n), CONFIDENCE)
 
 
 def _undetermined(record: Record) -> str:
-    times = (ERRORS * (record.standard_error or 0.0) / max(abs(record.value), 1e-300)) ** 2
-    sentences = int(record.settings.get("sentences") or record.n) * times
+    needed = record.n
+    while _reach_with(record, needed) > abs(record.value) and needed < MOST_SENTENCES:
+        needed += -(-needed // 20)
+    sentences = int(record.settings.get("sentences") or record.n) * needed / record.n
+    number = f"about {sentences:,.0f}" if needed < MOST_SENTENCES else "more than a billion"
     return (
-        f"warning: the sign of {record.quantity} of {record.checkpoint} is undetermined; about "
-        f"{sentences:,.0f} sentences would settle it, if the value is as found"
+        f"warning: the sign of {record.quantity} of {record.checkpoint} is undetermined; {number} sentences "
+        "would settle it, if the value is as found"
     )
 
 
+MOST_SENTENCES = 10**9
 WARNED_ABOVE = 0.05
 """Share of a text's lines, or of its tokens, that a measurement can do without unnoticed."""
 
 
-def _about_the_text(batches: SampledBatches) -> list[str]:
+def _about_the_text(reading: Reading, corpus: Corpus) -> list[str]:
     """How much of it says nothing of the model: lines without a prediction, and tokens unknown."""
-    read = len(batches.lines) + len(batches.short)
+    read = len(reading.lines) + len(reading.short)
     shares = {
-        f"{len(batches.short):,} sentences have nothing to predict and were left out": len(batches.short)
+        f"{len(reading.short):,} sentences have nothing to predict and were left out": len(reading.short)
         / max(1, read),
-        f"{batches.unknown:,} of {batches.tokens:,} tokens are unknown to the tokenizer": batches.unknown
-        / max(1, batches.tokens),
+        f"{reading.unknown:,} of {reading.tokens:,} tokens are unknown to the tokenizer": reading.unknown
+        / max(1, reading.tokens),
     }
     notes = [
         f"{'warning: ' * (share > WARNED_ABOVE)}{said} ({100 * share:.2g} %)"
         for said, share in shares.items()
         if share
     ]
-    tokenizer = getattr(batches.corpus, "tokenizer", None)
+    tokenizer = getattr(corpus, "tokenizer", None)
     lost = None if tokenizer is None else lost_capitals(tokenizer)
     return notes if lost is None else [*notes, f"warning: {lost}"]

@@ -75,12 +75,13 @@ def _table(checkpoint: StoredCheckpoint) -> Table:
 
 
 def quantity_in_words(record: Record) -> str:
-    """A record's quantity, with its task or its part of the model.
+    """A record's quantity, with its task, its part of the model or its strength.
 
     >>> quantity_in_words(Record("linear_probe_accuracy", 0.9, "fraction", 0.1, 9, settings={"task": "root"}))
     'linear_probe_accuracy, root'
     """
     more = [str(record.settings[key]) for key in ("weights", "task", "group") if key in record.settings]
+    more += [f"{key} {record.settings[key]:g}" for key in ("radius", "noise") if key in record.settings]
     return ", ".join([record.quantity, *more])
 
 

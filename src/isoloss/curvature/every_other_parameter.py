@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from isoloss.device import is_out_of_memory
 from isoloss.objectives.batch import Batch, Objective, sentences_of
 
 
@@ -65,7 +66,9 @@ def gradients_by_sentence(
     for sentences, piece, own in _equal_pieces(batch, max(1, memory_bytes // size)):
         try:
             gradients = at_once(scores, piece, cotangents[own], parameters)
-        except RuntimeError:  # an operation that vmap has no rule for, or that looks at its numbers
+        except RuntimeError as error:  # an operation that vmap has no rule for, or that looks at its numbers
+            if is_out_of_memory(error):
+                raise
             at_once = _one_after_another
             gradients = at_once(scores, piece, cotangents[own], parameters)
         yield sentences, gradients

@@ -93,7 +93,6 @@ class RunningHessianTrace:
 
     def add(self, batch: Batch) -> None:
         """Take in the batch's sentences; clusters do not reach from one batch into the next."""
-        self._fisher.add(batch)
         batch = batch.to(device_of(self._model))
         # At least two clusters, so that a single batch already has an error bar.
         clusters = max(min(2, len(batch)), -(-len(batch) // SENTENCES_A_PROBE))
@@ -103,6 +102,7 @@ class RunningHessianTrace:
         residuals = [
             self._residual_of(part, first, objective) for part, first in zip(parts, firsts, strict=False)
         ]
+        self._fisher.add(batch)
         for residual in residuals:
             for name, value in residual.items():
                 self._residual.setdefault(name, []).append(value)

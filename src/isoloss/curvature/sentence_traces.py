@@ -21,6 +21,7 @@ from isoloss.curvature.label_distributions import (
 from isoloss.curvature.measured_parameters import parameter_group
 from isoloss.curvature.parameter_uses import every_parameter_recorded
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES, PerSentenceNorms, norms_along
+from isoloss.device import is_out_of_memory
 from isoloss.errors import BadInput, IsolossError
 from isoloss.objectives.batch import Batch, Objective, sentences_of
 from isoloss.objectives.evaluation_mode import evaluation_mode
@@ -49,16 +50,11 @@ def bytes_kept_for_backward(model: nn.Module, objective: Objective, batch: Batch
     return sum(kept.values()) + 4 * logits.nbytes
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether that is what torch's error says; on a CPU its type does not."""
-    of_a_processor = ("can't allocate memory", "not enough memory")
-    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in of_a_processor)
-
-
 def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch) -> None:
     """Raise BadInput where the batch's shortest sentence cannot be passed forward and backward alone.
 
-    Whatever the model's own code raises is said in a sentence, and gradients that are not finite are refused.
+    Any exception from the model's own code becomes a one-sentence BadInput, except running out of memory;
+    gradients that are not finite are refused too.
 
     >>> from isoloss.objectives.pretrained import PretrainedMasked
     >>> ids = torch.tensor([[1, 2]])

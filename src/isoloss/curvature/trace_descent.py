@@ -9,12 +9,17 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from isoloss.curvature.hessian_vector_products import hessian_vector_product
-from isoloss.curvature.label_distributions import refuse_non_finite, sign_bits, signs_of
+from isoloss.curvature.label_distributions import (
+    refuse_non_finite,
+    sentence_weights,
+    sign_bits,
+    signs_of,
+)
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.objectives.evaluation_mode import evaluation_mode
+from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
 
 PARTS = 4
@@ -41,12 +46,16 @@ def trace_descent_rate(
 
     The batch's sentences make F and, in `PARTS` parts, independent values of g, of whose pairs the mean is
     taken; the standard error is the jackknife's over parts, which `n` counts. exp(-d F) g by `damped`.
-    Raises BadInput for a distance below 0, fewer sentences than parts, or a logit that is not finite.
+    Raises BadInput for a distance below 0, fewer sentences than parts, no product, or a logit that is not
+    finite.
     """
     if not distance >= 0 or len(batch) < PARTS:
         raise BadInput(
             f"the rate needs a distance of at least 0 and {PARTS} sentences, not {distance} and {len(batch)}"
         )
+    if products < 1:
+        raise BadInput(f"the rate needs at least 1 product with the Fisher information, not {products}")
+    batch = batch.to(device_of(model))
     bounds = [len(batch) * part // PARTS for part in range(PARTS + 1)]
     gradients = []
     for start, stop in pairwise(bounds):
@@ -172,7 +181,7 @@ def directional_trace_gradient(
 def fisher_vector_product(
     model: nn.Module, objective: Objective, batch: Batch, vector: Float[Tensor, " P"]
 ) -> Float[Tensor, " P"]:
-    """F v, F the mean over the batch's predictions of E_{y ~ f} ∇ log f_y ∇ log f_yᵀ.
+    """F v, F the sentence-averaged mean over predictions of E_{y ~ f} ∇ log f_y ∇ log f_yᵀ.
 
     F is the Hessian of KL(f_θ₀ || f_θ) at θ = θ₀, where the residual vanishes and the logits' own second
     derivative with it. Memory: about four times that of one backward pass over the batch.
@@ -183,7 +192,10 @@ def fisher_vector_product(
 
     def divergence() -> Tensor:
         log_probabilities = objective.logits(model, batch).log_softmax(dim=1)
-        return -(log_probabilities.detach().exp() * log_probabilities).sum() / len(log_probabilities)
+        if len(batch.rows) == len(batch):  # one prediction a sentence: the two means are one
+            return -(log_probabilities.detach().exp() * log_probabilities).sum() / len(log_probabilities)
+        entropies = -(log_probabilities.detach().exp() * log_probabilities).sum(dim=1)
+        return sentence_weights(batch).to(entropies) @ entropies
 
     with evaluation_mode(model):
         product = hessian_vector_product(divergence, parameters, along)

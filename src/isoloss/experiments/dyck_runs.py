@@ -98,13 +98,11 @@ class CountErrorQuantity:
         every = sentence_features(model, strings).double()
         first = every[:, : every.shape[1] // strings.ids.shape[1]]
         records: list[Record] = []
-        values: dict[str, Tensor] = {}
         for number in self.samples:
-            name = f"count_error_of_{number}_strings"
-            values[name] = count_errors(first, strings, drawn.drawn[:, :number])
-            error, unit = median_over_draws(values[name]), "of the variance of g*"
+            error = median_over_draws(count_errors(first, strings, drawn.drawn[:, :number]))
+            name, unit = f"count_error_of_{number}_strings", "of the variance of g*"
             records.append(subject.record(name, error, unit, self.seed, strings=number))
-        return Measurement(records, values)
+        return Measurement(records)
 
     @property
     def column_names(self) -> tuple[str, ...]:

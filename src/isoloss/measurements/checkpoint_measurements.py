@@ -79,8 +79,8 @@ class TextLoss:
         settings: dict[str, Setting] = {
             "estimand": drawn.predicting.describe(),
             "stopped": stopped,
-            "cut": len(drawn.cut),
-            "too_short": len(drawn.short),
+            "cut": len(drawn.reading.cut),
+            "too_short": len(drawn.reading.short),
         }
         losses = running.result
         records = losses.records(drawn.seed, subject.checkpoint, settings)
@@ -106,7 +106,7 @@ class TextTrace:
                 "fisher_trace", {name: model}, drawn, self.stopping, settings, progress_of(name, progress)
             )
         except NonFiniteScores as error:
-            line = drawn.lines[error.sentence - 1]
+            line = drawn.reading.lines[error.sentence - 1]
             raise NonFiniteScores(error.sentence, f"{name}, the sentence of line {line}") from error
         if found.stopped == INTERRUPTED:
             raise KeyboardInterrupt

@@ -17,7 +17,7 @@ from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.quantities.trace import trace_measurement
 from isoloss.measurements.quantity import AnySource, Measurement, MeasuresModels, Subject
 from isoloss.measurements.record import Record, Setting
-from isoloss.measurements.sampled_batches import NextToken, SampledBatches
+from isoloss.measurements.sampled_batches import NextToken, Reading, SampledBatches
 from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.objectives.sentences_apart import SentencesApart, apart_throughout, refuse_reading_ahead
@@ -71,14 +71,16 @@ FIXED_SENTENCES = 256
 class ComparedFlatness:
     """One quantity of all models, by name: what was measured, why it stopped, and what differs.
 
-    `differences` are records of each model less the first, `ways` count how parameters' parts were had, and
-    `fisher_traces` are what the measurements of that quantity were made of. `apart` says of models that
-    cannot be handed sentences of any length together how theirs were handed over.
+    `differences` are records of each other model minus the first. `ways` counts the first model's parameter
+    tensors by the method that computed their share; `fisher_traces` holds the traces behind a Fisher-trace
+    measurement. `apart` says, for models whose scores change with padding or with the other sentences of a
+    batch, how sentences were batched instead. `reading` counts what was read of the corpus.
     """
 
     quantity: QuantityName
     measurements: Mapping[str, Measurement]
     stopped: str
+    reading: Reading
     differences: Sequence[Record] = ()
     ways: Mapping[str, int] = field(default_factory=dict)
     fisher_traces: Mapping[str, FisherTrace] = field(default_factory=dict)
@@ -123,6 +125,7 @@ def compare_flatness(
         quantity,
         {name: _trace_measurement(trace, subjects[name], seed) for name, trace in traces.items()},
         traces[first].stopped,
+        batches.reading,
         [
             subjects[name].record(
                 f"{quantity}_difference",
@@ -180,7 +183,7 @@ def _of_fixed_set(
         subject = replace(subjects[called], objective=own)
         measurements[called] = quantity.measure(model, drawn, subject, progress_of(called, progress))
     stopped = f"a fixed set of {sentences} sentences was measured"
-    return ComparedFlatness(name, measurements, stopped, apart=apart)
+    return ComparedFlatness(name, measurements, stopped, batches.reading, apart=apart)
 
 
 def _refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) -> None:

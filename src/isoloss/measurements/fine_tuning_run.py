@@ -137,15 +137,6 @@ def fine_tune_seed(
     return FineTuned(validation, best_epoch, best, last)
 
 
-def progress_of_seeds(progress: Progress, seeds_done: int, seeds: int) -> Progress:
-    """Reports one seed's progress as that of all seeds."""
-
-    def report(task: str, completed: float, total: float, message: str = "") -> None:
-        progress(task, seeds_done + completed / total, seeds, message)
-
-    return report
-
-
 def _update(
     model: PreTrainedModel, optimiser: torch.optim.Optimizer, examples: LabelledInputs, maximum_norm: float
 ) -> Float[Tensor, ""]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from scipy.special import stdtrit
 from torch import nn
 
 from isoloss.curvature.fisher_trace import FisherTrace
@@ -17,13 +18,16 @@ from isoloss.progress import Progress, silent
 
 SAME_LOSS = 0.01
 """Share of the loss by which two losses may differ and count as one."""
-ERRORS = 1.96
-"""Standard errors either way of an interval of 95 %."""
+CONFIDENCE = 0.95
+"""Probability, at least, that the intervals of all verdicts on one first model hold together."""
 
 
 @dataclass(frozen=True)
 class FlatterVerdict:
-    """The second model's numbers less the first's, on the same sentences, with errors of the differences."""
+    """The second model's numbers less the first's, on the same sentences, with errors of the differences.
+
+    Each is judged by Student's interval of probability `confidence`.
+    """
 
     first: str
     second: str
@@ -32,31 +36,33 @@ class FlatterVerdict:
     loss: Estimate
     loss_of_first: float
     parameters: tuple[int, int]
+    confidence: float = CONFIDENCE
 
     @property
     def answer(self) -> str:
-        """Whether the second is flatter: yes or no where the whole 95 % interval says so, or else open.
+        """Whether the second is flatter: yes or no where the whole interval says so, or else open.
 
         >>> errors = dict(normalised=Estimate(-1.0, 0.1, 99), loss=Estimate(0.0, 0.001, 99))
         >>> FlatterVerdict("a", "b", trace=Estimate(-5.0, 1.0, 99), **errors, loss_of_first=2.0,
         ...                parameters=(9, 9)).answer
         'yes'
         """
-        return {-1: "yes", 0: "open", 1: "no"}[_side(self.trace)]
+        return {-1: "yes", 0: "open", 1: "no"}[self._side(self.trace)]
 
     @property
     def warnings(self) -> list[str]:
         """Why the answer may say nothing of flatness itself."""
         found = []
         margin = SAME_LOSS * abs(self.loss_of_first)
-        if abs(self.loss.value) + ERRORS * self.loss.standard_error > margin:
-            surely = abs(self.loss.value) - ERRORS * self.loss.standard_error > margin
+        either_way = reach(self.loss, self.confidence)
+        if abs(self.loss.value) + either_way > margin:
+            surely = abs(self.loss.value) - either_way > margin
             differ = "differ" if surely else "may differ"
             found.append(
                 f"the losses {differ} by more than {100 * SAME_LOSS:g} %, which alone makes a model flatter "
                 "or sharper"
             )
-        if _side(self.trace) * _side(self.normalised) < 0:
+        if self._side(self.trace) * self._side(self.normalised) < 0:
             found.append(
                 "relative to the size of the weights it is the other way round, so that a rescaling may be "
                 "all there is to it"
@@ -68,6 +74,21 @@ class FlatterVerdict:
                 "enlarge)"
             )
         return found
+
+    def _side(self, difference: Estimate) -> int:
+        """-1 where the whole interval is below zero, 1 where it is above, 0 where zero is inside."""
+        if abs(difference.value) <= reach(difference, self.confidence):
+            return 0
+        return 1 if difference.value > 0 else -1
+
+
+def reach(estimate: Estimate, confidence: float) -> float:
+    """How far Student's interval of that probability reaches either way; far further for few sentences.
+
+    >>> [round(reach(Estimate(0.0, 1.0, n), 0.95), 2) for n in (2, 4, 1000)]
+    [12.71, 3.18, 1.96]
+    """
+    return float(stdtrit(estimate.n - 1, (1 + confidence) / 2)) * estimate.standard_error
 
 
 def flatter_verdicts(
@@ -89,7 +110,8 @@ def flatter_verdicts(
         own, _ = apart_throughout(model, batches.objective, fixed)
         normalised[name] = normalised_trace(model, fixed, own, seed=batches.seed, progress=progress)
     first, *others = models
-    return [_verdict(first, other, traces, losses, normalised) for other in others]
+    confidence = 1 - (1 - CONFIDENCE) / max(1, len(others))  # Bonferroni
+    return [_verdict(first, other, traces, losses, normalised, confidence) for other in others]
 
 
 def _verdict(
@@ -98,6 +120,7 @@ def _verdict(
     traces: Mapping[str, FisherTrace],
     losses: Mapping[str, SentenceLosses],
     normalised: Mapping[str, NormalisedTrace],
+    confidence: float,
 ) -> FlatterVerdict:
     return FlatterVerdict(
         first,
@@ -107,6 +130,7 @@ def _verdict(
         paired_difference(losses[second].values, losses[first].values),
         losses[first].estimate.value,
         (traces[first].parameters.count, traces[second].parameters.count),
+        confidence,
     )
 
 
@@ -117,10 +141,3 @@ def _losses(
     stopping = Stopping(sentences=sentences)
     measure_until([running], batches, stopping, task=f"loss of {name}", progress=progress)
     return running.result
-
-
-def _side(difference: Estimate) -> int:
-    """-1 where the whole interval is below zero, 1 where it is above, 0 where zero is inside."""
-    if abs(difference.value) <= ERRORS * difference.standard_error:
-        return 0
-    return 1 if difference.value > 0 else -1

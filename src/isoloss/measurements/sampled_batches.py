@@ -65,25 +65,35 @@ Predicting = OneMask | ShareMasked | NextToken
 
 
 @dataclass
+class Reading:
+    """What one reading of a corpus has met so far.
+
+    `lines` are those of the sentences handed out, `short` of sentences in which nothing can be predicted,
+    which are left out, `cut` of sentences cut to the model's positions; `tokens` counts all tokens read, and
+    `unknown` the unknown among them.
+    """
+
+    lines: list[int] = field(default_factory=list)
+    short: list[int] = field(default_factory=list)
+    cut: list[int] = field(default_factory=list)
+    tokens: int = 0
+    unknown: int = 0
+
+
+@dataclass
 class SampledBatches:
     """Batches of a corpus in an order that `seed` settles, each sentence once; read again, they are equal.
 
     A random order makes the first n sentences a random sample of the corpus. A sentence's masks depend on
-    `seed` and its number in the corpus alone. Sentences in which nothing can be predicted are left out:
-    `short` holds their lines, `cut` those of sentences that were cut to the model's positions, `lines` the
-    line of each sentence handed out, `tokens` and `unknown` count all tokens read and the unknown among them,
-    all of the latest reading. Reading raises BadInput where no sentence has anything to predict.
+    `seed` and its number in the corpus alone. `reading` is the latest reading; each begins a new one. Reading
+    raises BadInput where no sentence has anything to predict.
     """
 
     corpus: Corpus
     predicting: Predicting
     seed: int
     pad_token: int = 0
-    lines: list[int] = field(default_factory=list)
-    short: list[int] = field(default_factory=list)
-    cut: list[int] = field(default_factory=list)
-    tokens: int = 0
-    unknown: int = 0
+    reading: Reading = field(default_factory=Reading)
 
     @property
     def objective(self) -> PretrainedMasked | PretrainedCausal:
@@ -91,44 +101,43 @@ class SampledBatches:
         return PretrainedCausal() if isinstance(self.predicting, NextToken) else PretrainedMasked()
 
     def __iter__(self) -> Iterator[Batch]:
-        self.lines, self.short, self.cut = [], [], []
-        self.tokens = self.unknown = 0
+        reading = self.reading = Reading()
         order = torch.randperm(
             len(self.corpus), generator=torch.Generator().manual_seed(derived_seed(self.seed, "order"))
         )
         ends = [FIRST_SENTENCES, *range(SENTENCES_A_BATCH, len(order), SENTENCES_A_BATCH)]
         for numbers in filter(len, order.tensor_split(ends)):
-            batch = self._batch(numbers.tolist())
+            batch = self._batch(numbers.tolist(), reading)
             if batch is not None:
                 yield batch
-        if self.short and not self.lines:
-            raise BadInput(self._nothing_to_predict())
+        if reading.short and not reading.lines:
+            raise BadInput(self._nothing_to_predict(reading))
 
-    def _nothing_to_predict(self) -> str:
-        if self.unknown:
+    def _nothing_to_predict(self, reading: Reading) -> str:
+        if reading.unknown:
             return (
-                f"nothing can be predicted: {self.unknown:,} of {self.tokens:,} tokens are unknown to the "
-                "tokenizer; give a text in its language and spelling (does do_lower_case of its "
+                f"nothing can be predicted: {reading.unknown:,} of {reading.tokens:,} tokens are unknown to "
+                "the tokenizer; give a text in its language and spelling (does do_lower_case of its "
                 "tokenizer_config.json fit its vocabulary, and does white space part its words?), or token "
                 "numbers with --token-ids"
             )
         needed = "two tokens" if isinstance(self.predicting, NextToken) else "a token that may be masked"
-        return f"none of the {len(self.short):,} lines has {needed}; give longer sentences"
+        return f"none of the {len(reading.short):,} lines has {needed}; give longer sentences"
 
-    def _batch(self, numbers: list[int]) -> Batch | None:
+    def _batch(self, numbers: list[int], reading: Reading) -> Batch | None:
         needed = 2 if isinstance(self.predicting, NextToken) else 1
         kept: list[tuple[int, TokenSentence]] = []
         for number, sentence in zip(numbers, self.corpus.sentences(numbers), strict=True):
-            self.tokens += len(sentence.ids)
-            self.unknown += sentence.unknown
+            reading.tokens += len(sentence.ids)
+            reading.unknown += sentence.unknown
             predictable = sentence.ids if needed == 2 else sentence.maskable
             if len(predictable) < needed:
-                self.short.append(sentence.line)
+                reading.short.append(sentence.line)
                 continue
             kept.append((number, sentence))
-            self.lines.append(sentence.line)
+            reading.lines.append(sentence.line)
             if sentence.cut:
-                self.cut.append(sentence.line)
+                reading.cut.append(sentence.line)
         if not kept:
             return None
         sentences = [sentence.ids for _, sentence in kept]

@@ -12,7 +12,6 @@ from isoloss.measurements.fine_tuning_run import (
     FineTuned,
     FineTuningSettings,
     fine_tune_seed,
-    progress_of_seeds,
 )
 from isoloss.measurements.labelled_inputs import InputSplits, check_splits
 from isoloss.measurements.linear_probe import Accuracy
@@ -20,7 +19,7 @@ from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.text_inputs import LONGEST, padding_token, text_inputs
 from isoloss.models.classifier import classifier_of
 from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress, part_of, silent
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def fine_tune_text(
     inputs = fine_tuning_inputs(model, tokenizer, task, settings, longest)
     found = []
     for done, seed in enumerate(settings.seeds):
-        report = progress_of_seeds(progress, done, len(settings.seeds))
+        report = part_of(progress, done, len(settings.seeds))
         found.append(fine_tune_text_seed(model, tokenizer, task.classes, inputs, settings, seed, report))
         progress(TASK, done + 1, len(settings.seeds))
     return TextFineTuning.of(found)

@@ -13,12 +13,12 @@ from isoloss.pretraining.checkpoint import MEASURED_FOLDER
 FINISHED_FILE = "finished.json"
 """In the folder of a run whose records were unpacked: what its checkpoints, which are elsewhere, said."""
 
-THING = ("measured_on", "weights", "task", "group")
+THING = ("measured_on", "weights", "task", "group", "radius", "noise")
 """The settings that tell the measurements of one quantity at one step apart."""
 
 
 def measured_thing(record: Record) -> tuple[Any, ...]:
-    """What a record is a measurement of, whatever the step: quantity, set, weights, task and part."""
+    """What a record is a measurement of, whatever the step: the quantity, and its settings in `THING`."""
     return (record.quantity, *(record.settings.get(key) for key in THING))
 
 

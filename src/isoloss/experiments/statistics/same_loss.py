@@ -85,8 +85,8 @@ def matched_losses(runs: Sequence[pl.DataFrame]) -> MatchedLosses | None:
     Steps between checkpoints are interpolated as `interpolated_to_loss` says.
     """
     error = "kl_error" if "kl_error" in runs[0].columns else "loss_error"
-    curves = [falling(curve(run, "loss", error)) for run in runs]
     try:
+        curves = [falling(curve(run, "loss", error)) for run in runs]
         return interpolated_to_loss(curves, LOSS_WINDOW * curves[-1].estimates[-1].value)
     except BadInput:
         return None

@@ -21,7 +21,6 @@ from isoloss.measurements.fine_tuning_run import (
     FineTuned,
     FineTuningSettings,
     fine_tune_seed,
-    progress_of_seeds,
 )
 from isoloss.measurements.labelled_inputs import SentenceInputs, check_fits, check_splits, splits_digest
 from isoloss.measurements.linear_probe import Accuracy
@@ -36,7 +35,7 @@ from isoloss.pretraining.checkpoint import RAW_FOLDER
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed
 from isoloss.pretraining.specification import first_difference, settings_as_json
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress, part_of, silent
 
 RESULT_FILE = "fine_tuning.json"
 
@@ -96,7 +95,7 @@ def fine_tune(
         for done, (seed, path) in enumerate(zip(settings.seeds, folders, strict=True)):
             if not path.exists():
                 model = load_classifier(checkpoint, classes, derived_seed(seed, "fine-tuning head")).to(place)
-                report = progress_of_seeds(progress, done, len(folders))
+                report = part_of(progress, done, len(folders))
                 found = fine_tune_seed(model, SentenceInputs.of(splits), settings, seed, report)
                 _write(path, checkpoint, model, found, specification)
             progress(TASK, done + 1, len(folders))
