@@ -1,8 +1,8 @@
 """Why language models with the same pre-training loss differ downstream.
 
-Languages whose exact distribution is known, fresh sentences, models pre-trained to the same loss,
-measurements with error bars, claims with verdicts: the packages of this library, in that order. The names
-that most programs begin with are here too, and each is imported when it is first asked for:
+The library defines languages whose exact distribution is known, pre-trains models on fresh sentences to
+the same loss, measures them with error bars, and judges claims about them. The usual entry points are
+re-exported here and imported on first access:
 
 >>> import isoloss
 >>> isoloss.pcfg.__module__
@@ -73,7 +73,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """A name of `__all__`, from the module that has it."""
+    """Import a name of `__all__` from its module on first access."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -74,15 +74,15 @@ def data_of(text: Tensor) -> Any:
 
 @runtime_checkable
 class SaysItsTensors(Protocol):
-    """A dataclass that is not kept field by field."""
+    """A dataclass that serialises itself to named tensors, not field by field."""
 
     def tensors(self) -> Tensors:
-        """All of it, by names."""
+        """Its whole content as tensors by name."""
         ...
 
     @staticmethod
     def of_tensors(tensors: Tensors) -> Any:
-        """What `tensors` took apart."""
+        """The dataclass that `tensors` serialised."""
         ...
 
 

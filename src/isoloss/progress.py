@@ -1,4 +1,4 @@
-"""The one interface through which long work tells how far it is; only the command line draws it."""
+"""Progress of long work: the interface that computations report to and that the command line displays."""
 
 from typing import Protocol, runtime_checkable
 

@@ -1,4 +1,4 @@
-"""What an interval says of a sentence that it could have contradicted: the numbers claimed, the verdict."""
+"""Verdicts: whether an interval for a statistic lies inside the region of values that a claim allows."""
 
 import math
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Region:
-    """All numbers between `low` and `high`, one of which may be infinite; see `above`, `below`, `within`.
+    """The open interval from `low` to `high`, one of which may be infinite; see `above`, `below`, `within`.
 
-    Raises BadInput where that is no number, or every number.
+    Raises BadInput for an empty interval, and where neither bound is finite.
     """
 
     low: float

@@ -1,4 +1,4 @@
-"""The commands of `isoloss`, by what they are for: what each takes, where its work is done, and doing it."""
+"""The table of `isoloss` commands, grouped by purpose, and the dispatch of a command line."""
 
 import gc
 import inspect

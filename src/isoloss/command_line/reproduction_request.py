@@ -65,7 +65,7 @@ def _probed_task(run: PlannedRun) -> str | None:
 
 @dataclass(frozen=True)
 class Choice:
-    """The experiments that are asked for, the runs of theirs, and what makes others for the site to show."""
+    """The requested experiments, their selected runs, and functions that make the others for the site."""
 
     experiments: tuple[Experiment, ...]
     runs: tuple[PlannedRun, ...]
@@ -208,7 +208,7 @@ def on_your_own(request: ReproduceOptions, scale: Scale) -> Scale:
 
 
 def _sharpened_on(language: Language, own: Language, scale: Scale) -> Scale:
-    """The scale, what is sharpened kept to losses as far above the language's entropy, by shares of it."""
+    """The scale with the sharpening's loss window rescaled by the ratio of the two languages' entropies."""
     before, now = (masked_entropy(each, ENTROPY_SENTENCES, seed=0).value for each in (own, language))
     low, high = scale.interventions.sharpened.loss_window
     window = (round(low * now / before, 4), round(high * now / before, 4))

@@ -85,7 +85,7 @@ LINE = 1000
 
 
 class _Table(Console):
-    """A console that leaves it to the command line what is done where its reader has enough."""
+    """A console that raises BrokenPipeError when its reader closes the pipe, for `cli.main` to handle."""
 
     def on_broken_pipe(self) -> NoReturn:
         """Called by rich, which would leave with 1 as after a failure."""
@@ -98,7 +98,7 @@ def table_console() -> Console:
 
 
 def value_with_error(value: float, error: float | None) -> str:
-    """The value with as many digits as its error bar has two of; alone where it has none.
+    """The value and its error, both to the error's second significant digit; without an error the value.
 
     >>> value_with_error(123.456, 0.0234), value_with_error(0.5, None)
     ('123.456 ± 0.023', '0.5')

@@ -76,7 +76,7 @@ def run_theory(request: TheoryOptions) -> int:
 
 
 def _on_the_site(whole: ReproduceOptions, execute: Executor, progress: Progress) -> Path | None:
-    """Write the folder's site, and return its first page; None where it is one of what is not done here."""
+    """Write the folder's site, return its first page; None if experiments were begun and none is done."""
     others = other_experiments(whole, scale_named(whole.scale))
     begun = [name for name in others if was_planned(name, whole.folder)]
     if begun and not any(is_done(others[name](), whole.folder) for name in begun):
@@ -86,7 +86,7 @@ def _on_the_site(whole: ReproduceOptions, execute: Executor, progress: Progress)
 
 
 def _whole(request: TheoryOptions) -> ReproduceOptions:
-    """Its part in the reproduction of everything, whose folder and site it shares."""
+    """The request to reproduce everything at this scale, whose folder and site the statements share."""
     return ReproduceOptions((ALL,), scale="smoke" if request.smoke else "laptop", output=request.output)
 
 

@@ -20,9 +20,9 @@ def edge_of_stability_rate(
 ) -> float:
     """2 (1 + μ) / λ_max, above which gradient descent with momentum μ diverges on the loss's parabola.
 
-    λ_max is that of the Hessian of the loss on the batches (`hessian_top_eigenvalue`): take as many sentences
-    as a step will be trained on, or more. Stability of each step from here on is what is told; λ_max moves as
-    training does (Cohen et al. 2021, "edge of stability").
+    λ_max is that of the Hessian of the loss on the batches (`hessian_top_eigenvalue`): take at least as
+    many sentences as a training step. The bound holds at the current weights only: λ_max changes during
+    training (Cohen et al. 2021, "edge of stability").
 
     Raises BadInput where the largest eigenvalue is not positive, which bounds no rate, or is not found.
 

@@ -138,9 +138,10 @@ def _of_lookups(lookups: Lookups) -> Float[Tensor, " n"]:
 
 
 class GatheredGradient:
-    """Waits for the factors of all uses of one parameter, norms them, and lets them go.
+    """Collects the factors from every use of one parameter, then computes the norms and frees the factors.
 
-    `norms`, float64, stays None until all have come: for good, where one could not be told apart by sentence.
+    `norms`, float64, is None until every use has reported, and stays None if one could not be split by
+    sentence.
     """
 
     def __init__(self, shape: tuple[int, ...], uses: int, memory_bytes: int) -> None:

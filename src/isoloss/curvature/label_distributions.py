@@ -104,12 +104,12 @@ def refuse_non_finite(logits: Float[Tensor, "m v"], batch: Batch, first_sentence
 
 @dataclass(frozen=True)
 class Directions:
-    """One vector c_j for each of the m predictions; the gradient of Σ_j c_j · logits_j is what is normed.
+    """A vector c_j for each of the m predictions; what is measured is ||∇_θ Σ_j c_j · logits_j||².
 
-    Where they are drawn at random, independent and with mean zero, `mean_squares` has E |c_j|². A part of the
-    squared norm whose mean follows from these alone is then given by its mean, without the noise of a draw:
-    that of the output layer, Σ_{j,j'} (c_j·c_j')(h_j·h_j') for its matrix, h_j its input, with the mean
-    Σ_j E|c_j|² |h_j|². None of a sentence's values needs then be above zero, but their mean is the same.
+    If the c_j are random, independent and of mean zero, `mean_squares` holds E |c_j|². Terms of the norm
+    whose expectation has a closed form are then replaced by it, which removes their sampling noise: for the
+    output layer's matrix with inputs h_j, Σ_{j,j'} (c_j·c_j')(h_j·h_j') becomes Σ_j E|c_j|² |h_j|². The mean
+    over draws is unchanged, but a single sentence's value may be negative.
     """
 
     cotangents: Float[Tensor, "m v"]

@@ -93,12 +93,12 @@ def every_parameter_recorded(model: nn.Module) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Use:
-    """One operation that reads a parameter: what it makes of it, as which operand.
+    """One operation that reads a parameter: its kind, and which operand the parameter is.
 
     "linear" is x W, or x Wᵀ where `is_transposed`; "embedding" W[ids]; "gain" w ∘ x, "layer norm" that with x
-    normalised; "bias" x + b. `watched` is the node whose incoming gradient tells the sentences' gradients:
-    the operation, or, where that makes something that all sentences share, the sum in which this meets what
-    is their own. `part` is the number of the one matrix that is read of several that a parameter stacks, as
+    normalised; "bias" x + b. Per-sentence gradients are read off the gradient that arrives at `watched`: the
+    operation, or, where its result is shared by all sentences (position embeddings), the sum that adds it to
+    per-sentence values. `part` is the index of the matrix that is read where a parameter stacks several, as
     those of experts.
     """
 

@@ -36,8 +36,8 @@ MEMORY_BYTES = 1 << 30
 class PerSentenceNorms:
     """Squared norms of n sentences' gradients, float64, by part of the model: they add up to the whole.
 
-    `ways` says of each parameter how its norm was had: by which operations it takes part in, "not used", or
-    "per-sentence gradients" where there was no shorter way.
+    `ways` gives for each parameter how its norm was computed: the kinds of operation it takes part in, "not
+    used", or "per-sentence gradients" where no factored form applies.
     """
 
     groups: dict[str, Float[Tensor, " n"]]

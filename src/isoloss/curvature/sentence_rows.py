@@ -18,10 +18,10 @@ LARGEST = 8
 
 @dataclass(frozen=True)
 class SentenceRows:
-    """The n sentences, S positions and m predictions of a batch, by which arrays are told apart.
+    """The sizes of a batch, by which the layout of a model's arrays is recognised: n, S and m.
 
-    `sentence` and `place` say of each prediction which sentence it belongs to, and as which of its own.
-    `positions` is 0 where the arrays have a row for chosen words alone (`routed`).
+    `sentence[j]` is the sentence of prediction j, `place[j]` its index among that sentence's predictions.
+    `positions` is 0 for arrays that have rows for selected words only (see `routed`).
     """
 
     sentences: int

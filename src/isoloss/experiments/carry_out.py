@@ -96,7 +96,7 @@ def damaged_measurements(run: PlannedRun, output: Path) -> list[str]:
 def is_complete(run: PlannedRun, output: Path) -> bool:
     """Whether the run has been trained to its end and everything needed of it has been measured.
 
-    Of a run whose records were unpacked here that was elsewhere: it lacks its checkpoints alone.
+    A run whose records were unpacked here counts as trained, although its checkpoints are elsewhere.
     """
     if _has_last_checkpoint(run, output):
         finished = not _damaged(run, output)

@@ -140,7 +140,7 @@ def refuse_misspelt_columns(experiment: Experiment) -> None:
 
 @contextmanager
 def _misspelt_told(asker: str, known: Sequence[str], rows: Collection[Setting]) -> Iterator[None]:
-    """Names of `rows` that are looked up are no columns: of runs that are alike the table lacks the third."""
+    """Turn failed column look-ups into BadInput; a KeyError for one of `rows` is a run's name and passes."""
     try:
         yield
     except pl.exceptions.ColumnNotFoundError as error:

@@ -108,7 +108,7 @@ def shared(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
 def job_names(experiments: Sequence[Experiment], runs: Sequence[PlannedRun]) -> dict[str, str]:
     """What each run's job is called, by digest: the first experiment that plans it, and its name there.
 
-    A run that none plans, from which one of theirs goes on, is told by its digest: names are an experiment's.
+    A run that no experiment plans, but that one of theirs continues, is named by its own name and digest.
     """
     names = {run.digest: f"{run.name} {run.digest[:8]}" for run in runs}
     for experiment in reversed(experiments):

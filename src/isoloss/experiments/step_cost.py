@@ -103,7 +103,7 @@ def _counted(
 
 
 def _at_any_rate(rule: Any) -> Any:
-    """The rule at one rate for all: how far it goes costs nothing, and is what most runs differ in."""
+    """The rule at a fixed rate without warm-up, which do not affect the cost: more runs share one result."""
     rates = {"learning_rate": 1.0, "warm_up_steps": 0}
     return replace(rule, **{name: rate for name, rate in rates.items() if hasattr(rule, name)})
 

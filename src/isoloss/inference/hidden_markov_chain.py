@@ -12,13 +12,13 @@ SMALLEST_BLOCK = 8
 """Rows of a block below which more, smaller products take longer than fewer with zeros in them."""
 
 RANGE = 1e-300
-"""Where no product of a whole sentence's factors is smaller, no number need ever be looked at."""
+"""If no product of a whole sentence's factors can be smaller than this, no rescaling is needed."""
 
 FLOOR = 1e-55
-"""Else: the smallest positive number, beside a sum of 1, from which linear arithmetic goes on."""
+"""Otherwise: smallest positive entry, of a vector that sums to 1, with which linear arithmetic goes on."""
 
 FALL = 1e-65
-"""How far numbers may fall between two looks at them; (FLOOR FALL)² FALL is still in float64's range."""
+"""Smallest factor by which numbers may shrink between rescalings; (FLOOR FALL)² FALL is representable."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class HiddenMarkovChain:
         return diagonal_blocks(self.emission)
 
     def steps_in_range(self, steps: int) -> int:
-        """After how many steps at the latest positive numbers may have left the range; 0: at once.
+        """How many steps can be taken before a positive number may underflow; 0 if even the first may.
 
-        `steps` where that many never do. A step multiplies by an emission and a transition probability,
-        so that a positive number shrinks by the smallest positive ones of each at most.
+        `steps` itself where no sentence of that many can. A step multiplies by an emission and a transition
+        probability, so that a positive number shrinks by the smallest positive ones of each at most.
 
         >>> import torch
         >>> row = torch.tensor([[1e-3, 1 - 1e-3]], dtype=torch.float64)

@@ -182,11 +182,11 @@ def carry_out(
     at_stage: Callable[[Measured], None],
     progress: Progress = silent,
 ) -> Measured:
-    """Measure what is not kept yet, and hand all that is known to `at_stage` after a stage, and at the end.
+    """Run the measurements that are not kept yet, and pass all results so far to `at_stage`.
 
-    So too where work ends early, by Ctrl-C or by what cannot be measured: that is raised again. What is kept
-    is known from the start, so that no report tells less than the one before it; with nothing known there is
-    none.
+    `at_stage` is called after a stage (at most every `BETWEEN_REPORTS_SECONDS`), after the last stage, and,
+    if anything is known, before a KeyboardInterrupt or an IsolossError is raised again. Kept measurements are
+    included from the start, so that no report shows less than the one before it.
     """
     measured = _kept(stages, kept)
     total, told = len(measured), monotonic()

@@ -103,7 +103,7 @@ def _refuse_misplaced(folder: Path, record: dict[str, Any]) -> None:
         raise _damaged(folder, RECORD_FILE, f"is that of step {record['step']}")
     path = folder.parent.parent / SPECIFICATION_FILE
     if folder.parent.name == STEPS_FOLDER and path.exists():
-        # A damaged specification tells nothing, and is told of by who reads it.
+        # A damaged specification identifies no run; the damage is reported where it is read for itself.
         with suppress(BadInput):
             if json_digest(read_sealed(path, SPECIFICATION_FILE)) != record.get("specification_digest"):
                 raise _DamagedError(f"the checkpoint {folder} is of another run than {path} says")
@@ -138,7 +138,7 @@ def state_name(record: dict[str, Any]) -> str:
 
 
 def _state_digest(folder: Path, name: str) -> str:
-    """What the training state's digest is said to be; older isoloss said no more than that."""
+    """The recorded digest of the training state, itself verified unless an older isoloss wrote it."""
     try:
         digest, *seal = (folder / TRAINING_STATE_DIGEST_FILE).read_text().split()
     except (OSError, ValueError) as error:

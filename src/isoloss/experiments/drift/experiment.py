@@ -24,7 +24,7 @@ from isoloss.measurements.quantity import AnyQuantity
 from isoloss.panels import Panel
 
 LIMIT_SEEDS = 3
-"""With how many of the scale's seeds it is looked where the clock ends: the first."""
+"""Number of the scale's seeds, from the first, that the experiments on the clock's limits use."""
 
 
 def drift(scale: Scale, task: str) -> Experiment:

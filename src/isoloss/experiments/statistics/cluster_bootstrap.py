@@ -17,7 +17,7 @@ DRAWS = 200
 that of G clusters is known within 1 / √(2 (G - 1)) at best, a quarter for ten."""
 
 ROUNDING = 1e-12
-"""A spread of this share of the numbers themselves is what adding them in another order makes of none."""
+"""Relative spread that counts as zero: summing the same numbers in another order can produce it."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,10 @@ class ClusterEstimate:
     normal numbers Student's intervals are exact; at levels below 8 % they are cautious where the clusters'
     variances differ (Ibragimov and Müller 2010). They take the statistic to be about normal.
 
-    One that is exactly the same whichever clusters are taken is not: it has no spread to go by. That all
-    clusters agree has the probability 2^(1 - clusters) even where each is as likely to lie on either side of
-    the threshold (the sign test, two-sided), and this is then its p-value. So an interval of zero width is
-    given only at a confidence that the clusters carry: five 93.75 %, six 96.875 %.
+    A statistic that is the same on every resample has no spread to estimate an error from. The sign test then
+    stands in: all clusters fall on one side of the threshold with probability 2^(1 - clusters) by chance
+    (two-sided), which is the p-value. So an interval of zero width is given only at a confidence that the
+    clusters carry: five 93.75 %, six 96.875 %.
     """
 
     value: float

@@ -74,11 +74,10 @@ class SeedBootstrap:
     def estimate(self, statistic: Statistic) -> ClusterEstimate:
         """The statistic of all runs with its error over the seeds that contribute to it.
 
-        A seed contributes nothing where the statistic is the same with it and without it, beside all other
-        seeds and beside fewer of them, as one without a pair does to a mean over pairs. It says nothing of
-        the spread, and counts as if it had not been run: resamples, degrees of freedom and `clusters` are
-        those of the others. The standard error is nan where fewer than two contribute, and where leaving one
-        out leaves the statistic undefined, so that some part of it rests on that seed alone.
+        A seed does not contribute if adding it never changes the statistic, neither to all other seeds nor to
+        fewer of them: a seed without a pair, say, in a mean over pairs. Such seeds are left out of resamples,
+        degrees of freedom and `clusters`. The standard error is nan where fewer than two seeds contribute,
+        and where leaving one out makes the statistic undefined.
 
         >>> runs = [pl.DataFrame({"seed": seed, "trace": [float(seed)]}) for seed in (1, 2, 3)]
         >>> found = SeedBootstrap.of(runs).estimate(lambda runs: float(pl.concat(runs)["trace"].mean()))
@@ -100,9 +99,9 @@ class SeedBootstrap:
         return cluster_estimate(value, draws, resamples)
 
     def _changes_fewer(self, statistic: Statistic, own: int) -> bool:
-        """Whether the cluster changes the statistic beside none of the others, or the first, or two, ...
+        """Whether adding the cluster to the first 0, 1, 2, ... of the others changes the statistic.
 
-        So do clusters that agree exactly, though none of them is missed beside all others.
+        This detects clusters with equal values, the removal of any one of which changes nothing.
         """
         others = [other for other in range(self.seeds) if other != own]
         for fewer in range(self.seeds - 1):
