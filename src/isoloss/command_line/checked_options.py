@@ -1,10 +1,14 @@
-"""What commands check of seeds and of the files that they are to write, before any work is done."""
+"""What commands check of their options before any work is done, and what is meant by those not given."""
 
 import tempfile
 from pathlib import Path
 
+from isoloss.curvature.stopping import Stopping
 from isoloss.errors import BadInput
 from isoloss.files import writable
+
+RELATIVE_ERROR = 0.02
+"""Of a trace, where nothing is said of when to stop."""
 
 
 def refuse_existing(path: Path) -> None:
@@ -27,3 +31,20 @@ def usable_seed(seed: int) -> int:
     if not 0 <= seed < 2**63:
         raise BadInput(f"--seed must be from 0 to {2**63 - 1}, not {seed}")
     return seed
+
+
+def trace_stopping(relative_error: float | None, sentences: int | None, seconds: float | None) -> Stopping:
+    """When a trace is known well enough: as asked, or at a relative error of `RELATIVE_ERROR`.
+
+    >>> trace_stopping(None, None, None).relative_error, trace_stopping(None, 100, None).relative_error
+    (0.02, None)
+    """
+    free = relative_error is None and sentences is None and seconds is None
+    return Stopping(RELATIVE_ERROR if free else relative_error, sentences, seconds)
+
+
+def usable_mask_rate(rate: float) -> float:
+    """The share of tokens to mask. Raises BadInput where it is none."""
+    if not 0 < rate <= 1:
+        raise BadInput(f"the mask rate must be above 0 and at most 1, not {rate}")
+    return rate

@@ -10,7 +10,12 @@ from typing import Any
 import torch
 from rich.table import Table
 
-from isoloss.command_line.checked_options import refuse_unwritable, usable_seed
+from isoloss.command_line.checked_options import (
+    refuse_unwritable,
+    trace_stopping,
+    usable_mask_rate,
+    usable_seed,
+)
 from isoloss.command_line.comparison_plan import PlanSettings, Sources, planned_stages, read_sources
 from isoloss.command_line.options.checkpoints import CompareOptions
 from isoloss.command_line.repeated_command import repeated_command
@@ -34,7 +39,6 @@ from isoloss.report.comparison_page import Told, comparison_page, pair_sentences
 from isoloss.report.page import write_lone_page
 
 TITLES = {LOSS: "loss (nats)", TRACE: "Fisher trace", PROBE: "linear probe", FINE_TUNING: "fine-tuned"}
-RELATIVE_ERROR = 0.02
 LOSS_SENTENCES = 10_000
 """Losses of sentences have a deviation of about a nat: ten thousand give a mean to about 0.01 nats, and
 differences between models, which share what is hard about a sentence, much more closely."""
@@ -45,15 +49,10 @@ def _loss_stopping(request: CompareOptions) -> Stopping:
     return Stopping(None, request.sentences or LOSS_SENTENCES, request.seconds)
 
 
-def _trace_stopping(request: CompareOptions) -> Stopping:
-    """When a model's trace is: at a relative error of 2 % where nothing is said."""
-    free = request.relative_error is None and request.sentences is None and request.seconds is None
-    return Stopping(RELATIVE_ERROR if free else request.relative_error, request.sentences, request.seconds)
-
-
 def _plan_settings(request: CompareOptions) -> PlanSettings:
     """How everything is measured."""
-    stopping = (_loss_stopping(request), _trace_stopping(request))
+    of_trace = trace_stopping(request.relative_error, request.sentences, request.seconds)
+    stopping = (_loss_stopping(request), of_trace)
     return PlanSettings(request.seed, request.mask_rate, *stopping, request.task_length, request.fine_tune)
 
 
@@ -132,15 +131,15 @@ def _check(request: CompareOptions) -> None:
     if request.task is None and (request.task_test or request.task_columns or request.fine_tune):
         raise BadInput("there is no task: give --task FILE, or leave the options of a task out")
     usable_seed(request.seed)
-    if not 0 < request.mask_rate <= 1:
-        raise BadInput(f"the mask rate must be above 0 and at most 1, not {request.mask_rate}")
+    usable_mask_rate(request.mask_rate)
     if not 0 < request.same_loss < 1:
         raise BadInput(f"--same-loss is a share of the loss, such as 0.01, not {request.same_loss}")
     if request.task_length < 8:
         raise BadInput(f"--task-length must leave at least 8 tokens of an example, not {request.task_length}")
     if request.output.suffix != ".html":
         raise BadInput(f"--output names an HTML file, such as comparison.html, not {request.output}")
-    _ = _loss_stopping(request), _trace_stopping(request), usable_device(request.device)
+    _plan_settings(request)
+    usable_device(request.device)
     refuse_unwritable(request.output)
 
 

@@ -8,14 +8,18 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel
 
-from isoloss.command_line.checked_options import refuse_unwritable
+from isoloss.command_line.checked_options import (
+    refuse_unwritable,
+    trace_stopping,
+    usable_mask_rate,
+    usable_seed,
+)
 from isoloss.command_line.flatness_table import Shown, print_flatness, print_json, sentences_below
 from isoloss.command_line.options.checkpoints import FlatnessOptions
 from isoloss.command_line.repeated_command import repeated_command
 from isoloss.command_line.terminal import progress_display
 from isoloss.corpora.token_sentences import Corpus, read_text_corpus, read_token_corpus
 from isoloss.curvature.label_distributions import NonFiniteScores
-from isoloss.curvature.stopping import Stopping
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
 from isoloss.measurements.compared_flatness import INTERRUPTED, ComparedFlatness, compare_flatness
@@ -32,7 +36,6 @@ from isoloss.pretraining.checkpoint import damage_to
 from isoloss.progress import Progress
 
 EXIT_INTERRUPTED = 130
-RELATIVE_ERROR = 0.02
 MASK_RATE = 0.15
 GIBIBYTE = 1 << 30
 
@@ -77,7 +80,7 @@ def _measured(
     memory = int(request.memory * GIBIBYTE)
     measured: list[ComparedFlatness] = []
     for quantity in dict.fromkeys(request.quantity):
-        stopping = _stopping(request)
+        stopping = trace_stopping(request.relative_error, request.sentences, request.seconds)
         try:
             found = compare_flatness(
                 quantity, models, batches, stopping, settings, progress, memory_bytes=memory
@@ -111,12 +114,6 @@ def _verdicts(
     return []
 
 
-def _stopping(request: FlatnessOptions) -> Stopping:
-    """When to stop: at a relative error of 2 % where nothing is said."""
-    free = request.relative_error is None and request.sentences is None and request.seconds is None
-    return Stopping(RELATIVE_ERROR if free else request.relative_error, request.sentences, request.seconds)
-
-
 def _check(request: FlatnessOptions) -> None:
     """Refuse what needs no model to be refused."""
     if not request.models:
@@ -126,12 +123,11 @@ def _check(request: FlatnessOptions) -> None:
     sources = (request.text, request.token_ids, request.dataset)
     if sum(source is not None for source in sources) != 1:
         raise BadInput("name what to measure on by one of --text FILE, --token-ids FILE and --dataset NAME")
-    if not 0 <= request.seed < 2**63:
-        raise BadInput(f"--seed must be from 0 to {2**63 - 1}, not {request.seed}")
+    usable_seed(request.seed)
     if request.one_mask and request.mask_rate is not None:
         raise BadInput("--one-mask masks one token and --mask-rate a share of them; give one of the two")
-    if request.mask_rate is not None and not 0 < request.mask_rate <= 1:
-        raise BadInput(f"the mask rate must be above 0 and at most 1, not {request.mask_rate}")
+    if request.mask_rate is not None:
+        usable_mask_rate(request.mask_rate)
     if not 0 < request.memory < float("inf"):
         raise BadInput(f"--memory must be above 0 gibibytes, not {request.memory}; 1 is what is usual")
     if not request.quantity:
@@ -140,7 +136,8 @@ def _check(request: FlatnessOptions) -> None:
         if request.output.suffix != ".html":
             raise BadInput(f"--output names an HTML file, such as flatness.html, not {request.output}")
         refuse_unwritable(request.output)
-    _ = _stopping(request), usable_device(request.device)
+    trace_stopping(request.relative_error, request.sentences, request.seconds)
+    usable_device(request.device)
     if request.parameters is not None:
         try:
             re.compile(request.parameters)

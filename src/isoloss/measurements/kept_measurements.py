@@ -1,6 +1,5 @@
 """Measurements kept in a folder under a name made of all that they depend on."""
 
-import hashlib
 import json
 import shutil
 import warnings
@@ -11,7 +10,7 @@ from typing import Any
 
 import torch
 
-from isoloss.checked_files import read_sealed, write_sealed
+from isoloss.checked_files import json_digest, read_sealed, write_sealed
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder
 from isoloss.measurements.quantity import Measurement
@@ -99,8 +98,7 @@ class KeptMeasurements:
             shutil.rmtree(unfinished)
 
     def _path(self, key: Mapping[str, Any]) -> Path:
-        canonical = json.dumps(_as_json(key), sort_keys=True, separators=(",", ":"))
-        return self.folder / hashlib.sha256(canonical.encode()).hexdigest()[:24]
+        return self.folder / json_digest(_as_json(key))[:24]
 
 
 def _as_json(key: Mapping[str, Any]) -> Any:
