@@ -32,7 +32,7 @@ from isoloss.experiments.statistics.same_loss import (
 )
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.panels import Axis, Panel, Table
-from isoloss.verdict import above, below
+from isoloss.verdict import above, below, within
 
 LOWER = {
     "SST-2": "89.5 against 90.8 % (Table 1)",
@@ -169,12 +169,12 @@ def _majorities(table: pl.DataFrame) -> str:
 
 
 def difference_of_losses(runs: Sequence[pl.DataFrame]) -> float:
-    """How far the mean last losses with and without regularisation lie apart, over that with it."""
+    """Mean last loss without regularisation, less that with it, over that with it."""
     bare, adamw = (
         np.mean([run["loss"][-1] for run in runs if run["rule"][0] == rule] or [np.nan])
         for rule in (BARE, ADAMW)
     )
-    return float(abs(bare / adamw - 1))
+    return float(bare / adamw - 1)
 
 
 def widening_of_the_gap(runs: Sequence[pl.DataFrame]) -> float:
@@ -193,9 +193,9 @@ def claims_of(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
             name="same-loss-without-regularisation",
             sentence="Without dropout and weight decay the validation loss is almost the same.",
             paper="1.85 and 1.85 nats (Tables 1 and 2)",
-            measure="difference of the mean losses at the last checkpoints, over AdamW's",
+            measure="mean loss at the last checkpoints without regularisation less AdamW's, over AdamW's",
             unit="",
-            claimed=below(LOSS_WINDOW),
+            claimed=within(LOSS_WINDOW),
             statistic=difference_of_losses,
             kind="premise",
             reason=WHY_WINDOW,
