@@ -17,7 +17,7 @@ REGISTERED = {
     "adamw-clock": "7f9158ff015f95700c67d4b2bcc4b645f9fc7840",
     "flatness-interventions": "7f9158ff015f95700c67d4b2bcc4b645f9fc7840",
     "real-text-steps": _FIRST,
-    "real-text-algorithms": "02cf7414fde792a6a4017a1b9d4771cdf5ef9f1f",
+    "real-text-algorithms": "b498bd11b1dfc342db1e68a9863f45335559777e",
     "update-rules": _FIRST,
     "causal-objective": _FIRST,
     "longer-training": _FIRST,
