@@ -12,6 +12,8 @@ EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 LONGEST_LINE = 2000
+GOING_ON = ("reproduce", "theory", "compare", "corpus", "task")
+"""Commands that keep what they have finished."""
 OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT, errno.EFBIG)
 """What the system says where standard output, which has no file's name, cannot be written."""
 
@@ -41,10 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         if arguments is None:  # the process ends here: a second Ctrl-C must not take code and line away
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        print(
-            "isoloss: interrupted; what was finished is kept, and the same command goes on from there.",
-            file=sys.stderr,
-        )
+        (command, *_) = (*(sys.argv[1:] if arguments is None else arguments), "")
+        kept = "; what was finished is kept, and the same command goes on from there" * (command in GOING_ON)
+        print(f"isoloss: interrupted{kept}.", file=sys.stderr)
         code = EXIT_INTERRUPTED
     sys.exit(code)
 

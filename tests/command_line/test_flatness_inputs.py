@@ -8,6 +8,7 @@ from flatness_folders import WORDS, save, save_models
 from safetensors.torch import load_file, save_file
 
 from isoloss.cli import main
+from isoloss.errors import IsolossError
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
 
@@ -16,6 +17,8 @@ from isoloss.models.transformers import PostLayerNormTransformer
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     save_models(folder)
+    (folder / "folder.html").mkdir()
+    (folder / "table.jsonl").write_text('{"text": "a b"}\n' * 9)
     return folder
 
 
@@ -70,6 +73,49 @@ def test_token_numbers_nested_without_end_are_refused(run, models):
     assert "deep.jsonl, line 2: this is not a list of whole numbers" in error
 
 
+def test_the_ends_of_lines_are_no_part_of_them(run, models):
+    lines = ["a b c d", "b c", "a c d e f", "e f"]
+    numbers = []
+    for name, end in (("unix", b"\n"), ("windows", b"\r\n"), ("old", b"\r")):
+        (models / f"{name}.txt").write_bytes(end.join(line.encode() for line in lines) + end)
+        numbers.append(json.loads(run("gpt2", "--text", f"{name}.txt", "--json")[1])["records"][0]["value"])
+    assert len(set(numbers)) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"),
+    [
+        ("adapter_config.json", {}, "holds an adapter (adapter_config.json), not a whole model; merge it"),
+        (
+            "config.json",
+            {"architectures": ["BertForTokenClassification"]},
+            "whose own head predicts no tokens",
+        ),
+    ],
+)
+def test_what_is_no_whole_language_model_is_refused(run, models, file, content, sentence):
+    folder = models / f"bert-with-{file}"
+    folder.mkdir(exist_ok=True)
+    for path in (models / "bert").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    held = json.loads((folder / file).read_text()) if (folder / file).exists() else {}
+    (folder / file).write_text(json.dumps(held | content))
+    code, _, error = run(folder.name, "--text", "text.txt")
+    assert code == 2
+    assert sentence in error
+
+
+def test_numbers_are_printed_though_the_page_cannot_be_written(run, models, monkeypatch):
+    def full(*arguments):
+        raise IsolossError("cannot write in .: No space left on device")
+
+    monkeypatch.setattr("isoloss.report.page.write_lone_page", full)
+    code, written, error = run("bert", "--text", "text.txt", "--sentences", "4", "--output", "a.html")
+    assert code == 2
+    assert "fisher_trace" in written
+    assert "No space left on device" in error
+
+
 def test_scores_that_are_not_finite_are_named_by_line(run, models):
     save(PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, 0), models / "diverged")
     path = models / "diverged" / "model.safetensors"
@@ -85,12 +131,21 @@ def test_scores_that_are_not_finite_are_named_by_line(run, models):
     (models / "named.txt").write_text("a b a\n" * 20 + "h h h\n" + "a b a\n" * 5)
     code, _, error = run("diverged", "--text", "named.txt")
     assert code == 2
-    assert "the model's scores for the sentence of line 21 are not finite" in error
+    assert "the model's scores for diverged, the sentence of line 21, are not finite" in error
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        (
+            ("bert", "--text", "table.jsonl"),
+            "table.jsonl is a table, and every character",
+        ),
+        (("bert", "--text", "text.txt", "--output", "folder.html"), "folder.html is a folder; name a file"),
+        (
+            ("bert", "--text", "text.txt", "--quantity", "gradient_norm", "--relative-error", "0.01"),
+            "--relative-error and --seconds are for fisher_trace and hessian_trace",
+        ),
         (["--text", "text.txt"], "no model is named"),
         (["bert"], "by one of --text FILE, --token-ids FILE and --dataset NAME"),
         (["bert", "--text", "text.txt", "--token-ids", "ids.jsonl"], "by one of --text FILE"),

@@ -64,21 +64,42 @@ def test_without_labels_every_token_but_the_first_is_predicted():
         (PretrainedMasked(), {"labels": IDS}, "the batch has no input_ids"),
         (
             PretrainedMasked(),
-            {"input_ids": IDS, "labels": torch.full_like(IDS, -100)},
-            "a batch has no label",
-        ),
-        (
-            PretrainedMasked(),
             {"input_ids": IDS, "labels": IDS, "token_type_ids": torch.ones_like(IDS)},
             "token types other than 0",
         ),
         (PretrainedCausal(), {"input_ids": IDS, "attention_mask": PRESENT.flip(1)}, "padded on the left"),
-        (PretrainedCausal(), {"input_ids": IDS[:, :1]}, "a batch has no label"),
+        (
+            PretrainedMasked(),
+            {"input_ids": IDS, "labels": IDS, "attention_mask": PRESENT.flip(1)},
+            "padded on the left",
+        ),
     ],
 )
 def test_batches_that_cannot_be_measured_are_refused(objective, inputs, sentence):
     with pytest.raises(BadInput, match=sentence):
         objective.batch(inputs)
+
+
+@pytest.mark.parametrize(
+    ("objective", "inputs"),
+    [
+        (PretrainedMasked(), {"input_ids": IDS, "labels": torch.full_like(IDS, -100)}),
+        (PretrainedCausal(), {"input_ids": IDS[:, :1]}),
+    ],
+)
+def test_a_batch_in_which_nothing_is_predicted_holds_no_sentence_and_is_passed_over(objective, inputs):
+    nothing = objective.batch(inputs)
+    assert (len(nothing), len(nothing.rows)) == (0, 0)
+    some = next_token_batch([[1, 2, 3], [3, 2]], pad=0)
+    batches = [nothing, some, nothing, some]
+    assert fisher_trace(gpt2(), batches, PretrainedCausal()).estimate.n == 4
+    with pytest.raises(BadInput, match="no sentences to measure on that have anything to predict"):
+        fisher_trace(gpt2(), [nothing], PretrainedCausal())
+
+
+def test_what_no_objective_has_read_is_refused():
+    with pytest.raises(BadInput, match=r"a batch is a dict, .* give map\(objective.batch, loader\)"):
+        fisher_trace(gpt2(), iter([{"input_ids": IDS}]), PretrainedCausal())
 
 
 def test_three_lines_from_a_data_loader():

@@ -19,7 +19,9 @@ def refuse_existing(path: Path) -> None:
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Make the file's folder. Raises IsolossError where nothing can be written into it."""
+    """Make the file's folder. Raises IsolossError for a folder, or where nothing can be written into it."""
+    if path.is_dir():
+        raise BadInput(f"{path} is a folder; name a file")
     with writable(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):

@@ -22,7 +22,7 @@ from isoloss.corpora.token_sentences import Corpus, read_text_corpus, read_token
 from isoloss.curvature.label_distributions import NonFiniteScores
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
-from isoloss.measurements.compared_flatness import INTERRUPTED, ComparedFlatness, compare_flatness
+from isoloss.measurements.compared_flatness import INTERRUPTED, TRACES, ComparedFlatness, compare_flatness
 from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
 from isoloss.measurements.sampled_batches import NextToken, OneMask, Predicting, SampledBatches, ShareMasked
 from isoloss.models.any_language_model import (
@@ -54,6 +54,10 @@ def measure_flatness(request: FlatnessOptions) -> int:
         measured = _measured(request, models, batches, progress)
         verdicts = _verdicts(measured, models, batches, progress)
     shown = Shown(measured, models, batches, verdicts)
+    if request.json:
+        print_json(shown)
+    else:
+        print_flatness(shown)
     if request.output is not None:
         # What draws takes seconds to import, which a table need not wait for.
         from isoloss.report.flatness_page import flatness_page
@@ -61,10 +65,6 @@ def measure_flatness(request: FlatnessOptions) -> int:
 
         page = flatness_page(measured, sentences_below(shown), repeated_command("flatness", request))
         write_lone_page(page, request.output)
-    if request.json:
-        print_json(shown)
-    else:
-        print_flatness(shown)
     finished = len(measured) == len(set(request.quantity)) and measured[-1].stopped != INTERRUPTED
     return 0 if finished else EXIT_INTERRUPTED
 
@@ -87,7 +87,7 @@ def _measured(
             )
         except NonFiniteScores as error:
             line = batches.reading.lines[error.sentence - 1]
-            raise NonFiniteScores(error.sentence, f"the sentence of line {line}") from error
+            raise NonFiniteScores(error.sentence, f"{error.model}, the sentence of line {line},") from error
         except KeyboardInterrupt:
             if not measured:
                 raise
@@ -132,6 +132,12 @@ def _check(request: FlatnessOptions) -> None:
         raise BadInput(f"--memory must be above 0 gibibytes, not {request.memory}; 1 is what is usual")
     if not request.quantity:
         raise BadInput("--quantity names nothing to measure; name one, such as fisher_trace")
+    of_fixed_set = [name for name in request.quantity if name not in TRACES]
+    if len(of_fixed_set) == len(request.quantity) and (request.relative_error or request.seconds):
+        raise BadInput(
+            f"--relative-error and --seconds are for {' and '.join(TRACES)}; {of_fixed_set[0]} is measured "
+            "on a fixed set of sentences: say how many with --sentences"
+        )
     if request.output is not None:
         if request.output.suffix != ".html":
             raise BadInput(f"--output names an HTML file, such as flatness.html, not {request.output}")

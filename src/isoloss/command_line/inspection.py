@@ -59,9 +59,9 @@ def trial_measurement(
     refuse_without_gradient(model, objective, batch)
     mixed = _random_batch(objective, tokens, (length, max(2, length // 2))).to(device_of(model))
     own: Objective = kept_apart(model, objective, mixed)
-    sentence_fisher_traces(model, own, batch, seed=0, first_sentence=1)
+    sentence_fisher_traces(model, own, batch, seed=0, compare=False)
     begun = perf_counter()
-    traces = sentence_fisher_traces(model, own, batch, seed=0, first_sentence=1)
+    traces = sentence_fisher_traces(model, own, batch, seed=0, compare=False)
     seconds = (perf_counter() - begun) / len(batch)
     kept = bytes_kept_for_backward(model, objective, batch.part(0, 1))
     return Trial(

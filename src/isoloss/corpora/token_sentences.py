@@ -112,8 +112,20 @@ class TokenCorpus:
         ]
 
 
+TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
+"""Endings of files that hold texts among other things."""
+
+
 def read_text_corpus(path: Path, tokenizer: Any, longest: int | None) -> TextCorpus:
-    """The lines of a UTF-8 file, a sentence each, but for blank ones. Raises BadInput when none is left."""
+    """The lines of a UTF-8 file, a sentence each, but for blank ones.
+
+    Raises BadInput when none is left, and for a table, whose punctuation would be measured too.
+    """
+    if path.suffix in TABLES:
+        raise BadInput(
+            f"{path} is a table, and every character of a line would count; write its texts to a file of "
+            "their own, one a line"
+        )
     numbered = _filled_lines(read_text(path, "a text, a sentence or a document a line"))
     if not numbered:
         raise BadInput(f"{path} is empty; give a text, a sentence or a document a line")
@@ -163,5 +175,6 @@ def read_token_corpus(path: Path, vocabulary: int, longest: int | None) -> Token
 
 
 def _filled_lines(text: str) -> list[tuple[int, str]]:
-    """The lines that are not blank with their numbers, from 1."""
-    return [(line, each) for line, each in enumerate(text.split("\n"), start=1) if each.strip()]
+    """The lines that are not blank with their numbers, from 1, without their ends, whatever wrote them."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return [(line, each) for line, each in enumerate(lines, start=1) if each.strip()]

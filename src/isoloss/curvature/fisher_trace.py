@@ -9,7 +9,11 @@ from torch import Tensor, nn
 
 from isoloss.curvature.measured_parameters import MeasuredParameters
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
-from isoloss.curvature.sentence_traces import sentence_fisher_traces
+from isoloss.curvature.sentence_traces import (
+    LayoutNotUnderstoodError,
+    SentenceTraces,
+    sentence_fisher_traces,
+)
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.estimate import Estimate, mean_over_sentences, mean_over_tokens, paired_difference
 from isoloss.objectives.batch import Batch, Objective
@@ -76,23 +80,33 @@ class RunningFisherTrace:
         self._groups: dict[str, list[Tensor]] = {}
         self._predictions: list[Tensor] = []
         self._ways: dict[str, str] = {}
+        self._compared = False
 
     def add(self, batch: Batch) -> None:
         """Take in the batch's sentences, which are numbered on from those before."""
         batch = batch.to(device_of(self._model))
-        traces = sentence_fisher_traces(
+        try:
+            traces = self._traces(batch)
+        except LayoutNotUnderstoodError:
+            self.apart.take_one_at_a_time()
+            traces = self._traces(batch)
+        self._compared |= traces.compared
+        for name, values in traces.groups.items():
+            self._groups.setdefault(name, []).append(values.cpu())
+        self._predictions.append(torch.bincount(batch.rows.cpu(), minlength=len(batch)))
+        self._ways.update(traces.ways)
+        self.sentences += len(batch)
+
+    def _traces(self, batch: Batch) -> SentenceTraces:
+        return sentence_fisher_traces(
             self._model,
             self.apart.objective(batch),
             batch,
             seed=self._seed,
             first_sentence=self.sentences,
             memory_bytes=self._memory_bytes,
+            compare=not self._compared,
         )
-        for name, values in traces.groups.items():
-            self._groups.setdefault(name, []).append(values.cpu())
-        self._predictions.append(torch.bincount(batch.rows.cpu(), minlength=len(batch)))
-        self._ways.update(traces.ways)
-        self.sentences += len(batch)
 
     @property
     def estimate(self) -> Estimate | None:

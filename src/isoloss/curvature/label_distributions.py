@@ -82,7 +82,12 @@ def label_surprise(
 
 
 class NonFiniteScores(BadInput):
-    """A model's scores are NaN or infinite; `sentence` is the first such sentence's number, from 1."""
+    """A model's scores are NaN or infinite; `sentence` is the first such sentence's number, from 1.
+
+    `model` is what the model is called, where whoever measures several has set it.
+    """
+
+    model: str = ""
 
     def __init__(self, sentence: int, called: str) -> None:
         self.sentence = sentence

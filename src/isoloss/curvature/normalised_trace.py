@@ -77,9 +77,9 @@ def normalised_trace(
     mean_square = sum(squares.values()) / measured.count
     by_tensor: list[Tensor] = []
     whole: list[Tensor] = []
-    done = 0
+    done, compared = 0, False
     for batch in batches:
-        traces = sentence_fisher_traces(
+        found = sentence_fisher_traces(
             model,
             objective,
             batch.to(device_of(model)),
@@ -87,7 +87,9 @@ def normalised_trace(
             first_sentence=done,
             part_of=str,  # every tensor is a part of its own
             memory_bytes=memory_bytes,
-        ).groups
+            compare=not compared,
+        )
+        traces, compared = found.groups, compared or found.compared
         of_tensors = [values * (squares[name] / parameters[name].numel()) for name, values in traces.items()]
         by_tensor.append(torch.stack(of_tensors).sum(dim=0).cpu())
         whole.append(mean_square * torch.stack(list(traces.values())).sum(dim=0).cpu())

@@ -28,10 +28,8 @@ def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, uses: Par
         if len(words) != len(gradient):
             return None
         rows = rows.routed(words)
-    elif use.operation.name() == "AddmmBackward0":
-        shape = _before_flattening(use.operation, 1, shape)
-    elif use.operation.name() == "MmBackward0":
-        shape = _before_flattening(use.operation, 0, shape)
+    elif rows.sentences > 1 and len(shape) == 1:
+        shape = _before_flattening(use.operation, _operand_of_rows(use), shape[0], rows)
     if use.way == "linear":
         return _outer_products(use, gradient, rows, shape)
     if use.way != "bias":
@@ -78,15 +76,50 @@ def _outer_products(
     return OuterProducts(outputs, inputs) if use.is_transposed else OuterProducts(inputs, outputs)
 
 
-def _before_flattening(product: Node, operand: int, flat: tuple[int, ...]) -> tuple[int, ...]:
-    """The dimensions before the last of what a product of matrices read: it is flattened to one for that."""
-    view = product.next_functions[operand][0]
-    if view is not None and view.name() in ("ViewBackward0", "UnsafeViewBackward0"):
-        *leading, width = view._saved_self_sym_sizes
-        read = product._saved_mat1_sym_sizes if operand else product._saved_self_sym_sizes
-        if width == read[1]:
-            return tuple(leading)
-    return flat
+def _operand_of_rows(use: Use) -> int:
+    """Which operand of the operation has the rows, where another is the parameter."""
+    match use.operation.name():
+        case "AddmmBackward0":
+            return 1
+        case "MmBackward0" | "NativeLayerNormBackward0":
+            return 0
+    return 1 - use.operand
+
+
+def _before_flattening(operation: Node, operand: int, flat: int, rows: SentenceRows) -> tuple[int, ...]:
+    """The dimensions before the last of what became the operand's `flat` rows, sentences or positions first.
+
+    Read off the view that flattened it, below operations that leave rows where they stand; a row a prediction
+    stays one. () where the order of the words is not known.
+    """
+    if flat != rows.sentences * rows.positions:
+        return (flat,)
+    flattened = _flattened(operation.next_functions[operand][0], flat, _FARTHEST, set())
+    if flattened is None:
+        return ()
+    if flattened.name() not in _VIEWS:  # what picks rows out
+        return (flat,) if flat == len(rows.sentence) else ()
+    first = flattened._saved_self_sym_sizes[0]
+    if first == rows.sentences:
+        return rows.sentences, rows.positions
+    return (rows.positions, rows.sentences) if first == rows.positions else ()
+
+
+def _flattened(node: Node | None, flat: int, left: int, tried: set[Node]) -> Node | None:
+    """The view that made `flat` rows of an array with more dimensions, or the operation that picked them."""
+    if node is None or left == 0 or node in tried:
+        return None
+    name = node.name()
+    if name in ("IndexBackward0", "IndexSelectBackward0"):
+        return node
+    if name in _VIEWS and node._saved_self_sym_sizes[0] != flat:
+        return node
+    if name not in _VIEWS and name not in _ROW_BY_ROW:
+        return None
+    tried.add(node)
+    operands = [1] if name == "AddmmBackward0" else range(len(node.next_functions))
+    found = (_flattened(node.next_functions[operand][0], flat, left - 1, tried) for operand in operands)
+    return next((each for each in found if each is not None), None)
 
 
 def _multiplied(operation: Node, operand: int) -> Tensor:
@@ -104,6 +137,7 @@ _ROW_BY_ROW = (
     *("MmBackward0", "AddmmBackward0", "AddBackward0", "SubBackward0", "MulBackward0", "DivBackward0"),
     *("SiluBackward0", "GeluBackward0", "ReluBackward0", "SigmoidBackward0", "TanhBackward0"),
     *("NegBackward0", "ClampBackward0", "ClampBackward1", "ToCopyBackward0", "NativeLayerNormBackward0"),
+    *("CloneBackward0", "NativeDropoutBackward0", "ErfBackward0", "PowBackward0", "LeakyReluBackward0"),
 )
 """Operations that leave every row where it stands."""
 _FARTHEST = 24

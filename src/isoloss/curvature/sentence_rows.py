@@ -60,8 +60,8 @@ class SentenceRows:
         """[n, T, d]: the array's rows, sentence by sentence, filled up with zeros.
 
         `shape` is what the dimensions before the last were before anything flattened them. Understood are
-        [n, ..., S, ...], [S, n, ...], and either flattened; and a row for each prediction, [m] or [m, 1].
-        None for any other, which may be shared by the sentences.
+        [n, ..., S, ...] and [S, n, ...]; and a row for each prediction, [m] or [m, 1]. None for any other,
+        which may be shared by the sentences.
         """
         n, positions, m, d = self.sentences, self.positions, len(self.sentence), array.shape[-1]
         if n == 1:
@@ -70,12 +70,7 @@ class SentenceRows:
             return array.reshape(n, -1, d)
         if shape[:2] == (positions, n):
             return array.reshape(positions, n, -1, d).transpose(0, 1).flatten(1, 2)
-        are_predictions, are_words = shape in ((m,), (m, 1)), shape == (n * positions,)
-        if are_predictions and are_words and bool((torch.bincount(self.sentence) != positions).any()):
-            return None
-        if are_predictions:
-            return self._predictions(array.reshape(m, d))
-        return array.reshape(n, -1, d) if are_words else None
+        return self._predictions(array.reshape(m, d)) if shape in ((m,), (m, 1)) else None
 
     def _predictions(self, array: Float[Tensor, "m d"]) -> Float[Tensor, "n M d"]:
         most = int(self.place.max()) + 1

@@ -87,15 +87,21 @@ def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch
         )
 
 
+class LayoutNotUnderstoodError(BadInput):
+    """Sentences have other gradients beside others than alone, although their scores are the same."""
+
+
 @dataclass(frozen=True)
 class SentenceTraces:
     """Values of n sentences by part of the model, float64, which add up to the whole trace.
 
-    `ways` names the method that gave each parameter's part; see `PerSentenceNorms`.
+    `ways` names the method that gave each parameter's part; see `PerSentenceNorms`. `compared` says whether a
+    sentence was found to have one gradient alone and beside others.
     """
 
     groups: dict[str, Float[Tensor, " n"]]
     ways: dict[str, str]
+    compared: bool = False
 
 
 def sentence_fisher_traces(
@@ -107,6 +113,7 @@ def sentence_fisher_traces(
     first_sentence: int = 0,
     part_of: Callable[[str], str] = parameter_group,
     memory_bytes: int = MEMORY_BYTES,
+    compare: bool = True,
 ) -> SentenceTraces:
     """One value a sentence whose mean is E_t E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1).
 
@@ -117,10 +124,12 @@ def sentence_fisher_traces(
     `seed` and `first_sentence` + i alone, so that how sentences are batched changes nothing beyond rounding.
     As many sentences at once as `memory_bytes` holds, at least one; where memory runs out
     nevertheless, half as many. With `EqualLengths` sentences are measured a length at a time.
-    `part_of` says, from a parameter's name, which part of the model it counts to.
+    `part_of` says, from a parameter's name, which part of the model it counts to. With `compare` the first
+    sentence that shares a pass with others is also measured alone, which must give the same.
     The model is evaluated without dropout and left as found.
 
-    Raises BadInput for an empty batch, where a logit is not finite, naming the sentence, and as
+    Raises BadInput for an empty batch, where a logit is not finite, naming the sentence, where a sentence
+    measured alone differs (`LayoutNotUnderstoodError` where its scores do not), and as
     `per_sentence_squared_norms`; IsolossError where memory holds not even one sentence.
     """
     n = len(batch)
@@ -136,15 +145,22 @@ def sentence_fisher_traces(
     ways: dict[str, str] = {}
     along = partial(norms_along, model, reads, part_of=part_of, memory_bytes=memory_bytes)
 
+    compared = False
+
     def norms_of(sentences: Int[Tensor, " k"]) -> PerSentenceNorms:
-        return _drawn_norms(along, sentences_of(batch, sentences), seed, first_sentence + sentences)
+        nonlocal compared
+        also_alone = compare and not compared and len(sentences) > 1
+        piece = sentences_of(batch, sentences)
+        norms = _drawn_norms(along, piece, seed, first_sentence + sentences, also_alone)
+        compared = compared or also_alone
+        return norms
 
     for sentences, norms in _as_memory_allows(norms_of, groups, at_once, first_sentence):
         predictions = torch.bincount(sentences_of(batch, sentences).rows)
         for name, of_each in norms.groups.items():
             values[name][sentences] = of_each / predictions
         ways |= norms.ways
-    return SentenceTraces(dict(values), ways)
+    return SentenceTraces(dict(values), ways, compared)
 
 
 def _as_memory_allows(
@@ -187,22 +203,30 @@ def _drawn_norms(
     piece: Batch,
     seed: int,
     numbers: Int[Tensor, " k"],
+    also_alone: bool,
 ) -> PerSentenceNorms:
     """||∇ Σ_j δ_j · logits_j||² of each sentence, δ drawn from `seed` and the sentence's number."""
-    of_first: list[Directions] = []
+    first: list[tuple[Tensor, Directions]] = []
 
     def draw(logits: Float[Tensor, "m v"]) -> Directions:
         _refuse_non_finite(logits, piece, numbers)
         bits = sign_bits(numbers.cpu(), torch.bincount(piece.rows).cpu(), logits.shape[1], seed)
         drawn = drawn_directions(logits, bits)
-        of_first.append(drawn.at(piece.rows == 0))
+        first.append((logits[piece.rows == 0], drawn.at(piece.rows == 0)))
         return drawn
 
     norms = along(piece, draw)
-    if numbers[0] == 0 and len(piece) > 1:
-        first = sentences_of(piece, torch.zeros(1, dtype=torch.int64, device=piece.rows.device))
-        alone = along(first, lambda _: of_first[0])
-        _refuse_other_sentences(alone, norms, torch.finfo(of_first[0].cotangents.dtype).eps)
+    if also_alone:
+        scores, directions = first[0]
+        scores_alone: list[Tensor] = []
+
+        def drawn_before(logits: Float[Tensor, "m v"]) -> Directions:
+            scores_alone.append(logits)
+            return directions
+
+        sentence = sentences_of(piece, torch.zeros(1, dtype=torch.int64, device=piece.rows.device))
+        alone = along(sentence, drawn_before)
+        _refuse_other_sentences(alone, norms, (scores_alone[0] - scores).abs().max(), scores)
     return norms
 
 
@@ -215,16 +239,26 @@ def _refuse_non_finite(logits: Float[Tensor, "m v"], piece: Batch, numbers: Int[
         raise NonFiniteScores(sentence, f"sentence {sentence}") from None
 
 
-def _refuse_other_sentences(alone: PerSentenceNorms, together: PerSentenceNorms, precision: float) -> None:
+def _refuse_other_sentences(
+    alone: PerSentenceNorms, together: PerSentenceNorms, moved: Tensor, scores: Float[Tensor, "m v"]
+) -> None:
     """Raise BadInput where a sentence's gradient changes with the sentences beside it.
 
-    Measured once, at the first sentence: rounding moves its norm by far less than a fourth root of it.
+    Measured once: rounding moves its norm by far less than a third root of the precision. `moved` is by how
+    much its `scores` change, which tells a model that sees other sentences from one that is not understood.
     """
+    precision = torch.finfo(scores.dtype).eps
     own = torch.stack([values[0] for values in alone.groups.values()])
     beside_others = torch.stack([values[0] for values in together.groups.values()])
-    if (own - beside_others).abs().sum() > precision**0.25 * own.abs().sum():
-        raise BadInput(
-            f"the squared gradient of the first sentence is {own.sum():.6g} alone and "
-            f"{beside_others.sum():.6g} beside others: the model lets sentences of a batch see each other, "
-            "so that they have no traces of their own; measure one sentence a batch"
+    if (own - beside_others).abs().sum() <= precision ** (1 / 3) * own.abs().sum():
+        return
+    told = f"the squared gradient of a sentence is {own.sum():.6g} alone and {beside_others.sum():.6g} beside"
+    if moved <= precision**0.5 * scores.abs().max():
+        raise LayoutNotUnderstoodError(
+            f"{told} others, although its scores are the same: how this model lays out its sentences is "
+            "not understood; measure one sentence a batch"
         )
+    raise BadInput(
+        f"{told} others: the model lets sentences of a batch see each other, so that they have no traces of "
+        "their own; measure one sentence a batch"
+    )

@@ -86,6 +86,11 @@ def measure_until(
     """
     begun = monotonic()
     for batch in batches:
+        if not isinstance(batch, Batch):
+            raise BadInput(
+                f"a batch is a {type(batch).__name__}, which no objective has read; give "
+                "map(objective.batch, loader)"
+            )
         left = len(batch) if stopping.sentences is None else stopping.sentences - running[0].sentences
         batch = sentences_between(batch, 0, left) if left < len(batch) else batch
         if len(batch) == 0:
@@ -109,7 +114,7 @@ def measure_until(
     return "the sentences ended"
 
 
-_NOTHING = "there are no sentences to measure on; give at least 2"
+_NOTHING = "there are no sentences to measure on that have anything to predict; give at least 2"
 
 
 def _total(done: int, estimates: Sequence[Estimate], stopping: Stopping, expected: int | None) -> int:

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.curvature.label_distributions import NonFiniteScores
 from isoloss.curvature.stopping import Stopping, measure_until
+from isoloss.errors import BadInput
 from isoloss.measurements.compared_checkpoints import Checkpoint
 from isoloss.measurements.compared_flatness import INTERRUPTED, compare_flatness, progress_of
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
@@ -18,7 +19,7 @@ from isoloss.measurements.linear_probe import Accuracy, ProbeSettings
 from isoloss.measurements.quantity import Measurement, MeasuresModels, Subject
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sampled_batches import SampledBatches
-from isoloss.measurements.sentence_losses import RunningSentenceLosses
+from isoloss.measurements.sentence_losses import NonFiniteLossError, RunningSentenceLosses
 from isoloss.measurements.text_features import text_probe
 from isoloss.measurements.text_fine_tuning import fine_tune_text_seed, fine_tuning_inputs
 from isoloss.measurements.text_inputs import text_inputs
@@ -68,14 +69,17 @@ class TextLoss:
     ) -> Measurement:
         """See `SentenceLosses.records`."""
         running = RunningSentenceLosses(model, subject.objective)
-        stopped = measure_until(
-            [running],
-            drawn,
-            self.stopping,
-            task=f"loss of {subject.checkpoint}",
-            expected=len(drawn.corpus),
-            progress=progress,
-        )
+        try:
+            stopped = measure_until(
+                [running],
+                drawn,
+                self.stopping,
+                task=f"loss of {subject.checkpoint}",
+                expected=len(drawn.corpus),
+                progress=progress,
+            )
+        except NonFiniteLossError as error:
+            raise BadInput(f"{subject.checkpoint}: {error}") from error
         settings: dict[str, Setting] = {
             "estimand": drawn.predicting.describe(),
             "stopped": stopped,

@@ -1,7 +1,8 @@
 """A measure of flatness of one or several models on the same sentences, masks and draws."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -10,9 +11,11 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT, FisherTrace, RunningFisherTrace
 from isoloss.curvature.hessian_trace import HessianTrace, RunningHessianTrace
+from isoloss.curvature.label_distributions import NonFiniteScores
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.curvature.sentence_traces import refuse_without_gradient
 from isoloss.curvature.stopping import RunningEstimate, Stopping, measure_until
+from isoloss.estimate import Estimate
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.quantities.trace import trace_measurement
 from isoloss.measurements.quantity import AnySource, Measurement, MeasuresModels, Subject
@@ -61,6 +64,9 @@ def fixed_set_quantity(name: QuantityName, sentences: int, seed: int) -> Measure
             return OwnNoiseSensitivityQuantity(sentences, seed)
     raise AssertionError(name)
 
+
+TRACES = ("fisher_trace", "hessian_trace")
+"""The quantities that are measured until their error is as asked."""
 
 INTERRUPTED = "interrupted"
 FIXED_SENTENCES = 256
@@ -113,7 +119,7 @@ def compare_flatness(
     objective, seed = batches.objective, batches.seed
     _refuse_unusable(models, batches)
     subjects = {name: Subject(name, objective, settings, None) for name in models}
-    if quantity not in ("fisher_trace", "hessian_trace"):
+    if quantity not in TRACES:
         return _of_fixed_set(quantity, models, batches, stopping, subjects, progress)
     running = {
         name: _running_trace(quantity, model, objective, seed, memory_bytes) for name, model in models.items()
@@ -164,6 +170,36 @@ def _trace_measurement(trace: Any, subject: Subject[None], seed: int) -> Measure
     return hessian_trace_measurement(trace, subject, seed)
 
 
+@contextmanager
+def _named(model: str) -> Iterator[None]:
+    """Say of scores that are not finite which model's they are."""
+    try:
+        yield
+    except NonFiniteScores as error:
+        error.model = model
+        raise
+
+
+@dataclass(frozen=True)
+class _OfModel:
+    """The running estimate of a model, by whose name its errors are called."""
+
+    name: str
+    running: RunningEstimate
+
+    @property
+    def sentences(self) -> int:
+        return self.running.sentences
+
+    @property
+    def estimate(self) -> Estimate | None:
+        return self.running.estimate
+
+    def add(self, batch: Batch) -> None:
+        with _named(self.name):
+            self.running.add(batch)
+
+
 def _of_fixed_set(
     name: QuantityName,
     models: Mapping[str, nn.Module],
@@ -181,7 +217,8 @@ def _of_fixed_set(
         own, way = apart_throughout(model, batches.objective, fixed)
         apart |= {called: way} if way is not None else {}
         subject = replace(subjects[called], objective=own)
-        measurements[called] = quantity.measure(model, drawn, subject, progress_of(called, progress))
+        with _named(called):
+            measurements[called] = quantity.measure(model, drawn, subject, progress_of(called, progress))
     stopped = f"a fixed set of {sentences} sentences was measured"
     return ComparedFlatness(name, measurements, stopped, batches.reading, apart=apart)
 
@@ -203,7 +240,8 @@ def _run(
     progress: Progress,
 ) -> tuple[str, int]:
     """Why it stopped, and how many sentences all have taken in."""
-    each, task, expected = list(running.values()), quantity.replace("_", " "), len(batches.corpus)
+    each = [_OfModel(name, estimate) for name, estimate in running.items()]
+    task, expected = quantity.replace("_", " "), len(batches.corpus)
     try:
         stopped = measure_until(each, batches, stopping, task=task, expected=expected, progress=progress)
     except KeyboardInterrupt:

@@ -51,6 +51,10 @@ class SentenceLosses:
         ]
 
 
+class NonFiniteLossError(BadInput):
+    """A model's loss is NaN or infinite."""
+
+
 class RunningSentenceLosses:
     """`SentenceLosses` that take in sentences batch by batch; see `measure_until`."""
 
@@ -84,7 +88,7 @@ class RunningSentenceLosses:
             ]
         values = torch.cat(parts)
         if not bool(values.isfinite().all()):
-            raise BadInput(
+            raise NonFiniteLossError(
                 "the model's loss is no longer a number; its weights have diverged: measure an earlier "
                 "checkpoint"
             )

@@ -1,5 +1,6 @@
 """Any masked or causal language model of Hugging Face, from a folder or by a hub's name, to be measured."""
 
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,8 @@ Prediction = Literal["masked", "causal"]
 
 _MASKED_CLASSES = set(MODEL_FOR_MASKED_LM_MAPPING_NAMES.values())
 _CAUSAL_CLASSES = set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
+_OTHER_HEAD = re.compile("Classification|QuestionAnswering|MultipleChoice|NextSentence|Reward|ValueHead")
+"""Of classes with another head: with tied embeddings a language head could be made of their weights too."""
 
 
 def load_any_language_model(
@@ -134,6 +137,11 @@ def number_of_tokens(model: PreTrainedModel) -> int:
 def _read_config(name: str) -> Any:
     folder = Path(name)
     if folder.is_dir():
+        if (folder / "adapter_config.json").is_file():
+            raise BadInput(
+                f"{name} holds an adapter (adapter_config.json), not a whole model; merge it into its base "
+                "model (peft's merge_and_unload), save that with save_pretrained, and name its folder"
+            )
         if not (folder / "config.json").is_file():
             inside = sorted(str(path.parent) for path in folder.glob("*/config.json"))
             advice = f", such as {inside[0]}" if inside else ""
@@ -163,6 +171,12 @@ def _prediction(config: Any, name: str) -> Prediction:
             return "masked"
         if causal or architecture.endswith(("ForCausalLM", "LMHeadModel")):
             return "causal"
+        if _OTHER_HEAD.search(architecture):
+            raise BadInput(
+                f"{name} is a {architecture}, whose own head predicts no tokens; measure the language model "
+                "that it was made from, or say --objective masked or causal to measure the body with its "
+                "embeddings as the head"
+            )
     masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
     if not masked and config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
         raise BadInput(

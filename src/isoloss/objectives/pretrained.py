@@ -32,9 +32,9 @@ class PretrainedMasked:
         return masked_logits(model, batch)
 
     def batch(self, inputs: Mapping[str, Any]) -> Batch:
-        """A `DataLoader`'s batch; sentences without a label are left out.
+        """A `DataLoader`'s batch; sentences without a label are left out, be they all.
 
-        Raises BadInput where there are no labels at all, or token types other than 0.
+        Raises BadInput for padding on the left, inputs without labels, and token types other than 0.
         """
         ids, present, labels = _read(inputs)
         return _labelled(ids, present, labels != IGNORED, labels)
@@ -57,11 +57,9 @@ class PretrainedCausal:
     def batch(self, inputs: Mapping[str, Any]) -> Batch:
         """A `DataLoader`'s batch; without labels every token is predicted. Sentences of one are left out.
 
-        Raises BadInput for padding on the left, and where nothing is to predict.
+        Raises BadInput for padding on the left, and token types other than 0.
         """
         ids, present, labels = _read({"labels": inputs["input_ids"], **inputs})
-        if bool((present[:, 1:] & ~present[:, :-1]).any()):
-            raise BadInput("sentences are padded on the left; set the tokenizer's padding_side to 'right'")
         following = torch.nn.functional.pad(labels[:, 1:], (0, 1), value=IGNORED)
         predicted = (following != IGNORED) & torch.nn.functional.pad(present[:, 1:], (0, 1))
         return _labelled(ids, present, predicted, following)
@@ -80,9 +78,11 @@ def _read(
     types = inputs.get("token_type_ids")
     if types is not None and bool(types.any()):
         raise BadInput("token types other than 0 are not measured; give single sentences, not pairs")
-    ids = inputs["input_ids"]
-    present = inputs.get("attention_mask")
-    return ids, torch.ones_like(ids).bool() if present is None else present.bool(), inputs["labels"]
+    ids, mask = inputs["input_ids"], inputs.get("attention_mask")
+    present = torch.ones_like(ids).bool() if mask is None else mask.bool()
+    if bool((present[:, 1:] & ~present[:, :-1]).any()):
+        raise BadInput("sentences are padded on the left; set the tokenizer's padding_side to 'right'")
+    return ids, present, inputs["labels"]
 
 
 def _labelled(
@@ -92,8 +92,6 @@ def _labelled(
     labels: Int[Tensor, "n S"],
 ) -> Batch:
     kept = predicted.any(dim=1)
-    if not bool(kept.any()):
-        raise BadInput("a batch has no label, so nothing is predicted; mask more, or take longer texts")
     rows, positions = predicted[kept].nonzero(as_tuple=True)
     return Batch(ids[kept], present[kept], rows, positions, labels[kept][rows, positions])
 

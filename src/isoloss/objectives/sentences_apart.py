@@ -68,6 +68,11 @@ class SentencesApart:
             self._met_a_pair, self._met_two_lengths = True, mixed
         return self._found
 
+    def take_one_at_a_time(self) -> None:
+        """From now on, whatever was found."""
+        self._found = EqualLengths(self._objective, at_once=1)
+        self._met_a_pair = self._met_two_lengths = True
+
     @property
     def way(self) -> str | None:
         """In words, how the sentences had to be kept apart; None where they may be handed over together."""

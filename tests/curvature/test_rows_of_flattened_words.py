@@ -1,0 +1,128 @@
+"""Words that a model flattens position by position: each row still counts to its own sentence."""
+
+import pytest
+import torch
+from torch import nn
+
+from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.objectives.pretrained import next_token_batch
+
+WORDS, WIDTH = 20, 8
+
+
+class ReadOff:
+    """An objective of models that give scores for every position."""
+
+    def logits(self, model, batch):
+        return model(batch.input_ids)[batch.rows, batch.positions]
+
+
+class Flattened(nn.Module):
+    """Words flattened for a feed-forward part, whose rows come one after another."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.norm = nn.Embedding(WORDS, WIDTH), nn.LayerNorm(WIDTH)
+        self.wide, self.narrow = nn.Linear(WIDTH, 12), nn.Linear(12, WIDTH)
+        self.head = nn.Linear(WIDTH, WORDS)
+
+    def of_rows(self, states):
+        flat = self.norm(states.reshape(-1, WIDTH))
+        flat = flat + self.narrow(nn.functional.gelu(self.wide(flat)))
+        return self.head(flat).reshape(*states.shape[:2], WORDS)
+
+
+class SentencesFirst(Flattened):
+    def forward(self, ids):
+        return self.of_rows(self.words(ids))
+
+
+class PositionsFirst(Flattened):
+    def forward(self, ids):
+        return self.of_rows(self.words(ids).transpose(0, 1)).transpose(0, 1)
+
+
+class TorchEncoder(nn.Module):
+    """PyTorch's own: its attention flattens position by position, its interface has sentences first."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(WORDS, WIDTH), nn.Linear(WIDTH, WORDS)
+        layer = nn.TransformerEncoderLayer(WIDTH, 2, 12, batch_first=True, norm_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+    def forward(self, ids):
+        before = nn.Transformer.generate_square_subsequent_mask(ids.shape[1])
+        return self.head(self.encoder(self.words(ids), mask=before, is_causal=True))
+
+
+class SeesOthers(SentencesFirst):
+    """A word's state has that of the sentence before it in the batch."""
+
+    def forward(self, ids):
+        states = self.words(ids)
+        return self.of_rows(states + states.roll(1, dims=0))
+
+
+def sentences(n):
+    generator = torch.Generator().manual_seed(n)
+    lengths = torch.randint(3, 9, (n,), generator=generator).sort(descending=True).values
+    return [torch.randint(1, WORDS, (int(length),), generator=generator).tolist() for length in lengths]
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["at once", "one, then the others"])
+@pytest.mark.parametrize("architecture", [PositionsFirst, SentencesFirst, TorchEncoder])
+def test_sentences_have_the_traces_that_they_have_alone(architecture, first):
+    torch.manual_seed(0)
+    model, drawn = architecture().double(), sentences(11)
+    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], ReadOff())
+    parts = [drawn[:first], drawn[first:]] if first else [drawn]
+    together = fisher_trace(model, [next_token_batch(part, 0) for part in parts], ReadOff())
+    assert torch.allclose(together.values, alone.values, rtol=1e-10)
+    for name, values in together.groups.items():
+        assert torch.allclose(values, alone.groups[name], rtol=1e-9, atol=1e-12)
+    assert "per-sentence gradients" not in set(together.ways.values())
+
+
+def test_sentences_that_see_each_other_are_kept_apart_also_after_a_batch_of_one():
+    torch.manual_seed(0)
+    model, drawn = SeesOthers().double(), [[each, 3, 5, 7] for each in range(1, 8)]
+    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], ReadOff())
+    batches = [next_token_batch(drawn[:1], 0), next_token_batch(drawn[1:], 0)]
+    assert torch.allclose(fisher_trace(model, batches, ReadOff()).values, alone.values, rtol=1e-10)
+
+
+class Interleaved(SentencesFirst):
+    """Its rows are in an order that no view tells."""
+
+    def of_rows(self, states):
+        flat = states.reshape(-1, WIDTH)
+        order = torch.arange(len(flat)).view(states.shape[:2]).T.flatten()
+        flat = self.norm(flat[order])
+        return self.head(flat)[order.argsort()].view(*states.shape[:2], WORDS)
+
+
+def test_rows_of_unknown_order_take_each_sentences_own_gradient():
+    torch.manual_seed(0)
+    model, drawn = Interleaved().double(), sentences(9)
+    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], ReadOff())
+    together = fisher_trace(model, [next_token_batch(drawn, 0)], ReadOff())
+    assert torch.allclose(together.values, alone.values, rtol=1e-10)
+
+
+class Routed(SentencesFirst):
+    """Words of one kind take another path, whose rows are picked and put back by their numbers."""
+
+    def of_rows(self, states):
+        flat = self.norm(states.transpose(0, 1).reshape(-1, WIDTH))
+        picked = (flat.detach()[:, 0] > 0).nonzero().flatten()
+        flat = flat.index_add(0, picked, self.narrow(nn.functional.gelu(self.wide(flat[picked]))))
+        return self.head(flat).view(states.shape[1], states.shape[0], WORDS).transpose(0, 1)
+
+
+def test_a_layout_that_is_not_understood_is_measured_a_sentence_at_a_time():
+    torch.manual_seed(0)
+    model, drawn = Routed().double(), sentences(9)
+    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], ReadOff())
+    together = fisher_trace(model, [next_token_batch(drawn, 0)], ReadOff())
+    assert torch.allclose(together.values, alone.values, rtol=1e-10)
