@@ -238,8 +238,8 @@ def _keep(name: str, results: Path, seconds: int, *, busy: bool) -> None:
         "versions": json.loads(checkpoint.read_text())["versions"],
         "result": result,
     }
-    if name in AFTER and scale == "laptop":
-        kept["after"] = AFTER[name]
+    if name in AFTER[scale]:
+        kept["after"] = AFTER[scale][name]
     _file(name, scale).write_text(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
     if name in PICTURES:
         svg = (files / f"{name}-{PICTURES[name].panel}.svg").read_text()

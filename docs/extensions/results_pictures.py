@@ -47,17 +47,22 @@ PICTURES = {
 """The experiments' pictures; what is not here is told in a table alone."""
 
 AFTER = {
-    **dict.fromkeys(("figure-2", "figure-4", "figure-5", "drift"), "make reproduce"),
-    **dict.fromkeys(("figure-3", "figure-8"), "isoloss reproduce figure-2 figure-9"),
-    **dict.fromkeys(("table-1", "longer-training", "ablations"), "make reproduce"),
-    "figure-9": "isoloss reproduce figure-2 figure-3",
-    "figure-10": "isoloss reproduce figure-4",
-    "table-2": "isoloss reproduce table-1",
-    "flatness-measures": "isoloss reproduce table-1",
-    "update-rules": "isoloss reproduce flatness-measures",
-    "projection": "isoloss reproduce figure-2 figure-3",
-    "glue-of-causal-language": "isoloss reproduce figure-2",
-    "drift-limits": "isoloss reproduce drift",
-    "roots-or-trace": "isoloss reproduce other-distributions",
+    "laptop": {
+        **dict.fromkeys(("figure-2", "figure-4", "figure-5", "drift"), "make reproduce"),
+        **dict.fromkeys(("figure-3", "figure-8"), "isoloss reproduce figure-2 figure-9"),
+        **dict.fromkeys(("table-1", "longer-training", "ablations"), "make reproduce"),
+        "figure-9": "isoloss reproduce figure-2 figure-3",
+        "figure-10": "isoloss reproduce figure-4",
+        "table-2": "isoloss reproduce table-1",
+        "flatness-measures": "isoloss reproduce table-1",
+        "update-rules": "isoloss reproduce flatness-measures",
+        "projection": "isoloss reproduce figure-2 figure-3",
+        "glue-of-causal-language": "isoloss reproduce figure-2",
+        "drift-limits": "isoloss reproduce drift",
+        "roots-or-trace": "isoloss reproduce other-distributions",
+    },
+    "night": dict.fromkeys(
+        ("figure-2", "figure-8", "figure-9"), "isoloss reproduce figure-1 figure-3 --scale night"
+    ),
 }
-"""The command whose runs an experiment shares, where it was given first."""
+"""By scale: the command whose runs an experiment shares, where it was given first."""
