@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.objectives.pretrained import next_token_batch
@@ -126,3 +127,19 @@ def test_a_layout_that_is_not_understood_is_measured_a_sentence_at_a_time():
     alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], ReadOff())
     together = fisher_trace(model, [next_token_batch(drawn, 0)], ReadOff())
     assert torch.allclose(together.values, alone.values, rtol=1e-10)
+
+
+class Recomputed(SentencesFirst):
+    """Its feed-forward part is computed again in the backward pass."""
+
+    def of_rows(self, states):
+        return checkpoint(super().of_rows, states, use_reentrant=False)
+
+
+def test_what_is_recomputed_takes_each_sentences_own_gradient():
+    torch.manual_seed(0)
+    model, drawn = Recomputed().double(), sentences(5)
+    alone = fisher_trace(model, [next_token_batch([each], 0) for each in drawn], ReadOff())
+    together = fisher_trace(model, [next_token_batch(drawn, 0)], ReadOff())
+    assert torch.allclose(together.values, alone.values, rtol=1e-10)
+    assert set(together.ways.values()) == {"per-sentence gradients"}

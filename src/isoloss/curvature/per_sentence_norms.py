@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
+from torch.utils.checkpoint import CheckpointError
 
 from isoloss.curvature.every_other_parameter import squared_norms_by_sentence
 from isoloss.curvature.gradient_factors import GatheredGradient
@@ -99,7 +100,10 @@ def norms_along(
         if logits.grad_fn is None:
             raise BadInput("the scores were computed without gradients; do so with gradients enabled")
         directions = draw(logits.detach()[:m])
-        found = _by_factors(logits, directions, SentenceRows.of(distinct), parameters, memory_bytes)
+        try:
+            found = _by_factors(logits, directions, SentenceRows.of(distinct), parameters, memory_bytes)
+        except CheckpointError:  # what is recomputed in the backward pass can be read there alone
+            found = {}
         del logits
         others = {name: p for name, p in parameters.items() if name not in found}
         exact = squared_norms_by_sentence(
