@@ -6,10 +6,10 @@ from isoloss.panels import Axis, Colour
 OWN_TASK = (
     "GLUE's texts are beyond the laptop's language of 24 pieces and sentences of 6: of the pieces that "
     "its teacher's vocabulary cuts them into, 70 % of film reviews' and 71 % of QNLI's are none of the 24, "
-    "a text has 61 or 62, and of 1,894 snippets of reviews not one is of known pieces alone. Nor has any "
-    "task of its own room: what a probe of the words alone does not tell of how a sentence began is 0.07 at "
-    "most, so that little of what features add can show. `glue-of-causal-language` probes the models on "
-    "such texts all the same, beside a model that was never trained."
+    "a text has 61 or 62, and of 1,894 snippets of reviews not one is of known pieces alone. The language's "
+    "own tasks have no room: what a probe of the words alone does not tell of how a sentence began is 0.07 "
+    "at most, so that little of what features add can show. The experiment glue-of-causal-language probes "
+    "the models on such texts all the same, beside a model that was never trained."
 )
 """Counted on the stand-ins' test parts (`MovieSnippets`, `AnsweringSentences`); rooms: `isoloss describe`."""
 

@@ -58,7 +58,7 @@ def roots_or_trace(scale: Scale) -> Experiment:
         question=Question.FLATNESS,
         text=(
             "At the distribution SGD's drift descends the trace (Theorem 3.3); in AdamW's coordinates the "
-            "same limit descends the sum of the roots of the Hessian's diagonal (`isoloss theory adamw`). "
+            "same limit descends the sum of the roots of the Hessian's diagonal (isoloss theory adamw). "
             "If flatness is what AdamW's drift brings, that sum should fall along its runs, and if the "
             "drift is what makes models better, it should tell the better checkpoints apart at least as "
             "well.",
