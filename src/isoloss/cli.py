@@ -55,9 +55,7 @@ def _reason(error: OSError | UnicodeEncodeError) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"cannot use {error.filename}: {said}; name another, or mend its permissions"
     if isinstance(error, OSError) and error.errno not in OF_OUTPUT:
-        return (
-            f"the system refused ({said}); what was finished is kept, and the same command goes on from there"
-        )
+        return f"the system refused ({said}); give the same command again when that is mended"
     return f"the output cannot be written: {said}; send it elsewhere"
 
 
