@@ -18,6 +18,7 @@ from isoloss.experiments.figures.figures_3_and_8 import figure_3, figure_8
 from isoloss.experiments.figures.figures_4_and_10 import figure_4, figure_10
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.night import night
+from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.scales.smoke import smoke
 from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.pretraining.sgd import SGD
@@ -107,10 +108,14 @@ def test_nothing_measured_is_nothing_drawn(figure) -> None:
 
 
 def test_seeds_of_a_languages_own_come_before_the_scales() -> None:
-    runs = figure_2(laptop()).runs
-    seeds = {panel: {run.seed for run in runs if run.name.startswith(panel)} for panel in ("pcfg", "causal")}
-    assert seeds == {"pcfg": {111, 112, 113, 114, 115}, "causal": {161, 162, 163, 164, 165}}
-    assert {run.seed for run in figure_2(night()).runs} == set(night().seeds)
+    def seeds(scale: Scale) -> dict[str, set[int]]:
+        runs = figure_2(scale).runs
+        return {
+            panel: {run.seed for run in runs if run.name.startswith(panel)} for panel in ("pcfg", "causal")
+        }
+
+    assert seeds(laptop()) == {"pcfg": {111, 112, 113, 114, 115}, "causal": {161, 162, 163, 164, 165}}
+    assert seeds(night()) == {"pcfg": set(range(241, 251)), "causal": set(range(201, 211))}
 
 
 def test_descents_see_other_sentences_and_count_as_their_origins_seeds() -> None:

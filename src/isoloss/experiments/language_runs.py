@@ -24,7 +24,8 @@ class LanguageRuns(Generic[Model]):
     Checkpoints from step `saturated_from` on are what claims are judged on. It is a step and not a loss, so
     that the claim of one common loss can fail. `evaluated` says which predictions the exact loss looks at,
     `averaging_horizon` over how many steps the weights of checkpoints are averaged (None: not at all).
-    `own_seeds` take the place of the scale's where those have been reported with other settings.
+    `own_seeds` take the place of the scale's where one language's settings were changed after runs had been
+    reported, and others' not.
     """
 
     language: LanguagePlan

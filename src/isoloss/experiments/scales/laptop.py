@@ -250,6 +250,7 @@ def laptop() -> Scale:
         ),
         grammar=headline_runs(
             widths=(32, 48),
+            learning_rate=3e-3,
             steps=5657,
             checkpoint_steps=(1000, 2000, *LAPTOP_DOTS),
             saturated_from=2828,

@@ -281,14 +281,18 @@ def laptop_transformers(widths: Sequence[int]) -> tuple[PreLayerNormTransformer,
 
 
 def headline_runs(
-    widths: tuple[int, ...], steps: int, checkpoint_steps: tuple[int, ...], saturated_from: int
+    widths: tuple[int, ...],
+    learning_rate: float,
+    steps: int,
+    checkpoint_steps: tuple[int, ...],
+    saturated_from: int,
 ) -> GrammarRuns:
     """The headline grammar's runs, alike at the laptop's and the night's scale but for these."""
     return GrammarRuns(
         language=ReadyLanguage(headline_grammar()),
         tasks=("prefix-4", "prefix-8", "prefix-8"),
         architectures=laptop_transformers(widths),
-        update_rule=AdamW(learning_rate=3e-3, warm_up_steps=500),
+        update_rule=AdamW(learning_rate, warm_up_steps=500),
         batch_size=128,
         steps=steps,
         checkpoint_steps=checkpoint_steps,
