@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
+from scipy.special import stdtrit
 from torch import Tensor
 
 from isoloss.errors import BadInput
@@ -16,6 +17,15 @@ class Estimate:
     value: float
     standard_error: float
     n: int
+
+
+def half_width(standard_error: float, freedom: float, confidence: float) -> float:
+    """Half the width of Student's interval of that probability.
+
+    >>> [round(half_width(1.0, freedom, 0.95), 2) for freedom in (1, 3, 999)]
+    [12.71, 3.18, 1.96]
+    """
+    return float(stdtrit(freedom, (1 + confidence) / 2)) * standard_error
 
 
 def mean_over_sentences(values: Float[Tensor, " n"]) -> Estimate:

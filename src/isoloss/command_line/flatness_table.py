@@ -9,9 +9,9 @@ from torch import nn
 
 from isoloss.command_line.terminal import table_console, value_with_error
 from isoloss.corpora.token_sentences import Corpus
-from isoloss.estimate import Estimate
+from isoloss.estimate import half_width
 from isoloss.measurements.compared_flatness import ComparedFlatness
-from isoloss.measurements.flatter_verdict import CONFIDENCE, FlatterVerdict, reach
+from isoloss.measurements.flatter_verdict import CONFIDENCE, FlatterVerdict
 from isoloss.measurements.record import Record
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.models.loading import lost_capitals
@@ -153,18 +153,18 @@ def _notes(measured: ComparedFlatness, shown: Shown) -> list[str]:
 
 def _is_undetermined(record: Record) -> bool:
     """Whether a Hessian's trace may as well be above zero as below."""
-    return record.quantity == "hessian_trace" and abs(record.value) < _reach_with(record, record.n)
+    return record.quantity == "hessian_trace" and abs(record.value) < _half_width_with(record, record.n)
 
 
-def _reach_with(record: Record, n: int) -> float:
-    """How far the record's interval would reach either way with `n` independent values."""
+def _half_width_with(record: Record, n: int) -> float:
+    """Half the width of the record's interval, were it of `n` independent values."""
     error = (record.standard_error or 0.0) * (record.n / n) ** 0.5
-    return reach(Estimate(record.value, error, n), CONFIDENCE)
+    return half_width(error, n - 1.0, CONFIDENCE)
 
 
 def _undetermined(record: Record) -> str:
     needed = record.n
-    while _reach_with(record, needed) > abs(record.value) and needed < MOST_SENTENCES:
+    while _half_width_with(record, needed) > abs(record.value) and needed < MOST_SENTENCES:
         needed += -(-needed // 20)
     sentences = int(record.settings.get("sentences") or record.n) * needed / record.n
     number = f"about {sentences:,.0f}" if needed < MOST_SENTENCES else "more than a billion"

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scipy.special import stdtrit
 from torch import nn
 
 from isoloss.curvature.fisher_trace import FisherTrace
 from isoloss.curvature.normalised_trace import NormalisedTrace, normalised_trace
 from isoloss.curvature.stopping import Stopping, measure_until
-from isoloss.estimate import Estimate, paired_difference
+from isoloss.estimate import Estimate, half_width, paired_difference
 from isoloss.measurements.compared_flatness import FIXED_SENTENCES, first_sentences
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.sentence_losses import RunningSentenceLosses, SentenceLosses
@@ -54,7 +53,7 @@ class FlatterVerdict:
         """Why the answer may say nothing of flatness itself."""
         found = []
         margin = SAME_LOSS * abs(self.loss_of_first)
-        either_way = reach(self.loss, self.confidence)
+        either_way = self._half_width(self.loss)
         if abs(self.loss.value) + either_way > margin:
             surely = abs(self.loss.value) - either_way > margin
             differ = "differ" if surely else "may differ"
@@ -77,18 +76,12 @@ class FlatterVerdict:
 
     def _side(self, difference: Estimate) -> int:
         """-1 where the whole interval is below zero, 1 where it is above, 0 where zero is inside."""
-        if abs(difference.value) <= reach(difference, self.confidence):
+        if abs(difference.value) <= self._half_width(difference):
             return 0
         return 1 if difference.value > 0 else -1
 
-
-def reach(estimate: Estimate, confidence: float) -> float:
-    """How far Student's interval of that probability reaches either way; far further for few sentences.
-
-    >>> [round(reach(Estimate(0.0, 1.0, n), 0.95), 2) for n in (2, 4, 1000)]
-    [12.71, 3.18, 1.96]
-    """
-    return float(stdtrit(estimate.n - 1, (1 + confidence) / 2)) * estimate.standard_error
+    def _half_width(self, difference: Estimate) -> float:
+        return half_width(difference.standard_error, difference.n - 1.0, self.confidence)
 
 
 def flatter_verdicts(

@@ -4,10 +4,9 @@ import math
 from dataclasses import dataclass
 
 from jaxtyping import Float
-from scipy import stats
 from torch import Tensor
 
-from isoloss.estimate import paired_difference
+from isoloss.estimate import half_width, paired_difference
 from isoloss.measurements.linear_probe import Accuracy
 
 
@@ -74,7 +73,7 @@ class PairedDifference:
             return max(self.value - reach, -self.largest), min(self.value + reach, self.largest)
         if self.standard_error == 0 and self.value != 0 and 2.0 ** (1 - self.n) > 1 - confidence:
             return -math.inf, math.inf
-        reach = float(stats.t.ppf((1 + confidence) / 2, self.freedom)) * self.standard_error
+        reach = half_width(self.standard_error, self.freedom, confidence)
         return self.value - reach, self.value + reach
 
 

@@ -23,11 +23,11 @@ from isoloss.pretraining.muon import Muon
 from isoloss.pretraining.specification import log_spaced_steps
 
 WIDTHS = (16, 32, 64)
-"""The grammar's, one rate for all of them. In pilot runs with seeds 900 to 902 KL ended at 0.15 to 0.38 % of the
-entropy, the losses of all widths within 0.25 % of each other, and from step 4,000 on the trace fell to between a
-third and a quarter. At a rate of 3e-3, and widths of 32, 64 and 128, runs with seeds 201 to 210 kept jumping at
-width 64 and never came to rest at 128, so that nothing could be said of sizes; hence other widths, rate and
-seeds, with the claims as they were."""
+"""The grammar's, one rate for all of them. In pilot runs with seeds 900 to 902 KL ended at 0.15 to 0.38 % of
+the entropy, the losses of all widths within 0.25 % of each other, and from step 4,000 on the trace fell to
+between a third and a quarter. At a rate of 3e-3, and widths of 32, 64 and 128, runs with seeds 201 to 210
+kept jumping at width 64 and never came to rest at 128, so that nothing could be said of sizes; hence other
+widths, rate and seeds, with the claims as they were."""
 
 _RATE = AdamW(2e-3, warm_up_steps=500)
 
@@ -115,8 +115,8 @@ INTERVENTIONS = replace(laptop.INTERVENTIONS, seeds=ADAMW_CLOCK.seeds, time=1.0)
 def night() -> Scale:
     """Three sizes over a factor of four, ten seeds, three times the laptop's steps: a night on two cores.
 
-    All else is the laptop's, and at these lengths untried but for AdamW and the adversary on the grammar: what the
-    runs give is what is said.
+    All else is the laptop's, and at these lengths untried but for AdamW and the adversary on the grammar:
+    what the runs give is what is said.
     """
     return replace(
         laptop.laptop(),
