@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
+from isoloss.experiments import step_cost as step_cost_module
 from isoloss.experiments import throughput
 from isoloss.experiments.cost import (
     COPIES_WITH_TRAINING_STATE,
@@ -68,6 +69,21 @@ def a_transformers_layers(inner_matrices: int) -> float:
     d = SHAPE.width
     weights = SHAPE.layers * (4 * d**2 + inner_matrices * d * SHAPE.inner_width)
     return 2 * weights * TOKENS + SHAPE.layers * 4 * TOKENS**2 * d
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [
+        (PreLayerNormTransformer, ADAMW),
+        (PreLayerNormTransformer, Sophia()),
+        (PostLayerNormTransformer, Muon()),
+        (GPT2Transformer, ADAMW),
+    ],
+)
+def test_a_deep_models_cost_is_that_of_all_its_layers(kind: type, rule: UpdateRuleSettings) -> None:
+    model, objective = kind(replace(SHAPE, layers=5)), NEXT if kind is GPT2Transformer else MASKED
+    every_layer = step_cost_module._counted(model, rule, objective, N, WORDS, LENGTH)
+    assert step_cost(model, rule, objective, N, WORDS, LENGTH) == every_layer
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])

@@ -17,6 +17,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from isoloss.languages.sentences import Sentences
+from isoloss.models.shapes import Shape
 from isoloss.models.transformers import Architecture, PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.logits_at_predictions import logits_at_predictions
@@ -59,8 +60,8 @@ def step_cost(
 
     With `Compute.micro_batch` a step has the operations of the whole batch and keeps what one pass does. Of a
     rule that chooses the gradient itself it is its optimiser's plain step: SAM's costs as much, the
-    adversary's more by its examples. The step is taken on tensors that have shapes and no memory: below a
-    second, and a few at the paper's largest sizes; its passes once for all rules, its update for all batches.
+    adversary's more by its examples. The step is taken on tensors that have shapes and no memory: its passes
+    once for all rules, its update for all batches, and of layers that are alike the first two.
 
     >>> from isoloss.models.shapes import TABLE_3
     >>> from isoloss.models.transformers import PreLayerNormTransformer
@@ -71,12 +72,32 @@ def step_cost(
     >>> cost.parameters, round(cost.state_bytes / cost.parameters), f"{cost.operations:.1e}"
     (69963, 8, '8.2e+09')
     """
-    size = (words, maximum_length)
-    cost = _counted(architecture, update_rule, objective, batch_size, *size)
+
+    def of_batch(size: int) -> StepCost:
+        return _of_all_layers(
+            architecture, lambda model: _counted(model, update_rule, objective, size, words, maximum_length)
+        )
+
+    cost = of_batch(batch_size)
     if micro_batch is None or micro_batch >= batch_size:
         return cost
-    return replace(
-        cost, kept_bytes=_counted(architecture, update_rule, objective, micro_batch, *size).kept_bytes
+    return replace(cost, kept_bytes=of_batch(micro_batch).kept_bytes)
+
+
+def _of_all_layers(architecture: Architecture, counted: Callable[[Architecture], StepCost]) -> StepCost:
+    """A transformer's cost from those of one layer and two: each beyond adds what the second does."""
+    shape = getattr(architecture, "shape", None)
+    if not isinstance(shape, Shape) or shape.layers <= 2:
+        return counted(architecture)
+    model: Any = architecture
+    one, two = (counted(replace(model, shape=replace(shape, layers=layers))) for layers in (1, 2))
+    beyond = shape.layers - 2
+    return StepCost(
+        parameters=two.parameters + beyond * (two.parameters - one.parameters),
+        operations=two.operations + beyond * (two.operations - one.operations),
+        state_bytes=two.state_bytes + beyond * (two.state_bytes - one.state_bytes),
+        kept_bytes=two.kept_bytes + beyond * (two.kept_bytes - one.kept_bytes),
+        width=two.width,
     )
 
 
