@@ -20,8 +20,8 @@ from isoloss.measurements.quantities.generated_words_probe import UntrainedTextP
 from isoloss.measurements.quantity import Subject
 from isoloss.models.causal_language import ModelSource
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
+from isoloss.seeds import derived_seed
 from isoloss.verdict import Verdict
 from jobs_in_turn import in_turn
 

@@ -32,8 +32,8 @@ from isoloss.measurements.sentence_features import gaussian_projection, sentence
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import silent
+from isoloss.seeds import derived_seed
 
 LANGUAGE = headline_grammar()
 TASK = LANGUAGE.tasks()[0]

@@ -18,7 +18,7 @@ from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.objectives.tokens import tokens_of_words
-from isoloss.pretraining.seeds import derived_seed
+from isoloss.seeds import derived_seed
 
 WORDS, LENGTH = 5, 4
 CLASSES = ("low", "high")

@@ -15,9 +15,9 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed, seed_dropout
 from isoloss.pretraining.specification import log_spaced_steps
 from isoloss.pretraining.stream import Stream
+from isoloss.seeds import caller_randomness_kept, derived_seed, seed_dropout
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.muon import Muon, hidden_matrices
 from isoloss.pretraining.peer_optimisers import SOAP, Lion
-from isoloss.pretraining.seeds import caller_randomness_kept
 from isoloss.pretraining.sophia import Sophia, fisher_diagonal
 from isoloss.pretraining.stream import Stream
+from isoloss.seeds import caller_randomness_kept
 
 CPU = torch.device("cpu")
 

@@ -30,11 +30,11 @@ from isoloss.pretraining.peer_optimisers import Lion
 from isoloss.pretraining.processes import ALONE, Processes
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.pretraining.sam import SAM
-from isoloss.pretraining.seeds import caller_randomness_kept, seed_dropout
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.sophia import Sophia
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
+from isoloss.seeds import caller_randomness_kept, seed_dropout
 
 TASKED = TaskedLanguage()
 CPU = torch.device("cpu")

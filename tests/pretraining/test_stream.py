@@ -11,8 +11,8 @@ from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed, seed_dropout
 from isoloss.pretraining.stream import Stream
+from isoloss.seeds import caller_randomness_kept, derived_seed, seed_dropout
 
 STREAM = Stream(LANGUAGE, MaskedObjective(), batch_size=3000, seed=7)
 

@@ -24,11 +24,11 @@ from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.muon import Muon
 from isoloss.pretraining.peer_optimisers import SOAP, Lion
 from isoloss.pretraining.sam import SAM
-from isoloss.pretraining.seeds import caller_randomness_kept, seed_dropout
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.sophia import Sophia
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRule, UpdateRuleSettings
+from isoloss.seeds import caller_randomness_kept, seed_dropout
 
 LANGUAGE = TaskedLanguage(stay=0.95, shortest=3, maximum_length=4)
 MASKED = MaskedObjective()

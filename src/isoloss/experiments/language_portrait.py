@@ -22,8 +22,8 @@ from isoloss.measurements.entropy import language_entropy, usual_sentences
 from isoloss.measurements.record import Record
 from isoloss.measurements.room_and_price import RoomSettings, measure_room, price
 from isoloss.models.restricted_causal import RestrictedCausalModel
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
+from isoloss.seeds import derived_seed
 
 Facts = tuple[tuple[str, str], ...]
 SHOWN = 6

@@ -15,11 +15,11 @@ from isoloss.experiments.step_cost import StepCost, step_cost
 from isoloss.languages.language import SentenceSource
 from isoloss.languages.text_windows import words_in_a_row
 from isoloss.objectives.batch import Batch
-from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed, seed_dropout
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRule
 from isoloss.progress import Progress, silent
+from isoloss.seeds import caller_randomness_kept, derived_seed, seed_dropout
 
 STEPS_BEFORE = 2
 """Steps that are not timed: the first allocate, tune kernels, and compile."""

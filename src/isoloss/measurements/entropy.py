@@ -11,8 +11,8 @@ from isoloss.estimate import Estimate, mean_over_sentences, mean_over_tokens
 from isoloss.languages.language import DistributionsAtPositions
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.record import Record
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
+from isoloss.seeds import derived_seed
 
 BATCH = 256
 DISTRIBUTION_BYTES = 1 << 26

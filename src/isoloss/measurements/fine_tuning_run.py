@@ -15,8 +15,8 @@ from isoloss.errors import BadInput, IsolossError
 from isoloss.measurements.labelled_inputs import InputSplits, LabelledInputs
 from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
 from isoloss.pretraining.adamw import parameters_by_decay
-from isoloss.pretraining.seeds import derived_seed, seed_dropout
 from isoloss.progress import Progress, silent
+from isoloss.seeds import derived_seed, seed_dropout
 
 TASK = "fine-tuning"
 

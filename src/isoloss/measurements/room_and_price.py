@@ -25,8 +25,8 @@ from isoloss.languages.task import Task
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sentence_features import word_features
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
+from isoloss.seeds import derived_seed
 
 WORDS_PROBE = ProbeSettings(seeds=(0, 1), epochs=40, learning_rate=1e-2, batch_size=64)
 """Settings with which heads on one-hot words come to rest soon: on the chosen languages ten times the epochs

@@ -15,7 +15,7 @@ from isoloss.objectives.pretrained import (
     masked_batch,
     next_token_batch,
 )
-from isoloss.pretraining.seeds import derived_seed
+from isoloss.seeds import derived_seed
 
 SENTENCES_A_BATCH = 64
 FIRST_SENTENCES = 8

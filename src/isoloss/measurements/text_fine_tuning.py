@@ -18,8 +18,8 @@ from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.text_inputs import LONGEST, padding_token, text_inputs
 from isoloss.models.classifier import classifier_of
-from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed
 from isoloss.progress import Progress, part_of, silent
+from isoloss.seeds import caller_randomness_kept, derived_seed
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from isoloss.objectives.evaluation_mode import evaluation_mode
 from isoloss.objectives.tokens import word_vectors
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.descent import Descent, DescentSettings
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.pretraining.update_rule import Training
+from isoloss.seeds import derived_seed
 
 SMALLEST_PENALTY = 1e-12
 """Keeps the fit defined where all features are equal."""

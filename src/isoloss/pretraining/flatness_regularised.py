@@ -14,8 +14,8 @@ from isoloss.objectives.evaluation_mode import displaced
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import LossController
 from isoloss.pretraining.descent import DescentSettings, GradientRule
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.pretraining.update_rule import Training
+from isoloss.seeds import derived_seed
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.language import SentenceSource
 from isoloss.objectives.batch import Batch, PretrainingObjective
-from isoloss.pretraining.seeds import derived_seed
+from isoloss.seeds import derived_seed
 
 SENTENCES_PER_BLOCK = 8192
 """About how many sentences are drawn at once: enough to amortise a draw's fixed cost at laptop sizes."""

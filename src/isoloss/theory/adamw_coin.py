@@ -13,8 +13,8 @@ from torch import Tensor
 
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Lines, Panel
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, part_of, silent
+from isoloss.seeds import derived_seed
 from isoloss.theory.adamw_flow import SOURCE, AdamWSettings, adamw_paths
 from isoloss.theory.coin_flow import BiasedCoin
 from isoloss.theory.finding import Finding, Statement, stated

@@ -11,8 +11,8 @@ from torch.func import grad
 
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.panels import Axis, Colour, Lines, Panel
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, part_of, silent
+from isoloss.seeds import derived_seed
 from isoloss.theory.adamw_flow import (
     SOURCE,
     AdamWSettings,

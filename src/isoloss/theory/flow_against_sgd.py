@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isoloss.panels import Axis, Colour, Lines, Panel
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
+from isoloss.seeds import derived_seed
 from isoloss.theory.finding import Finding
 from isoloss.theory.minimisers import COEFFICIENT, Minimisers, trace_flow
 from isoloss.theory.sgd_paths import Line, SGDSettings, fitted_order, sgd_paths, weighted_line

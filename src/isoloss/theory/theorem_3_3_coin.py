@@ -12,8 +12,8 @@ from torch import Tensor
 
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Landscape, Lines, Panel
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
+from isoloss.seeds import derived_seed
 from isoloss.theory.coin_flow import BiasedCoin
 from isoloss.theory.finding import Finding, Statement, stated
 from isoloss.theory.minimisers import COEFFICIENT

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from isoloss.languages.random_hmm import random_hmm
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
+from isoloss.seeds import derived_seed
 from isoloss.theory.context_distributions import enumerated_contexts
 from isoloss.theory.finding import Statement, stated
 from isoloss.theory.flow_against_sgd import (

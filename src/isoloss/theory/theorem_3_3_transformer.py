@@ -9,8 +9,8 @@ from torch import Tensor
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
+from isoloss.seeds import derived_seed
 from isoloss.theory.context_distributions import enumerated_contexts
 from isoloss.theory.finding import Statement, stated
 from isoloss.theory.flow_against_sgd import (

@@ -26,8 +26,8 @@ from isoloss.models.lookup_table import LookupTable
 from isoloss.models.transformers import Architecture, initialised
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress
+from isoloss.seeds import derived_seed
 
 WORDS, UNTRAINED, LOOKUP_TABLE = "words alone", "untrained model", "lookup table"
 UNTRAINED_SEED = 0

@@ -25,8 +25,8 @@ from isoloss.objectives.evaluation_mode import (
     rows_at_once,
 )
 from isoloss.objectives.many_masks import ManyMasksObjective, once_each
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress, silent
+from isoloss.seeds import derived_seed
 
 SEQUENCES_MASKED_AT_ONCE = 64
 

@@ -33,9 +33,9 @@ from isoloss.models.tokenizer import copy_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.pretraining.checkpoint import RAW_FOLDER
 from isoloss.pretraining.run_folder import only_process_in
-from isoloss.pretraining.seeds import caller_randomness_kept, derived_seed
 from isoloss.pretraining.specification import first_difference, settings_as_json
 from isoloss.progress import Progress, part_of, silent
+from isoloss.seeds import caller_randomness_kept, derived_seed
 
 RESULT_FILE = "fine_tuning.json"
 

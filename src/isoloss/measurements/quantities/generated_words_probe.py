@@ -28,8 +28,8 @@ from isoloss.measurements.text_features import features_of_inputs, majority_reco
 from isoloss.measurements.text_inputs import TextInputs
 from isoloss.models.transformers import initialised
 from isoloss.objectives.batch import PretrainingObjective
-from isoloss.pretraining.seeds import derived_seed
 from isoloss.progress import Progress
+from isoloss.seeds import derived_seed
 
 BAG = "bag of tokens"
 CONTROLS = ("majority", "bag", "coverage", "coverage_resegmented", "longer")
