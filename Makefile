@@ -22,9 +22,9 @@ $(STAMP): pyproject.toml constraints.txt
 reproduce: $(STAMP) ## Figure 1 at laptop scale: within eight minutes on two cores, ending in an HTML report
 	$(BIN)/isoloss reproduce figure-1 --scale laptop
 
-reproduce-all: $(STAMP) ## every figure, table and statement at laptop scale, ending in a site
+reproduce-all: $(STAMP) ## every figure, table and statement of the paper at laptop scale, ending in a site
 	$(BIN)/isoloss theory
-	$(BIN)/isoloss reproduce all --scale laptop
+	$(BIN)/isoloss reproduce paper --scale laptop
 
 # Tests that start processes wait for imports, which compile what a process before them has not kept.
 test coverage test-slow: export PYTHONDONTWRITEBYTECODE :=

@@ -16,6 +16,7 @@ from isoloss.experiments import throughput
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.cost import this_machine
 from isoloss.experiments.experiment_result import Results
+from isoloss.experiments.suite import EXPERIMENTS
 from isoloss.languages.notation import write_grammar
 from isoloss.progress import silent
 
@@ -36,12 +37,12 @@ EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed i
         (("figure-1", "--output", "file/below"), "cannot write in file/below"),
         (("figure-1", "--device", "tpu"), "device"),
         (("figure-1", "figure-99"), "no experiment 'figure-99'; did you mean 'figure-"),
-        (("zebra",), "no experiment 'zebra'; choose all, or among figure-1"),
+        (("zebra",), "no experiment 'zebra'; choose paper or all, or among figure-1"),
         (("figure-1", "--scale", "huge"), "smoke"),
         (("figure-1", "--address", "head:6379"), "--address is for --on ray"),
         (("figure-1", "--on", "ray", "--processes", "2"), "--processes is for --on local"),
         (("figure-1", "--on", "slurm", "--hours", "0"), "some hours"),
-        ((), "name what to reproduce: choose all, or among figure-1"),
+        ((), "name what to reproduce: choose paper or all, or among figure-1"),
     ],
 )
 def test_a_mistake_is_one_sentence_before_any_work(
@@ -63,6 +64,16 @@ def test_a_mistake_is_one_sentence_before_any_work(
     assert len(told.err.strip().splitlines()) == 1 or "huge" in arguments
     assert told.out == ""
     assert not (tmp_path / "results").exists()
+
+
+def test_one_name_asks_for_all_of_the_paper() -> None:
+    def names(*asked: str) -> list[str]:
+        return [each.name for each in choice(ReproduceOptions(asked, "smoke")).experiments]
+
+    assert {"figure-1", "figure-10", "table-4", "real-text-steps"} <= set(names("paper"))
+    assert not {"drift", "update-rules", "projection", "dyck-transfer"} & set(names("paper"))
+    assert set(names("paper", "drift")) == {*names("paper"), "drift"}
+    assert names("all") == list(EXPERIMENTS)
 
 
 def test_a_task_that_the_words_settle_needs_a_word_of_the_users_own(

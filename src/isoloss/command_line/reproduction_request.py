@@ -18,7 +18,7 @@ from isoloss.experiments.grammar_runs import headline_task, task_name
 from isoloss.experiments.kept_portraits import kept_portrait, planned_languages, portrait_jobs
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.scales.scale import UNJUDGED, Scale
-from isoloss.experiments.suite import EXPERIMENTS, scale_named
+from isoloss.experiments.suite import EXPERIMENTS, OF_THE_PAPER, scale_named
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.entropy import masked_entropy
@@ -31,7 +31,8 @@ from isoloss.theory.statement_file import kept_statements
 SITE, THEORY = "site", "theory"
 """Folders of a folder of results."""
 
-ALL = "all"
+GROUPS = {"paper": OF_THE_PAPER, "all": tuple(EXPERIMENTS)}
+"""Experiments that one name asks for."""
 PACED = "drift"
 """The experiment whose learning rates and batches can be asked for."""
 
@@ -78,7 +79,8 @@ def choice(request: ReproduceOptions) -> Choice:
     if request.tokens is not None:
         scale = scale.with_tokens(request.tokens)
     _refuse_unknown(request.names, tuple(EXPERIMENTS))
-    chosen = [name for name in EXPERIMENTS if ALL in request.names or name in request.names]
+    named = {one for name in request.names for one in GROUPS.get(name, (name,))}
+    chosen = [name for name in EXPERIMENTS if name in named]
     if request.measure and not (request.dry_run and request.on == "local"):
         raise BadInput("--measure goes with --dry-run and --on local: it times the models here, then stops")
     if request.maximum_length is not None and request.language is None:
@@ -114,12 +116,12 @@ def _as_asked(request: ReproduceOptions, scale: Scale, name: str) -> Experiment:
 
 
 def _refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
-    choices = f"choose {ALL}, or among {', '.join(known)}"
+    choices = f"choose {' or '.join(GROUPS)}, or among {', '.join(known)}"
     if not names:
         raise BadInput(f"name what to reproduce: {choices}")
     for name in names:
-        if name != ALL and name not in known:
-            near = did_you_mean(name, (ALL, *known)) or f"; {choices}"
+        if name not in GROUPS and name not in known:
+            near = did_you_mean(name, (*GROUPS, *known)) or f"; {choices}"
             raise BadInput(f"there is no experiment {name!r}{near}")
 
 

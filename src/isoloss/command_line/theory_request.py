@@ -14,7 +14,6 @@ from rich.table import Table
 
 from isoloss.command_line.options.reproduce import ReproduceOptions, TheoryOptions
 from isoloss.command_line.reproduction_request import (
-    ALL,
     THEORY,
     is_done,
     other_experiments,
@@ -87,7 +86,7 @@ def _on_the_site(whole: ReproduceOptions, execute: Executor, progress: Progress)
 
 def _whole(request: TheoryOptions) -> ReproduceOptions:
     """The request to reproduce everything at this scale, whose folder and site the statements share."""
-    return ReproduceOptions((ALL,), scale="smoke" if request.smoke else "laptop", output=request.output)
+    return ReproduceOptions(("all",), scale="smoke" if request.smoke else "laptop", output=request.output)
 
 
 def planned_statements(request: TheoryOptions) -> Sequence[PlannedStatement]:

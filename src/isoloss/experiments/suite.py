@@ -72,6 +72,14 @@ EXPERIMENTS: dict[str, Callable[[Scale], Experiment]] = {
 }
 """What makes each, by its name: the paper's figures and tables first, then what goes beyond them."""
 
+ON_REAL_TEXT = ("real-text-steps", "real-text-algorithms", "glue-of-causal-language")
+"""The paper's panels and rows on real text."""
+
+OF_THE_PAPER = tuple(
+    name for name in EXPERIMENTS if name.startswith(("figure-", "table-")) or name in ON_REAL_TEXT
+)
+"""Every figure and table of the paper."""
+
 
 def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
     """All of them, in the order in which the pages show them."""

@@ -19,7 +19,8 @@ class ReproduceOptions:
     """
 
     names: Positional[tuple[str, ...]]
-    """Which experiments, such as figure-1 table-1; or all. Those that share runs compute them once."""
+    """Which experiments, such as figure-1 table-1; or paper, its every figure and table; or all, with what
+    goes beyond them. Those that share runs compute them once."""
     scale: ScaleName = "laptop"
     """How large: smoke (seconds), laptop (minutes), night (a night on a laptop), gpu (the paper's four
     smallest sizes, for one card), paper (the paper's own)."""
