@@ -7,14 +7,8 @@ from typing import Literal
 
 from isoloss.measurements.checkpoint_comparison import Comparison, not_comparable
 from isoloss.measurements.checkpoint_measurements import FINE_TUNING, LOSS, PROBE, TRACE
+from isoloss.measurements.flatter_verdict import CONFIDENCE, SAME_LOSS
 from isoloss.measurements.paired_difference import PairedDifference
-
-CONFIDENCE = 0.95
-"""Probability, at least, that all intervals of a comparison hold what they are intervals of, together."""
-
-SAME_LOSS = 0.01
-"""Share of the loss by which two losses may differ and count as one, as in Figure 1's reproduction. The
-paper's own window, 3.204 to 3.208 nats, is 0.0012 wide in these terms, which takes more text to tell."""
 
 OPEN = "open"
 MAJORITY = "the majority"

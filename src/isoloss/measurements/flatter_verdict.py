@@ -16,9 +16,11 @@ from isoloss.objectives.sentences_apart import apart_throughout
 from isoloss.progress import Progress, silent
 
 SAME_LOSS = 0.01
-"""Share of the loss by which two losses may differ and count as one."""
+"""Share of the loss by which two losses may differ and count as one. The paper's own window, 3.204 to 3.208
+nats, is 0.0012 wide in these terms, which takes more text to tell."""
+
 CONFIDENCE = 0.95
-"""Probability, at least, that the intervals of all verdicts on one first model hold together."""
+"""Probability, at least, that all intervals of one call hold what they are intervals of, together."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from markupsafe import Markup
 
 from isoloss.measurements.checkpoint_comparison import Comparison, not_comparable
 from isoloss.measurements.checkpoint_measurements import FINE_TUNING, LOSS, PROBE, TRACE
-from isoloss.measurements.checkpoint_verdicts import CONFIDENCE, MAJORITY, SAME_LOSS, PairVerdict, in_words
+from isoloss.measurements.checkpoint_verdicts import MAJORITY, PairVerdict, in_words
 from isoloss.measurements.compared_checkpoints import Checkpoint
+from isoloss.measurements.flatter_verdict import CONFIDENCE, SAME_LOSS
 from isoloss.measurements.record import Record
 from isoloss.measurements.text_features import DESCRIPTION
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Panel
