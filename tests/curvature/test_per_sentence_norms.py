@@ -1,3 +1,5 @@
+import warnings
+
 import pytest
 import ragged_batches
 import torch
@@ -183,6 +185,17 @@ def test_the_row_of_the_padding_is_not_learned_by_looking_it_up():
     assert (batch.input_ids == 0).any()
     found = check(model, Whole(), batch)
     assert found.ways["words.weight"] == "tied embedding"
+
+
+def test_models_without_gradients_are_refused():
+    with torch.inference_mode():
+        loaded = InPlace()
+    with pytest.raises(BadInput, match=r"loaded under torch\.inference_mode"):
+        check(loaded, Whole(), batch_of(4, 3, 2))
+    with warnings.catch_warnings(action="ignore"):
+        quantized = torch.ao.quantization.quantize_dynamic(InPlace().float(), {nn.Linear})
+    with pytest.raises(BadInput, match=r"output is quantized \(Linear\)"):
+        check(quantized, Whole(), batch_of(4, 3, 2))
 
 
 def test_statistics_of_the_batch_are_refused():

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from isoloss.curvature.sentence_rows import SentenceRows
+from isoloss.errors import BadInput
 
 Node = Any
 """A `torch.autograd.graph.Node`; what it saved are attributes that its type does not declare."""
@@ -72,6 +73,7 @@ def every_parameter_recorded(model: nn.Module) -> Iterator[None]:
     """Let autograd record frozen parameters too, and find them frozen again, also after an exception.
 
     What is computed from a sentence's words is then seen in the graph, also where embeddings are frozen.
+    Raises BadInput for a model that was loaded under `torch.inference_mode`.
 
     >>> layer = nn.Linear(2, 2).requires_grad_(False)
     >>> with every_parameter_recorded(layer):
@@ -81,6 +83,11 @@ def every_parameter_recorded(model: nn.Module) -> Iterator[None]:
     False
     """
     found = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    if any(parameter.is_inference() for parameter, _ in found):
+        raise BadInput(
+            "the model was loaded under torch.inference_mode, whose tensors never have gradients; load it "
+            "outside of that"
+        )
     try:
         for parameter, _ in found:
             parameter.requires_grad_(parameter.is_floating_point())

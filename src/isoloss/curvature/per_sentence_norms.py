@@ -94,11 +94,15 @@ def norms_along(
     n, m = len(batch), len(batch.rows)
     # Arrays tell sentences from positions by their number, which must therefore differ.
     distinct = last_sentence_twice(batch) if n == batch.input_ids.shape[1] and n > 1 else batch
+    _refuse_quantized(model)
     with evaluation_mode(model), every_parameter_recorded(model):
         _refuse_batch_statistics(model)
         logits = objective.logits(model, distinct)
         if logits.grad_fn is None:
-            raise BadInput("the scores were computed without gradients; do so with gradients enabled")
+            raise BadInput(
+                "the scores were computed without gradients; do so with gradients enabled, and outside "
+                "torch.inference_mode"
+            )
         directions = draw(logits.detach()[:m])
         try:
             found = _by_factors(logits, directions, SentenceRows.of(distinct), parameters, memory_bytes)
@@ -202,6 +206,16 @@ def _backward_pass(
             hook.remove()
     for node, gradient in zip(lowest, at_lowest, strict=True):
         receive(node, gradient)
+
+
+def _refuse_quantized(model: nn.Module) -> None:
+    """Raise BadInput for a layer of torch's quantized ones, behind which nothing has a gradient."""
+    for name, module in model.named_modules():
+        if ".quantized." in type(module).__module__:
+            raise BadInput(
+                f"{name} is quantized ({type(module).__name__}), and no gradient goes through it; measure "
+                "the model as it was before"
+            )
 
 
 def _refuse_batch_statistics(model: nn.Module) -> None:
