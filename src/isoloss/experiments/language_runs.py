@@ -24,6 +24,8 @@ class LanguageRuns(Generic[Model]):
     Checkpoints from step `saturated_from` on are what claims are judged on. It is a step and not a loss, so
     that the claim of one common loss can fail. `evaluated` says which predictions the exact loss looks at,
     `averaging_horizon` over how many steps the weights of checkpoints are averaged (None: not at all).
+    Sizes are brought to one loss among the checkpoints from `compared_from` on, or else the saturated ones:
+    by the time that the smallest has come to rest the largest may long have passed the loss where it does.
     `own_seeds` take the place of the scale's where one language's settings were changed after runs had been
     reported, and others' not.
     """
@@ -39,6 +41,7 @@ class LanguageRuns(Generic[Model]):
     evaluated: ExactObjective = MaskedObjective()  # noqa: RUF009  (frozen)
     averaging_horizon: int | None = None
     own_seeds: tuple[int, ...] | None = None
+    compared_from: int | None = None
 
     def __post_init__(self) -> None:
         if sum(step >= self.saturated_from for step in self.checkpoint_steps) < 2:
@@ -46,6 +49,12 @@ class LanguageRuns(Generic[Model]):
                 f"only one checkpoint comes after saturation (step {self.saturated_from}); "
                 "let the run be longer or its checkpoints denser"
             )
+
+    @property
+    def compared_steps(self) -> tuple[int, ...]:
+        """The steps of the checkpoints at which sizes are compared."""
+        first = self.saturated_from if self.compared_from is None else self.compared_from
+        return tuple(step for step in self.checkpoint_steps if step >= first)
 
 
 AnyRuns = LanguageRuns[AnyModel]

@@ -30,7 +30,7 @@ def figure_5(scale: Scale) -> Experiment:
     compared, sizes = scale.sizes_compared, scale.sizes
     of_sizes = replace(scale, grammar=replace(scale.grammar, architectures=compared.architectures))
     task = task_b(of_sizes)
-    steps = task.saturated_steps
+    steps = task.runs.compared_steps
     exact, paper = (
         EnlargedTraceQuantity(compared.common, form, compared.sentences, sizes.seed + 2)
         for form in ("exact", "paper")
@@ -50,7 +50,7 @@ def figure_5(scale: Scale) -> Experiment:
             "function exactly as it is divides that part by k instead. Both are shown: where they disagree "
             "about the order of sizes, the construction decides it and not the models.",
         ),
-        runs=grammar_runs(of_sizes, measured),
+        runs=tuple(replace(run, saturated_from=steps[0]) for run in grammar_runs(of_sizes, measured)),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale),
         pilot_seeds=scale.pilot_seeds,
@@ -67,7 +67,7 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     bars = (
         f"Across: one standard error over {scale.sizes_compared.sentences:,} sentences. Up and down: one "
         f"standard deviation over {len(scale.sizes.probe.seeds)} seeds of the probe. Each dot is a "
-        "checkpoint after the loss has converged."
+        f"checkpoint from step {scale.grammar.compared_steps[0]:,} on."
     )
     enlarged = "Every model enlarged to one shape; a logarithmic axis, as factors are what is compared."
     as_is = "The same models' traces over their own parameters, and their losses."

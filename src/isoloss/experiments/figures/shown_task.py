@@ -56,11 +56,6 @@ class ShownTask:
         """Language and task."""
         return f"{self.language}, {self.label}"
 
-    @property
-    def saturated_steps(self) -> tuple[int, ...]:
-        """The steps of the checkpoints that claims are judged on."""
-        return tuple(step for step in self.runs.checkpoint_steps if step >= self.runs.saturated_from)
-
     def seeds(self, scale: Scale) -> tuple[int, ...]:
         """Those of its runs."""
         return self.runs.own_seeds or scale.seeds
@@ -76,11 +71,11 @@ class ShownTask:
         return self.labelled(runs_of_sizes(self.runs, scale.seeds, measured))
 
     def projected_runs(self, scale: Scale) -> tuple[PlannedRun, ...]:
-        """Every size and seed with loss, probe, and `size_probes`, at the saturated checkpoints."""
-        probes = self.size_probes(scale.sizes)
+        """Every size and seed with loss, probe, and `size_probes`, where sizes are compared."""
+        probes, steps = self.size_probes(scale.sizes), self.runs.compared_steps
         return tuple(
-            replace(run, measured=(*run.measured, *probes))
-            for run in self.probed_runs(scale, self.saturated_steps)
+            replace(run, measured=(*run.measured, *probes), saturated_from=steps[0])
+            for run in self.probed_runs(scale, steps)
         )
 
     def size_probes(self, sizes: MeasurementSizes) -> tuple[MeasuredAt, MeasuredAt]:
@@ -92,7 +87,7 @@ class ShownTask:
         projection = Projected(narrowest * self.runs.language.maximum_length, sizes.seed)
         projected = AdaptedProbeQuantity(self.probe(sizes), projection, PROJECTED)
         untrained = UntrainedProbeQuantity(projected, UNTRAINED)
-        return MeasuredAt(projected, self.saturated_steps), MeasuredAt(untrained, (self.runs.steps,))
+        return MeasuredAt(projected, self.runs.compared_steps), MeasuredAt(untrained, (self.runs.steps,))
 
     def descents(self, descent: DescentRuns, scale: Scale) -> tuple[PlannedRun, ...]:
         """SGD from the saturated models, with exact loss, trace and probe at every checkpoint."""
