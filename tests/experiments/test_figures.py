@@ -13,6 +13,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.figures.figure_1 import figure_1
 from isoloss.experiments.figures.figure_2 import figure_2
+from isoloss.experiments.figures.figure_5 import figure_5
 from isoloss.experiments.figures.figure_9 import figure_9
 from isoloss.experiments.figures.figures_3_and_8 import figure_3, figure_8
 from isoloss.experiments.figures.figures_4_and_10 import figure_4, figure_10
@@ -116,6 +117,15 @@ def test_seeds_of_a_languages_own_come_before_the_scales() -> None:
 
     assert seeds(laptop()) == {"pcfg": {111, 112, 113, 114, 115}, "causal": {161, 162, 163, 164, 165}}
     assert seeds(night()) == {"pcfg": set(range(241, 251)), "causal": set(range(201, 211))}
+
+
+def test_sizes_are_compared_from_where_the_scale_says() -> None:
+    scale = replace(night(), seeds=(1,), hidden_markov=replace(night().hidden_markov, own_seeds=(1,)))
+    first = {run.name.split("-")[0]: run.saturated_from for run in figure_3(scale).runs}
+    assert (first["pcfg"], first["hmm"]) == (1000, night().hidden_markov.saturated_from)
+    for run in (*figure_3(scale).runs, *figure_5(scale).runs):
+        compared = {step for measured in run.measured for step in measured.steps}
+        assert compared == {step for step in run.checkpoint_steps if step >= run.saturated_from}
 
 
 def test_descents_see_other_sentences_and_count_as_their_origins_seeds() -> None:
