@@ -47,8 +47,8 @@ def test_the_factors_between_sizes_are_those_of_the_scales() -> None:
         assert scale == "paper" or {shape.layers for shape in shapes} == {2}
     laptop, night, paper = factors
     assert " ".join(sentence.split()) == (
-        f"Widths are over a factor of {laptop} at laptop scale and of {night} at night, depth is two layers "
-        f"throughout; the paper's are over a factor of {paper}."
+        f"Widths span a factor of {laptop} at laptop scale and of {night} at night, with two layers "
+        f"throughout; the paper's span a factor of {paper}."
     )
 
 
