@@ -96,7 +96,10 @@ class Training:
         return self.averaged(torch.stack(losses).sum())
 
     def loss(self, batch: Batch) -> Float[Tensor, ""]:
-        """The share's sentence-averaged loss in nats, scaled to have the batch's as its mean over processes."""
+        """The share's sentence-averaged loss in nats, scaled so that its mean over processes is the batch's.
+
+        See `own` for the share and its weight.
+        """
         own, weight = self.own(batch)
         loss = sentence_averaged_loss(self.objective.logits(self.model, own), own)
         return loss if weight == 1 else weight * loss
