@@ -160,8 +160,8 @@ def hessian_trace(
     """Tr ∇²L of the sentence-averaged loss, under the data's labels or, if given, an exact `distribution`.
 
     Tr ∇²L = Tr F + Tr R exactly, whatever the labels (`label_surprise`). The first term is estimated with
-    `fisher_trace`'s signs, and only the second with ±1 probes v, E v·Rv = Tr R (Hutchinson 1990). Hence Tr H
-    - Tr F, which vanishes at saturation, has an estimate and an error of its own; the error of the total is
+    `fisher_trace`'s signs, and only the second with ±1 probes v, E v·Rv = Tr R (Hutchinson 1990). Hence
+    Tr H - Tr F, which vanishes at saturation, has an estimate and an error of its own; the total's error is
     about that of probing the whole Hessian, since R has large off-diagonal entries long before its trace is
     small.
 

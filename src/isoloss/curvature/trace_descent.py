@@ -80,8 +80,8 @@ def damped(
     """exp(-d A) v for symmetric A ≥ 0, given by its matrix-vector products, in a Krylov space (Lanczos 1950).
 
     Every new vector is orthogonalised twice against all previous ones. Exact once there are as many products
-    as distinct eigenvalues of A in which v has a component; negative eigenvalues, due to rounding, count as
-    0. Memory: one vector per product.
+    as distinct eigenvalues of A in which v has a component; negative eigenvalues are due to rounding and
+    count as 0. Memory: one vector per product.
 
     >>> a = torch.diag(torch.tensor([0.0, 1.0, 2.0], dtype=torch.float64))
     >>> damped(a.mv, torch.ones(3, dtype=torch.float64), 1.0, products=3)

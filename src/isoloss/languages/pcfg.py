@@ -47,8 +47,8 @@ class PCFG:
 
     `grammar` is as written, `proper` has the probabilities with which sentences are drawn, `form` its
     tensors. Sentences have at most `longest` words, or are unbounded if it is None; `log_share` is the
-    log-probability that a sentence of the grammar is that short, if longer ones are excluded, and otherwise
-    0. `log_z` is then that of the weight of all sentences as written, which is not quite 0 where written
+    log-probability that a sentence of the grammar is that short, if longer ones are excluded, otherwise 0.
+    `log_z` is then that of the weight of all sentences as written, which is not quite 0 where written
     probabilities do not quite sum to 1. Working memory is bounded by `memory_bytes`, beside the results and
     never below what one sentence needs.
     """

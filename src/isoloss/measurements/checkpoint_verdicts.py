@@ -46,9 +46,9 @@ def verdicts(comparison: Comparison, same_loss: float = SAME_LOSS) -> list[PairV
 
     Losses are the same if the whole interval of their difference lies within `same_loss` of the first's, not
     the same if none of it does, and open otherwise. One checkpoint is flatter, or better, if the whole
-    interval lies on one side of zero. Each of the m intervals is a Student's t interval of confidence 1 - (1
-    - `CONFIDENCE`) / m (Bonferroni), so that all of them hold simultaneously: the more comparisons, the wider
-    they are.
+    interval lies on one side of zero. Each of the m intervals is a Student's t interval of confidence
+    1 - (1 - `CONFIDENCE`) / m (Bonferroni), so that all of them hold simultaneously: the more comparisons,
+    the wider they are.
     """
     asked = [*_about_pairs(comparison), *_about_majority(comparison)]
     counted = sum(each.difference is not None for each in asked)

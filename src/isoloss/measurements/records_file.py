@@ -43,9 +43,9 @@ def append_records(path: Path, records: Sequence[Record]) -> None:
 
     A record already there, by `identity`, is kept and not written again, so that resumed work may append the
     same records again. A line that a crash cut short is removed first. One process writes a file at a time.
-    Each line is a JSON object with the fields of `Record`, and a digest: `polars.read_ndjson(path,
-    infer_schema_length=None)` (all lines, since settings differ) and DuckDB's `read_json` read it. Read it as
-    `read_records(path, path.name)`.
+    Each line is a JSON object with the fields of `Record`, and a digest:
+    `polars.read_ndjson(path, infer_schema_length=None)` (all lines, since settings differ) and DuckDB's
+    `read_json` read it. Read it as `read_records(path, path.name)`.
 
     Raises BadInput for a number that is not finite, IsolossError where the file cannot be written, and
     what `read_records` raises.

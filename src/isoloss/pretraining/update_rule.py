@@ -79,8 +79,8 @@ class Training:
     def add_gradient(self, batch: Batch) -> Float[Tensor, ""]:
         """Add ∇L over the batch to the parameters' gradients; returns L, as `averaged` does.
 
-        Passes `micro_batch` sentences at a time and needs memory for no more: with n_i of n sentences, ∇L =
-        Σ_i (n_i / n) ∇L_i exactly. Processes average once, at the end.
+        Passes `micro_batch` sentences at a time and needs memory for no more: with n_i of n sentences,
+        ∇L = Σ_i (n_i / n) ∇L_i exactly. Processes average once, at the end.
         """
         own, weight = self.own(batch)
         at_once = self.micro_batch or len(own)
