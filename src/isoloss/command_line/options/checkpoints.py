@@ -25,16 +25,15 @@ class CompareOptions:
     text: Path | None = None
     """A held-out text in UTF-8 with one sentence or document per line, for loss and flatness."""
     dataset: str | None = None
-    """A data set to load with the datasets package instead: a name or folder, optionally followed by
-    :CONFIGURATION."""
+    """A data set of the datasets package instead: a name or folder, then :CONFIGURATION if needed."""
     task: Path | None = None
-    """Labelled texts or pairs of texts: .jsonl, .csv, .tsv or .parquet. Split into training, validation and
-    test sets by a hash of the text, unless --task-test gives the test set."""
+    """Labelled texts or pairs of texts: .jsonl, .csv, .tsv or .parquet.
+    Split by a hash of the text into training, validation and test, unless --task-test gives the test set."""
     task_test: Path | None = None
     """A file of test examples in the same format."""
     task_columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="COLUMN")] = ()
-    """The columns of the text or of both texts, followed by the label's. By default, GLUE's names: text or
-    sentence, sentence1 and sentence2, ...; label."""
+    """The columns of the text or of both texts, followed by the label's.
+    By default, GLUE's names: text or sentence, sentence1 and sentence2, ...; label."""
     task_examples: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Train and test on at most N examples, chosen by hash; all by default."""
     task_length: Annotated[int, tyro.conf.arg(metavar="TOKENS")] = 128
@@ -44,8 +43,7 @@ class CompareOptions:
     same_loss: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.01
     """Treat losses as the same if they are within this fraction of the first model's."""
     relative_error: Annotated[float | None, tyro.conf.arg(metavar="R")] = None
-    """Stop estimating a model's trace at this relative standard error; 0.02 if there is no other stopping
-    criterion."""
+    """Stop a trace at this relative standard error; 0.02 if there is no other stopping criterion."""
     sentences: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
     """Measure on at most N sentences; by default the loss is measured on 10,000."""
     seconds: Annotated[float | None, tyro.conf.arg(metavar="S")] = None
@@ -84,8 +82,7 @@ class FlatnessOptions:
     token_ids: Path | None = None
     """A file with a JSON list of token ids per line; no tokenizer needed."""
     dataset: str | None = None
-    """A data set to load with the datasets package: a name or folder, followed by :CONFIGURATION if
-    needed."""
+    """A data set of the datasets package: a name or folder, then :CONFIGURATION if needed."""
     quantity: tuple[
         Literal[
             "fisher_trace",
@@ -124,8 +121,8 @@ class FlatnessOptions:
     memory: Annotated[float, tyro.conf.arg(metavar="GIB")] = 1.0
     """Memory for the traces beside the models, in GiB; more is faster, up to a point."""
     output: Path | None = None
-    """An HTML file that charts the parts of the network. For several checkpoints of one run, whose names end
-    in their steps (run/checkpoint-*), it also charts the values over steps."""
+    """An HTML file that charts the parts of the network.
+    For checkpoints of one run, named by step (run/checkpoint-*), it also charts the values over steps."""
     json: bool = False
     """Print JSON: {"records": [...], ...}."""
 
