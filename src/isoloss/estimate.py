@@ -1,4 +1,4 @@
-"""An estimate: a number, its standard error, and how many independent sentences stand behind it."""
+"""An estimate: a number, its standard error, and the number of independent sentences it is based on."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from isoloss.errors import BadInput
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over `n` independent units and its standard error, both in the unit of what is averaged."""
+    """A mean over `n` independent units and its standard error, both in the unit of the averaged quantity."""
 
     value: float
     standard_error: float
@@ -20,7 +20,7 @@ class Estimate:
 
 
 def half_width(standard_error: float, freedom: float, confidence: float) -> float:
-    """Half the width of Student's interval of that probability.
+    """Half the width of Student's t interval with that coverage.
 
     >>> [round(half_width(1.0, freedom, 0.95), 2) for freedom in (1, 3, 999)]
     [12.71, 3.18, 1.96]
@@ -29,9 +29,9 @@ def half_width(standard_error: float, freedom: float, confidence: float) -> floa
 
 
 def mean_over_sentences(values: Float[Tensor, " n"]) -> Estimate:
-    """Mean of one value a sentence, and s / √n, sentences being independent.
+    """Mean of one value per sentence, with standard error s / √n for independent sentences.
 
-    Raises BadInput for fewer than two sentences, which have no error bar.
+    Raises BadInput for fewer than two sentences, for which there is no standard error.
 
     >>> mean_over_sentences(torch.tensor([1.0, 2.0, 3.0, 6.0]))
     Estimate(value=3.0, standard_error=1.0801234497346435, n=4)
@@ -62,9 +62,10 @@ def mean_over_members(means: Float[Tensor, " n"], sizes: Int[Tensor, " n"]) -> E
 
 
 def cluster_values(means: Float[Tensor, " n"], sizes: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """R + T_i (y_i - R) / T̄: a value per cluster, with mean and standard error of the mean over members.
+    """R + T_i (y_i - R) / T̄: values per cluster with the mean and standard error of the mean over members.
 
-    Two measurements on the same clusters differ by the mean of their values' differences, with that error.
+    The difference of two measurements on the same clusters is the mean of the differences of these values,
+    and its standard error is that of this mean.
 
     >>> cluster_values(torch.tensor([1.0, 4.0]), torch.tensor([2, 1])).mean().item()
     2.0
@@ -77,9 +78,9 @@ def cluster_values(means: Float[Tensor, " n"], sizes: Int[Tensor, " n"]) -> Floa
 def paired_difference(values: Float[Tensor, " n"], reference: Float[Tensor, " n_reference"]) -> Estimate:
     """Mean of `values - reference`, both measured on the same sentences in the same order.
 
-    What the two share (the sentences' own difficulty, masks, signs) cancels, so that the standard error
-    is that of the difference and not the larger one of two separate measurements. Raises BadInput where
-    the numbers of sentences differ.
+    What the two share (the sentences' difficulty, masks, signs) cancels, so the standard error is that of the
+    difference rather than the larger one of two separate measurements. Raises BadInput if the numbers of
+    sentences differ.
 
     >>> paired_difference(torch.tensor([5.0, 9.0, 1.0]), torch.tensor([4.0, 8.0, 0.0]))
     Estimate(value=1.0, standard_error=0.0, n=3)
@@ -93,11 +94,11 @@ def paired_difference(values: Float[Tensor, " n"], reference: Float[Tensor, " n_
 
 
 def deviation_over_subsets(values: Float[Tensor, " n"], subsets: int = 5) -> Estimate:
-    """Standard deviation of the means of disjoint subsets: the paper's error bar of a loss (A.5).
+    """Standard deviation of the means of disjoint subsets: the paper's error bar for a loss (A.5).
 
-    Subsets are runs of consecutive sentences. This is the spread of a mean over n / `subsets` sentences,
-    so about √`subsets` times the standard error of the mean over all. Its own standard error is that of
-    a deviation of `subsets` normal numbers, s / √(2 (subsets - 1)); `n` counts the subsets.
+    Each subset consists of consecutive sentences. This is the spread of a mean over n / `subsets` sentences,
+    hence about √`subsets` times the standard error of the mean over all. Its own standard error is that of a
+    deviation of `subsets` normal numbers, s / √(2 (subsets - 1)); `n` counts the subsets.
 
     >>> deviation_over_subsets(torch.tensor([1.0, 3.0, 2.0, 6.0]), subsets=2).value
     1.4142135623730951

@@ -8,7 +8,7 @@ from isoloss.errors import BadInput
 
 
 class Verdict(StrEnum):
-    """Supported, contradicted, or neither."""
+    """The outcome of a claim: supported, contradicted, or neither."""
 
     SUPPORTED = "supported"
     NOT_SUPPORTED = "not supported"
@@ -34,11 +34,11 @@ class Region:
 
     @property
     def bounds(self) -> tuple[float, ...]:
-        """The finite ones, of which there is one or two."""
+        """The finite bounds, one or two."""
         return tuple(bound for bound in (self.low, self.high) if math.isfinite(bound))
 
     def verdict(self, low: float, high: float) -> Verdict:
-        """What an interval of the statistic says: all of it inside, none of it, or neither (as with nan).
+        """The verdict of an interval of the statistic: all inside, all outside, or neither (as for nan).
 
         >>> str(above(2.0).verdict(2.5, 3.0)), str(above(2.0).verdict(-1.8, 1.5))
         ('supported', 'not supported')
@@ -65,7 +65,7 @@ class Region:
 
 
 def above(bound: float) -> Region:
-    """An effect of at least `bound`; 0 asks for the sign alone."""
+    """An effect of at least `bound`; with 0, only the sign matters."""
     return Region(bound, math.inf)
 
 
@@ -75,5 +75,5 @@ def below(bound: float) -> Region:
 
 
 def within(bound: float) -> Region:
-    """Equivalence: the effect is smaller than `bound` whichever way it goes."""
+    """Equivalence: the effect is smaller than `bound` in either direction."""
     return Region(-bound, bound)

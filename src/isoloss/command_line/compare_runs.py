@@ -20,7 +20,7 @@ LANGUAGE = "language_digest"
 
 
 def compare_runs(options: CompareRunsOptions) -> None:
-    """Compare two runs: the settings in which they differ, and the second's numbers less the first's."""
+    """Compare two runs: the settings in which they differ, and the second's numbers minus the first's."""
     runs = find_run(options.first, options.results), find_run(options.second, options.results)
     for run in runs:
         if not run.specification:

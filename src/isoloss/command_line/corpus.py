@@ -22,7 +22,7 @@ MUCH_PADDING = 0.5
 
 
 def corpus(options: CorpusOptions) -> None:
-    """Prepare real text for pre-training: tokenised once, without duplicates, split by document."""
+    """Prepare real text for pre-training: tokenised once, deduplicated, split by document."""
     if options.tokenizer is not None and options.vocabulary is not None:
         raise BadInput("--tokenizer names a vocabulary and --vocabulary makes one; give one of the two")
     if options.length > LONGEST_SEQUENCE:

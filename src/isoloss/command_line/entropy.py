@@ -19,7 +19,7 @@ from isoloss.measurements.entropy import language_entropy, usual_sentences
 
 
 def entropy(options: EntropyOptions) -> None:
-    """Estimate the entropy of masked words and of next words, the least losses a model can reach."""
+    """Estimate the entropy of masked words and of next words, the lowest losses a model can reach."""
     if options.sentences is not None and options.sentences < 2:
         raise BadInput(f"--sentences {options.sentences} has no error bar; draw at least 2")
     refuse_too_many(options.sentences or 0)

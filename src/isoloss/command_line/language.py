@@ -91,7 +91,7 @@ def _hmm(options: HMMOptions) -> None:
 
 
 def _dyck(options: DyckOptions) -> None:
-    """Write the language of balanced strings of brackets."""
+    """Write the language of balanced bracket strings."""
     from isoloss.languages.dyck import dyck as dyck_language
 
     refuse_existing(options.out)
@@ -101,7 +101,7 @@ def _dyck(options: DyckOptions) -> None:
 
 
 def _causal_lm(options: CausalLMOptions) -> None:
-    """Write the language of a pre-trained causal model, cut down to its most frequent tokens."""
+    """Write the language of a pre-trained causal model, restricted to its most frequent tokens."""
     refuse_existing(options.out)
     seed = usable_seed(options.seed)
     from isoloss.models.causal_language import ModelSource, load_causal_language, write_causal_language

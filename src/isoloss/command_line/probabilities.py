@@ -25,7 +25,7 @@ WORDS_SHOWN = 5
 
 
 def probabilities(options: ProbabilitiesOptions) -> None:
-    """Show the exact probabilities of every word of a sentence: masked, and next."""
+    """Show the exact probability of every word of a sentence, as a masked word and as the next word."""
     found = sentence_probabilities(
         language_argument(options.language, options.maximum_length, options.longest), options.sentence
     )

@@ -30,7 +30,7 @@ _NUMBERS = ("seed", "steps", "loss", "trace")
 
 
 def runs(options: RunsOptions) -> None:
-    """List the runs in a folder of results: what they are, how far they are, their last numbers."""
+    """List the runs in a folder of results, with their settings, progress and latest numbers."""
     every = runs_in(options.folder)
     chosen = runs_where(every, [condition(text) for text in options.where])
     if options.sort is not None and chosen:

@@ -16,7 +16,7 @@ PIECE, PIECE_OF_A_MODEL = 10_000, 64
 
 
 def sample(options: SampleOptions) -> None:
-    """Draw sentences from a language, one a line."""
+    """Sample sentences from a language, one per line."""
     if options.sentences < 1:
         raise BadInput(f"--sentences {options.sentences} draws nothing; draw at least 1")
     refuse_too_many(options.sentences)

@@ -17,7 +17,7 @@ from isoloss.corpora.movie_snippets import MovieSnippets
 
 
 def task(options: TaskOptions) -> None:
-    """Fetch a task on real text, once, into the user's cache, and tell what it holds."""
+    """Download a task on real text into the user's cache, once, and describe it."""
     source = _source(options.name)
     with progress_display() as progress:
         found = source.task(default_cache(), progress)

@@ -28,14 +28,14 @@ AT_ONCE = 32
 
 @dataclass(frozen=True)
 class AscentSharpness:
-    """L(θ + ρ g/||g||) - L(θ) by radius ρ, g = ∇L of the same sentences; in nats.
+    """L(θ + ρ g/||g||) - L(θ) for each radius ρ, where g = ∇L on the same sentences; in nats.
 
-    `rises` has each sentence's, float64. The estimates' errors are paired, of the rises themselves, with the
-    direction held fixed, as that of `TopEigenvalue`.
+    `rises` holds each sentence's rise, float64. Standard errors are paired, i.e. those of the rises
+    themselves, with the direction held fixed, as for `TopEigenvalue`.
 
-    g is that of n sentences, and so is the measure: near a minimum g is mostly what the choice of sentences
-    makes of it, ||g||² exceeding ||∇L||² by the gradient's variance / n, and the first-order rise is ρ ||g||
-    (`gradient_norm` here). Fewer sentences are sharper; compare values of equal n only.
+    g is the gradient on n sentences, so the measure depends on n: near a minimum, g is dominated by the
+    choice of sentences, since ||g||² exceeds ||∇L||² by the gradient's variance / n, and the first-order rise
+    is ρ ||g|| (see `gradient_norm`). Fewer sentences give larger sharpness; compare only values of equal n.
     """
 
     rises: dict[float, Float[Tensor, " n"]]
@@ -48,7 +48,7 @@ class AscentSharpness:
         return {radius: mean_over_sentences(rises) for radius, rises in self.rises.items()}
 
     def differences(self, reference: "AscentSharpness") -> dict[float, Estimate]:
-        """Less `reference`, both of the same sentences and radii, with the error of the difference."""
+        """Differences from `reference` on the same sentences and radii, with paired standard errors."""
         return {
             radius: paired_difference(rises, reference.rises[radius]) for radius, rises in self.rises.items()
         }
@@ -63,16 +63,17 @@ def ascent_sharpness(
     distribution: LabelDistribution | None = None,
     progress: Progress = silent,
 ) -> AscentSharpness:
-    """The rise of the sentence-averaged loss at the distance ρ along its gradient, for each ρ of `radii`.
+    """The rise of the sentence-averaged loss at distance ρ along its gradient, for each ρ in `radii`.
 
-    One step of ascent is SAM's own approximation of max L(θ + ε) - L(θ) over ||ε|| <= ρ, the norm being over
-    all trainable parameters together. To second order it is ρ ||g|| + (ρ²/2) ĝ·Hĝ. Where the gradient is
-    exactly zero there is no direction, and no rise. Labels are the data's, or those of `distribution`.
+    A single ascent step is SAM's own approximation of max L(θ + ε) - L(θ) over ||ε|| <= ρ, with the norm
+    taken over all trainable parameters together. To second order it equals ρ ||g|| + (ρ²/2) ĝ·Hĝ. If the
+    gradient is exactly zero, there is no direction and the rise is zero. Labels are the data's, or those of
+    `distribution`.
 
-    Batches are gone through 2 + len(radii) times, once with a backward pass. Needs two vectors of the
-    parameters' size, one in float64, and a copy of the parameters, beside the backward pass of `AT_ONCE`
-    sentences. The model is left as found. Raises BadInput for fewer than two sentences, for radii that are
-    not positive, when no parameter needs a gradient, and where a logit is not finite.
+    Makes 2 + len(radii) passes over the batches, one of them with a backward pass. Memory: two vectors of the
+    parameters' size, one in float64, and a copy of the parameters, in addition to the backward pass of
+    `AT_ONCE` sentences. The model is left as found. Raises BadInput for fewer than two sentences, for radii
+    that are not positive, when no parameter needs a gradient, and where a logit is not finite.
     """
     refuse_unusable_strengths(radii, "radii")
     n = sum(map(len, batches))
@@ -99,7 +100,7 @@ def _ascent(
     distribution: LabelDistribution | None,
     progress: Progress,
 ) -> tuple[dict[str, Tensor], float]:
-    """g / ||g|| by the parameters' names, and ||g||, of the mean loss over all the parts' sentences."""
+    """g / ||g|| by parameter name, and ||g||, for the mean loss over the sentences of all parts."""
     parameters = trainable_parameters(model)
     total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in parameters.items()}
     n = sum(map(len, parts))

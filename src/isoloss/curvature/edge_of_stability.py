@@ -18,13 +18,13 @@ def edge_of_stability_rate(
     momentum: float = 0.0,
     progress: Progress = silent,
 ) -> float:
-    """2 (1 + μ) / λ_max, above which gradient descent with momentum μ diverges on the loss's parabola.
+    """2 (1 + μ) / λ_max, above which gradient descent with momentum μ diverges on the loss's quadratic model.
 
-    λ_max is that of the Hessian of the loss on the batches (`hessian_top_eigenvalue`): take at least as
-    many sentences as a training step. The bound holds at the current weights only: λ_max changes during
+    λ_max belongs to the Hessian of the loss on the batches (`hessian_top_eigenvalue`): use at least as many
+    sentences as a training step does. The bound holds at the current weights only: λ_max changes during
     training (Cohen et al. 2021, "edge of stability").
 
-    Raises BadInput where the largest eigenvalue is not positive, which bounds no rate, or is not found.
+    Raises BadInput if the largest eigenvalue is not positive, so that no rate is bounded, or is not found.
 
     >>> import torch
     >>> class Logistic(nn.Module):

@@ -1,4 +1,4 @@
-"""Each sentence's own gradient, for the parameters whose gradient has no simpler form."""
+"""Per-sentence gradients of the parameters whose gradient has no simpler form."""
 
 from collections.abc import Callable, Iterator
 
@@ -13,7 +13,7 @@ from isoloss.objectives.batch import Batch, Objective, sentences_of
 
 
 class _Scores(nn.Module):
-    """The objective's logits as a module, so that its model can be called with other parameters."""
+    """Wraps the objective's logits in a module, so that the model can be called with other parameters."""
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         super().__init__()
@@ -54,11 +54,11 @@ def gradients_by_sentence(
     parameters: dict[str, nn.Parameter],
     memory_bytes: int,
 ) -> Iterator[tuple[Int[Tensor, " k"], dict[str, Tensor]]]:
-    """∇_θ Σ_j cotangents[j] · logits[j], some sentences at a time: their numbers, and by name [k, ...].
+    """∇_θ Σ_j cotangents[j] · logits[j] for k sentences at a time: their indices, and [k, ...] by name.
 
-    The gradient of one sentence by torch.func, mapped over as many sentences as `memory_bytes` holds
-    gradients of, which have one attention mask and one number of predictions; or, for operations that cannot
-    be mapped over, one backward pass a sentence.
+    Uses torch.func to map the gradient of one sentence over as many sentences as `memory_bytes` has room for,
+    all with the same attention mask and number of predictions; for operations that cannot be mapped over,
+    makes one backward pass per sentence.
     """
     size = sum(2 * p.numel() * p.element_size() for p in parameters.values())
     scores = _Scores(model, objective)
@@ -77,7 +77,7 @@ def gradients_by_sentence(
 def _mapped_over_sentences(
     scores: _Scores, piece: Batch, cotangents: Float[Tensor, "m v"], parameters: dict[str, nn.Parameter]
 ) -> dict[str, Tensor]:
-    """Each sentence's gradient, [k, ...], of sentences of one shape."""
+    """Per-sentence gradients, [k, ...], of sentences of the same shape."""
     predictions = len(piece.targets) // len(piece)
     # Only what differs between sentences is mapped over: a model may then branch on the attention mask.
     rows = torch.zeros_like(piece.rows[:predictions])
@@ -122,9 +122,9 @@ def _one_after_another(
 def _equal_pieces(
     batch: Batch, at_once: int
 ) -> Iterator[tuple[Int[Tensor, " k"], Batch, Bool[Tensor, " m"]]]:
-    """At most `at_once` sentences of one shape at a time: their numbers, their batch, their predictions.
+    """Yields up to `at_once` sentences of the same shape: their indices, their batch, their predictions.
 
-    A piece's sentences have one attention mask and one number of predictions.
+    The sentences of a piece share one attention mask and one number of predictions.
     """
     counts = torch.bincount(batch.rows, minlength=len(batch))
     shapes = torch.cat([batch.attention_mask.long(), counts[:, None]], dim=1)

@@ -1,4 +1,4 @@
-"""The diagonal of the Fisher information, exact for every parameter, and the sum of its roots."""
+"""The exact diagonal of the Fisher information, and the sum of its square roots."""
 
 from dataclasses import dataclass, replace
 
@@ -22,11 +22,11 @@ BLOCKS = 16
 
 @dataclass(frozen=True)
 class FisherDiagonal:
-    """F_ii of every parameter, in nats per squared parameter, as a mean of blocks of sentences.
+    """F_ii of every parameter, in nats per squared parameter, as a mean over blocks of sentences.
 
-    `blocks` has by a parameter's name [K, P_name], float64: each block's own diagonal, of as many sentences
-    as the others' or one fewer, scaled so that the mean over blocks is that over all sentences. `sentences`
-    are how many each block has.
+    `blocks` maps a parameter's name to a [K, P_name] float64 tensor: the diagonal of each of K blocks, whose
+    sizes differ by at most one sentence, scaled so that the mean over blocks is the mean over all sentences.
+    `sentences` gives the size of each block.
     """
 
     blocks: dict[str, Float[Tensor, "K P"]]
@@ -39,10 +39,10 @@ class FisherDiagonal:
 
     @property
     def root_sum(self) -> Estimate:
-        """Σ_i √F_ii, and its standard error over blocks, to first order: that of Σ_i F_ii / 2√F_ii.
+        """Σ_i √F_ii, with its first-order standard error over blocks, that of Σ_i F_ii / 2√F_ii.
 
-        Over all of a language's sentences it is more, since a root is concave: by about
-        Σ_i Var(F_ii) / 8 F_ii^(3/2). `n` counts blocks.
+        The value over all sentences of the language is larger, because the root is concave, by about Σ_i
+        Var(F_ii) / 8 F_ii^(3/2). `n` counts blocks.
         """
         roots = self.values.sqrt()
         halves = torch.where(roots > 0, 0.5 / roots, 0.0)
@@ -62,12 +62,12 @@ def fisher_diagonal(
 ) -> FisherDiagonal:
     """F_ii = E_{t, x_{-t}} Σ_y f_y (∂ log f_y / ∂θ_i)², f = f(x_{-t}) the model's distribution.
 
-    Of what needs a gradient. Exact on the batch: no label is drawn. For each label y the gradient of
-    √f_y log f_y, the root held constant, is taken of every prediction by itself, squared entry by entry, and
-    summed; every sentence counts alike, whatever its number of predictions (`fisher_trace`, whose mean is the
-    sum over i). A tied weight's gradient is that of all its uses. Cost: a forward and a backward pass a
-    label. Memory: twice `memory_bytes`, and `BLOCKS` numbers a parameter. Dropout is off; the model is left
-    as found.
+    Computed for the parameters that require a gradient. Exact on the batch: no label is sampled. For each
+    label y, the gradient of √f_y log f_y, with the root held constant, is computed separately for every
+    prediction, squared elementwise, and summed; every sentence has equal weight, whatever its number of
+    predictions, as in `fisher_trace`, whose expectation is the sum over i. The gradient of a tied weight
+    includes all its uses. Cost: one forward and one backward pass per label. Memory: twice `memory_bytes`,
+    plus `BLOCKS` numbers per parameter. Dropout is off; the model is left as found.
 
     Raises BadInput for fewer than two sentences, when no parameter needs a gradient, or when a logit is not
     finite, naming the sentence.
@@ -113,7 +113,7 @@ def fisher_diagonal(
 
 
 def predictions_apart(batch: Batch) -> Batch:
-    """A sentence for each of the batch's predictions, in order, with that prediction alone.
+    """One copy of the sentence for each prediction of the batch, in order, with that prediction only.
 
     >>> ids = torch.tensor([[5, 6]])
     >>> rows, positions = torch.tensor([0, 0]), torch.tensor([0, 1])

@@ -26,13 +26,13 @@ TRACE_UNIT = "nats per squared parameter"
 
 @dataclass(frozen=True)
 class FisherTrace:
-    """One unbiased value of the trace a sentence, and their mean; in nats per squared parameter.
+    """One unbiased value of the trace per sentence, and their mean; in nats per squared parameter.
 
-    `groups` splits the values by the part of the model (see `parameter_group`), `values` is their sum;
-    `predictions` counts each sentence's. `parameters` says what was differentiated and what was frozen,
-    `ways` the method that gave each parameter's part, `stopped` why there are as many sentences as there are.
-    Models measured on the same batches with the same seed share sentences, masks and signs: compare them
-    by `difference`.
+    `groups` splits the values by part of the model (see `parameter_group`), and `values` is their sum;
+    `predictions` is the number of predictions of each sentence. `parameters` says what was differentiated and
+    what was frozen, `ways` which method computed each parameter's part, `stopped` why the measurement ended.
+    Models measured on the same batches with the same seed share sentences, masks and signs: compare them with
+    `difference`.
     """
 
     groups: dict[str, Float[Tensor, " n"]]
@@ -43,31 +43,31 @@ class FisherTrace:
 
     @property
     def values(self) -> Float[Tensor, " n"]:
-        """Each sentence's unbiased value of the whole trace, float64."""
+        """Each sentence's unbiased value of the total trace, float64."""
         return torch.stack(list(self.groups.values())).sum(dim=0)
 
     @property
     def estimate(self) -> Estimate:
-        """The trace, with its standard error over sentences; every sentence counts alike."""
+        """The trace with its standard error over sentences; every sentence has equal weight."""
         return mean_over_sentences(self.values)
 
     @property
     def group_estimates(self) -> dict[str, Estimate]:
-        """The trace of each group; the values add up to the whole's."""
+        """The trace of each group; the groups add up to the total."""
         return {name: mean_over_sentences(values) for name, values in self.groups.items()}
 
     def difference(self, reference: "FisherTrace") -> Estimate:
-        """Less `reference`, both of the same sentences and seed, with the error of the difference."""
+        """The difference from `reference` on the same sentences and seed, with its paired standard error."""
         return paired_difference(self.values, reference.values)
 
     @property
     def token_averaged(self) -> Estimate:
-        """The trace with every prediction counting alike: another number where their counts differ."""
+        """The trace with equal weight per prediction, not per sentence."""
         return mean_over_tokens(self.values, self.predictions)
 
 
 class RunningFisherTrace:
-    """A `FisherTrace` that takes in sentences batch by batch; see `fisher_trace`, which runs it."""
+    """Accumulates a `FisherTrace` batch by batch; see `fisher_trace`, which runs it."""
 
     def __init__(
         self, model: nn.Module, objective: Objective, seed: int, memory_bytes: int = MEMORY_BYTES
@@ -83,7 +83,7 @@ class RunningFisherTrace:
         self._compared = False
 
     def add(self, batch: Batch) -> None:
-        """Take in the batch's sentences, which are numbered on from those before."""
+        """Add the batch's sentences, numbered consecutively after the previous ones."""
         batch = batch.to(device_of(self._model))
         try:
             traces = self._traces(batch)
@@ -114,7 +114,7 @@ class RunningFisherTrace:
         return self.result("").estimate if self.sentences > 1 else None
 
     def result(self, stopped: str, sentences: int | None = None) -> FisherTrace:
-        """What is known by now, of the first `sentences` only where that is given."""
+        """The result so far, restricted to the first `sentences` if given."""
         kept = self.sentences if sentences is None else sentences
         groups = {name: torch.cat(values)[:kept] for name, values in self._groups.items()}
         predictions = torch.cat(self._predictions)[:kept]
@@ -133,22 +133,22 @@ def fisher_trace(
     memory_bytes: int = MEMORY_BYTES,
     progress: Progress = silent,
 ) -> FisherTrace:
-    """Tr F = E_{t, x_{-t}} E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1), θ what needs a gradient.
+    """Tr F = E_{t, x_{-t}} E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1), over θ that require a gradient.
 
-    Labels are the model's own and never the data's; instead of sampling them, one draw of signs a
-    sentence gives a value with the same mean and a bounded variance (`fisher_directions`). The loss
-    averages over a sentence's M predictions, and so does the trace: one draw for all M predictions at
-    once has the sum of their traces as its mean, since the draws are independent with mean zero, and is
-    divided by M. Dropout is off; the model is left as found.
+    Labels come from the model's own distribution and never from the data. Instead of sampling them, one draw
+    of random signs per sentence gives a value with the same mean and bounded variance (`fisher_directions`).
+    The loss averages over a sentence's M predictions, and so does the trace: since the signs of different
+    predictions are independent with mean zero, a single draw for all M predictions has the sum of their
+    traces as its mean, which is then divided by M. Dropout is off; the model is left as found.
 
-    Batches are read until the standard error is `relative_error` of the value (not before `FEWEST`
-    sentences), until so many `sentences` or `seconds`, or to their end. Sentence i's signs come from `seed`
-    and i: how sentences are batched changes nothing, also where padding or a neighbour would change a model's
-    scores (`SentencesApart`). `memory_bytes` bounds what is held at once beside the
-    model; a number a sentence is kept for each group.
+    Batches are read until the standard error falls to `relative_error` times the value (after at least
+    `FEWEST` sentences), until the limit of `sentences` or `seconds`, or to their end. Sentence i's signs
+    depend only on `seed` and i, so batching does not change the result, even if padding or a neighbouring
+    sentence would change a model's scores (`SentencesApart`). `memory_bytes` bounds the memory held at once
+    beside the model; one number per sentence is kept for each group.
 
-    Raises BadInput when there are fewer than two sentences, when a number asked makes no sense, when no
-    parameter needs a gradient, or when a logit is not finite, naming the sentence.
+    Raises BadInput for fewer than two sentences, for an invalid stopping criterion, if no parameter requires
+    a gradient, or if a logit is not finite, naming the sentence.
 
     >>> from transformers import BertConfig, BertForMaskedLM
     >>> from isoloss.objectives.pretrained import PretrainedMasked

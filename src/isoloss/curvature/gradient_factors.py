@@ -1,4 +1,4 @@
-"""A sentence's gradient of one parameter, kept in the factors that it is the product of."""
+"""A sentence's gradient with respect to one parameter, kept in factored form."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class OuterProducts:
-    """Σ_s left_s right_sᵀ: a matrix that multiplies something.
+    """Σ_s left_s right_sᵀ: the gradient of a matrix used in a product.
 
-    `mean`, where it is known, stands for the squared norm of this sum (`Directions`).
+    `mean`, if known, is used in place of the squared norm of this sum (`Directions`).
     """
 
     left: Float[Tensor, "n T a"]
@@ -22,7 +22,7 @@ class OuterProducts:
 
 @dataclass(frozen=True)
 class Lookups:
-    """Σ_s e(id_s) right_sᵀ: a matrix whose rows are looked up."""
+    """Σ_s e(id_s) right_sᵀ: the gradient of a matrix whose rows are looked up."""
 
     ids: Int[Tensor, "n T"]
     right: Float[Tensor, "n T b"]
@@ -42,12 +42,12 @@ Factors = OuterProducts | Lookups | Sums
 def squared_norms(
     factors: Sequence[Factors], shape: tuple[int, ...], memory_bytes: int
 ) -> Float[Tensor, " n"]:
-    """||the sum of all the factors||² of each sentence, float64: of a parameter of this shape.
+    """||the sum of all factors||² of each sentence, float64, for a parameter of this shape.
 
-    Outer products: Σ_{s,s'} (left_s·left_s')(right_s·right_s') where that is less work than the matrix they
-    sum to, T (a + b) <= a b, or else that matrix. Lookups: what one word receives is summed first. Both, a
-    tied embedding: the two and the cross term 2 Σ_{t,s} left_t[id_s] (right_t·right_s). What is
-    made on the way takes `memory_bytes`, or what one sentence needs.
+    Outer products: Σ_{s,s'} (left_s·left_s')(right_s·right_s') if that is cheaper than forming the matrix
+    they sum to, T (a + b) <= a b, and otherwise through that matrix. Lookups: the contributions to the same
+    word are summed first. Both together, as in a tied embedding: the two norms plus the cross term 2 Σ_{t,s}
+    left_t[id_s] (right_t·right_s). Temporary arrays take at most `memory_bytes`, or what one sentence needs.
 
     >>> left, right = torch.ones(1, 2, 3), torch.tensor([[[1.0, 0.0], [0.0, 2.0]]])
     >>> squared_norms([OuterProducts(left, right)], (3, 2), 1 << 20).tolist()
@@ -81,7 +81,7 @@ def squared_norms(
 
 
 def _all_products(products: list[OuterProducts]) -> OuterProducts | None:
-    """All uses of one matrix as if at further positions: they are summed before the norm is taken."""
+    """All uses of one matrix as additional positions, so that they are summed before taking the norm."""
     if not products:
         return None
     left, right = (each.left for each in products), (each.right for each in products)
@@ -97,7 +97,7 @@ def _all_lookups(lookups: list[Lookups]) -> Lookups | None:
 
 
 def _at_more_positions(*arrays: Float[Tensor, "n _ d"]) -> Float[Tensor, "n T d"]:
-    """Behind one another, in single precision at least: half precision does not add up what follows."""
+    """Concatenate, in at least single precision: half precision is too coarse for the sums that follow."""
     whole = arrays[0] if len(arrays) == 1 else torch.cat(arrays, dim=1)
     return whole.to(torch.promote_types(whole.dtype, torch.float32))
 
@@ -140,8 +140,8 @@ def _of_lookups(lookups: Lookups) -> Float[Tensor, " n"]:
 class GatheredGradient:
     """Collects the factors from every use of one parameter, then computes the norms and frees the factors.
 
-    `norms`, float64, is None until every use has reported, and stays None if one could not be split by
-    sentence.
+    `norms`, float64, is None until every use has reported its factors, and stays None if one of them could
+    not be split by sentence.
     """
 
     def __init__(self, shape: tuple[int, ...], uses: int, memory_bytes: int) -> None:
@@ -152,7 +152,7 @@ class GatheredGradient:
         self._factors: list[Factors] = []
 
     def receive(self, factors: Factors | None) -> None:
-        """One use's factors, or None where the use turned out not to be understood."""
+        """Take the factors of one use, or None if that use could not be split by sentence."""
         if factors is None:
             return
         if isinstance(factors, Sums) and factors.values.shape[1:] != self._shape:

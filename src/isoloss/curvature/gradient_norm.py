@@ -1,4 +1,4 @@
-"""The norm of the loss's gradient, without the bias that a finite number of sentences gives it."""
+"""The norm of the loss gradient, without the bias due to a finite number of sentences."""
 
 import math
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ TASK = "gradient norm"
 
 @dataclass(frozen=True)
 class GradientNorm:
-    """||∇L||² in nats² per squared parameter, whole and by group; the groups' values add up to the whole's.
+    """||∇L||² in nats² per squared parameter, in total and by group; the groups add up to the total.
 
-    Unbiased, so that a value may be negative where the gradient is within its error of zero. The
-    estimates' `n` counts blocks of sentences, `sentences` the sentences.
+    Unbiased, so a value may be negative if the gradient is zero within its error. The estimates' `n` counts
+    blocks of sentences, `sentences` the sentences.
     """
 
     squared: Estimate
@@ -35,10 +35,10 @@ class GradientNorm:
 
     @property
     def norm(self) -> Estimate:
-        """||∇L||, the root of the square, zero where that is negative; in nats per parameter.
+        """||∇L||, the root of the squared norm, or zero if that is negative; in nats per parameter.
 
-        Its standard error is how far the root moves with the square raised by one standard error: the
-        linearised error where the gradient is well above zero, and finite where it is not.
+        Its standard error is the change of the root when the squared norm increases by one standard error:
+        the linearised error if the gradient is well above zero, and finite if it is not.
         """
         root = math.sqrt(max(self.squared.value, 0.0))
         raised = math.sqrt(max(self.squared.value, 0.0) + self.squared.standard_error)
@@ -53,17 +53,17 @@ def gradient_norm(
     distribution: LabelDistribution | None = None,
     progress: Progress = silent,
 ) -> GradientNorm:
-    """The squared norm of the gradient of the sentence-averaged loss, unbiased, with a jackknifed error.
+    """The squared gradient norm of the sentence-averaged loss, unbiased, with a jackknife error.
 
     The squared norm of a mean gradient over n sentences exceeds ||∇L||² by the gradient's variance / n, which
-    near a minimum is all there is. Inner products of different blocks' gradients have no such part:
-    the U-statistic Σ_{a≠b} w_a w_b h_a·h_b / Σ_{a≠b} w_a w_b, h_b a block's gradient, w_b its sentences.
-    The standard error leaves one block out at a time (jackknife); it is too wide rather than too narrow
-    where the gradient is within it of zero. Labels are the data's, or those of `distribution`.
+    near a minimum is all there is. Inner products between the gradients of different blocks have no such
+    bias; hence the U-statistic Σ_{a≠b} w_a w_b h_a·h_b / Σ_{a≠b} w_a w_b, where h_b is a block's gradient and
+    w_b its number of sentences. The standard error is a leave-one-block-out jackknife; it errs on the wide
+    side if the gradient is zero within the error. Labels are the data's, or those of `distribution`.
 
-    Batches are gone through twice, a backward pass each. Needs two more vectors of the parameters' size, one
-    in float64, beside a block's backward pass. The model is left as found. Raises BadInput for fewer than
-    three sentences, when no parameter needs a gradient, and where a logit is not finite.
+    Makes two passes over the batches, with a backward pass each. Memory: two more vectors of the parameters'
+    size, one in float64, beside a block's backward pass. The model is left as found. Raises BadInput for
+    fewer than three sentences, when no parameter needs a gradient, and where a logit is not finite.
     """
     parameters, measured = trainable_parameters(model), MeasuredParameters.of(model)
     blocks = sentence_blocks(batches, fewest=3)
@@ -105,9 +105,10 @@ def gradient_norm(
 def mean_of_distinct_pairs(
     weights: Float[Tensor, " k"], squares: Float[Tensor, " k"], products: Float[Tensor, " k"]
 ) -> Estimate:
-    """Σ_{a≠b} w_a w_b h_a·h_b / Σ_{a≠b} w_a w_b of vectors h, and its jackknifed error.
+    """Σ_{a≠b} w_a w_b h_a·h_b / Σ_{a≠b} w_a w_b for vectors h, with its jackknife error.
 
-    `squares` are ||h_b||², `products` h_b · Σ_a w_a h_a: with them leaving a vector out needs no vector.
+    `squares` are ||h_b||² and `products` h_b · Σ_a w_a h_a: with these, leaving one vector out needs no
+    access to the vectors.
 
     >>> h = torch.tensor([1.0, 2.0, 6.0], dtype=torch.float64)
     >>> mean_of_distinct_pairs(torch.ones(3).double(), h**2, h * h.sum()).value  # (1·2 + 1·6 + 2·6) / 3

@@ -29,14 +29,14 @@ BASIS_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class TopEigenvalue:
-    """λ = v·Hv at the unit vector v found, whole and by group; in nats per squared parameter.
+    """λ = v·Hv for the unit vector v found, in total and by group; in nats per squared parameter.
 
-    `groups` holds v_g·(Hv)_g, each group's part, which add up to the whole. The standard error is that of
-    v·H_b v over blocks of sentences with v held fixed: what λ would move by to first order were other
-    sentences drawn. It does not cover that λ of few sentences is too large on average, v being chosen to
-    suit them; nor is it the numerical error, which `residual` = ||Hv - λv|| bounds: some eigenvalue lies
-    within it. `converged` says whether it is as small as was asked, `products` how many of the whole set's
-    Hessian-vector products that took.
+    `groups` holds each group's part, v_g·(Hv)_g, which add up to the total. The standard error is that of
+    v·H_b v over blocks of sentences with v held fixed: to first order, how much λ would change with another
+    sample of sentences. It does not account for the upward bias of λ on few sentences, to which v is fitted,
+    nor for the numerical error, which is bounded by `residual` = ||Hv - λv||: some eigenvalue lies within
+    that distance of λ. `converged` says whether the residual reached the tolerance, and `products` how many
+    Hessian-vector products with the whole set it took.
     """
 
     estimate: Estimate
@@ -96,13 +96,13 @@ def hessian_top_eigenvalue(
     basis_bytes: int = BASIS_BYTES,
     progress: Progress = silent,
 ) -> TopEigenvalue:
-    """The algebraically largest eigenvalue of ∇²L of the sentence-averaged loss on all the sentences.
+    """The algebraically largest eigenvalue of ∇²L, for the sentence-averaged loss on all sentences.
 
-    By Lanczos from a start of ±1 drawn with `seed`, products by double backward passes summed in float64,
-    until ||Hv - λv|| <= `tolerance` |λ| or after `most_products` products, a Hessian-vector product of the
-    whole set each. Labels are the data's, or those of `distribution`. Needs a few vectors of the parameters'
-    size in float64, at least 8 and as many as `basis_bytes` holds, beside the double backward pass of
-    `AT_ONCE` sentences.
+    Runs Lanczos from a random ±1 vector drawn with `seed`, with products computed by double backward passes
+    and summed in float64, until ||Hv - λv|| <= `tolerance` |λ| or for at most `most_products` products, each
+    a Hessian-vector product on the whole set. Labels are the data's, or those of `distribution`. Memory: at
+    least 8 float64 vectors of the parameters' size, and as many as fit into `basis_bytes`, beside the double
+    backward pass of `AT_ONCE` sentences.
 
     The model is left as found. Raises BadInput for a tolerance not between 0 and 1, for fewer than two
     sentences, when no parameter needs a gradient, and where a logit is not finite.
@@ -139,7 +139,7 @@ def hessian_top_eigenvalue(
 
 
 def _quadratic_form(blocks: "_SetHessian", vector: dict[str, Tensor]) -> tuple[Estimate, dict[str, Estimate]]:
-    """vᵀHv and its groups' parts, with errors over the blocks of sentences."""
+    """vᵀHv, in total and by group, with standard errors over blocks of sentences."""
     by_block = [
         inner_products_by_group(vector, blocks.of_part(number, vector)) for number in range(len(blocks.parts))
     ]
@@ -180,13 +180,13 @@ def largest_eigenvalue(
     basis: int,
     report: Callable[[int, float, float], None],
 ) -> EigenPair:
-    """The algebraically largest eigenvalue of A and its vector, until residual <= tolerance |value|.
+    """The algebraically largest eigenvalue of A and its eigenvector, to residual <= tolerance |value|.
 
-    Lanczos with the whole basis kept and every new vector made orthogonal to it twice, so that no copies
-    of found eigenvalues appear. Where the basis is full, at `basis` vectors (at least 3), it starts anew
-    from the best vector and the one before it, the locally optimal restart (Knyazev 2001). Memory: 2
-    `basis` vectors in `start`'s precision. `report` is told the number of products so far, the value and
-    the residual after each.
+    Lanczos with the full basis kept and every new vector orthogonalised against it twice, so that no spurious
+    copies of converged eigenvalues appear. When the basis reaches `basis` vectors (at least 3), it restarts
+    from the best vector and the one before it, the locally optimal restart (Knyazev 2001). Memory: 2 `basis`
+    vectors in `start`'s precision. After each product, `report` receives the number of products so far, the
+    value and the residual.
 
     >>> a = torch.diag(torch.tensor([1.0, 5.0, -9.0, 2.0], dtype=torch.float64))
     >>> wanted = dict(tolerance=1e-9, most_products=20, basis=10, report=lambda *told: None)

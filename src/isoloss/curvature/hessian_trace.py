@@ -1,4 +1,4 @@
-"""The trace of the loss's own Hessian, as the Fisher information's and what is left beside it."""
+"""The trace of the loss's Hessian, split into the trace of the Fisher information and a residual."""
 
 import hashlib
 import itertools
@@ -27,11 +27,11 @@ SENTENCES_A_PROBE = 8
 
 @dataclass(frozen=True)
 class HessianTrace:
-    """Unbiased values of the trace, one a cluster of sentences; in nats per squared parameter.
+    """One unbiased value of the trace per cluster of sentences; in nats per squared parameter.
 
-    `fisher` and `residual` split each cluster's value by group into the Fisher information's trace and
-    what the Hessian has beside it, which vanishes where the model's distribution is the labels' (Lemma 3.2);
-    `sentences` counts each cluster's. The other fields are as in `FisherTrace`.
+    `fisher` and `residual` split each cluster's value, by group, into the trace of the Fisher information and
+    the rest of the Hessian's, which vanishes if the model's distribution equals that of the labels (Lemma
+    3.2); `sentences` is the number of sentences per cluster. The other fields are as in `FisherTrace`.
     """
 
     fisher: dict[str, Float[Tensor, " k"]]
@@ -43,12 +43,12 @@ class HessianTrace:
 
     @property
     def values(self) -> Float[Tensor, " k"]:
-        """Each cluster's unbiased value of the whole trace, float64."""
+        """Each cluster's unbiased value of the total trace, float64."""
         return _sum(self.fisher) + _sum(self.residual)
 
     @property
     def estimate(self) -> Estimate:
-        """The trace of the Hessian; its `n` counts clusters, every sentence counts alike."""
+        """The trace of the Hessian; `n` counts clusters, and every sentence has equal weight."""
         return mean_over_members(self.values, self.sentences)
 
     @property
@@ -58,16 +58,16 @@ class HessianTrace:
 
     @property
     def residual_estimate(self) -> Estimate:
-        """Tr H - Tr F, with the error bar of this difference itself."""
+        """Tr H - Tr F, with the standard error of this difference itself."""
         return mean_over_members(_sum(self.residual), self.sentences)
 
     def difference(self, reference: "HessianTrace") -> Estimate:
-        """Less `reference`, both of the same batches and seed, with the error of the difference."""
+        """The difference from `reference` on the same batches and seed, with its paired standard error."""
         return mean_over_members(self.values - reference.values, self.sentences)
 
     @property
     def group_estimates(self) -> dict[str, Estimate]:
-        """The trace of each group's own block of the Hessian; the values add up to the whole's."""
+        """The trace of each group's diagonal block of the Hessian; the groups add up to the total."""
         return {
             name: mean_over_members(values + self.residual[name], self.sentences)
             for name, values in self.fisher.items()
@@ -75,7 +75,7 @@ class HessianTrace:
 
 
 class RunningHessianTrace:
-    """A `HessianTrace` that takes in sentences batch by batch; see `hessian_trace`, which runs it."""
+    """Accumulates a `HessianTrace` batch by batch; see `hessian_trace`, which runs it."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class RunningHessianTrace:
         self._sizes: list[int] = []
 
     def add(self, batch: Batch) -> None:
-        """Take in the batch's sentences; clusters do not reach from one batch into the next."""
+        """Add the batch's sentences; clusters do not span batches."""
         batch = batch.to(device_of(self._model))
         # At least two clusters, so that a single batch already has an error bar.
         clusters = max(min(2, len(batch)), -(-len(batch) // SENTENCES_A_PROBE))
@@ -111,7 +111,7 @@ class RunningHessianTrace:
 
     @property
     def apart(self) -> SentencesApart:
-        """How the sentences are kept apart, as those of the Fisher trace are."""
+        """How sentences are kept apart, the same as for the Fisher trace."""
         return self._fisher.apart
 
     def _residual_of(self, part: Batch, first_sentence: int, objective: Objective) -> dict[str, float]:
@@ -131,7 +131,7 @@ class RunningHessianTrace:
         return self.result("").estimate if len(self._sizes) > 1 else None
 
     def result(self, stopped: str, sentences: int | None = None) -> HessianTrace:
-        """What is known by now, of the first `sentences` only, in whole clusters, where that is given."""
+        """The result so far, restricted to whole clusters within the first `sentences` if given."""
         sizes = torch.tensor(self._sizes)
         kept = int((sizes.cumsum(0) <= (self.sentences if sentences is None else sentences)).sum())
         sizes = sizes[:kept]
@@ -157,21 +157,21 @@ def hessian_trace(
     memory_bytes: int = MEMORY_BYTES,
     progress: Progress = silent,
 ) -> HessianTrace:
-    """Tr ∇²L of the sentence-averaged loss, under the data's labels or, given a `distribution`, under exact
-    ones.
+    """Tr ∇²L of the sentence-averaged loss, under the data's labels or, if given, an exact `distribution`.
 
-    Tr ∇²L = Tr F + Tr R, exactly and whatever the labels (`label_surprise`): the first by `fisher_trace`'s
-    signs, only the second by probes v of ±1, E v·Rv = Tr R (Hutchinson 1990). So Tr H - Tr F, which vanishes
-    at saturation, is an estimate with an error of its own; that of the whole is about what probes of the
-    whole Hessian would have, since R has large entries off its diagonal long before its trace is small.
+    Tr ∇²L = Tr F + Tr R exactly, whatever the labels (`label_surprise`). The first term is estimated with
+    `fisher_trace`'s signs, and only the second with ±1 probes v, E v·Rv = Tr R (Hutchinson 1990). Hence
+    Tr H - Tr F, which vanishes at saturation, has an estimate and an error of its own; the total's error is
+    about that of probing the whole Hessian, since R has large off-diagonal entries long before its trace is
+    small.
 
-    Each cluster of at most `SENTENCES_A_PROBE` sentences has a probe of its own: clusters are independent,
-    sentences and probes alike, so the deviation over clusters is the error of both. Restricted to a group's
-    coordinates, v·Rv has the trace of its block as its mean.
+    Each cluster of at most `SENTENCES_A_PROBE` sentences has its own probe: clusters are independent in both
+    sentences and probes, so the deviation over clusters accounts for both. Restricted to a group's
+    coordinates, the mean of v·Rv is the trace of that group's block.
 
-    Arguments, stopping and errors are `fisher_trace`'s; clusters do not reach across batches, so how
-    sentences are batched changes the probes, and nothing else. Needs four times a backward pass's memory of
-    `SENTENCES_A_PROBE` sentences, and a probe.
+    Arguments, stopping criteria and errors are those of `fisher_trace`. Clusters do not span batches, so
+    batching changes the probes, and nothing else. Memory: four times that of a backward pass of
+    `SENTENCES_A_PROBE` sentences, plus one probe.
     """
     running = RunningHessianTrace(model, objective, seed, distribution, memory_bytes)
     stopping = Stopping(relative_error, sentences, seconds)

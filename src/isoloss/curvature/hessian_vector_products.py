@@ -12,10 +12,10 @@ from isoloss.curvature.measured_parameters import parameter_group
 def hessian_vector_product(
     scalar: Callable[[], Tensor], parameters: Mapping[str, Tensor], vector: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """∇²s(θ) v for the scalar s that `scalar` computes from `parameters`, by the parameters' names.
+    """∇²s(θ) v for the scalar s that `scalar` computes from `parameters`, by parameter name.
 
-    Two backward passes; gradients that the parameters hold are left alone. Parameters that s does not
-    depend on, or only linearly, have zeros. Memory: about four times that of one backward pass.
+    Takes two backward passes and leaves the parameters' `.grad` untouched. Parameters on which s does not
+    depend, or depends only linearly, get zeros. Memory: about four times that of one backward pass.
 
     >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
     >>> hessian_vector_product(lambda: (x**3).sum(), {"x": x}, {"x": torch.tensor([1.0, 10.0])})["x"]
@@ -35,7 +35,7 @@ def hessian_vector_product(
 
 
 def gradient(scalar: Callable[[], Tensor], parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """∇s(θ) by the parameters' names, zeros where s does not depend on one; none is left in `.grad`."""
+    """∇s(θ) by parameter name, zero for parameters on which s does not depend; `.grad` is left untouched."""
     with torch.enable_grad():
         gradients = torch.autograd.grad(scalar(), list(parameters.values()), materialize_grads=True)
     return dict(zip(parameters, gradients, strict=True))

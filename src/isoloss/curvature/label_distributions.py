@@ -1,4 +1,4 @@
-"""Whose labels a loss is taken under, the data's or a language's exact distribution, and draws of them."""
+"""Label distributions of a loss, the data's labels or a language's exact distribution, and random draws."""
 
 import hashlib
 from collections.abc import Callable
@@ -16,18 +16,18 @@ LabelDistribution = Callable[[Batch], Tensor]
 
 
 def data_labels(batch: Batch, vocabulary: int) -> Float[Tensor, "m v"]:
-    """All probability on the label that the data has."""
+    """The distribution that puts all probability on the data's label."""
     return nn.functional.one_hot(batch.targets, vocabulary).double()
 
 
 def distribution_over(distribution: LabelDistribution, batch: Batch, vocabulary: int) -> Float[Tensor, "m v"]:
-    """Probabilities over a model's `vocabulary`: 0 for tokens after those that the language knows."""
+    """Probabilities over a model's `vocabulary`, with 0 for tokens beyond the language's own."""
     known = distribution(batch)
     return nn.functional.pad(known, (0, vocabulary - known.shape[1]))
 
 
 def sentence_weights(batch: Batch) -> Float[Tensor, " m"]:
-    """1 / (n M_i) for each prediction of sentence i: the sentence-averaged loss is so weighted."""
+    """1 / (n M_i) for each prediction of sentence i: the weights of the sentence-averaged loss."""
     counts = torch.bincount(batch.rows, minlength=len(batch))
     return 1 / (len(batch) * counts[batch.rows].double())
 
@@ -82,9 +82,9 @@ def label_surprise(
 
 
 class NonFiniteScores(BadInput):
-    """A model's scores are NaN or infinite; `sentence` is the first such sentence's number, from 1.
+    """A model's scores are NaN or infinite; `sentence` is the number of the first such sentence, from 1.
 
-    `model` is what the model is called, where whoever measures several has set it.
+    `model` is the model's name, if the caller measures several and has set it.
     """
 
     model: str = ""
@@ -98,7 +98,7 @@ class NonFiniteScores(BadInput):
 
 
 def refuse_non_finite(logits: Float[Tensor, "m v"], batch: Batch, first_sentence: int) -> None:
-    """Raise NonFiniteScores naming the first sentence with a logit that is NaN or infinite, from 1."""
+    """Raise NonFiniteScores naming the first sentence, counted from 1, with a NaN or infinite logit."""
     # A sum with a number in it that is not finite is not finite, and takes one reading.
     sums = logits.sum(dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
     bad = ~sums.isfinite()
@@ -109,7 +109,7 @@ def refuse_non_finite(logits: Float[Tensor, "m v"], batch: Batch, first_sentence
 
 @dataclass(frozen=True)
 class Directions:
-    """A vector c_j for each of the m predictions; what is measured is ||∇_θ Σ_j c_j · logits_j||².
+    """A vector c_j for each of the m predictions; the quantity measured is ||∇_θ Σ_j c_j · logits_j||².
 
     If the c_j are random, independent and of mean zero, `mean_squares` holds E |c_j|². Terms of the norm
     whose expectation has a closed form are then replaced by it, which removes their sampling noise: for the
@@ -121,7 +121,7 @@ class Directions:
     mean_squares: Float[Tensor, " m"] | None = None
 
     def at(self, chosen: Bool[Tensor, " m"]) -> "Directions":
-        """Those of some of the predictions.
+        """The directions of a subset of the predictions.
 
         >>> import torch
         >>> Directions(torch.eye(2)).at(torch.tensor([False, True])).cotangents.tolist()
@@ -140,8 +140,8 @@ def sign_bits(
 ) -> UInt8[Tensor, "m w"]:
     """A random bit for every word of every prediction, on the CPU: w = ⌈v / 8⌉ bytes of eight words each.
 
-    Sentence i has `predictions[i]` rows, in order, from a generator of its own: of `seed` and its number
-    `sentences[i]`. They do not depend on which sentences are measured beside it, nor on chunks.
+    Sentence i has `predictions[i]` rows, in order, from its own generator, seeded by `seed` and its number
+    `sentences[i]`. They do not depend on the other sentences measured, nor on chunking.
 
     >>> both = sign_bits(torch.tensor([0, 1]), torch.tensor([1, 2]), 20, seed=7)
     >>> both.shape, bool((both[1:] == sign_bits(torch.tensor([1]), torch.tensor([2]), 20, seed=7)).all())
@@ -168,11 +168,11 @@ def signs_of(bits: UInt8[Tensor, "m w"], vocabulary: int, dtype: torch.dtype) ->
 
 
 def fisher_directions(logits: Float[Tensor, "m v"], signs: Float[Tensor, "m v"]) -> Directions:
-    """δ = √p ∘ s - p (√p · s), p the softmax of the logits and s of signs; in the logits' precision.
+    """δ = √p ∘ s - p (√p · s) for p = softmax(logits) and signs s; in the logits' precision.
 
-    The columns of diag(√p) - p √pᵀ combined by signs: E δ δᵀ = diag(p) - p pᵀ, which is the covariance of
-    onehot(y) - p for a label y drawn from p. So ||∇ Σ δ · logits||² has the mean of ||∇ log p_y||²,
-    without the heavy tail of rare labels; E |δ|² = 1 - |p|². At least float32 on the way.
+    This combines the columns of diag(√p) - p √pᵀ with random signs: E δ δᵀ = diag(p) - p pᵀ, the covariance
+    of onehot(y) - p for a label y drawn from p. Hence ||∇ Σ δ · logits||² has the same mean as ||∇ log
+    p_y||², without the heavy tail of rare labels; E |δ|² = 1 - |p|². Computed in at least float32.
 
     >>> fisher_directions(torch.zeros(1, 2), torch.tensor([[1.0, -1.0]]))
     Directions(cotangents=tensor([[ 0.7071, -0.7071]]), mean_squares=tensor([0.5000], dtype=torch.float64))
@@ -181,7 +181,7 @@ def fisher_directions(logits: Float[Tensor, "m v"], signs: Float[Tensor, "m v"])
 
 
 def drawn_directions(logits: Float[Tensor, "m v"], bits: UInt8[Tensor, "m w"]) -> Directions:
-    """`fisher_directions` with the signs of `bits`, some rows at a time: it makes no other array of [m, v].
+    """`fisher_directions` with the signs of `bits`, in chunks of rows: no other [m, v] array is allocated.
 
     >>> drawn_directions(torch.zeros(1, 2), torch.tensor([[1]], dtype=torch.uint8)).cotangents
     tensor([[ 0.7071, -0.7071]])

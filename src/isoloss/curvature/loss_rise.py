@@ -29,8 +29,8 @@ def sentence_losses(
 ) -> Float[Tensor, " n"]:
     """Each sentence's mean cross entropy over its predictions, in nats and float64; see `mean_loss`.
 
-    Their mean is the sentence-averaged loss. As many sentences at once as `FORWARD_MEMORY_BYTES` holds.
-    Raises BadInput where a logit is not finite, naming the sentence.
+    Their mean is the sentence-averaged loss. Runs as many sentences at once as fit into
+    `FORWARD_MEMORY_BYTES`. Raises BadInput where a logit is not finite, naming the sentence.
     """
     at_once = rows_at_once(model, batch.input_ids.shape[1], FORWARD_MEMORY_BYTES)
     losses: list[Tensor] = []
@@ -51,9 +51,10 @@ def sentence_losses(
 
 @dataclass(frozen=True)
 class LossAtRest:
-    """A batch's losses at the weights as they are, against which it rises elsewhere.
+    """A batch's losses at the current weights, the reference for losses elsewhere.
 
-    `first_sentence` is the number of its first sentence, for messages. The model must be in evaluation mode.
+    `first_sentence` is the number of the batch's first sentence, for error messages. The model must be in
+    evaluation mode.
     """
 
     model: nn.Module
@@ -71,15 +72,15 @@ class LossAtRest:
         first_sentence: int,
         distribution: LabelDistribution | None,
     ) -> "LossAtRest":
-        """Measure them. Raises BadInput as `sentence_losses`."""
+        """Measure the losses. Raises BadInput as `sentence_losses` does."""
         losses = sentence_losses(model, objective, batch, first_sentence, distribution)
         return LossAtRest(model, objective, batch, first_sentence, distribution, losses)
 
     def rise(self, direction: Mapping[str, Tensor], times: float) -> Float[Tensor, " n"]:
-        """Each sentence's loss at θ + `times` · `direction` less that at θ, on the CPU.
+        """Each sentence's loss at θ + `times` · `direction` minus its loss at θ, on the CPU.
 
-        `direction` has a tensor for each trainable parameter, by name. θ is put back to the bit, from a copy.
-        Raises BadInput where a logit is not finite there.
+        `direction` has a tensor for each trainable parameter, by name. θ is restored bit for bit from a copy.
+        Raises BadInput if a logit is not finite at the new weights.
         """
         weights = trainable_parameters(self.model)
         try:
@@ -96,7 +97,7 @@ class LossAtRest:
 
 
 def refuse_unusable_strengths(strengths: tuple[float, ...], called: str) -> None:
-    """Raise BadInput unless there is at least one, all are positive and finite, and none is there twice."""
+    """Raise BadInput unless there is at least one strength, and all are positive, finite and distinct."""
     if not strengths or len(set(strengths)) < len(strengths):
         raise BadInput(f"give at least one of the {called}, each once, not {strengths}")
     if not all(0 < strength < float("inf") for strength in strengths):

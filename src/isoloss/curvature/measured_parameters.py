@@ -19,14 +19,14 @@ _HEAD = re.compile(
 
 @dataclass(frozen=True)
 class MeasuredParameters:
-    """`count` numbers are differentiated, each once however many modules share it; `frozen` names others."""
+    """`count` numbers are differentiated, shared ones counted once; `frozen` names the other parameters."""
 
     count: int
     frozen: tuple[str, ...]
 
     @staticmethod
     def of(model: nn.Module) -> "MeasuredParameters":
-        """Those of `model`: what requires a gradient is differentiated. Raises BadInput when nothing does.
+        """Those of `model` that require a gradient. Raises BadInput if none does.
 
         >>> layer = nn.Linear(2, 3)
         >>> _ = layer.bias.requires_grad_(False)
@@ -41,22 +41,22 @@ class MeasuredParameters:
 
     @property
     def settings(self) -> dict[str, int]:
-        """As records have them: how many numbers were differentiated, and how many tensors were not."""
+        """Settings for records: how many numbers were differentiated, and how many tensors were frozen."""
         return {"parameters": self.count, "frozen_tensors": len(self.frozen)}
 
 
 def trainable_parameters(model: nn.Module) -> dict[str, Tensor]:
-    """What requires a gradient, by name, each tensor once under the first of its names."""
+    """The parameters that require a gradient, by name; a shared tensor appears once, under its first name."""
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
 def parameter_group(name: str) -> str:
     """The part of the model that the parameter called `name` belongs to; layers count from 1.
 
-    Norms inside a layer, its attention, its MLP; the embeddings with their own norm; the head; the final
-    norm. A tied output matrix is one parameter with the input embeddings' name, so it counts among the
-    embeddings. Known are the names of BERT, RoBERTa, ALBERT, DistilBERT, ModernBERT, GPT-2, OPT, GPT-NeoX
-    and Llama; a parameter that is called otherwise belongs to the first component of its name.
+    The parts are a layer's norms, its attention and its MLP; the embeddings including their norm; the head;
+    and the final norm. A tied output matrix is a single parameter named after the input embeddings, so it
+    counts among the embeddings. The names of BERT, RoBERTa, ALBERT, DistilBERT, ModernBERT, GPT-2, OPT,
+    GPT-NeoX and Llama are recognised; any other parameter belongs to the first component of its name.
 
     >>> parameter_group("bert.encoder.layer.0.attention.self.query.weight")
     'layer 1 attention'

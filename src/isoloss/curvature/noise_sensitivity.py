@@ -26,11 +26,11 @@ NOISES = (0.01, 0.03, 0.1)
 
 @dataclass(frozen=True)
 class NoiseSensitivity:
-    """E L(θ + σ s∘ε) - L(θ), ε ~ N(0, I), by σ; in nats.
+    """E L(θ + σ s∘ε) - L(θ), ε ~ N(0, I), for each σ; in nats.
 
-    `rises` has the mean over each of k blocks of sentences, whose numbers are `sentences`. Every block has a
-    draw of its own: blocks are independent, sentences and draws alike, so that the deviation over them is the
-    error of both. The estimates' `n` counts blocks, which are the draws.
+    `rises` holds the mean over each of k blocks, which have `sentences` sentences each. Every block has its
+    own draw: blocks are independent in both sentences and draws, so the deviation over blocks accounts for
+    both. The estimates' `n` counts blocks, i.e. draws.
     """
 
     rises: dict[float, Float[Tensor, " k"]]
@@ -39,11 +39,11 @@ class NoiseSensitivity:
 
     @property
     def estimates(self) -> dict[float, Estimate]:
-        """The expected rise at each σ; every sentence counts alike."""
+        """The expected rise at each σ; every sentence has equal weight."""
         return {noise: mean_over_members(rises, self.sentences) for noise, rises in self.rises.items()}
 
     def differences(self, reference: "NoiseSensitivity") -> dict[float, Estimate]:
-        """Less `reference`, both of the same batches, seed and noises, with the error of the difference."""
+        """Differences from `reference` on the same batches, seed and noises, with paired standard errors."""
         if not torch.equal(self.sentences, reference.sentences):
             raise BadInput(
                 "a paired difference needs the same sentences on both sides; measure both on one set"
@@ -65,25 +65,25 @@ def noise_sensitivity(
     distribution: LabelDistribution | None = None,
     progress: Progress = silent,
 ) -> NoiseSensitivity:
-    """The expected rise of the sentence-averaged loss under Gaussian noise of deviation σ s, σ of `noises`.
+    """The expected rise of the sentence-averaged loss under Gaussian noise of deviation σ s, σ in `noises`.
 
-    s has one number for each tensor of parameters, by name in `scales`: by default `tensor_scales` of the
-    model itself, so that σ is relative to the weights as they are, and rescaling a tensor changes nothing
-    where the function stays the same. Springer et al. 2025 ("Overtrained Language Models Are Harder to
-    Fine-Tune") scale the noise by the weights before pre-training, one scale for all checkpoints of a run:
-    hand over `tensor_scales` of the first. The two differ where weights grow. With every scale 1 the rise is
-    (σ²/2) Tr ∇²L to second order; in general (σ²/2) Σ_W s_W² Tr ∇²_W L, which is (σ²/2) times
-    `NormalisedTrace.by_tensor` at saturation.
+    s is one number per parameter tensor, given by name in `scales`. By default it is `tensor_scales` of the
+    model itself, so that σ is relative to the current weights, and rescaling tensors without changing the
+    function has no effect. Springer et al. 2025 ("Overtrained Language Models Are Harder to Fine-Tune")
+    instead scale the noise by the weights before pre-training, with one scale for all checkpoints of a run:
+    for that, pass `tensor_scales` of the first checkpoint. The two differ if the weights grow. With every
+    scale 1 the rise is (σ²/2) Tr ∇²L to second order; in general it is (σ²/2) Σ_W s_W² Tr ∇²_W L, which at
+    saturation is (σ²/2) times `NormalisedTrace.by_tensor`.
 
-    Draws come in pairs, ε and -ε, whose mean lacks the first-order term that is most of a draw's
-    noise. There are about `BLOCKS` pairs, each on its share of the sentences, and the same for all σ; they
-    depend on `seed` and the block alone, so that checkpoints of one shape share them. Batches are gone
-    through 1 + 2 len(noises) times, without backward passes. Labels are the data's, or those of
+    Draws come in antithetic pairs, ε and -ε, whose mean cancels the first-order term that dominates the noise
+    of a draw. There are about `BLOCKS` pairs, each on its share of the sentences, the same for all σ; they
+    depend only on `seed` and the block, so that checkpoints of the same shape share them. Makes 1 + 2
+    len(noises) passes over the batches, without backward passes. Labels are the data's, or those of
     `distribution`.
 
-    Needs two vectors of the parameters' size, and a copy of them. The model is left as found. Raises
-    BadInput for fewer than two sentences, for noises that are not positive, for scales that lack a parameter,
-    when no parameter needs a gradient, and where a logit is not finite.
+    Memory: two vectors of the parameters' size, and a copy of the parameters. The model is left as found.
+    Raises BadInput for fewer than two sentences, for noises that are not positive, for scales that lack a
+    parameter, when no parameter needs a gradient, and if a logit is not finite.
     """
     refuse_unusable_strengths(noises, "noises")
     parameters, measured = trainable_parameters(model), MeasuredParameters.of(model)
@@ -111,7 +111,7 @@ def noise_sensitivity(
 
 
 def tensor_scales(model: nn.Module) -> dict[str, float]:
-    """The root mean square of each tensor that needs a gradient, by name: ||W|| / √|W|.
+    """The root mean square of each tensor that requires a gradient, by name: ||W|| / √|W|.
 
     >>> layer = nn.Linear(2, 1)
     >>> _ = nn.init.constant_(layer.weight, -3.0), nn.init.zeros_(layer.bias)

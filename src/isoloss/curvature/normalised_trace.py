@@ -21,19 +21,20 @@ TASK = "normalised trace"
 
 @dataclass(frozen=True)
 class NormalisedTrace:
-    """One unbiased value a sentence of each of two normalisations; both in nats, float64.
+    """One unbiased value per sentence of each of two normalisations; both in nats, float64.
 
-    `by_tensor` is Σ_W (||W||² / |W|) Tr F_W over the tensors W of |W| numbers each. A tensor multiplied by a
-    number, and another divided by it so that the function stays the same (two layers with a ReLU between,
-    say), leave it as it is, unlike the trace (Dinh et al. 2017). ||W||² Tr H_W is the flatness of Petzka et
-    al. 2019 ("A Reparameterization-Invariant Flatness Measure for Deep Neural Networks"), and bounds from
-    above that of Petzka et al. 2021 ("Relative Flatness and Generalization"), Σ_{s,s'} (w_s·w_s') Tr H_{ss'}
-    over a layer's neurons. Both are of one layer. Divided by |W| it may be added up over all: σ²/2 times the
-    sum is the rise of the loss under noise of σ times the weights' own size (`noise_sensitivity`), to second
-    order and at saturation, where F is the Hessian. Tensors that are zero have no part in it.
+    `by_tensor` is Σ_W (||W||² / |W|) Tr F_W over the tensors W of |W| numbers each. Multiplying one tensor by
+    a factor and dividing another by it such that the function stays the same (as with a ReLU between two
+    layers) leaves it unchanged, unlike the trace (Dinh et al. 2017). ||W||² Tr H_W is the flatness measure of
+    Petzka et al. 2019 ("A Reparameterization-Invariant Flatness Measure for Deep Neural Networks"), and an
+    upper bound on that of Petzka et al. 2021 ("Relative Flatness and Generalization"), Σ_{s,s'} (w_s·w_s') Tr
+    H_{ss'} over a layer's neurons. Both are measures of one layer. After division by |W|, they can be summed
+    over layers: σ²/2 times the sum is the rise of the loss under noise of σ times the weights' own size
+    (`noise_sensitivity`), to second order and at saturation, where F is the Hessian. Zero tensors do not
+    contribute.
 
-    `whole` is (||θ||² / P) Tr F, all P parameters together: the same for noise of one scale in all tensors.
-    It is invariant only where all weights are rescaled alike.
+    `whole` is (||θ||² / P) Tr F over all P parameters together, which corresponds to noise of the same scale
+    in all tensors. It is invariant only if all weights are rescaled alike.
     """
 
     by_tensor: Float[Tensor, " n"]
@@ -51,7 +52,7 @@ class NormalisedTrace:
         return mean_over_sentences(self.whole)
 
     def difference(self, reference: "NormalisedTrace") -> Estimate:
-        """Less `reference` by tensor, both of the same sentences and seed, with the difference's error."""
+        """The difference in `by_tensor` from `reference` on the same sentences and seed, with its error."""
         return paired_difference(self.by_tensor, reference.by_tensor)
 
 
@@ -64,7 +65,7 @@ def normalised_trace(
     memory_bytes: int = MEMORY_BYTES,
     progress: Progress = silent,
 ) -> NormalisedTrace:
-    """Both normalisations of the trace, from one pass; signs, memory and errors are those of `fisher_trace`.
+    """Both normalisations of the trace in one pass, with signs, memory and errors as in `fisher_trace`.
 
     Raises BadInput for fewer than two sentences, when no parameter needs a gradient, and where a logit is
     not finite.

@@ -1,4 +1,4 @@
-"""The graph that autograd recorded of a batch, and where in it a parameter acts."""
+"""The autograd graph of a batch, and the operations in it that use a parameter."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,10 +17,12 @@ Node = Any
 
 @dataclass(frozen=True)
 class AutogradGraph:
-    """Every node that a tensor was computed by: each with its children, and after them.
+    """All nodes from which a tensor was computed, with their children, in topological order.
 
-    `parents` has the nodes that read a node's results, each with the place of that edge among the parent's
-    children. `leaf` finds the node in which a parameter's gradient would be gathered.
+    Children come before the nodes that read them.
+
+    `parents` has the nodes that read a node's results, each with the index of that edge among the parent's
+    children. `leaf` finds the node that would accumulate a parameter's gradient.
     """
 
     children: dict[Node, list[Node | None]]
@@ -70,10 +72,10 @@ class AutogradGraph:
 
 @contextmanager
 def every_parameter_recorded(model: nn.Module) -> Iterator[None]:
-    """Let autograd record frozen parameters too, and find them frozen again, also after an exception.
+    """Let autograd record frozen parameters too, and freeze them again afterwards, even after an exception.
 
-    What is computed from a sentence's words is then seen in the graph, also where embeddings are frozen.
-    Raises BadInput for a model that was loaded under `torch.inference_mode`.
+    The graph then shows what is computed from a sentence's words even if the embeddings are frozen. Raises
+    BadInput for a model that was loaded under `torch.inference_mode`.
 
     >>> layer = nn.Linear(2, 2).requires_grad_(False)
     >>> with every_parameter_recorded(layer):
@@ -118,7 +120,7 @@ class Use:
 
 
 def way_of(uses: Sequence[Use]) -> str:
-    """The ways of a parameter's uses, for a reader; "not used" if there are none."""
+    """A readable description of how a parameter is used; "not used" if it is not."""
     ways = {use.way for use in uses}
     if ways == {"linear", "embedding"}:
         return "tied embedding"
@@ -129,8 +131,8 @@ def way_of(uses: Sequence[Use]) -> str:
 class ParameterUses:
     """Finds the uses of parameters in one graph.
 
-    `of_words` are its nodes that differ between sentences, `of_picked` those above an operation that picks
-    rows out by their numbers, as mixtures of experts do.
+    `of_words` are the nodes that differ between sentences, `of_picked` those above an operation that selects
+    rows by index, as mixtures of experts do.
     """
 
     graph: AutogradGraph
@@ -140,7 +142,7 @@ class ParameterUses:
 
     @staticmethod
     def within(graph: AutogradGraph, rows: SentenceRows) -> "ParameterUses":
-        """What differs is what is computed from an embedding of each sentence's own words."""
+        """A node differs between sentences if it is computed from an embedding of their own words."""
         lookups = {
             node
             for node in graph.children
@@ -152,10 +154,10 @@ class ParameterUses:
         return ParameterUses(graph, rows, graph.above(lookups), graph.above(picked) if picked else picked)
 
     def of(self, parameter: Tensor) -> list[Use] | None:
-        """Every use of `parameter`, none if it has none; None if any is of a kind that is not known here.
+        """Every use of `parameter`, empty if it has none; None if any is of an unknown kind.
 
-        All ways by which the parameter reaches the logits begin at its leaf of the graph, whatever module it
-        was called from: none is missed.
+        All paths from the parameter to the logits start at its leaf in the graph, whichever module uses it,
+        so no use is missed.
         """
         uses = self._of(self.graph.leaf.get(parameter), parameter.ndim)
         known = [use for use in uses if use is not None]
@@ -182,7 +184,7 @@ class ParameterUses:
         return uses
 
     def _read_by(self, node: Node, dimensions: int) -> list[tuple[Node, int]]:
-        """What reads a parameter, also where a constant is added to a vector first, or its precision changed.
+        """What reads a parameter, even if a constant is added to a vector first, or its precision is changed.
 
         Gemma's gains are 1 + w: the gradient of the sum is that of w.
         """
@@ -195,7 +197,7 @@ class ParameterUses:
         return found
 
     def _adds_a_constant(self, operation: Node) -> bool:
-        """Whether its result is its one operand that needs a gradient, plus what needs none."""
+        """Whether the node adds operands without a gradient to the only one that requires a gradient."""
         added = [child for child in self.graph.children[operation] if child is not None]
         if operation in self.of_words or len(added) != 1:
             return False
@@ -216,9 +218,9 @@ class ParameterUses:
         return None if watched is None else Use("embedding", operation, 0, watched)
 
     def _meets_the_words(self, node: Node) -> Node | None:
-        """The sum in which something that all sentences share is added to what each has of its own.
+        """The sum that adds something shared by all sentences to per-sentence values.
 
-        A sum hands on the gradient that reaches it, but adds it up over the sentences for what they share.
+        A sum passes on the gradient that reaches it, but sums it over sentences for the shared operand.
         """
         while True:
             above = [parent for parent, _ in self.graph.parents[node]]
@@ -230,7 +232,7 @@ class ParameterUses:
 
 
 def _counted_from_the_start(index: int, size: int) -> int:
-    """A place in a stack; autograd shows one that was counted from the end as 2^64 less so many."""
+    """An index into a stack; autograd shows an index -k, counted from the end, as 2^64 - k."""
     return index + size - (1 << 64) if index >= 1 << 63 else index % size
 
 
@@ -261,7 +263,7 @@ def _elementwise(operation: Node, operand: int) -> Use | None:
 
 
 def output_layer(logits: Tensor) -> Node | None:
-    """The product of matrices that made the logits, row by row; None if they are made in another way."""
+    """The matrix product that computed the logits, row by row; None if they are computed in another way."""
     node: Node = logits.grad_fn
     while node.name() in ("ViewBackward0", "UnsafeViewBackward0"):
         node = node.next_functions[0][0]

@@ -1,4 +1,4 @@
-"""Squared norms of each sentence's own gradient, split by the part of the model, from one backward pass."""
+"""Squared norms of per-sentence gradients, split by part of the model, from a single backward pass."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -35,7 +35,7 @@ MEMORY_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class PerSentenceNorms:
-    """Squared norms of n sentences' gradients, float64, by part of the model: they add up to the whole.
+    """Squared norms of n sentences' gradients, float64, by part of the model; the parts add up to the total.
 
     `ways` gives for each parameter how its norm was computed: the kinds of operation it takes part in, "not
     used", or "per-sentence gradients" where no factored form applies.
@@ -55,15 +55,16 @@ def per_sentence_squared_norms(
 ) -> PerSentenceNorms:
     """||∇_θ Σ_j c_j · logits_j||² of every sentence, j over its own predictions, c = cotangents(logits).
 
-    θ are the parameters that require a gradient, each once however many modules share it. One forward and one
-    backward pass of the batch (`cotangents` is called once in between, with detached logits), without the
-    products that make gradients of weights: a sum of outer products is normed by its factors. These
-    are read from the graph that autograd records, which has a parameter's every use, wherever it is. Only a
-    parameter with a use that is not known takes each sentence's own gradient. Sentences may have any padding
-    and any number of predictions.
+    θ are the parameters that require a gradient, each counted once even if several modules share it. Takes
+    one forward and one backward pass over the batch (`cotangents` is called once in between, with detached
+    logits) and never forms the weight gradients: the norm of a sum of outer products is computed from its
+    factors. These are read from the autograd graph, which contains every use of a parameter. Per-sentence
+    gradients are computed only for parameters with an unknown kind of use. Sentences may have any padding and
+    any number of predictions.
 
-    The model is evaluated without dropout and left as found, also after an exception. Memory: a forward
-    pass that keeps what a backward pass needs, and `memory_bytes` for products, at least one sentence's.
+    The model is evaluated without dropout and left as found, even after an exception. Memory: a forward pass
+    that keeps what a backward pass needs, and `memory_bytes` for products, but at least what one sentence
+    needs.
 
     Raises BadInput when no parameter requires a gradient, when the scores carry none, or when the model
     normalises over its batch.
@@ -84,9 +85,9 @@ def norms_along(
     part_of: Callable[[str], str] = parameter_group,
     memory_bytes: int = MEMORY_BYTES,
 ) -> PerSentenceNorms:
-    """The same along `Directions`; where they are drawn at random, values of the same mean but less noise.
+    """The same along `Directions`; for random directions, values with the same mean but less noise.
 
-    `part_of` says, from a parameter's name, which part of the model its norms are counted to.
+    `part_of` maps a parameter's name to the part of the model to which its norms are attributed.
     """
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if not parameters:
@@ -131,7 +132,7 @@ def _by_factors(
     parameters: dict[str, nn.Parameter],
     memory_bytes: int,
 ) -> dict[str, tuple[str, Tensor]]:
-    """Way and squared norms, by name, of the parameters whose every use is known."""
+    """Methods and squared norms, by name, of the parameters all of whose uses are known."""
     cotangents = _filled_up(directions.cotangents, logits)
     means = None if directions.mean_squares is None else _filled_up(directions.mean_squares, logits)
     output = output_layer(logits)
@@ -175,7 +176,7 @@ def _by_factors(
 
 
 def _filled_up(of_predictions: Tensor, logits: Tensor) -> Tensor:
-    """With zeros for the predictions of a sentence that was repeated."""
+    """Pads with zeros for the predictions of a repeated sentence."""
     more = of_predictions.new_zeros(len(logits) - len(of_predictions), *of_predictions.shape[1:])
     return torch.cat([of_predictions, more]) if len(more) else of_predictions
 
@@ -187,9 +188,10 @@ def _backward_pass(
     watched: list[Node],
     receive: Callable[[Node, Tensor | None], None],
 ) -> None:
-    """Hand on the gradient that reaches each of the nodes `watched`, as soon as it does.
+    """Report the gradient that reaches each of the nodes `watched`, as soon as it arrives.
 
-    Only the gradients at the lowest of them are asked for, so that autograd makes none of a weight.
+    Only the gradients at the lowest of these nodes are requested, so that autograd computes no weight
+    gradient.
     """
     above = graph.above(set(watched))
     lowest = [node for node in watched if node not in above]
@@ -209,7 +211,7 @@ def _backward_pass(
 
 
 def _refuse_quantized(model: nn.Module) -> None:
-    """Raise BadInput for a layer of torch's quantized ones, behind which nothing has a gradient."""
+    """Raise BadInput for any of torch's quantized layers, through which no gradient flows."""
     for name, module in model.named_modules():
         if ".quantized." in type(module).__module__:
             raise BadInput(
@@ -219,7 +221,7 @@ def _refuse_quantized(model: nn.Module) -> None:
 
 
 def _refuse_batch_statistics(model: nn.Module) -> None:
-    """Raise BadInput for a module whose result for a sentence depends on the sentences beside it."""
+    """Raise BadInput for a module whose output for a sentence depends on the other sentences of the batch."""
     for name, module in model.named_modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and not module.track_running_stats:
             raise BadInput(
@@ -229,7 +231,7 @@ def _refuse_batch_statistics(model: nn.Module) -> None:
 
 
 def last_sentence_twice(batch: Batch) -> Batch:
-    """The batch with a copy of its last sentence, and of that one's predictions, at the end."""
+    """The batch with a copy of its last sentence and of that sentence's predictions appended."""
     own = batch.rows == len(batch) - 1
     return Batch(
         torch.cat([batch.input_ids, batch.input_ids[-1:]]),

@@ -1,4 +1,4 @@
-"""What each sentence's gradient of a parameter is, at one of its uses, and which words its rows are of."""
+"""Per-sentence gradients of a parameter at one of its uses, and the words their rows belong to."""
 
 from dataclasses import replace
 
@@ -12,10 +12,10 @@ from isoloss.curvature.sentence_rows import SentenceRows
 
 
 def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, uses: ParameterUses) -> Factors | None:
-    """The factors of the sentences' gradients, from the gradient that reaches what the use watches.
+    """The factors of the per-sentence gradients, from the gradient that reaches the node the use watches.
 
-    None where it cannot tell the sentences apart: where the shape of the arrays does not tell, or where they
-    are not computed from the words, so that the shape may be right by chance.
+    None if the sentences cannot be told apart: the shape of the arrays is ambiguous, or they are not computed
+    from the words, so that a matching shape may be a coincidence.
     """
     if use.way == "embedding":
         return _lookups(use.operation, gradient, rows)
@@ -77,7 +77,7 @@ def _outer_products(
 
 
 def _operand_of_rows(use: Use) -> int:
-    """Which operand of the operation has the rows, where another is the parameter."""
+    """Which operand of the operation holds the rows, given that another is the parameter."""
     match use.operation.name():
         case "AddmmBackward0":
             return 1
@@ -87,10 +87,10 @@ def _operand_of_rows(use: Use) -> int:
 
 
 def _before_flattening(operation: Node, operand: int, flat: int, rows: SentenceRows) -> tuple[int, ...]:
-    """The dimensions before the last of what became the operand's `flat` rows, sentences or positions first.
+    """The leading dimensions, sentences or positions first, of the array flattened into the `flat` rows.
 
-    Read off the view that flattened it, below operations that leave rows where they stand; a row a prediction
-    stays one. () where the order of the words is not known.
+    Read off the view that flattened it, below operations that keep rows in place; one row per prediction
+    stays that. () if the order of the words is not known.
     """
     if flat != rows.sentences * rows.positions:
         return (flat,)
@@ -106,7 +106,7 @@ def _before_flattening(operation: Node, operand: int, flat: int, rows: SentenceR
 
 
 def _flattened(node: Node | None, flat: int, left: int, tried: set[Node]) -> Node | None:
-    """The view that made `flat` rows of an array with more dimensions, or the operation that picked them."""
+    """The view that flattened an array into `flat` rows, or the operation that selected them."""
     if node is None or left == 0 or node in tried:
         return None
     name = node.name()
@@ -123,7 +123,7 @@ def _flattened(node: Node | None, flat: int, left: int, tried: set[Node]) -> Nod
 
 
 def _multiplied(operation: Node, operand: int) -> Tensor:
-    """What a gain multiplied."""
+    """The operand that a gain multiplied."""
     other: Tensor
     if operation.name() == "NativeLayerNormBackward0":
         other = (operation._saved_input - operation._saved_result1) * operation._saved_result2
@@ -145,10 +145,10 @@ _FARTHEST = 24
 
 
 def words_read(operation: Node, rows: SentenceRows) -> Int[Tensor, " k"] | None:
-    """The number i S + s of the word that each row of the operation's result is computed from.
+    """The index i S + s of the word from which each row of the operation's result is computed.
 
-    Known where words were picked out of all [n S, d] of them by their numbers, and what followed went row by
-    row, or took a piece of the rows; None otherwise, and where nothing was picked out.
+    Known if words were selected by index from all [n S, d] of them and what followed acted row by row or
+    sliced the rows; None otherwise, and if nothing was selected.
     """
     return _words(operation, 0, rows, _FARTHEST, set())
 
@@ -181,7 +181,7 @@ def _words(node: Node | None, result: int, rows: SentenceRows, left: int, tried:
 
 
 def _piece(words: Tensor, node: Node, result: int) -> Tensor:
-    """What a cut along the rows leaves."""
+    """The rows that a slice along the rows keeps."""
     if node.name() == "SliceBackward0":
         return words[node._saved_start : node._saved_end : node._saved_step]
     sizes = node._saved_split_sizes if hasattr(node, "_saved_split_sizes") else node._saved_split_size

@@ -1,4 +1,4 @@
-"""Which sentence each row of a model's inner arrays belongs to."""
+"""Maps the rows of a model's internal arrays to sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ LARGEST = 8
 
 @dataclass(frozen=True)
 class SentenceRows:
-    """The sizes of a batch, by which the layout of a model's arrays is recognised: n, S and m.
+    """The sizes n, S and m of a batch, from which the layout of a model's arrays is recognised.
 
     `sentence[j]` is the sentence of prediction j, `place[j]` its index among that sentence's predictions.
     `positions` is 0 for arrays that have rows for selected words only (see `routed`).
@@ -31,14 +31,14 @@ class SentenceRows:
 
     @staticmethod
     def of(batch: Batch) -> "SentenceRows":
-        """Read off a batch, whose rows are sorted."""
+        """Read the sizes off a batch, whose rows are sorted."""
         counts = torch.bincount(batch.rows, minlength=len(batch))
         first = counts.cumsum(0) - counts
         number = torch.arange(len(batch.rows), device=batch.rows.device)
         return SentenceRows(len(batch), batch.input_ids.shape[1], batch.rows, number - first[batch.rows])
 
     def routed(self, words: Int[Tensor, " k"]) -> "SentenceRows":
-        """Of arrays with a row for each of these words, in any order; word s of sentence i is i S + s.
+        """For arrays with one row for each of these words, in any order; word s of sentence i is i S + s.
 
         >>> rows = SentenceRows(2, 3, torch.tensor([0]), torch.tensor([0]))
         >>> found = rows.routed(torch.tensor([4, 0, 5]))
@@ -53,15 +53,15 @@ class SentenceRows:
         return SentenceRows(self.sentences, 0, sentence, place)
 
     def are_words(self, shape: tuple[int, ...]) -> bool:
-        """Whether an array that begins so has something for each position of each sentence."""
+        """Whether an array with these leading dimensions has an entry for each position of each sentence."""
         return shape[:2] == (self.sentences, self.positions)
 
     def by_sentence(self, array: Float[Tensor, "... d"], shape: tuple[int, ...]) -> Tensor | None:
-        """[n, T, d]: the array's rows, sentence by sentence, filled up with zeros.
+        """[n, T, d]: the array's rows, sentence by sentence, padded with zeros.
 
-        `shape` is what the dimensions before the last were before anything flattened them. Understood are
-        [n, ..., S, ...] and [S, n, ...]; and a row for each prediction, [m] or [m, 1]. None for any other,
-        which may be shared by the sentences.
+        `shape` is the leading dimensions before anything flattened them. Recognised are [n, ..., S, ...] and
+        [S, n, ...], and one row per prediction, [m] or [m, 1]. None for any other array, which the sentences
+        may share.
         """
         n, positions, m, d = self.sentences, self.positions, len(self.sentence), array.shape[-1]
         if n == 1:
@@ -83,11 +83,10 @@ class SentenceRows:
 
 
 def sentence_blocks(batches: Sequence[Batch], fewest: int = 2, largest: int = LARGEST) -> list[Batch]:
-    """All sentences of the batches, in order, in `BLOCKS` blocks or more, as equal as the batches allow.
+    """All sentences of the batches, in order, in at least `BLOCKS` blocks, as equal as the batches allow.
 
-    Fewer sentences than `BLOCKS` are a block each; none has more than `largest`, or reaches from one batch
-    into the next.
-    Raises BadInput for fewer than `fewest` sentences.
+    If there are fewer sentences than `BLOCKS`, each is a block. No block has more than `largest` sentences or
+    spans two batches. Raises BadInput for fewer than `fewest` sentences.
     """
     n = sum(map(len, batches))
     if n < fewest:

@@ -1,4 +1,4 @@
-"""One unbiased value a sentence of the trace of the Fisher information (paper B.1), as memory allows."""
+"""Per-sentence unbiased values of the trace of the Fisher information (paper B.1), within a memory limit."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -29,9 +29,9 @@ from isoloss.objectives.sentences_apart import EqualLengths
 
 
 def bytes_kept_for_backward(model: nn.Module, objective: Objective, batch: Batch) -> int:
-    """What a forward pass keeps for the backward pass, beside the parameters; found by one.
+    """Bytes that a forward pass keeps for the backward pass, beside the parameters; measured by running one.
 
-    The scores, which pass through several forms, count four times.
+    The scores, which exist in several forms, count four times.
     """
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, int] = {}
@@ -51,7 +51,7 @@ def bytes_kept_for_backward(model: nn.Module, objective: Objective, batch: Batch
 
 
 def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch) -> None:
-    """Raise BadInput where the batch's shortest sentence cannot be passed forward and backward alone.
+    """Raise BadInput if the batch's shortest sentence, alone, cannot be run forward and backward.
 
     Any exception from the model's own code becomes a one-sentence BadInput, except running out of memory;
     gradients that are not finite are refused too.
@@ -88,15 +88,15 @@ def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch
 
 
 class LayoutNotUnderstoodError(BadInput):
-    """Sentences have other gradients beside others than alone, although their scores are the same."""
+    """A sentence's gradient differs when batched with others, although its scores are the same."""
 
 
 @dataclass(frozen=True)
 class SentenceTraces:
-    """Values of n sentences by part of the model, float64, which add up to the whole trace.
+    """Values of n sentences by part of the model, float64, which add up to the total trace.
 
-    `ways` names the method that gave each parameter's part; see `PerSentenceNorms`. `compared` says whether a
-    sentence was found to have one gradient alone and beside others.
+    `ways` names the method used for each parameter; see `PerSentenceNorms`. `compared` says whether a
+    sentence was checked to have the same gradient alone as when batched with others.
     """
 
     groups: dict[str, Float[Tensor, " n"]]
@@ -115,22 +115,22 @@ def sentence_fisher_traces(
     memory_bytes: int = MEMORY_BYTES,
     compare: bool = True,
 ) -> SentenceTraces:
-    """One value a sentence whose mean is E_t E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1).
+    """One value per sentence, with mean E_t E_{y ~ f(x_{-t})} ||∇_θ log f(x_{-t})_y||² (B.1).
 
     The loss averages over a sentence's M predictions, and so does the trace: ||∇ Σ_j δ_j · logits_j||² / M,
-    one draw δ of `fisher_directions` for all M at once, which are independent with mean zero. The part of the
-    output layer alone is its mean, Σ_j (1 - |p_j|²) (|h_j|² + 1) / M, h_j what it reads and the 1 its bias:
-    the draw adds noise to the rest only, which can take a value below zero. Sentence i's signs come from
-    `seed` and `first_sentence` + i alone, so that how sentences are batched changes nothing beyond rounding.
-    As many sentences at once as `memory_bytes` holds, at least one; where memory runs out
-    nevertheless, half as many. With `EqualLengths` sentences are measured a length at a time.
-    `part_of` says, from a parameter's name, which part of the model it counts to. With `compare` the first
-    sentence that shares a pass with others is also measured alone, which must give the same.
-    The model is evaluated without dropout and left as found.
+    with one draw δ of `fisher_directions` for all M predictions, independent with mean zero. The output
+    layer's part is replaced by its mean, Σ_j (1 - |p_j|²) (|h_j|² + 1) / M, where h_j is the layer's input
+    and the 1 its bias: only the rest has noise from the draw, which can make a value negative. Sentence i's
+    signs depend only on `seed` and `first_sentence` + i, so that batching changes nothing beyond rounding.
+    Runs as many sentences at once as fit into `memory_bytes`, at least one; if memory runs out nevertheless,
+    half as many. With `EqualLengths`, sentences are measured one length at a time. `part_of` maps a
+    parameter's name to its part of the model. With `compare`, the first sentence that shares a pass with
+    others is also measured alone, which must give the same value. The model is evaluated without dropout and
+    left as found.
 
-    Raises BadInput for an empty batch, where a logit is not finite, naming the sentence, where a sentence
-    measured alone differs (`LayoutNotUnderstoodError` where its scores do not), and as
-    `per_sentence_squared_norms`; IsolossError where memory holds not even one sentence.
+    Raises BadInput for an empty batch, if a logit is not finite, naming the sentence, if a sentence measured
+    alone differs (`LayoutNotUnderstoodError` if its scores do not), and as `per_sentence_squared_norms` does;
+    IsolossError if not even one sentence fits into memory.
     """
     n = len(batch)
     if n == 0:
@@ -166,7 +166,7 @@ def sentence_fisher_traces(
 def _as_memory_allows(
     norms_of: Callable[[Tensor], PerSentenceNorms], groups: list[Tensor], at_once: int, first_sentence: int
 ) -> Iterator[tuple[Int[Tensor, " k"], PerSentenceNorms]]:
-    """All groups' sentences, `at_once` of them together; where memory runs out, half as many from then on."""
+    """The sentences of all groups, `at_once` per pass; if memory runs out, half as many from then on."""
     waiting = groups[::-1]
     while waiting:
         group = waiting.pop()
@@ -190,7 +190,7 @@ def _as_memory_allows(
 
 
 def _sentences_at_once(model: nn.Module, objective: Objective, batch: Batch, memory_bytes: int) -> int:
-    """How many of the longest sentence fit."""
+    """How many sentences as long as the longest fit into memory."""
     if len(batch) == 1:
         return 1
     longest = batch.attention_mask.sum(dim=1).argmax()
@@ -231,7 +231,7 @@ def _drawn_norms(
 
 
 def _refuse_non_finite(logits: Float[Tensor, "m v"], piece: Batch, numbers: Int[Tensor, " k"]) -> None:
-    """As `refuse_non_finite`, of sentences whose numbers need not follow one another."""
+    """As `refuse_non_finite`, for sentences whose numbers need not be consecutive."""
     try:
         refuse_non_finite(logits, piece, 0)
     except NonFiniteScores as error:
@@ -242,10 +242,11 @@ def _refuse_non_finite(logits: Float[Tensor, "m v"], piece: Batch, numbers: Int[
 def _refuse_other_sentences(
     alone: PerSentenceNorms, together: PerSentenceNorms, moved: Tensor, scores: Float[Tensor, "m v"]
 ) -> None:
-    """Raise BadInput where a sentence's gradient changes with the sentences beside it.
+    """Raise BadInput if a sentence's gradient depends on the other sentences of the batch.
 
-    Measured once: rounding moves its norm by far less than a third root of the precision. `moved` is by how
-    much its `scores` change, which tells a model that sees other sentences from one that is not understood.
+    Checked once: rounding changes its norm by far less than the cube root of the precision. `moved` is how
+    much its `scores` change, which distinguishes a model that mixes sentences from one whose layout is not
+    understood.
     """
     precision = torch.finfo(scores.dtype).eps
     own = torch.stack([values[0] for values in alone.groups.values()])

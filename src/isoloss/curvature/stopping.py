@@ -1,4 +1,4 @@
-"""When an estimate is good enough: at a relative error, or at a budget; and which it was."""
+"""When to stop an estimate, at a relative error or at a budget, and which of them was reached."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ uncertain, and stopping where it happens to be small would make error bars too n
 
 @dataclass(frozen=True)
 class Stopping:
-    """Stop at a relative standard error, at so many sentences, or after so many seconds; None is no limit."""
+    """Stop at a relative standard error, a number of sentences or a number of seconds; None is no limit."""
 
     relative_error: float | None = None
     sentences: int | None = None
@@ -35,7 +35,7 @@ class Stopping:
             raise BadInput(f"the seconds to measure for must be above 0, not {self.seconds}")
 
     def reason(self, estimates: Sequence[Estimate], sentences: int, seconds: float) -> str | None:
-        """Why to stop now, after `sentences` and `seconds`; None to go on. All estimates must be good.
+        """The reason to stop after `sentences` and `seconds`, or None; all estimates must be precise enough.
 
         >>> Stopping(relative_error=0.1).reason([Estimate(10.0, 0.9, 100)], 100, 1.0)
         'the relative error asked was reached'
@@ -54,20 +54,20 @@ class Stopping:
 
 @runtime_checkable
 class RunningEstimate(Protocol):
-    """An estimate that takes in sentences batch by batch."""
+    """An estimate that accumulates sentences batch by batch."""
 
     @property
     def sentences(self) -> int:
-        """How many sentences were taken in."""
+        """How many sentences have been added."""
         ...
 
     @property
     def estimate(self) -> Estimate | None:
-        """The estimate so far; None where there are too few sentences for an error bar."""
+        """The estimate so far; None if there are too few sentences for an error bar."""
         ...
 
     def add(self, batch: Batch) -> None:
-        """Take in a batch's sentences, all of them or, when it raises, none."""
+        """Add a batch's sentences, all of them or, if it raises, none."""
         ...
 
 
@@ -80,7 +80,7 @@ def measure_until(
     expected: int | None = None,
     progress: Progress = silent,
 ) -> str:
-    """Hand every batch to every running estimate until `stopping`, or the batches' end; says which it was.
+    """Pass every batch to every running estimate until `stopping` or the last batch; returns the reason.
 
     `expected` is the number of sentences that the batches hold, if it is known.
     """
@@ -118,7 +118,7 @@ _NOTHING = "there are no sentences to measure on that have anything to predict; 
 
 
 def _total(done: int, estimates: Sequence[Estimate], stopping: Stopping, expected: int | None) -> int:
-    """How many sentences it will probably take; above `done` while the end is not known."""
+    """The expected total number of sentences; above `done` while the end is not known."""
     limits = [limit for limit in (expected, stopping.sentences) if limit is not None]
     if stopping.relative_error is not None:
         worst = max(e.standard_error / max(abs(e.value), 1e-9 * e.standard_error, 1e-300) for e in estimates)

@@ -1,4 +1,4 @@
-"""How fast SGD's drift lowers the trace, by Theorem 3.3, from derivatives at one point alone."""
+"""How fast SGD's drift lowers the trace, by Theorem 3.3, from derivatives at a single point."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -38,16 +38,16 @@ def trace_descent_rate(
 ) -> Estimate:
     """-dTr/dτ = gᵀ exp(-d F) g: g = ∇Tr F, F the Fisher information, d = ηk the `distance` descended so far.
 
-    In the valley of the loss SGD's mean path obeys dθ/dτ = -∇Tr ∇²L - (4B/η) ∇L, with τ = η²k / 4B. Along a
-    direction of curvature λ the second term stops the first once ηkλ is large, and then Tr no longer falls by
-    it: the velocity left is -g exp(-ηkλ). For curvatures that are either 0 or large that is the flow of
-    Theorem 3.3, -||∇_Γ Tr||²; a trained transformer's go down to 0 without a gap, so that there is no Γ to
-    project on.
+    In the valley of the loss, SGD's mean path obeys dθ/dτ = -∇Tr ∇²L - (4B/η) ∇L, with τ = η²k / 4B. Along a
+    direction of curvature λ, the second term cancels the first once ηkλ is large, and motion along it no
+    longer lowers Tr: the remaining velocity is -g exp(-ηkλ). If all curvatures are either 0 or large, this is
+    the flow of Theorem 3.3, -||∇_Γ Tr||²; those of a trained transformer decrease to 0 without a gap, so
+    there is no Γ to project onto.
 
-    The batch's sentences make F and, in `PARTS` parts, independent values of g, of whose pairs the mean is
-    taken; the standard error is the jackknife's over parts, which `n` counts. exp(-d F) g by `damped`.
-    Raises BadInput for a distance below 0, fewer sentences than parts, no product, or a logit that is not
-    finite.
+    F is computed on all of the batch's sentences, and g independently on each of `PARTS` parts; the value is
+    the mean over pairs of parts, with the jackknife standard error over parts, which `n` counts. exp(-d F) g
+    is computed by `damped`. Raises BadInput for a distance below 0, fewer sentences than parts, no product,
+    or a logit that is not finite.
     """
     if not distance >= 0 or len(batch) < PARTS:
         raise BadInput(
@@ -77,11 +77,11 @@ def damped(
     distance: float,
     products: int,
 ) -> Float[Tensor, " P"]:
-    """exp(-d A) v for a symmetric A ≥ 0 known by its products, in the Krylov space of so many (Lanczos 1950).
+    """exp(-d A) v for symmetric A ≥ 0, given by its matrix-vector products, in a Krylov space (Lanczos 1950).
 
-    Every new vector is made orthogonal to all before it, twice. Exact once the products are as many as A has
-    eigenvalues that v has a part in; eigenvalues below 0, which are rounding, count as 0. Memory: a vector a
-    product.
+    Every new vector is orthogonalised twice against all previous ones. Exact once there are as many products
+    as distinct eigenvalues of A in which v has a component; negative eigenvalues are due to rounding and
+    count as 0. Memory: one vector per product.
 
     >>> a = torch.diag(torch.tensor([0.0, 1.0, 2.0], dtype=torch.float64))
     >>> damped(a.mv, torch.ones(3, dtype=torch.float64), 1.0, products=3)
@@ -114,7 +114,7 @@ def damped(
 
 
 def _mean_of_pairs(pairs: Float[Tensor, "K K"]) -> Estimate:
-    """The mean of all pairs of different parts, and its jackknife error over parts."""
+    """The mean over all pairs of different parts, with its jackknife error over parts."""
     parts = len(pairs)
     apart = pairs - torch.diag(pairs.diagonal())
     total = float(apart.sum())
@@ -128,11 +128,11 @@ def _mean_of_pairs(pairs: Float[Tensor, "K K"]) -> Estimate:
 def fisher_trace_gradient(
     model: nn.Module, objective: Objective, batch: Batch, *, seed: int = 0, first_sentence: int = 0
 ) -> Float[Tensor, " P"]:
-    """∇_θ Tr F, Tr F as in `fisher_trace`: the mean over the batch's sentences, the parameters end to end.
+    """∇_θ Tr F with Tr F as in `fisher_trace`: the mean over the batch's sentences, parameters concatenated.
 
     Unbiased: the mean over signs of `directional_trace_gradient`. Sentence i's signs come from `seed` and
-    `first_sentence` + i. The model's attention must have a second derivative: "eager", or torch's plain
-    kernel, which is asked for. Takes one sentence at a time; the model is left as found. Raises BadInput
+    `first_sentence` + i. The model's attention must be twice differentiable: "eager", or torch's plain
+    kernel, which is requested here. Takes one sentence at a time; the model is left as found. Raises BadInput
     where a logit is not finite, naming the sentence.
 
     >>> from transformers import BertConfig, BertForMaskedLM
@@ -160,10 +160,10 @@ def fisher_trace_gradient(
 def directional_trace_gradient(
     model: nn.Module, objective: Objective, sentence: Batch, bits: Tensor
 ) -> Float[Tensor, " P"]:
-    """∇_θ (||Σ_v δ_v ∇_θ z_v||² / M) for one sentence of M predictions with logits z, signs given by `bits`.
+    """∇_θ (||Σ_v δ_v ∇_θ z_v||² / M) for one sentence of M predictions with logits z and signs from `bits`.
 
-    The directions δ = √p ∘ s - p (√p · s) (`fisher_directions`) are a constant in the inner derivative and a
-    function of θ in the outer one: the mean over signs s is then the gradient of the exact trace.
+    The directions δ = √p ∘ s - p (√p · s) (`fisher_directions`) are held constant in the inner derivative and
+    depend on θ in the outer one, so that the mean over signs s is the gradient of the exact trace.
     """
     leaves = list(trainable_parameters(model).values())
     with evaluation_mode(model), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
@@ -181,10 +181,10 @@ def directional_trace_gradient(
 def fisher_vector_product(
     model: nn.Module, objective: Objective, batch: Batch, vector: Float[Tensor, " P"]
 ) -> Float[Tensor, " P"]:
-    """F v, F the sentence-averaged mean over predictions of E_{y ~ f} ∇ log f_y ∇ log f_yᵀ.
+    """F v, where F is the sentence-averaged mean over predictions of E_{y ~ f} ∇ log f_y ∇ log f_yᵀ.
 
-    F is the Hessian of KL(f_θ₀ || f_θ) at θ = θ₀, where the residual vanishes and the logits' own second
-    derivative with it. Memory: about four times that of one backward pass over the batch.
+    F is the Hessian of KL(f_θ₀ || f_θ) at θ = θ₀, where the residual vanishes, and with it the term in the
+    logits' second derivative. Memory: about four times that of one backward pass over the batch.
     """
     parameters = trainable_parameters(model)
     pieces = torch.split(vector, [leaf.numel() for leaf in parameters.values()])

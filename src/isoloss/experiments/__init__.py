@@ -1,1 +1,1 @@
-"""One file a figure or table; scales, claims, runner."""
+"""The experiments, one file per figure or table, with their scales, claims and runner."""

@@ -44,9 +44,9 @@ TRAINING_SHARE = 0.7
 
 
 def carry_out(run: PlannedRun, output: Path, device: str, progress: Progress) -> tuple[str, ...]:
-    """Pre-train and measure one run into its folder; what is there already is not computed again.
+    """Pre-train and measure one run into its folder; existing results are not recomputed.
 
-    Returns a sentence for each damaged checkpoint, which is passed over.
+    Returns a sentence for each damaged checkpoint, which is skipped.
     """
     folder = run.folder(output)
     language = run.language.language(output, progress)
@@ -73,7 +73,7 @@ def carry_out(run: PlannedRun, output: Path, device: str, progress: Progress) ->
 def measured_records(
     run: PlannedRun, quantity: AnyQuantity, step: int, output: Path, weights: Weights = "kept"
 ) -> list[Record]:
-    """What a quantity's measurement at a step gave; nothing while it has not been made, or is damaged."""
+    """The records of a quantity's measurement at a step; empty if it has not been made, or is damaged."""
     try:
         return _read(run, _Measurement(step, quantity, weights), output)
     except BadInput:
@@ -81,7 +81,7 @@ def measured_records(
 
 
 def damaged_measurements(run: PlannedRun, output: Path) -> list[str]:
-    """A sentence for each file of the run's plan and measurements that is damaged, with what it costs."""
+    """A sentence for each damaged file of the run's plan and measurements, with the consequences."""
     told = [f"{path} is damaged; it is written anew, which costs nothing" for path in _damaged(run, output)]
     for wanted in _planned(run):
         try:
@@ -94,7 +94,7 @@ def damaged_measurements(run: PlannedRun, output: Path) -> list[str]:
 
 
 def is_complete(run: PlannedRun, output: Path) -> bool:
-    """Whether the run has been trained to its end and everything needed of it has been measured.
+    """Whether the run has been trained to its end and all required measurements have been made.
 
     A run whose records were unpacked here counts as trained, although its checkpoints are elsewhere.
     """
@@ -106,19 +106,19 @@ def is_complete(run: PlannedRun, output: Path) -> bool:
 
 
 def is_measurable_further(run: PlannedRun, output: Path) -> bool:
-    """Whether its checkpoints, and that which it starts from, are there, and something planned is missing."""
+    """Whether a planned measurement is missing, and its checkpoints and the one it starts from exist."""
     start = run.start_from(output)
     there = _has_last_checkpoint(run, output) and (start is None or start.is_dir())
     return there and any(True for _ in _missing(run, output))
 
 
 def is_records_alone(run: PlannedRun, output: Path) -> bool:
-    """Whether the run is complete without its checkpoints, its records having been unpacked."""
+    """Whether the run is complete without its checkpoints, because its records were unpacked."""
     return not _has_last_checkpoint(run, output) and is_complete(run, output)
 
 
 def _damaged(run: PlannedRun, output: Path) -> list[Path]:
-    """What is damaged of the small files that say what the run is, of those that are there."""
+    """The damaged ones among the existing small files that describe the run."""
     found = []
     for name in (SPECIFICATION_FILE, PLAN_FILE):
         if (path := run.folder(output) / name).exists():
@@ -135,7 +135,7 @@ def _has_last_checkpoint(run: PlannedRun, output: Path) -> bool:
 
 @dataclass(frozen=True)
 class _Measurement:
-    """One quantity at one step, of one of the two weights that a checkpoint may hold."""
+    """One quantity at one step, for one of the two sets of weights that a checkpoint may hold."""
 
     step: int
     quantity: AnyQuantity
@@ -143,14 +143,14 @@ class _Measurement:
 
 
 def _missing(run: PlannedRun, output: Path, *, needed_alone: bool = False) -> Iterator[_Measurement]:
-    """What has not been measured, or is damaged; of all that is planned, or of what is needed."""
+    """The measurements that are missing or damaged, among all planned ones or the required ones."""
     for wanted in _planned(run, needed_alone=needed_alone):
         if not measured_records(run, wanted.quantity, wanted.step, output, wanted.weights):
             yield wanted
 
 
 def _planned(run: PlannedRun, *, needed_alone: bool = False) -> Iterator[_Measurement]:
-    """What is to be measured, by step, and of each step the weights one after the other."""
+    """The planned measurements, by step and, within a step, by set of weights."""
     for step in run.checkpoint_steps:
         # Experiments that share the run may each ask for a quantity, at steps that overlap.
         asked = [
@@ -174,7 +174,7 @@ def _records_file(run: PlannedRun, wanted: _Measurement, output: Path) -> Path:
 def _measure_missing(
     run: PlannedRun, language: Language | PackedCorpus, output: Path, device: str, progress: Progress
 ) -> list[str]:
-    """Measure what is missing; a sentence for each checkpoint that is damaged."""
+    """Make the missing measurements; returns a sentence for each damaged checkpoint."""
     damaged: list[str] = []
     missing = list(_missing(run, output))
     sets: dict[AnyQuantity, Any] = {}
@@ -211,7 +211,7 @@ def _keep(found: Measurement, path: Path, run: PlannedRun, step: int) -> None:
 
 
 def _weights_of(run: PlannedRun, wanted: _Measurement, output: Path) -> tuple[Path, str]:
-    """The folder of the weights that are to be measured, verified, and the digest of their file."""
+    """The verified folder of the weights to be measured, and the digest of their file."""
     folder = run.folder(output) / STEPS_FOLDER / f"{wanted.step:06d}"
     checkpoint = read_checkpoint(folder)
     if wanted.weights == "kept":

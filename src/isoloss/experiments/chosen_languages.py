@@ -1,8 +1,8 @@
-"""The small languages that were chosen for what they can show: their tasks cannot be read off the words.
+"""The small languages of the experiments, chosen because their tasks cannot be read off the words.
 
 They have the most room in searches over random languages (`isoloss language grammar-search`, `hmm-search`),
-which train no model; but the headline is second to the second grammar, that of early pilot runs. Sentences
-have 8 words.
+which train no model, except that the headline grammar ranks second to the second grammar, which was used in
+early pilot runs. Sentences have 8 words.
 """
 
 from isoloss.languages.hmm import HMM
@@ -23,7 +23,7 @@ def headline_grammar() -> PCFG:
 
 
 def second_grammar() -> PCFG:
-    """Another grammar of the same size, to tell what is the first one's own.
+    """Another grammar of the same size, to see what is specific to the first.
 
     >>> second_grammar().vocabulary == headline_grammar().vocabulary
     False
@@ -32,7 +32,7 @@ def second_grammar() -> PCFG:
 
 
 def third_grammar() -> PCFG:
-    """A third grammar, with 4 rules a symbol instead of 5.
+    """A third grammar, with 4 rules per symbol instead of 5.
 
     >>> len(headline_grammar().grammar.rules) - len(third_grammar().grammar.rules)
     9
@@ -41,7 +41,7 @@ def third_grammar() -> PCFG:
 
 
 def small_hmm() -> HMM:
-    """An HMM of 12 words and 24 states, of which each passes to few.
+    """An HMM of 12 words and 24 states with sparse transitions.
 
     >>> tuple(small_hmm().emission.shape), small_hmm().maximum_length
     ((24, 12), 8)

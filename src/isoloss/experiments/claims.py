@@ -1,4 +1,4 @@
-"""Claims about a set of runs: each a statistic, numbers fixed beforehand, and a computed verdict."""
+"""Claims about a set of runs: a statistic, bounds fixed in advance, and a computed verdict each."""
 
 import math
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ Kind = Literal["premise", "effect"]
 class Claim:
     """A sentence that the runs can contradict.
 
-    The claim says that `statistic` lies in the region `claimed`. Everything here is fixed before any run that
-    the claim is judged on. A `premise` is a condition under which the effects are to be seen, such as one
-    common loss, and no discovery: it is judged by itself. `reason` says why a bound that is not 0 lies where
-    it does: the smallest effect of interest. `limit` is what the statistic cannot exceed: 1 for a
-    correlation, 2 for a difference of two.
+    The claim says that `statistic` lies in the region `claimed`. Everything here is fixed before any of the
+    runs on which the claim is judged. A `premise` is a condition under which the effects are expected, such
+    as a common loss, rather than a discovery, and is judged on its own. `reason` justifies a bound other than
+    0 as the smallest effect of interest. `limit` is the largest possible value of the statistic: 1 for a
+    correlation, 2 for the difference of two.
     """
 
     name: str
@@ -43,15 +43,15 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A claim with its effect, its interval over seeds, and the verdict that follows from them.
+    """A claim with its effect, its interval over seeds, and the resulting verdict.
 
-    `confidence` is that at which Holm's procedure comes to test this claim, so that the interval leaves the
-    bounds of what is claimed out exactly where the verdict is not inconclusive; `p_value` is adjusted by the
-    same procedure, and compares with 1 - `CONFIDENCE`. `low` and `high` are nan where the seeds, being so
-    few, bound nothing. `seeds` are those that contribute to the statistic, and all where it is undefined;
-    `runs` are all that were judged. `seeds_needed` would decide an inconclusive claim at its confidence if
-    effect and spread stayed what they are; None where it is decided, or where that many seeds are beyond
-    counting.
+    `confidence` is the level at which Holm's procedure tests this claim, so that the interval excludes the
+    bounds of the claimed region exactly if the verdict is not inconclusive; `p_value` is adjusted by the same
+    procedure, to be compared with 1 - `CONFIDENCE`. `low` and `high` are nan if there are too few seeds for
+    any bound. `seeds` counts those that contribute to the statistic, or all if it is undefined; `runs` counts
+    all runs judged. `seeds_needed` is the number of seeds that would decide an inconclusive claim at its
+    confidence if effect and spread stayed the same; None if it is decided, or if that number is too large to
+    compute.
     """
 
     claim: Claim
@@ -67,16 +67,17 @@ class Judgement:
 
 
 def judge(claims: Sequence[Claim], runs: Sequence[pl.DataFrame], seed: int = 0) -> list[Judgement]:
-    """Judge all `claims` of one figure on its `runs`, a frame a run with its seed in the column `seed`.
+    """Judge all `claims` of one figure on its `runs`, one frame per run with its seed in the column `seed`.
 
-    The error of a statistic is that over resamples of the seeds that contribute to it (`SeedBootstrap`), its
-    interval and p-value are Student's (`ClusterEstimate`, on Fisher's scale where the claim has a limit). The
-    effects are corrected for being several by Holm's procedure: it keeps the probability of any wrong
-    verdict, not that of any interval missing, to 1 - `CONFIDENCE`. Each premise is judged at `CONFIDENCE` by
-    itself.
-    Frames with no seed, references, are in every resample. A claim is inconclusive where fewer than two
-    seeds contribute, where its statistic is undefined, with all seeds or without one that contributes, and
-    where it is exactly the same on seeds too few to say so much.
+    The error of a statistic is computed over resamples of the seeds that contribute to it (`SeedBootstrap`);
+    its interval and p-value are Student's (`ClusterEstimate`, on Fisher's scale if the claim has a limit).
+    Effects are corrected for multiple testing by Holm's procedure, which bounds the probability of any wrong
+    verdict, not that of any interval missing its target, by 1 - `CONFIDENCE`. Each premise is judged at
+    `CONFIDENCE` on its own.
+
+    Frames without a seed, i.e. references, are in every resample. A claim is inconclusive if fewer than two
+    seeds contribute, if its statistic is undefined, with all seeds or without a contributing one, and if it
+    is exactly constant on too few seeds.
 
     Raises BadInput for a frame without a column `seed`, or with several seeds in it.
 
@@ -129,10 +130,11 @@ def _judgement(
 
 
 def holm_adjusted(p_values: Sequence[float]) -> list[float]:
-    """Adjusted p-values: rejecting those of at most α is wrong about any with probability α at most.
+    """Holm's adjusted p-values: rejecting those of at most α has a family-wise error rate of at most α.
 
-    The r-th smallest of k, from 0, times k - r; at least the adjusted one before it, at most 1. Hypotheses
-    may depend on one another. All that Bonferroni's correction rejects is rejected, and more.
+    The r-th smallest of k, counted from 0, is multiplied by k - r, and is at least the previous adjusted one
+    and at most 1. The hypotheses may be dependent. This rejects everything that Bonferroni's correction does,
+    and more.
 
     >>> holm_adjusted([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
@@ -145,11 +147,12 @@ def holm_adjusted(p_values: Sequence[float]) -> list[float]:
 
 
 def holm_levels(p_values: Sequence[float], level: float) -> list[float]:
-    """The level at which the procedure tests each hypothesis by itself, all together at `level`.
+    """The level at which the procedure tests each hypothesis individually, for an overall `level`.
 
-    level / (k - r) for the r-th smallest p-value, from 0, up to the first that is above its own; those after
-    it are retained with it, and have its level. So a hypothesis is rejected if and only if its p-value is at
-    most the level given here, and an interval of confidence 1 - that level says what the procedure does.
+    It is level / (k - r) for the r-th smallest p-value, counted from 0, up to the first that exceeds its own
+    level; later ones are retained with it, at its level. Hence a hypothesis is rejected if and only if its
+    p-value is at most the level given here, and an interval of confidence 1 - that level agrees with the
+    procedure.
 
     >>> holm_levels([0.01, 0.04, 0.03], 0.06)
     [0.02, 0.06, 0.03]

@@ -18,7 +18,7 @@ UTILISATION = 0.35
 
 @dataclass(frozen=True)
 class Device:
-    """A device with the rate of its dense matrix products, in floating-point operations a second."""
+    """A device with the rate of its dense matrix products, in floating-point operations per second."""
 
     name: str
     operations_per_second: float
@@ -37,11 +37,11 @@ COPIES_WITH_TRAINING_STATE = 2
 
 @dataclass(frozen=True)
 class RunCost:
-    """What a run takes: operations of all its steps, a step's cost, and bytes on disk and of features.
+    """The cost of a run: operations of all its steps, the cost of a step, and bytes on disk and of features.
 
-    `disk_bytes` are all checkpoints' weights, averaged and raw where both are kept, and the state that the
-    last ones keep; `feature_bytes` what the largest of its probes holds in main memory, the vectors of all
-    words of its train and test sentences.
+    `disk_bytes` covers all checkpoints' weights, averaged and raw if both are kept, and the training state
+    kept by the last ones; `feature_bytes` is what the largest of its probes holds in main memory, i.e. the
+    vectors of all words of its train and test sentences.
     """
 
     operations: float
@@ -51,7 +51,7 @@ class RunCost:
 
 
 def run_cost(run: PlannedRun) -> RunCost:
-    """The cost of a run: its matrix products counted one by one (`step_cost`), every step like the first."""
+    """The cost of a run, from its counted matrix products (`step_cost`), with all steps like the first."""
     words, longest = run.language.words, run.language.maximum_length
     step = step_cost(
         run.architecture,
@@ -77,9 +77,9 @@ def run_cost(run: PlannedRun) -> RunCost:
 def training_operations(shape: Shape, words: int, sentence_tokens: int, batch_size: int, steps: int) -> float:
     """Floating-point operations of pre-training: three times the forward pass's matrix products.
 
-    A forward pass costs 2 operations a weight and token in the blocks, 4 S d a token and layer for
-    attention over S tokens, and 2 operations a weight of the prediction head for the one masked word of
-    each sentence. At the other words the last block makes only keys and values (`states_at`). Dropout,
+    A forward pass costs 2 operations per weight and token in the blocks, 4 S d per token and layer for
+    attention over S tokens, and 2 operations per weight of the prediction head for the one masked word of
+    each sentence. At the other words, the last block computes only keys and values (`states_at`). Dropout,
     norms and the optimiser are not counted.
 
     >>> training_operations(Shape(64, 1, 1, 256), words=12, sentence_tokens=9, batch_size=1, steps=1)
@@ -94,9 +94,9 @@ def training_operations(shape: Shape, words: int, sentence_tokens: int, batch_si
 
 
 def run_operations(run: PlannedRun) -> float:
-    """About how many floating-point operations a run's pre-training takes, at once: what jobs are ordered by.
+    """A quick estimate of the floating-point operations of a run's pre-training, used to order jobs.
 
-    See `training_operations`; of a model without a transformer's shape, 6 a parameter and token.
+    See `training_operations`; for a model without a transformer's shape, 6 per parameter and token.
     """
     words, tokens = run.language.words, run.language.maximum_length + 1
     shape = getattr(run.architecture, "shape", None)
@@ -107,7 +107,7 @@ def run_operations(run: PlannedRun) -> float:
 
 
 def hours(operations: float, device: Device, share: float = UTILISATION) -> float:
-    """Hours on `device` at `share` of its rate: what is usual, or what `measured_throughput` found.
+    """Hours on `device` at `share` of its rate: a typical value, or the result of `measured_throughput`.
 
     >>> round(hours(19.5e12 * 3600 * 0.35, A100), 6)
     1.0
@@ -135,6 +135,6 @@ def this_machine(device: str = "cpu", precision: Precision = "float32") -> Devic
 
 
 def wait_for(device: torch.device) -> None:
-    """Return when the device has done what it was asked; a processor has."""
+    """Wait until the device has finished its work; immediate on a CPU."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)

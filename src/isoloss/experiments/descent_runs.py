@@ -1,4 +1,4 @@
-"""SGD that goes on from saturated models: what the trace of the Hessian does along it (Theorem 3.3, B.2)."""
+"""SGD continued from saturated models, to follow the trace of the Hessian (Theorem 3.3, B.2)."""
 
 import math
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ OTHER_SENTENCES = 10_000
 
 @dataclass(frozen=True)
 class DescentRuns:
-    """SGD on the models of one `width`, one run a seed: from their last checkpoints, or from fresh weights.
+    """SGD on the models of one `width`, one run per seed, from their last checkpoints or from initialisation.
 
-    From the last checkpoints, which are nearest to the minimum that Theorem 3.3 starts from; from fresh
-    weights, as the paper pre-trains (B.2). Without dropout: the theorem is about SGD on the loss itself, and
-    the paper does not say. The first of `checkpoint_steps` may come early, to show where SGD begins; claims
-    are judged on those after the warm-up. `averaging_horizon` is over how many steps the weights of
-    checkpoints are averaged.
+    The last checkpoints are nearest to the minimum from which Theorem 3.3 starts; from initialisation is how
+    the paper pre-trains (B.2). There is no dropout: the theorem is about SGD on the loss itself, and the
+    paper does not say. The first of `checkpoint_steps` may be early, to show where SGD starts; claims are
+    judged on those after the warm-up. `averaging_horizon` is the number of steps over which checkpoint
+    weights are averaged.
     """
 
     width: int
@@ -45,7 +45,7 @@ class DescentRuns:
 
     @property
     def saturated_from(self) -> int:
-        """The end of the warm-up: the loss was saturated before, and from here on the rate is constant."""
+        """The end of the warm-up: the loss was already saturated, and from here on the rate is constant."""
         return math.ceil(self.update_rule.warm_up_share * self.steps)
 
 
@@ -60,7 +60,7 @@ class Descents:
 def descents(
     descent: DescentRuns, runs: AnyRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
 ) -> tuple[PlannedRun, ...]:
-    """A run of SGD for each seed of the AdamW runs of its width. Raises BadInput where there are none."""
+    """A run of SGD for each seed of the AdamW runs of its width. Raises BadInput if there are none."""
     chosen = tuple(model for model in runs.architectures if width_of(model) == descent.width)
     if not chosen:
         widths = ", ".join(str(width_of(model)) for model in runs.architectures)

@@ -1,4 +1,4 @@
-"""Transformers on Dyck strings among uniform ones: several ways to one loss, from common beginnings."""
+"""Transformers on Dyck strings mixed with uniform ones: several ways to the same loss, from shared starts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ PLAIN = "AdamW"
 
 @dataclass(frozen=True)
 class SamplesOfStrings:
-    """The numbers of the strings that heads are fitted on; of a draw's the first n are its sample of n."""
+    """The indices of the strings for fitting heads; the first n of each draw are its sample of size n."""
 
     drawn: Int[Tensor, "draws n"]
 
@@ -50,11 +50,11 @@ class SamplesOfStrings:
 class CountErrorQuantity:
     """Squared error in g* = #⟩ - #⟨ over all 2^T strings, over its variance T, of heads fitted on n of them.
 
-    As in Theorem 5.1 the features are frozen, and the head is the shortest that fits the n strings: linear on
-    the contextual vector of the first bracket, as the paper's model is read at its first token. Vectors are
-    centred over all strings, which takes no labels. The median over `draws` samples of n for each n of
-    `samples`, since heads that fit exactly are rarely, and then far, off. A string is drawn with replacement;
-    error 1 is that of always saying 0.
+    As in Theorem 5.1, the features are frozen, and the head is the minimum-norm fit to the n strings: linear
+    on the contextual vector of the first bracket, as the paper's model is read at its first token. Vectors
+    are centred over all strings, which needs no labels. For each n of `samples`, this is the median over
+    `draws` samples of size n, since the errors of heads that fit exactly have rare, large outliers. Strings
+    are drawn with replacement; always predicting 0 has error 1.
     """
 
     revision: ClassVar[int] = 1
@@ -78,7 +78,7 @@ class CountErrorQuantity:
         objective: PretrainingObjective,  # noqa: ARG002
         progress: Progress,  # noqa: ARG002
     ) -> SamplesOfStrings:
-        """See `Quantity`. Raises BadInput for what is no Dyck language, or one of too long strings."""
+        """See `Quantity`. Raises BadInput for a language other than Dyck's, or strings that are too long."""
         if not isinstance(source, Dyck):
             raise BadInput(f"g* counts brackets, and a {type(source).__name__} has none; choose another")
         strings = len(every_string(source.length))
@@ -92,7 +92,7 @@ class CountErrorQuantity:
         subject: Subject[Language],
         progress: Progress,
     ) -> Measurement:
-        """A record a number of strings."""
+        """One record per number of strings."""
         progress("counting brackets", 0, 1)
         strings = every_string(subject.source.maximum_length)
         every = sentence_features(model, strings).double()
@@ -118,7 +118,7 @@ class CountErrorQuantity:
 
 
 def median_over_draws(values: Float[Tensor, " draws"]) -> Estimate:
-    """The median; its standard error is half of the way between the values one deviation of its rank apart.
+    """The median, with half the distance of the values one deviation of its rank apart as its error.
 
     >>> found = median_over_draws(torch.arange(101.0))
     >>> found.value, round(found.standard_error, 2)
@@ -151,7 +151,7 @@ def count_errors(
 
 @dataclass(frozen=True)
 class Way:
-    """A rule by which training goes on, with its batch; `name` says which in words."""
+    """A rule with which training continues, with its batch size; `name` describes it."""
 
     name: str
     rule: UpdateRuleSettings
@@ -160,11 +160,12 @@ class Way:
 
 @dataclass(frozen=True)
 class DyckRuns:
-    """AdamW to `steps`, and each of `others` on from its checkpoint of step `parting`, as many steps in all.
+    """AdamW to `steps`, and each of `others` continued from its checkpoint at `parting` to the same step.
 
-    Before `parting` the loss is still that of even brackets for long, which noise on weights keeps it at.
-    Downstream heads are fitted on each number of `samples`; claims look at `compared` of them. The first
-    checkpoint is of step 1: of a model as good as untrained. Raises BadInput where these do not fit.
+    Before `parting`, the loss long stays at that of uniform brackets, where noise on the weights would keep
+    it. Downstream heads are fitted on each number of `samples`; claims use `compared` of them. The first
+    checkpoint is at step 1, i.e. of a practically untrained model. Raises BadInput if these settings do not
+    fit together.
     """
 
     language: Dyck
@@ -191,7 +192,7 @@ class DyckRuns:
         return CountErrorQuantity(self.samples, self.draws, seed)
 
     def runs(self, quantities: Sequence[AnyQuantity]) -> tuple[PlannedRun, ...]:
-        """Each seed's runs, AdamW's first; `quantities` of every checkpoint, claims on the last alone."""
+        """Each seed's runs, AdamW's first; `quantities` at every checkpoint, claims on the last only."""
         return tuple(
             run
             for seed in self.seeds

@@ -1,4 +1,4 @@
-"""An experiment: a figure or table as its complete list of runs, its claims, and how it is drawn."""
+"""An experiment: a figure or table, with its complete list of runs, its claims, and how it is drawn."""
 
 import re
 from collections import Counter
@@ -21,7 +21,7 @@ Facts = tuple[tuple[str, str], ...]
 
 
 class Question(StrEnum):
-    """What is asked of language models of one pre-training loss: experiments and their claims answer it."""
+    """A question about language models of the same pre-training loss, which experiments' claims answer."""
 
     LOSS = "Does the loss converge?"
     LATER = "Is later better?"
@@ -34,12 +34,13 @@ class Question(StrEnum):
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything that one figure or table depends on, and how its table of numbers becomes panels.
+    """Everything that a figure or table depends on, and how its table of numbers becomes panels.
 
-    `text` says what the paper shows and what is done here, a string a paragraph. `panels` is handed the
-    experiment's table (see `experiment_table`), which may lack rows and, where nothing has been measured,
-    columns. `pilot_seeds` chose the scale and must not be among the runs' seeds. `paper_numbers` are those
-    that the paper's text gives. `title` asks what `panels` and `claims` answer, a part of `question`.
+    `text` says what the paper shows and what is done here, one string per paragraph. `panels` receives the
+    experiment's table (see `experiment_table`), which may lack rows and, if nothing has been measured,
+    columns. `pilot_seeds` were used to choose the scale and must not be among the runs' seeds.
+    `paper_numbers` are those given in the paper's text. `title` is the part of `question` that `panels` and
+    `claims` answer.
     """
 
     name: str
@@ -73,10 +74,10 @@ def only_named(experiment: Experiment, names: Sequence[str]) -> list[PlannedRun]
 
 
 def planned_table(experiment: Experiment) -> pl.DataFrame:
-    """A table with all of the experiment's columns and invented numbers, which differ, and fall along a run.
+    """A table with all of the experiment's columns and made-up numbers, distinct and decreasing along a run.
 
-    Of runs that are labelled and measured alike it has two. What reads columns by their names can be tried
-    on it before anything is measured.
+    Of runs with the same labels and measurements, it includes two. Code that reads columns by name can be
+    tested on it before anything is measured.
     """
     rows: list[dict[str, Setting]] = []
     alike: Counter[object] = Counter()
@@ -114,10 +115,10 @@ def _cell(name: str, value: float) -> Setting:
 
 
 def refuse_misspelt_columns(experiment: Experiment) -> None:
-    """Raise BadInput where a claim or a panel asks for a column that nothing planned gives; name the nearest.
+    """Raise BadInput, naming the nearest, if a claim or a panel reads a column that no planned run provides.
 
-    Claims' statistics and panels are tried on the `planned_table`: what they make of it is thrown away, and
-    so is any other error of theirs, as numbers that are measured need not lead to it.
+    Claims' statistics and panels are run on the `planned_table`; their results are discarded, and so are any
+    other errors, which measured numbers need not cause.
     """
     table = planned_table(experiment)
     if table.is_empty():
@@ -140,7 +141,7 @@ def refuse_misspelt_columns(experiment: Experiment) -> None:
 
 @contextmanager
 def _misspelt_told(asker: str, known: Sequence[str], rows: Collection[Setting]) -> Iterator[None]:
-    """Turn failed column look-ups into BadInput; a KeyError for one of `rows` is a run's name and passes."""
+    """Turn failed column look-ups into BadInput; a KeyError for one of `rows`, a run's name, is ignored."""
     try:
         yield
     except pl.exceptions.ColumnNotFoundError as error:

@@ -1,4 +1,4 @@
-"""What experiments ask for as jobs: each language and each shared run once, in the order that they need."""
+"""The jobs of experiments: each language and each shared run once, in order of dependency."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ def experiment_jobs(
 ) -> list[Job]:
     """The jobs of `runs`, of the runs that they continue, and of the experiments' references.
 
-    What is complete in `output` is no job, unless another needs a checkpoint of it that is not there.
+    Anything complete in `output` is not a job, unless another job needs a checkpoint of it that is missing.
     """
     every = _to_do(runs, output)
     costs = {run.digest: run_operations(run) for run in every}
@@ -66,7 +66,7 @@ def experiment_jobs(
 
 
 def _measured(run: PlannedRun) -> Iterator[list[str]]:
-    """What is measured of the run, and when."""
+    """The run's measurements and their steps."""
     for each in run.measured:
         digest = quantity_digest(each.quantity, run.language.digest, run.objective)
         yield [f"{digest} {each.weights} {step}" for step in each.steps]
@@ -78,7 +78,7 @@ def _key(*parts: object) -> str:
 
 
 def _to_do(runs: Sequence[PlannedRun], output: Path) -> list[PlannedRun]:
-    """What of `runs` is not complete or can be measured further, and what that starts from; origins first."""
+    """The `runs` that are incomplete or lack measurements, and those they start from, origins first."""
     found: list[PlannedRun] = []
     asked, needed = {run.digest for run in runs}, set[str]()
     for run in reversed(shared(runs)):
@@ -92,7 +92,7 @@ def _to_do(runs: Sequence[PlannedRun], output: Path) -> list[PlannedRun]:
 
 
 def shared(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
-    """One run a digest, measured for all that plan it; a run that others continue comes before them."""
+    """One run per digest, measured for all experiments that plan it; runs come before their continuations."""
     by_digest: dict[str, PlannedRun] = {}
     for planned in runs:
         line = [planned]
@@ -106,9 +106,9 @@ def shared(runs: Iterable[PlannedRun]) -> list[PlannedRun]:
 
 
 def job_names(experiments: Sequence[Experiment], runs: Sequence[PlannedRun]) -> dict[str, str]:
-    """What each run's job is called, by digest: the first experiment that plans it, and its name there.
+    """The name of each run's job, by digest: the first experiment that plans it, and its name there.
 
-    A run that no experiment plans, but that one of theirs continues, is named by its own name and digest.
+    A run that no experiment plans, but that a planned run continues, is named by its own name and digest.
     """
     names = {run.digest: f"{run.name} {run.digest[:8]}" for run in runs}
     for experiment in reversed(experiments):
@@ -117,7 +117,7 @@ def job_names(experiments: Sequence[Experiment], runs: Sequence[PlannedRun]) -> 
 
 
 def jobs_of(experiment: Experiment, names: Mapping[str, str], output: Path) -> set[str]:
-    """The names of all jobs that an experiment rests on; `names` are those of `job_names`."""
+    """The names of all jobs that an experiment depends on; `names` are those of `job_names`."""
     plans = [run.language for run in experiment.runs] + [row.language for row in experiment.references]
     return {
         *(names[run.digest] for run in shared(experiment.runs)),
@@ -129,7 +129,7 @@ def jobs_of(experiment: Experiment, names: Mapping[str, str], output: Path) -> s
 def prepare(
     plan: LanguagePlan | CorpusPlan, drawings: Sequence[Drawing], output: Path, progress: Progress
 ) -> tuple[str, ...]:
-    """Have the language, and all that quantities are measured on, ready in `output`; what was damaged."""
+    """Prepare the language and all measurement data in `output`; returns what was damaged."""
     language = plan.language(output, progress)
     told: list[str] = []
     for quantity, objective in drawings:

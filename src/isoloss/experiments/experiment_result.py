@@ -1,4 +1,4 @@
-"""Experiments from their plans to their numbers: shared runs once, every claim judged."""
+"""Carries out experiments, with shared runs computed once, and judges every claim."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ Executor = Callable[[Sequence[Job], Progress], Outcome]
 
 @dataclass(frozen=True)
 class ExperimentResult:
-    """An experiment's table and verdicts; `outcome` is what the jobs that it rests on had to tell."""
+    """An experiment's table and verdicts; `outcome` holds the reports of the jobs it depends on."""
 
     experiment: Experiment
     table: pl.DataFrame
@@ -39,7 +39,7 @@ class ExperimentResult:
 
 @dataclass(frozen=True)
 class Results:
-    """Experiments carried out together, what all their jobs had to tell, and this call's seconds."""
+    """Experiments carried out together, the reports of all their jobs, and this call's seconds."""
 
     experiments: tuple[ExperimentResult, ...]
     outcome: Outcome
@@ -55,11 +55,11 @@ def carry_out_experiments(
     device: str = "cpu",
     progress: Progress = silent,
 ) -> Results:
-    """Carry out `runs` (all of the experiments' by default), then gather all that is measured in `output`.
+    """Carry out `runs` (by default all of the experiments'), then collect all measurements in `output`.
 
-    Resumable at any moment; a run that fails is named in the result and the others go on. What killed
-    processes left half written in `output` is removed. Raises BadInput where a claim or a panel misspells a
-    column, FolderHeld while another process works in `output`, IsolossError when it cannot be written.
+    Resumable at any moment; a run that fails is named in the result while the others continue. Incomplete
+    files of killed processes in `output` are removed. Raises BadInput if a claim or a panel misspells a
+    column, FolderHeld while another process works in `output`, IsolossError if it cannot be written.
     """
     begun = time.monotonic()
     for experiment in experiments:
@@ -74,9 +74,9 @@ def carry_out_experiments(
 
 
 def remove_half_written(output: Path) -> None:
-    """Remove what killed processes left half written beside the runs, each of which looks after its own.
+    """Remove incomplete files of killed processes outside the runs, each of which cleans up its own.
 
-    Only a process that is alone in `output` may call this.
+    May only be called by the sole process working in `output`.
     """
     for name in (".", "measured-on", "portraits", "references", "experiments"):
         remove_unfinished(output / name)
@@ -85,7 +85,7 @@ def remove_half_written(output: Path) -> None:
 def gathered(
     experiments: Sequence[Experiment], output: Path, outcome: Outcome | None = None
 ) -> list[ExperimentResult]:
-    """The results of all that is measured in `output`; nothing is computed but tables and verdicts."""
+    """The results of all measurements in `output`; computes only tables and verdicts."""
     outcome = outcome or Outcome((), ())
     names = job_names(experiments, shared(run for experiment in experiments for run in experiment.runs))
     results = []
@@ -104,9 +104,8 @@ def gathered(
 def keep_names(experiments: Sequence[Experiment], output: Path) -> None:
     """Write `output`/experiments/NAME.json for each experiment: its title, and its runs' names by folder.
 
-    Of a folder that an experiment has under several names the first.
-
-    Raises IsolossError where it cannot be written.
+    If an experiment has several names for a folder, the first is used. Raises IsolossError if a file cannot
+    be written.
     """
     for experiment in experiments:
         content = {
@@ -118,7 +117,7 @@ def keep_names(experiments: Sequence[Experiment], output: Path) -> None:
 
 
 def was_planned(experiment: str, output: Path) -> bool:
-    """Whether the names of the experiment of that name are kept in `output`: someone asked for it there."""
+    """Whether the experiment's run names are stored in `output`, i.e. it has been requested there."""
     return _path(experiment, output).exists()
 
 
@@ -129,9 +128,9 @@ def _path(experiment: str, output: Path) -> Path:
 def experiment_table(experiment: Experiment, output: Path) -> pl.DataFrame:
     """Rows in the order of the runs and then by step; the references last.
 
-    Columns: `run`, `seed` (of a run that continues another, that one's: claims count seeds), `step` (both
-    null for references), `saturated`, `complete` (everything planned of the run is there), the runs' labels,
-    and each quantity's columns, null where it has not been measured.
+    Columns: `run`, `seed` (for a continued run, that of the original, since claims count seeds), `step` (both
+    null for references), `saturated`, `complete` (everything planned for the run has been measured), the
+    runs' labels, and each quantity's columns, null if not measured.
     """
     rows = [row for run in experiment.runs for row in _run_rows(run, output)]
     rows += [row for reference in experiment.references for row in _reference_rows(reference, output)]
@@ -139,10 +138,10 @@ def experiment_table(experiment: Experiment, output: Path) -> pl.DataFrame:
 
 
 def judged_runs(table: pl.DataFrame) -> list[pl.DataFrame]:
-    """What claims are judged on: a frame for each complete run, its saturated checkpoints, and reference.
+    """The data for judging claims: one frame per complete run, with its saturated checkpoints, and reference.
 
-    A run that was cut short is left out: which of its checkpoints it lacks is no accident. Of the references
-    those are there that say so.
+    An incomplete run is left out, since its missing checkpoints are not missing at random. References are
+    included if they are marked as judged.
     """
     if table.is_empty():
         return []

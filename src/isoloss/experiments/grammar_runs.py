@@ -25,15 +25,15 @@ SMALL = "AdamW, small model"
 
 
 def grammar_runs(scale: Scale, measured: tuple[MeasuredAt, ...]) -> tuple[PlannedRun, ...]:
-    """A run for each size and seed, smallest models first."""
+    """One run for each size and seed, smallest models first."""
     return runs_of_sizes(scale.grammar, scale.seeds, measured)
 
 
 def task_name(language: Language, name: str | None) -> str:
     """The task of that name; by default the prefix of half the longest sentence (the paper's Task B).
 
-    Of an HMM the state in the middle; without either, the language's last task, of a grammar the shortest
-    prefix. Raises BadInput for a language without tasks, or without one of that name.
+    For an HMM, the state in the middle; failing both, the language's last task, which for a grammar is the
+    shortest prefix. Raises BadInput for a language without tasks, or without one of that name.
     """
     names = [task.name for task in language.tasks()]
     if not names:
@@ -51,7 +51,7 @@ def task_name(language: Language, name: str | None) -> str:
 def adamw_runs(scale: Scale, quantities: Sequence[AnyQuantity]) -> tuple[PlannedRun, ...]:
     """The grammar's runs of the compared size, measured at every checkpoint.
 
-    All checkpoints count for the claims: the loss at which runs are compared is found among them.
+    Claims use all checkpoints, because the loss at which runs are compared is found among them.
     """
     steps = scale.grammar.checkpoint_steps
     architecture = scale.grammar.architectures[scale.compared.size]
@@ -63,7 +63,7 @@ def adamw_runs(scale: Scale, quantities: Sequence[AnyQuantity]) -> tuple[Planned
 
 
 def small_runs(scale: Scale, quantities: Sequence[AnyQuantity]) -> tuple[PlannedRun, ...]:
-    """The small model that the adversary's is held against, trained as the grammar's; measured at its end."""
+    """The small model to compare with the adversary's, trained like the grammar's and measured at its end."""
     small = replace(scale.grammar, architectures=(scale.compared.small,))
     measured = tuple(MeasuredAt(quantity, (small.steps,)) for quantity in quantities)
     return tuple(

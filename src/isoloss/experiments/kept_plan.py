@@ -1,4 +1,4 @@
-"""What a run's folder says beside its specification, so that it can be run again from the folder alone."""
+"""The plan stored in a run's folder beside its specification, so that the folder suffices to rerun it."""
 
 import hashlib
 from pathlib import Path
@@ -24,9 +24,9 @@ PLAN_FILE = "plan.json"
 def keep_plan(run: PlannedRun, language: Language | PackedCorpus, output: Path) -> None:
     """Write `plan.json` into the run's folder, and the language as a file of its own kind if it has one.
 
-    The plan names the run as it was last planned, its language, the run that it continues, and all that was
-    ever planned to be measured of it; a damaged plan is written anew with what is planned now. The caller
-    holds the folder. Raises IsolossError where it cannot be written.
+    The plan records the run's name as last planned, its language, the run that it continues, and all
+    measurements ever planned for it; a damaged plan is rewritten with what is planned now. The caller must
+    hold the folder's lock. Raises IsolossError if it cannot be written.
     """
     folder = run.folder(output)
     plan = {
@@ -45,7 +45,7 @@ def keep_plan(run: PlannedRun, language: Language | PackedCorpus, output: Path) 
 
 
 def _kept(run: PlannedRun, path: Path) -> dict[str, Any] | None:
-    """The run's plan as it stands; None where there is none, or one that is damaged or another run's."""
+    """The run's stored plan; None if there is none, or it is damaged or another run's."""
     try:
         plan = read_sealed(path, PLAN_FILE)
     except BadInput:
@@ -54,9 +54,9 @@ def _kept(run: PlannedRun, path: Path) -> dict[str, Any] | None:
 
 
 def language_file(language: Language | PackedCorpus) -> tuple[str, str] | None:
-    r"""The name and the text of a file that reads back as the language; None for one without such a file.
+    r"""The name and the text of a file that reads back as the language; None if it has no such file.
 
-    A grammar's file does not say at which length its sentences are cut: see `cut_at`.
+    A grammar's file does not contain the maximum sentence length: see `cut_at`.
 
     >>> from isoloss.languages.dyck import dyck
     >>> language_file(dyck(8))
@@ -92,7 +92,7 @@ def _kept_language(
 
 
 def _plan_settings(plan: LanguagePlan | CorpusPlan) -> Any:
-    """How the language comes about, where that is more than being ready and is made of plain settings."""
+    """How the language is constructed, if it is not a ready one and is defined by plain settings."""
     if isinstance(plan, ReadyLanguage):
         return None
     try:
@@ -102,7 +102,7 @@ def _plan_settings(plan: LanguagePlan | CorpusPlan) -> Any:
 
 
 def _measured(run: PlannedRun, path: Path) -> list[dict[str, Any]]:
-    """What is planned to be measured, on what and when, with what was planned before."""
+    """The planned measurements, their data and steps, merged with those planned before."""
     entries: dict[tuple[str, str | None], dict[str, Any]] = {}
     try:
         before = (_kept(run, path) or {"measured": []})["measured"]

@@ -1,4 +1,4 @@
-"""What pages tell of the experiments' languages, computed once a language."""
+"""Portraits of the experiments' languages for their pages, computed once per language."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -25,7 +25,7 @@ from isoloss.progress import Progress
 
 
 def planned_languages(experiments: Iterable[Experiment]) -> list[LanguagePlan]:
-    """The languages of the experiments' runs and references, each once; corpora are none."""
+    """The languages of the experiments' runs and references, each once, without corpora."""
     plans: dict[str, LanguagePlan] = {}
     for experiment in experiments:
         planned = [run.language for run in experiment.runs]
@@ -35,7 +35,7 @@ def planned_languages(experiments: Iterable[Experiment]) -> list[LanguagePlan]:
 
 
 def portrait_jobs(plans: Iterable[LanguagePlan], output: Path) -> list[Job]:
-    """A job for each language whose portrait is not in `output`, or damaged there."""
+    """One job for each language whose portrait is missing or damaged in `output`."""
     return [
         Job(f"page of language {plan.digest[:8]}", partial(_portray, plan, output), cost=1.0)
         for plan in plans
@@ -44,7 +44,7 @@ def portrait_jobs(plans: Iterable[LanguagePlan], output: Path) -> list[Job]:
 
 
 def kept_portrait(plan: LanguagePlan, output: Path) -> LanguagePortrait | None:
-    """The portrait in `output`; None while there is none that can be read, which costs seconds to make."""
+    """The portrait in `output`; None if there is none that can be read. Making one takes seconds."""
     try:
         return read_portrait(portrait_file(plan, output), plan.digest)
     except BadInput:
@@ -52,7 +52,7 @@ def kept_portrait(plan: LanguagePlan, output: Path) -> LanguagePortrait | None:
 
 
 def portrait_file(plan: LanguagePlan, output: Path) -> Path:
-    """Where a language's portrait lives."""
+    """The file of a language's portrait."""
     return output / "portraits" / f"{plan.digest[:16]}.json"
 
 

@@ -1,4 +1,4 @@
-"""What a page tells of a language: sentences, one word's distributions, entropy, tasks, and their cost."""
+"""The content of a language's page: sentences, a word's distributions, entropy, tasks, and cost."""
 
 import math
 import time
@@ -45,12 +45,12 @@ class WordDistributions:
 
 @dataclass(frozen=True)
 class TaskPortrait:
-    """A task and what its exact posterior tells of it.
+    """A task and the properties of its exact posterior.
 
-    `ceiling` is the mean of the posterior's largest probability: how often, at best, a reader of the
-    sentence names the latent variable. `blind` is how often always giving the one best answer does.
-    `majority` is the share of the most common label, labels being the posterior's first choices. `room` and
-    `price` are those of `measurements.room_and_price`; no price where none is defined.
+    `ceiling` is the mean of the posterior's largest probability: the best possible accuracy for the latent
+    variable given the sentence. `blind` is the accuracy of the best constant answer. `majority` is the share
+    of the most common label, where labels are the posterior's argmax. `room` and `price` are those of
+    `measurements.room_and_price`; there is no price if it is undefined.
     """
 
     name: str
@@ -70,7 +70,7 @@ class TaskPortrait:
 
 @dataclass(frozen=True)
 class LanguagePortrait:
-    """All that the page of a language shows; `facts` are names and values in words."""
+    """Everything that the page of a language shows; `facts` are names and values in words."""
 
     source: str
     kind: str
@@ -100,9 +100,9 @@ def language_portrait(
 ) -> LanguagePortrait:
     """Draw `sentences` for each average (`usual_sentences` when None) and compute what the page tells.
 
-    A task's room is learnt from three times as many sentences, and tested on four times as many. All but the
-    speed is a function of the arguments. The distributions shown are those of the middle word of the first
-    sentence that `sample` draws with `seed`. Raises BadInput for fewer than two sentences.
+    A task's room is trained on three times as many sentences, and tested on four times as many. Everything
+    except the speed is a function of the arguments. The distributions shown are those of the middle word of
+    the first sentence that `sample` draws with `seed`. Raises BadInput for fewer than two sentences.
 
     >>> from isoloss.languages.dyck import dyck
     >>> portrait = language_portrait(dyck(4), "by hand", sentences=10)
@@ -183,7 +183,7 @@ def _task(language: Language, task: Task, sentences: int, seed: int, progress: P
 
 
 def _speed(language: Language, seed: int) -> Record:
-    """Sentences a second whose masked distributions, of all positions, are computed on this machine."""
+    """Sentences per second for masked distributions at all positions, computed on this machine."""
     if isinstance(language, CausalLM):
         whole = language.distribution_cost(torch.arange(language.length))
         return Record("masked_law_speed", 1 / language.seconds(whole), "sentences/s", None, 1)

@@ -19,15 +19,14 @@ Model = TypeVar("Model", bound=AnyModel, covariant=True)
 
 @dataclass(frozen=True)
 class LanguageRuns(Generic[Model]):
-    """How models of each size are pre-trained on a language, and the tasks that they are probed for.
+    """How models of each size are pre-trained on a language, and the tasks for which they are probed.
 
-    Checkpoints from step `saturated_from` on are what claims are judged on. It is a step and not a loss, so
-    that the claim of one common loss can fail. `evaluated` says which predictions the exact loss looks at,
-    `averaging_horizon` over how many steps the weights of checkpoints are averaged (None: not at all).
-    Sizes are brought to one loss among the checkpoints from `compared_from` on, or else the saturated ones:
-    by the time that the smallest has come to rest the largest may long have passed the loss where it does.
-    `own_seeds` take the place of the scale's where one language's settings were changed after runs had been
-    reported, and others' not.
+    Claims are judged on checkpoints from step `saturated_from` on. It is a step and not a loss, so that the
+    claim of a common loss can fail. `evaluated` says which predictions the exact loss uses,
+    `averaging_horizon` over how many steps checkpoint weights are averaged (None: not at all). Sizes are
+    matched in loss among the checkpoints from `compared_from` on, or else the saturated ones: by the time the
+    smallest model plateaus, the largest may have long passed that loss. `own_seeds` replace the scale's if
+    this language's settings, but not those of others, were changed after runs had been reported.
     """
 
     language: LanguagePlan
@@ -63,7 +62,7 @@ AnyRuns = LanguageRuns[AnyModel]
 def runs_of_sizes(
     runs: AnyRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
 ) -> tuple[PlannedRun, ...]:
-    """A run for each size and seed, in the order of the architectures; `own_seeds` come before `seeds`."""
+    """One run for each size and seed, in the order of the architectures; `own_seeds` replace `seeds`."""
     return tuple(
         PlannedRun(
             name=f"width-{width_of(architecture)}-seed-{seed}",
@@ -90,5 +89,5 @@ def with_tokens(runs: LanguageRuns[Model], tokens: int) -> LanguageRuns[Model]:
 
 
 def width_of(architecture: AnyModel) -> int:
-    """How wide a word's contextual vector is."""
+    """The width of a word's contextual vector."""
     return architecture.width if isinstance(architecture, LSTM) else architecture.shape.width

@@ -1,4 +1,4 @@
-"""Which quantity is measured of a run and when, under which name, and on what: drawn once, and kept."""
+"""Which quantity is measured on a run, when, under which name, and on what data, drawn once and cached."""
 
 import hashlib
 import json
@@ -25,8 +25,8 @@ Weights = Literal["kept", "raw"]
 class MeasuredAt:
     """A quantity, and the steps of a run at which it is measured.
 
-    Of raw weights its columns have the prefix "raw_". What is not `needed` is shown beside the rest where it
-    is there: a run is complete without it, so that one measured before it was asked for goes on counting.
+    For raw weights, its columns have the prefix "raw_". A quantity that is not `needed` is shown if
+    available: a run is complete without it, so that runs measured before it was introduced still count.
     """
 
     quantity: AnyQuantity
@@ -61,7 +61,7 @@ class NamesColumns(Protocol):
 
 
 def named_as_planned(quantity: NamesColumns, records: Sequence[Record]) -> Columns:
-    """The records as columns. Raises TypeError where the quantity has not said that it would call one so."""
+    """The records as columns. Raises TypeError if the quantity did not announce a column's name."""
     columns = quantity.columns(records)
     if unsaid := [name for name in columns if name not in quantity.column_names]:
         raise TypeError(f"{type(quantity).__name__} calls columns {unsaid}; let its column_names say so")
@@ -69,12 +69,12 @@ def named_as_planned(quantity: NamesColumns, records: Sequence[Record]) -> Colum
 
 
 def weights_setting(weights: Weights) -> dict[str, str]:
-    """What plans and records say of the weights: nothing of those that a folder keeps, as is the rule."""
+    """How plans and records describe the weights: not at all for a folder's own weights, the usual case."""
     return {} if weights == "kept" else {"weights": weights}
 
 
 def quantity_digest(quantity: AnyQuantity, language_digest: str, objective: PretrainingObjective) -> str:
-    """A short hexadecimal name: equal names mean numbers that can be compared."""
+    """A short hexadecimal digest: equal digests mean comparable numbers."""
     settings = [settings_as_json(quantity), language_digest, settings_as_json(objective)]
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -92,10 +92,11 @@ def drawn(
     progress: Progress = silent,
     tell: Callable[[str], None] = silently,
 ) -> Any:
-    """What the quantity is measured on, of its type `drawn_as`: drawn once and kept in `output`.
+    """The quantity's data, of its type `drawn_as`, drawn once and cached in `output`.
 
-    One whose file there is damaged or of another format is drawn again, nothing being lost, and `tell` is
-    told. Raises BadInput where the quantity is none of such models, IsolossError when it cannot be written.
+    If the file there is damaged or in another format, the data are drawn again, without loss, and `tell` is
+    notified. Raises BadInput if the quantity does not apply to such models, IsolossError if it cannot be
+    written.
     """
     if not isinstance(source, quantity.sources):
         raise BadInput(

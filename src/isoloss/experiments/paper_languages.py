@@ -1,8 +1,8 @@
 """The paper's languages (A.1), with the entropies and the length that it reports, and the search for them.
 
-The paper publishes neither its grammar nor its hidden Markov model. Of what it says of them three numbers
-do not follow from the sizes: the entropies of masked words (its preprint, Section 2.3), and that 2e7
-sentences of the grammar have 3.4e8 words. Random languages of the paper's sizes are made to have them.
+The paper publishes neither its grammar nor its hidden Markov model. Three of the numbers it gives do not
+follow from the sizes: the two entropies of masked words (its preprint, Section 2.3), and that 2e7 sentences
+of the grammar have 3.4e8 words. Random languages of the paper's sizes are tuned to match them.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A run as an experiment plans it: a language, a specification, and what is measured of its checkpoints."""
+"""A run as planned by an experiment: a language, a specification, and measurements of its checkpoints."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -64,7 +64,7 @@ Labels = tuple[tuple[str, Setting], ...]
 
 @runtime_checkable
 class LanguagePlan(Protocol):
-    """A language, or how to come by it: picklable, and named before any work."""
+    """A language, or how to construct it: picklable, with a digest known before any work."""
 
     @property
     def digest(self) -> str:
@@ -114,7 +114,7 @@ class ReadyLanguage:
 
 @dataclass(frozen=True)
 class Continued:
-    """The checkpoint of another planned run that a run starts from."""
+    """The checkpoint of another planned run from which a run starts."""
 
     run: "PlannedRun"
     step: int
@@ -124,8 +124,8 @@ class Continued:
 class PlannedRun:
     """One pre-training run, and the quantities measured at its checkpoints.
 
-    `name` is unique in the experiment. Checkpoints from step `saturated_from` on are what claims are
-    judged on. Two planned runs of one `digest`, in whatever experiments, are one run on disk.
+    `name` is unique in the experiment. Claims are judged on checkpoints from step `saturated_from` on.
+    Planned runs with the same `digest`, in any experiments, are a single run on disk.
     """
 
     name: str

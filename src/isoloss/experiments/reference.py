@@ -1,4 +1,4 @@
-"""What a run's numbers are held against, none of which needs a pre-trained model: chance, a ceiling."""
+"""References for a run's numbers that need no pre-trained model, such as chance or a ceiling."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ from isoloss.progress import Progress
 
 @runtime_checkable
 class ReferenceQuantity(Protocol):
-    """A frozen dataclass: all that the numbers depend on besides what is trained on.
+    """A frozen dataclass of everything the numbers depend on besides the training source.
 
     `revision` and `sources`: see `isoloss.measurements.quantity.Quantity`.
     """
@@ -55,7 +55,7 @@ class ReferenceQuantity(Protocol):
 class PlannedReference:
     """A row of an experiment's table that belongs to a language rather than to a run.
 
-    `judged` says whether claims are judged on it too, beside the runs.
+    `judged` says whether claims are judged on it, too, in addition to the runs.
     """
 
     name: str

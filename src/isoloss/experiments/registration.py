@@ -1,4 +1,4 @@
-"""When each experiment's claims were fixed: named here, so that anyone can compare them with those judged."""
+"""When each experiment's claims were fixed, so that anyone can compare them with those judged."""
 
 _FIRST = "443864760435bf2251e1dfb5e00d411cf83d1d99"
 

@@ -1,4 +1,4 @@
-"""Results that are shipped with the package, and a user's own beside them: claims, and runs bit by bit."""
+"""Compares a user's results with those shipped with the package: claims, and runs bit by bit."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class ShippedInterval:
-    """What a claim's statistic was where the shipped runs were made, and its interval; nan bounds nothing."""
+    """A claim's statistic in the shipped runs, and its interval; a bound of nan means unbounded."""
 
     effect: float
     low: float
@@ -39,7 +39,7 @@ class ShippedInterval:
 
 @dataclass(frozen=True)
 class ShippedResult:
-    """One experiment's result at one scale: its settings, intervals by claim, a row a checkpoint."""
+    """One experiment's result at one scale: its settings, intervals by claim, and one row per checkpoint."""
 
     commit: str
     versions: Row
@@ -49,9 +49,9 @@ class ShippedResult:
 
 
 def shipped_result(name: str, scale: str) -> ShippedResult | None:
-    """The result of that experiment which is shipped; None where there is none at the scale.
+    """The shipped result of that experiment; None if there is none at the scale.
 
-    Raises BadInput for a file of another format, as of an installation that is half updated.
+    Raises BadInput for a file in another format, e.g. in a partially updated installation.
 
     >>> shipped_result("figure-1", "laptop").claims["later-is-better"].low > 0
     True
@@ -79,9 +79,10 @@ def _number(value: float | None) -> float:
 class BesideShipped:
     """A user's own result beside the shipped one.
 
-    Runs are told by their digests, which name all that they were asked to be. Of the `shipped_runs` so many
-    are `here`, and of these `same` have every number that both measured equal to the last bit. `differences`
-    are the largest of the others, by column; `versions` what is not the same in software and machine.
+    Runs are identified by their digests, which cover all their settings. Of the `shipped_runs`, `here` is the
+    number that exist here, and `same` the number of these for which every number measured in both is
+    bit-identical. `differences` are the largest ones of the others, by column; `versions` the differences in
+    software and machine.
     """
 
     shipped: ShippedResult
@@ -109,8 +110,8 @@ class BesideShipped:
 def beside_shipped(result: ExperimentResult, scale: str) -> BesideShipped | None:
     """The result beside the shipped one; None where nothing is shipped of it, or no run of it is here.
 
-    So a language or settings of the user's own, whose runs are others, are not compared; nor is another
-    task, of which runs' digests say nothing.
+    Hence results with the user's own language or settings, which have other runs, are not compared; nor is
+    another task, which is not part of the runs' digests.
     """
     shipped = shipped_result(result.experiment.name, scale)
     if shipped is None or result.table.is_empty():

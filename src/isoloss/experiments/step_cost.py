@@ -1,4 +1,4 @@
-"""What one step of pre-training costs, found by taking it without numbers."""
+"""The cost of one pre-training step, determined by a dry run without data."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,10 +29,10 @@ from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 class StepCost:
     """A step on one batch of the longest sentences.
 
-    `operations` are those of the matrix products, forward, backward and in the optimiser; `parameters` how
-    many numbers the model learns, tied ones once; `state_bytes` what the optimiser keeps; `kept_bytes` what
-    a forward pass, of the batch or of a micro-batch, keeps for the backward pass, attention's matrices
-    included, in float32; `width` that of the contextual vectors.
+    `operations` counts those of the matrix products, forward, backward and in the optimiser; `parameters` the
+    model's parameters, with tied ones counted once; `state_bytes` the optimiser's state; `kept_bytes` what a
+    forward pass, of the batch or of a micro-batch, keeps for the backward pass in float32, including
+    attention matrices; `width` is that of the contextual vectors.
     """
 
     parameters: int
@@ -43,7 +43,7 @@ class StepCost:
 
     @property
     def memory_bytes(self) -> int:
-        """What a device needs at least: weights, gradients, the optimiser's state and what is kept."""
+        """The minimum device memory: weights, gradients, optimiser state and stored activations."""
         return 2 * 4 * self.parameters + self.state_bytes + self.kept_bytes
 
 
@@ -58,10 +58,11 @@ def step_cost(
 ) -> StepCost:
     """The cost of a step of this architecture and rule, on sentences of `maximum_length` of `words` words.
 
-    With `Compute.micro_batch` a step has the operations of the whole batch and keeps what one pass does. Of a
-    rule that chooses the gradient itself it is its optimiser's plain step: SAM's costs as much, the
-    adversary's more by its examples. The step is taken on tensors that have shapes and no memory: its passes
-    once for all rules, its update for all batches, and of layers that are alike the first two.
+    With `Compute.micro_batch`, a step has the operations of the whole batch and keeps what a single pass
+    does. For a rule that computes the gradient itself, this is its optimiser's plain step: SAM costs the
+    same, the adversary more, because of its examples. The step is run on tensors that have shapes but no
+    memory; its passes are shared by all rules, its update by all batches, and of identical layers only the
+    first two are run.
 
     >>> from isoloss.models.shapes import TABLE_3
     >>> from isoloss.models.transformers import PreLayerNormTransformer
@@ -85,7 +86,7 @@ def step_cost(
 
 
 def _of_all_layers(architecture: Architecture, counted: Callable[[Architecture], StepCost]) -> StepCost:
-    """A transformer's cost from those of one layer and two: each beyond adds what the second does."""
+    """A transformer's cost, from one and two layers: each further layer adds as much as the second."""
     shape = getattr(architecture, "shape", None)
     if not isinstance(shape, Shape) or shape.layers <= 2:
         return counted(architecture)
@@ -124,14 +125,14 @@ def _counted(
 
 
 def _at_any_rate(rule: Any) -> Any:
-    """The rule at a fixed rate without warm-up, which do not affect the cost: more runs share one result."""
+    """The rule with a fixed rate and no warm-up, which do not affect the cost, so that runs share results."""
     rates = {"learning_rate": 1.0, "warm_up_steps": 0}
     return replace(rule, **{name: rate for name, rate in rates.items() if hasattr(rule, name)})
 
 
 @dataclass(frozen=True)
 class _Passes:
-    """Forward and backward: their cost, and the names of the parameters that come to have a gradient."""
+    """The cost of the forward and backward pass, and the names of the parameters that receive a gradient."""
 
     cost: StepCost
     learning: frozenset[str]
@@ -213,7 +214,7 @@ def _drawn(objective: PretrainingObjective, batch_size: int, maximum_length: int
 
 @contextmanager
 def _without_numbers() -> Iterator[Callable[[Batch], Batch]]:
-    """Torch's fake tensors, which know of each operation what it would make of a processor's tensors.
+    """Uses torch's fake tensors, which propagate only the shapes and types of CPU tensors.
 
     Attention is plain products: fused kernels are not counted everywhere.
     """

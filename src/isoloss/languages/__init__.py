@@ -1,1 +1,1 @@
-"""Languages: they sample sentences and know the exact distribution of every word."""
+"""Languages that can be sampled and whose word distributions are known exactly."""

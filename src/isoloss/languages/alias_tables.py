@@ -1,4 +1,4 @@
-"""Draws from many distributions at once, each in constant time: Walker's alias method."""
+"""Sampling from many distributions at once, each in constant time, by Walker's alias method."""
 
 from dataclasses import dataclass
 
@@ -32,9 +32,9 @@ class AliasTables:
 
 
 def alias_tables(choices: list[list[int]], weights: NDArray[np.float64]) -> AliasTables:
-    """Tables, one a list of outcomes, each outcome drawn in proportion to its weight, exactly to 2^-40.
+    """One table per list of outcomes, which are drawn in proportion to their weights, exact to 2^-40.
 
-    Of the 2^k >= 2 columns of a table, those with too little weight share theirs with one with too much.
+    Of a table's 2^k >= 2 columns, each with too little weight is filled up from one with too much.
 
     >>> tables = alias_tables([[0, 1], [2, 3]], np.array([1.0, 0.0, 0.25, 0.75]))
     >>> tables.draw(np.array([0, 1, 1]), np.array([2**63, 2**20, 2**63], np.uint64)).tolist()

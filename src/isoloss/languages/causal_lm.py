@@ -34,17 +34,16 @@ MEMORY_BYTES = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class CausalLM:
-    """Sentences of `length` words after the bos token, each word drawn from the model's distribution over K
-    tokens.
+    """Sentences of `length` words after bos, drawn from the model's distribution restricted to K tokens.
 
-    At every step the model's probabilities are restricted to `restriction.tokens` and renormalised (paper
+    At every step, the model's probabilities are restricted to `restriction.tokens` and renormalised (paper
     A.1); `model` scores those tokens, in that order. All sentences have `length` words, so that the end is
-    certain after the last and impossible before. `weights` names the model's content. Make one with
-    `models.causal_language`. Working memory is about `memory_bytes` beside the results, never below what one
-    sentence needs.
+    certain after the last word and impossible before. `weights` is a digest of the model. Create one with
+    `models.causal_language`. Working memory is about `memory_bytes` beside the results, but never below what
+    one sentence needs.
 
-    Distributions are sums of float64 logarithms of the model's own scores: they are exact for the model as
-    its precision computes it, and equal full forward passes to 1e-5 in float32, 1e-10 in float64.
+    Distributions are sums of float64 logarithms of the model's own scores: they are exact for the model in
+    its own precision, and agree with full forward passes to 1e-5 in float32 and 1e-10 in float64.
     """
 
     model: CausalModel
@@ -77,9 +76,9 @@ class CausalLM:
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
         """Draw n sentences.
 
-        Each has random numbers of its own, whatever n and `memory_bytes`. Its words are a function of these
-        and of the model's scores, whose last bits may depend on how many sentences are read at once: in
-        float32 about one word in a million can so change, in float64 none in practice.
+        Each sentence has its own random numbers, whatever n and `memory_bytes`. Its words are a function of
+        these and of the model's scores, whose last bits may depend on how many sentences are read at once:
+        this can change about one word in a million in float32, and in practice none in float64.
         """
         return self.sample_opening_with(torch.arange(len(self.vocabulary)), n, generator)
 
@@ -128,9 +127,9 @@ class CausalLM:
     ) -> Float[Tensor, "m c"]:
         """log Pr(x_t = w | x_{-t}) for t = positions[j] (from 0) of sentence rows[j] alone, float64.
 
-        The distribution of position t reads K (T - 1 - t) tokens: 552,000 for all positions of a sentence at
-        the paper's scale. `progress` is told the whole cost before anything is computed. Raises BadInput for
-        an unknown word, a sentence of another length, and a position that is not there.
+        The distribution at position t needs K (T - 1 - t) tokens to be read: 552,000 for all positions of a
+        sentence at the paper's scale. `progress` receives the total cost before anything is computed. Raises
+        BadInput for an unknown word, a sentence of another length, and a position out of range.
         """
         self._check(sentences)
         wrong = (sentences.lengths != self.length).nonzero()
@@ -165,11 +164,11 @@ class CausalLM:
         return result
 
     def distribution_cost(self, positions: Int[Tensor, " m"]) -> SuffixCost:
-        """What masked distributions at these positions (from 0), of whichever sentences, take to compute."""
+        """The cost of computing masked distributions at these positions (from 0), for any sentences."""
         return suffix_cost(self.model, len(self.vocabulary), self.length, positions)
 
     def seconds(self, cost: SuffixCost) -> float:
-        """About how long that takes here, from one timed pass of the size that the distributions use."""
+        """An estimate of the time this takes here, from one timed pass of the size of those to be made."""
         middle = self.length // 2
         suffix = max(1, self.length - 1 - middle)
         rows = min(len(self.vocabulary), rows_at_once(self.model, middle + 1, suffix, self.memory_bytes))
@@ -184,8 +183,8 @@ class CausalLM:
     def next_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
         """log Pr(next word or the end | the words before), float64; see `Language.next_log_probabilities`.
 
-        A shorter sentence counts as the beginning of one. Raises BadInput for an unknown word and for a
-        longer sentence.
+        A shorter sentence is treated as a prefix. Raises BadInput for an unknown word and for a longer
+        sentence.
         """
         self._check(sentences)
         n, width = sentences.ids.shape
@@ -210,7 +209,7 @@ class CausalLM:
         return result
 
     def tasks(self) -> Sequence[Task]:
-        """`opening-2` and `opening-4`: which word, of as many, the unseen first one is."""
+        """`opening-2` and `opening-4`: which of that many words is the unseen first word."""
         return opening_tasks(self)
 
     @property
@@ -218,11 +217,11 @@ class CausalLM:
         return torch.tensor(self.restriction.tokens, device=self.model.device)
 
     def _next_word_distributions(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T_1 K"]:
-        """log Pr(x_{t+1} | x_1..x_t) for t = 0..T; after a sentence's end, of whatever fills it up."""
+        """log Pr(x_{t+1} | x_1..x_t) for t = 0..T; after a sentence's end, given the padding."""
         return self._scores(ids.clamp(min=0).to(self.model.device)).double().log_softmax(2).cpu()
 
     def _scores(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T_1 K"]:
-        """The model's scores of the word after each beginning, the empty one first."""
+        """The model's scores of the word after each prefix, starting with the empty one."""
         read = torch.nn.functional.pad(self._tokens[ids], (1, 0), value=self.restriction.bos)
         return self.model(read)[0]
 

@@ -33,9 +33,9 @@ RAREST_SHARE = 0.001
 class ConstituentTask:
     """y = argmax_s Pr(s spans x_1..x_L | x_1..x_L) ∝ prior[s] inside(s, x_1..x_L); ties go to the first.
 
-    `length` is L, or None for the whole sentence, whatever its length. Sentences whose first L words are
-    no constituent of the derivation that they were drawn by do not count. `prior[s]` weighs symbol s of
-    the language; the classes are `symbols`, among which are all with a weight.
+    `length` is L, or None for the whole sentence of any length. Sentences whose first L words are not a
+    constituent of the derivation from which they were drawn are excluded. `prior[s]` is the weight of symbol
+    s of the language; the classes are `symbols`, which include all symbols with nonzero weight.
     """
 
     name: str
@@ -62,7 +62,7 @@ class ConstituentTask:
     def label(self, sentences: Sentences) -> LabelledSentences:
         """The posterior over classes of each sentence, and its argmax.
 
-        Raises BadInput for a sentence of fewer words than are asked for, or whose first words no class spans.
+        Raises BadInput for a sentence with fewer words than required, or whose first words no class spans.
         """
         posterior = torch.zeros(len(sentences), len(self.symbols), dtype=torch.float64)
         spans = sentences.lengths if self.length is None else torch.full_like(sentences.lengths, self.length)
@@ -101,7 +101,7 @@ class ConstituentTask:
 
 
 def root_task(language: "PCFG") -> ConstituentTask:
-    """The root of the whole sentence; named `prefix-L` where every sentence has L words, else `root`."""
+    """The root of the whole sentence; named `prefix-L` if every sentence has L words, otherwise `root`."""
     derivable = language.form.grammar.derivable_lengths(language.maximum_length)
     possible = (derivable & (language.form.grammar.initial > 0)).any(1).nonzero()[:, 0].tolist()
     name = f"prefix-{possible[0]}" if len(possible) == 1 else "root"
@@ -110,10 +110,10 @@ def root_task(language: "PCFG") -> ConstituentTask:
 
 
 def prefix_task(language: "PCFG", length: int) -> ConstituentTask:
-    """The symbol that spans the first `length` words; its prior: how often it starts a sentence.
+    """The symbol that spans the first `length` words, with how often it starts a sentence as its prior.
 
-    Raises BadInput where no symbol spans that many words at the start of a sentence, or so rarely that hardly
-    a sentence would be found, and for fewer than two words, which are no constituent.
+    Raises BadInput if no symbol spans that many words at the start of a sentence, or so rarely that hardly
+    any sentence would be found, and for fewer than two words, which are no constituent.
     """
     if length < 2:
         raise BadInput(f"a constituent has at least 2 words, not {length}; choose another length")
@@ -130,7 +130,7 @@ def prefix_task(language: "PCFG", length: int) -> ConstituentTask:
 
 
 def likelihood_task(language: "PCFG", length: int) -> ConstituentTask:
-    """As `prefix_task`, without the prior: the likelihood alone, as the authors' released code labels."""
+    """As `prefix_task`, but without the prior: labels by the likelihood alone, as in the authors' code."""
     task = prefix_task(language, length)
     return replace(task, name=f"{task.name}-likelihood", prior=(task.prior > 0).double())
 
@@ -138,14 +138,14 @@ def likelihood_task(language: "PCFG", length: int) -> ConstituentTask:
 def of_all_symbols(task: ConstituentTask) -> ConstituentTask:
     """The same with a class for every symbol below the start, as the paper's 50-way tasks have.
 
-    Labels and posteriors are the same: symbols that cannot stand there have no probability. What changes are
-    the outputs of a head that learns the task.
+    Labels and posteriors are unchanged, since symbols that cannot occur there have probability zero. Only the
+    outputs of a head for the task change.
     """
     return replace(task, name=f"{task.name}-of-all", symbols=task.language.form.written.nonzero()[:, 0])
 
 
 def constituent_tasks(language: "PCFG") -> Sequence[ConstituentTask]:
-    """The root task and the prefix tasks that have classes to tell apart and are not too rare."""
+    """The root task and the prefix tasks that have at least two classes and are not too rare."""
     lengths = language.form.grammar.length_weights(language.maximum_length)
     prefixes = [_prefix_task(language, length) for length in range(language.maximum_length - 1, 1, -1)]
     tasks = [root_task(language), *(task for task in prefixes if _share(task, lengths) >= SMALLEST_SHARE)]
@@ -155,9 +155,9 @@ def constituent_tasks(language: "PCFG") -> Sequence[ConstituentTask]:
 def constituent_task(language: "PCFG", name: str) -> ConstituentTask:
     """One of `constituent_tasks` by its name, or `prefix-L` for an L too rare to be among them.
 
-    `prefix-L-likelihood` is labelled by the likelihood alone; with `-of-all` after its name any of them has
-    `of_all_symbols` as classes. Raises BadInput where the language has no such task, or hardly a sentence
-    for it.
+    `prefix-L-likelihood` is labelled by the likelihood alone; with the suffix `-of-all`, any of them has
+    `of_all_symbols` as classes. Raises BadInput if the language has no such task, or hardly any sentence for
+    it.
     """
     if name.endswith("-of-all"):
         return of_all_symbols(constituent_task(language, name.removesuffix("-of-all")))
@@ -186,15 +186,15 @@ def _prefix_task(language: "PCFG", length: int) -> ConstituentTask:
 
 
 def _share(task: ConstituentTask, lengths: Float[Tensor, "L S"]) -> float:
-    """How many symbols span a sentence's first words, on average: at least the share that has any."""
+    """The mean number of symbols that span a sentence's first words: an upper bound on the share with any."""
     return float(task.prior @ lengths[task.length]) / math.exp(task.language.log_share)
 
 
 def leftmost_constituents(derivations: Derivations, maximum: int) -> NDArray[np.bool_]:
-    """Draw `derivations`; entry [i, L] tells whether words 1..L of sentence i are one symbol's, L > 1.
+    """Draw `derivations`; entry [i, L] says whether one symbol spans words 1..L of sentence i, L > 1.
 
-    A symbol that starts the sentence is known by how many items wait behind it; it is complete when,
-    for the first time since, nothing goes on and no more than those wait.
+    A symbol that starts the sentence is identified by the number of items waiting behind it; it is complete
+    when, for the first time since, nothing continues and only those items wait.
     """
     n = len(derivations.keys)
     complete = np.zeros((n, maximum + 1), bool)

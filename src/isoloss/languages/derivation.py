@@ -32,7 +32,7 @@ class Derivation:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words below, left to right."""
+        """The words below the node, left to right."""
         found: list[str] = []
         pending = [self]
         while pending:
@@ -44,7 +44,7 @@ class Derivation:
 
 
 def derivation_trees(grammar: Grammar, derivations: Derivations) -> list[Derivation]:
-    """Draw `derivations` and build their trees; `grammar` is the one that they are drawn from."""
+    """Draw `derivations` and build their trees; `grammar` is the grammar they are drawn from."""
     chosen: list[list[int]] = [[] for _ in derivations.keys]
     for step in derivations:
         for row, rule in zip(step.rows.tolist(), step.rules.tolist(), strict=True):
@@ -57,9 +57,9 @@ def derivation_trees(grammar: Grammar, derivations: Derivations) -> list[Derivat
 
 
 def _tree(grammar: Grammar, rules: list[int], word_rules: list[int]) -> Derivation:
-    """Build a tree from its rules, leftmost first; those of single words are counted by their place.
+    """Build a tree from its rules, leftmost first; rules for single words are indexed by position.
 
-    A part that is open is a pair of its label and the children found so far.
+    An open node is a pair of its label and the children found so far.
     """
     structure = iter(rules)
     place = 0

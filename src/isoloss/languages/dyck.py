@@ -1,7 +1,7 @@
 """The variant of the Dyck language of Section 5 and Appendix G: as many ⟨ as ⟩, in any order.
 
-By itself, or mixed with uniform strings: a masked bracket is then never certain, and its distribution a
-function of the other brackets' g* = #⟩ - #⟨ alone.
+Either pure, or mixed with uniform strings: a masked bracket is then never certain, and its distribution
+depends only on the other brackets' g* = #⟩ - #⟨.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ class Dyck:
     """The uniform distribution over the C(T, T/2) strings of T = `length` brackets, half of which are left
     ones; with probability 1 - `balanced_share` a string of T even and independent brackets instead.
 
-    Brackets need not match in order: only the numbers count (Section 5). Make one with `dyck`.
+    Brackets need not match in order: only their numbers count (Section 5). Create one with `dyck`.
     """
 
     length: int
@@ -50,7 +50,7 @@ class Dyck:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the language's name, length, and share of balanced strings where it is not 1."""
+        """SHA-256 of the language's name, length and, unless it is 1, the share of balanced strings."""
         mixed_in = "" if self.balanced_share == 1 else f" balanced {self.balanced_share!r}"
         return hashlib.sha256(f"dyck {self.length}{mixed_in}".encode()).hexdigest()
 
@@ -91,7 +91,7 @@ class Dyck:
 
     @property
     def _odds(self) -> float:
-        """How likely a string is as a uniform one, over how likely a balanced string is as one of these."""
+        """A string's weight under the uniform component over a balanced string's under the balanced one."""
         share = self.balanced_share
         return (1 - share) / share * (math.comb(self.length, self.length // 2) / (1 << self.length))
 
@@ -144,18 +144,18 @@ class Dyck:
         return result
 
     def tasks(self) -> Sequence[Task]:
-        """`Mismatches`, where uniform strings are mixed in.
+        """`Mismatches`, if uniform strings are mixed in.
 
-        Of balanced strings alone none: what the paper asks of them is a regression on strings that are not of
+        There is none for balanced strings alone: the paper's task for them is a regression on strings outside
         the language; see `counted_strings`.
         """
         return () if self.balanced_share == 1 else (Mismatches(self.length),)
 
 
 def dyck(length: int, balanced_share: float = 1.0) -> Dyck:
-    """The language of balanced strings of `length` brackets, or so large a share of them among uniform ones.
+    """The language of balanced strings of `length` brackets, mixed with uniform ones unless the share is 1.
 
-    Raises BadInput for an odd length, one below 2, and a share that is not above 0 and at most 1.
+    Raises BadInput for a length that is odd or below 2, and for a share outside (0, 1].
 
     >>> dyck(4).masked_log_probabilities(Sentences.from_lists([[0, 1, 1, 0]])).exp()[0].tolist()
     [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [1.0, 0.0]]
@@ -176,7 +176,7 @@ def dyck(length: int, balanced_share: float = 1.0) -> Dyck:
 class Mismatches:
     """The paper's downstream task as classes: g* of uniform strings of `length` brackets, -T, 2 - T, .., T.
 
-    A linear head can tell them: g* is linear in the brackets.
+    A linear head can solve it, since g* is linear in the brackets.
     """
 
     length: int
@@ -208,7 +208,7 @@ class CountedStrings:
 
 
 def counted_strings(length: int, n: int, generator: torch.Generator) -> CountedStrings:
-    """Draw n strings of `length` brackets, each bracket left or right evenly and independently (Section 5).
+    """Draw n strings of `length` independent brackets, left or right with equal probability (Section 5).
 
     >>> drawn = counted_strings(6, 3, torch.Generator().manual_seed(0))
     >>> torch.equal(drawn.target, 2.0 * drawn.sentences.ids.sum(1) - 6)
@@ -234,13 +234,13 @@ Bits = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 
 def _next_share(stream: Bits) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """A number in [0, 1) of each string's stream, which goes on by one."""
+    """The next number in [0, 1) of each string's random stream."""
     stream += GOLDEN
     return (mixed(stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def _even_brackets(length: int, stream: Bits) -> Brackets:
-    """Brackets [T, n], each left or right evenly; the streams go on by `length`."""
+    """Brackets [T, n], each left or right with equal probability; advances the streams by `length`."""
     ids = np.empty((length, len(stream)), np.int64)
     for t in range(length):
         stream += GOLDEN
@@ -266,7 +266,7 @@ def _is_left(sentences: Sentences) -> Bool[Tensor, "n T"]:
 def read_dyck(path: Path | str) -> Dyck:
     """Read a Dyck language from a JSON file; see `parse_dyck`.
 
-    Raises BadInput when there is no such file, when it is no text, or for what `parse_dyck` refuses.
+    Raises BadInput if there is no such file, if it is not text, or for what `parse_dyck` refuses.
     """
     return parse_dyck(read_text(Path(path), f"a Dyck language, such as {EXAMPLE}"), str(path))
 

@@ -24,7 +24,7 @@ Right = tuple[Symbol | str, ...]
 
 @dataclass(frozen=True)
 class Rule:
-    """`left` rewrites to `right` with `probability`; `line` tells where it was written, 0 if nowhere."""
+    """`left` rewrites to `right` with `probability`; `line` is its line in the source, 0 if there is none."""
 
     left: Symbol
     right: Right
@@ -58,14 +58,14 @@ class Grammar:
         return tuple(dict.fromkeys(rule.left for rule in self.rules))
 
     def place(self, rule: Rule) -> str:
-        """Where a reader finds `rule`."""
+        """The place of `rule` in the source, for messages."""
         return (
             f"{self.source}, line {rule.line}" if rule.line else f"{self.source}, rules of {rule.left.name}"
         )
 
 
 def with_skewed_start(grammar: Grammar, ratio: float = 0.25) -> Grammar:
-    """The same right sides, those of the start symbol `ratio` times as likely, each, as the one before it.
+    """The same rules, where each rule of the start symbol is `ratio` times as likely as the one before it.
 
     >>> s, a, b = Symbol("S"), Symbol("A"), Symbol("B")
     >>> rules = (Rule(s, (a,), 0.5), Rule(s, (b,), 0.5), Rule(a, ("x",), 1.0), Rule(b, ("y",), 1.0))
@@ -82,7 +82,7 @@ def with_skewed_start(grammar: Grammar, ratio: float = 0.25) -> Grammar:
 
 
 def with_uniform_rules(grammar: Grammar) -> Grammar:
-    """The same right sides, those of each symbol but the start equally likely.
+    """The same rules, with equal probabilities for each symbol other than the start.
 
     >>> s, a = Symbol("S"), Symbol("A")
     >>> rules = (Rule(s, (a,), 1.0), Rule(a, ("x",), 0.9), Rule(a, ("y",), 0.1))
@@ -98,7 +98,7 @@ def with_uniform_rules(grammar: Grammar) -> Grammar:
 
 
 def check_well_formed(grammar: Grammar) -> None:
-    """Refuse, with BadInput, what no distribution can be computed from.
+    """Raise BadInput for a grammar from which no distribution can be computed.
 
     That is: a probability that is not a number from 0 to 1, an empty right side, a word that is empty or
     holds a blank, a symbol without rules, probabilities of one symbol that do not sum to 1 within

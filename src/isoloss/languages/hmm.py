@@ -69,7 +69,7 @@ class HMM:
 
     @cached_property
     def chain(self) -> HiddenMarkovChain:
-        """The probabilities as the dynamic programs take them."""
+        """The probabilities in the form used by the dynamic programs."""
         return HiddenMarkovChain(self.initial, self.transition, self.emission)
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
@@ -98,8 +98,8 @@ class HMM:
     def next_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T_1 c_1"]:
         """log Pr(next word or the end | the words before), float64; see `Language.next_log_probabilities`.
 
-        Sentences may be shorter than `length`: they are then beginnings. Raises BadInput for an unknown
-        word, and where the first words begin no sentence.
+        Sentences shorter than `length` are treated as prefixes. Raises BadInput for an unknown word, and if
+        the first words begin no sentence.
         """
         refuse_unknown_words(sentences, len(self.words))
         n, width = sentences.ids.shape
@@ -134,8 +134,8 @@ class HMM:
     def best_paths(self, sentences: Sentences) -> Int[Tensor, "n T"]:
         """Each sentence's single most probable path of states (Viterbi).
 
-        A maximum is no distribution: masked and next-word distributions sum over all paths, which only the
-        forward and backward passes do. Raises BadInput for an impossible sentence.
+        This does not give a distribution: masked and next-word distributions sum over all paths, which only
+        the forward and backward passes do. Raises BadInput for an impossible sentence.
         """
         ids = self._whole_sentences(sentences)
         result = torch.empty(len(ids), self.length, dtype=torch.int64)
@@ -193,9 +193,9 @@ def hmm(
 ) -> HMM:
     """The language of an HMM: probabilities [S], [S, S] and [S, c], kept as given, in float64.
 
-    Only rows whose sum is off by more than rounding (1e-12) are divided by it. Raises BadInput, naming
-    `source`, for a table of another shape, a row that does not sum to 1 within 1e-6 or has a number that is
-    no probability, for words that are none, repeated, empty or hold blanks, and for a length below 1.
+    Only rows whose sum deviates from 1 by more than rounding (1e-12) are normalised. Raises BadInput, naming
+    `source`, for a table of the wrong shape, a row that does not sum to 1 within 1e-6 or has a number that is
+    not a probability, for missing, repeated or empty words or words with spaces, and for a length below 1.
 
     >>> stay = torch.tensor([[0.75, 0.25], [0.25, 0.75]])
     >>> coins = hmm(["a", "b"], stay.mean(0), stay, torch.eye(2), length=3)
@@ -237,7 +237,7 @@ def _check_words(words: Sequence[str], source: str) -> None:
 
 
 def _logarithms(distribution: Float[Tensor, "n T c"], out: Float[Tensor, "n T c"]) -> None:
-    """log, using `distribution` up; zeros are set aside, for which torch takes several times as long."""
+    """log into `out`, overwriting `distribution`; zeros, which slow torch down severalfold, are set aside."""
     impossible = distribution == 0
     torch.log(distribution.masked_fill_(impossible, 1), out=out)
     out.masked_fill_(impossible, -torch.inf)
@@ -247,8 +247,8 @@ def _logarithms(distribution: Float[Tensor, "n T c"], out: Float[Tensor, "n T c"
 class StateTask:
     """y = argmax_s Pr(z_k = s | x), k = `position` from 1; ties go to the first state.
 
-    The posterior that comes with the labels is the ceiling: the mean of its largest probabilities is how
-    often any reader of the sentences alone, at best, names the state that truly emitted the word.
+    The posterior returned with the labels gives the ceiling: the mean of its largest probability is the best
+    possible accuracy, from the sentences alone, for the state that actually emitted the word.
     """
 
     language: "HMM"

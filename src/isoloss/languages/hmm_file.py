@@ -1,4 +1,4 @@
-"""HMMs from elsewhere: JSON files, read and written, and fitted hmmlearn models."""
+"""Reads and writes HMMs as JSON files, and imports fitted hmmlearn models."""
 
 import json
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def parse_hmm(text: str, source: str = "the HMM") -> HMM:
 
 
 def write_hmm(language: HMM) -> str:
-    """Write an HMM as JSON, a row of probabilities a line, so that reading it gives an equal HMM.
+    """Write an HMM as JSON, one row of probabilities per line, so that reading it gives an equal HMM.
 
     >>> text = '{"words": ["a"], "initial": [1], "transition": [[1]], "emission": [[1]], "length": 2}'
     >>> print(write_hmm(parse_hmm(text)), end="")
@@ -86,8 +86,8 @@ def write_hmm(language: HMM) -> str:
 def from_hmmlearn(model: Any, words: Sequence[str], length: int) -> HMM:
     """The language of a fitted `hmmlearn.hmm.CategoricalHMM` over `words`, its symbols 0, 1, .. in order.
 
-    Raises BadInput for a model that is not fitted, for another number of words than it has symbols, and
-    for what `hmm` refuses.
+    Raises BadInput for a model that is not fitted, if the number of words differs from that of its symbols,
+    and for what `hmm` refuses.
     """
     source = "the hmmlearn model"
     try:

@@ -1,4 +1,4 @@
-"""What every language offers: sentences, and the exact distribution of every word."""
+"""The interface of languages: sentences, and the exact distribution of every word."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -14,21 +14,21 @@ from isoloss.progress import Progress, silent
 
 @runtime_checkable
 class SentenceSource(Protocol):
-    """Sentences without end; every `Language` is one, and so is a text, whose distributions nobody knows."""
+    """An infinite source of sentences: every `Language`, and also a text, whose distributions are unknown."""
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
-        """The c words; a word's number is its place here."""
+        """The c words; a word's id is its index here."""
         ...
 
     @property
     def maximum_length(self) -> int:
-        """The most words a sentence can have."""
+        """The maximum number of words of a sentence."""
         ...
 
     @property
     def digest(self) -> str:
-        """A hexadecimal name of the source's whole content: equal sources have equal digests."""
+        """A hexadecimal digest of the source's whole content: equal sources have equal digests."""
         ...
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
@@ -59,13 +59,13 @@ class Language(SentenceSource, Protocol):
         ...
 
     def tasks(self) -> Sequence[Task]:
-        """The downstream tasks that the language's latent variables define."""
+        """The downstream tasks defined by the language's latent variables."""
         ...
 
 
 @runtime_checkable
 class DistributionsAtPositions(Protocol):
-    """What a language also offers where each masked distribution takes long by itself; see `CausalLM`."""
+    """Additional interface of languages with expensive masked distributions; see `CausalLM`."""
 
     def masked_log_probabilities_at(
         self,

@@ -1,11 +1,12 @@
-"""What a word's distribution is to one who sees only the words near it, beside its distribution given all the
-others.
+"""A word's distribution given only nearby words, in contrast to that given all other words.
 
-The narrow context of a task leaves out what its label lives on: of a layered grammar, everything outside the
-aligned window one level below the label's symbol; of a hidden Markov model, all but the two neighbours.
-Words that no symbol or state tells apart are one kind, in which both distributions are worked out: within a
-kind a word's share is the same in every context, so that divergences between the distributions are those of
-the words.
+The narrow context of a task excludes the structure that determines its label: for a layered grammar,
+everything outside the aligned window one level below the label's symbol; for a hidden Markov model, all words
+but the two neighbours.
+
+Words that no symbol or state distinguishes form one kind, and both distributions are computed over kinds: a
+word's share within its kind is the same in every context, so divergences between the distributions over kinds
+equal those over words.
 """
 
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from isoloss.languages.task import Task
 
 @runtime_checkable
 class NarrowContext(Protocol):
-    """The distributions of sentences of `length` words, each given as its kind; see `kinds`. All float64."""
+    """Distributions, float64, of sentences of `length` words, each represented by its kind; see `kinds`."""
 
     @property
     def length(self) -> int:
@@ -43,7 +44,7 @@ class NarrowContext(Protocol):
 
     @property
     def seen(self) -> str:
-        """What the narrow distribution is given, in words."""
+        """A description of the context on which the narrow distribution is conditioned."""
         ...
 
     def log_weight(self, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
@@ -63,9 +64,9 @@ class NarrowContext(Protocol):
 class AlignedWindows:
     """A grammar whose words are kinds; spans of 1, 2, 4, .., `length` words are the same in every tree.
 
-    The narrow distribution at t is given the other words of the window of `window` words that t lies in: that
-    of a grammar of its own, whose root has the distribution that the levels above give the symbol over that
-    window.
+    The narrow distribution at t is conditioned on the other words of the window of `window` words that
+    contains t. It is that of a separate grammar, whose root is distributed as the symbol over that window
+    under the levels above.
     """
 
     grammar: BinaryGrammar
@@ -102,7 +103,7 @@ class AlignedWindows:
         return [(g, sentence_plan(g, self.window, g.initial > 0)) for g in grammars]
 
     def _window_roots(self) -> list[Float[Tensor, " S"]]:
-        """For each window the weight of every symbol over it, all words outside it being free."""
+        """For each window, the weight of every symbol over it, summed over all words outside it."""
         grammar, free = self.grammar, self.grammar.length_weights(self.length)
         roots, span = [grammar.initial], self.length
         while span > self.window:
@@ -154,7 +155,7 @@ class Neighbours:
 
 
 def narrow_context(task: Task) -> AlignedWindows | Neighbours | None:
-    """The narrow context of a grammar's or an HMM's task; None where none is defined.
+    """The narrow context of a grammar's or an HMM's task; None if it is not defined.
 
     None for a grammar whose trees differ in shape or do not halve, and for every other kind of task.
 
@@ -180,9 +181,9 @@ def narrow_context(task: Task) -> AlignedWindows | Neighbours | None:
 
 
 def merged_words(emission: Float[Tensor, "S c"]) -> tuple[Int[Tensor, " c"], Float[Tensor, "S g"]]:
-    """The kind of each word, and with what probability each symbol becomes each kind.
+    """The kind of each word, and the probability with which each symbol emits each kind.
 
-    Words are of one kind where their columns differ by a factor alone, up to rounding.
+    Words are of the same kind if their columns are proportional, up to rounding.
 
     >>> table = torch.tensor([[0.1, 0.4, 0.5], [0.0, 0.0, 1.0]], dtype=torch.float64)
     >>> kinds, merged = merged_words(table)
@@ -197,7 +198,7 @@ def merged_words(emission: Float[Tensor, "S c"]) -> tuple[Int[Tensor, " c"], Flo
 
 
 def _halves(language: PCFG) -> bool:
-    """Whether all sentences have one length, and all derivations the spans of one halved tree."""
+    """Whether all sentences have the same length, and all derivations the spans of a balanced tree."""
     if language.longest is None:
         return False
     longest, grammar = language.longest, language.form.grammar

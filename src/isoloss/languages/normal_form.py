@@ -1,4 +1,4 @@
-"""From a grammar as written to binary rules with the same derivations, weight for weight."""
+"""Converts a grammar to binary rules with the same derivations and weights."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ Weights = dict[Symbol, float]
 
 @dataclass(frozen=True)
 class NormalForm:
-    """The tensors of a grammar, and what its symbols are called.
+    """The tensors of a grammar, and the names of its symbols.
 
-    Symbols are those of the grammar that have a rule other than to one single symbol, and then helpers
-    (lifted words, rests of long right sides), whose `written` is false and which no user is ever shown.
+    Its symbols are those of the grammar that have a rule other than a unit rule, followed by helpers (lifted
+    words, remainders of long right sides), whose `written` is false and which are never shown to users.
     """
 
     grammar: BinaryGrammar
@@ -30,10 +30,10 @@ class NormalForm:
 def normal_form(grammar: Grammar) -> NormalForm:
     """Lift words out of longer right sides, binarise to the right, fold unit rules exactly.
 
-    Chains of unit rules (A -> B) are folded into the right sides and the start, so that they never cost
-    anything, and the symbol below them stays visible: S -> S1 makes S1 a root. The other rules of a
-    symbol that has unit rules too are scaled to sum to 1, the chains that end there by what they summed
-    to. Equal rules are summed. Words are numbered as in `grammar.words`; the grammar is well-formed.
+    Chains of unit rules (A -> B) are folded into the right sides and the start, so that they cost nothing,
+    and the symbol below them stays visible: S -> S1 makes S1 a root. If a symbol has unit rules, its other
+    rules are rescaled to sum to 1, and chains that end there are multiplied by their former sum. Equal rules
+    are summed. Words are numbered as in `grammar.words`; the grammar must be well-formed.
 
     >>> from isoloss.languages.notation import parse_grammar
     >>> form = normal_form(parse_grammar("S -> T [1.0]" + chr(10) + "T -> 'a' T 'b' [0.5] | 'c' [0.5]"))
@@ -66,7 +66,7 @@ def normal_form(grammar: Grammar) -> NormalForm:
 class _LongRules:
     """Right sides of two or more: A -> X Y Z becomes A -> X (Y Z), (Y Z) -> Y Z, rests shared.
 
-    A helper's name holds blanks or quotes, so that it never meets a written symbol's.
+    A helper's name contains spaces or quotes, so that it cannot collide with a written symbol's.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ def _is_unit(rule: Rule) -> bool:
 
 
 def _shares_of_others(rules: list[Rule]) -> Weights:
-    """What the probabilities of each symbol's rules other than unit rules sum to; 1 where all are."""
+    """The total probability of each symbol's rules other than unit rules; 1 if all are unit rules."""
     shares: Weights = defaultdict(float)
     for rule in rules:
         shares[rule.left] += 0.0 if _is_unit(rule) else rule.probability

@@ -50,7 +50,7 @@ def parse_grammar(text: str, source: str = "the grammar") -> Grammar:
 
 
 def write_grammar(grammar: Grammar) -> str:
-    r"""Write a grammar, a rule a line, so that reading it gives an equal grammar.
+    r"""Write a grammar, one rule per line, so that reading it gives an equal grammar.
 
     Probabilities have the fewest digits that read back as the same number, without exponents, which
     NLTK does not read. Raises BadInput for what the notation cannot express.
@@ -84,7 +84,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _without_comment(line: str) -> str:
-    """`line` up to a # that stands outside quotes."""
+    """`line` up to the first # outside quotes."""
     quote = ""
     for place, character in enumerate(line):
         if quote:

@@ -1,4 +1,4 @@
-"""Opening tasks: with which word a generated text began, told from what came after it (docs/languages.md)."""
+"""Opening tasks: which word a generated text began with, given what followed it (docs/languages.md)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ SENTENCES_AT_ONCE = 1024
 
 @runtime_checkable
 class OpenedSentences(Protocol):
-    """What the tasks need of a language: sentences of one `length`, drawn and weighed by first words."""
+    """What the tasks need from a language: sentences of fixed `length`, sampled and scored by first word."""
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -50,10 +50,10 @@ class OpenedSentences(Protocol):
 class OpeningTask:
     """y = argmax_o Pr(x_1 = o | x_2..x_T, x_1 in `openings`); ties go to the first, the more frequent one.
 
-    The generator's latent choice is its first word, one of `openings` (word numbers), drawn by its
-    distribution renormalised over them; the sentences to label are the T - 1 words that follow. By Bayes'
-    rule the posterior is Pr(o) Pr(x_2..x_T | o), normalised: k forward passes a sentence. As for a hidden
-    state, the mean of its largest probabilities is how often any reader, at best, names the word that was
+    The generator's latent choice is its first word, one of `openings` (word ids), drawn from its distribution
+    renormalised over them; the sentences to label are the T - 1 words that follow. By Bayes' rule the
+    posterior is Pr(o) Pr(x_2..x_T | o), normalised, which takes k forward passes per sentence. As for a
+    hidden state, the mean of its largest probability is the best possible accuracy for the word that was
     drawn.
     """
 
@@ -78,7 +78,7 @@ class OpeningTask:
     def label(self, sentences: Sentences) -> LabelledSentences:
         """The posterior of each sentence's unseen first word, and its argmax.
 
-        Raises BadInput for an unknown word and for a sentence that has not T - 1 words.
+        Raises BadInput for an unknown word and for a sentence that does not have T - 1 words.
         """
         self._check(sentences)
         posterior = torch.empty(len(sentences), len(self.openings), dtype=torch.float64)
@@ -108,7 +108,7 @@ class OpeningTask:
 
 
 def opening_tasks(language: OpenedSentences) -> Sequence[OpeningTask]:
-    """The tasks of telling the 2 and the 4 most probable first words apart, where there are as many words."""
+    """The tasks of distinguishing the 2 and the 4 most probable first words, if there are that many words."""
     if language.length < 2:
         return []
     ranked = language.first_word_log_probabilities().sort(descending=True, stable=True).indices.tolist()

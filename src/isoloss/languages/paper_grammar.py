@@ -1,10 +1,10 @@
 """Layered grammars whose inner symbols also emit words, so that sentences vary in length (Section A.1).
 
-The paper's grammar is not published. What is known of it: 200 words, 50 symbols, sentences of at most 32
-words (five binary levels and the words), 17 words on average and a masked entropy of 3.196 nats. The grammar
-that its authors released is of the same kind with one level less, and shows how lengths vary: every symbol
-between the roots and the preterminals has one rule that leads to a word. Here are such grammars, with a dial
-for the length and one for the entropy.
+The paper's grammar is not published. What is known about it is: 200 words, 50 symbols, sentences of at most
+32 words (five binary levels and the words), 17 words on average, and a masked entropy of 3.196 nats. The
+grammar that its authors released is of the same kind with one level fewer, and shows how lengths vary: every
+symbol between the roots and the preterminals has one rule that leads to a word. This module constructs such
+grammars, with one parameter for the length and one for the entropy.
 """
 
 from dataclasses import replace
@@ -24,13 +24,14 @@ LEVELS = 5
 def paper_sized_grammar(*, word_share: float, sharpness: float, seed: int) -> Grammar:
     """A grammar of 200 words and 50 symbols: 10 roots, and 5 levels of 8 below them; 10 binary rules each.
 
-    It is a `random_layered_grammar` with 80 words a preterminal, as the released grammar has, changed twice.
-    `word_share` sets the length: each symbol of the four levels between roots and preterminals becomes one
-    word, drawn for it at random, with a probability uniform on (0, 2 · `word_share`); in the released grammar
-    these lie between 0.04 and 0.42, 0.17 on average. `sharpness` sets the entropy: the distribution of a
-    preterminal's words is one that is uniform over all distributions, raised to that power and normalised; 1
-    leaves it. Both dials move their quantity continuously, for the random numbers are the same at every
-    setting. Raises BadInput for a share outside 0 to 0.5, or a sharpness that is not positive.
+    It is a `random_layered_grammar` with 80 words per preterminal, like the released grammar, with two
+    changes. `word_share` sets the length: each symbol of the four levels between roots and preterminals
+    becomes one word, drawn for it at random, with a probability uniform on (0, 2 · `word_share`); in the
+    released grammar these lie between 0.04 and 0.42, 0.17 on average. `sharpness` sets the entropy: the
+    distribution of a preterminal's words is drawn uniformly over all distributions, raised to that power and
+    normalised; 1 leaves it unchanged. Both parameters change their quantity continuously, because the random
+    numbers are the same at every setting. Raises BadInput for a share outside 0 to 0.5, or a sharpness that
+    is not positive.
 
     >>> grammar = paper_sized_grammar(word_share=0.2, sharpness=2.0, seed=0)
     >>> len(grammar.words), len(grammar.symbols) - 1, round(mean_length(grammar), 2)

@@ -45,12 +45,12 @@ SMALLEST_SHARE = 1e-5
 class PCFG:
     """A grammar ready for use; make one with `pcfg` or `read_pcfg`.
 
-    `grammar` is as written, `proper` has the probabilities that sentences are drawn with, `form` its
-    tensors. Sentences have at most `longest` words, whatever their number if it is None; `log_share` is
-    the logarithm of how many of the grammar's sentences are that short, where longer ones are cut off,
-    and otherwise 0. `log_z` is then that of the weight of all sentences as written, which is not quite 0
-    where written probabilities do not quite sum to 1. Working memory is
-    bounded by `memory_bytes`, beside the results and never below what one sentence needs.
+    `grammar` is as written, `proper` has the probabilities with which sentences are drawn, `form` its
+    tensors. Sentences have at most `longest` words, or are unbounded if it is None; `log_share` is the
+    log-probability that a sentence of the grammar is that short, if longer ones are excluded, otherwise 0.
+    `log_z` is then that of the weight of all sentences as written, which is not quite 0 where written
+    probabilities do not quite sum to 1. Working memory is bounded by `memory_bytes`, beside the results and
+    never below what one sentence needs.
     """
 
     grammar: Grammar
@@ -71,7 +71,7 @@ class PCFG:
 
     @property
     def maximum_length(self) -> int:
-        """The most words a sentence can have; BadInput where nothing bounds them."""
+        """The maximum number of words of a sentence; raises BadInput if it is unbounded."""
         if self.longest is None:
             raise BadInput(
                 f"{self.grammar.source}: the grammar is recursive and its sentences have no longest; "
@@ -81,12 +81,12 @@ class PCFG:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the grammar as `write_grammar` writes it, and of the length it is cut at, if any."""
+        """SHA-256 of the grammar as written by `write_grammar`, and of the maximum length, if any."""
         cut = "" if self.corners.maximum is None else f"%maximum {self.corners.maximum}\n"
         return hashlib.sha256((write_grammar(self.grammar) + cut).encode()).hexdigest()
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
-        """Draw n sentences, padded to `maximum_length`, or to the longest drawn where there is none."""
+        """Draw n sentences, padded to `maximum_length`, or to the longest drawn if there is none."""
         return sample_sentences(self.tables, self.longest, n, generator)
 
     def sample_derivations(self, n: int, generator: torch.Generator) -> list[Derivation]:
@@ -101,7 +101,7 @@ class PCFG:
     def masked_log_probabilities(self, sentences: Sentences) -> Float[Tensor, "n T c"]:
         """log Pr(x_t = w | x_{-t}, length) in nats, float64; -inf on padding.
 
-        Raises BadInput for an unknown word, and where no word at all fits a position.
+        Raises BadInput for an unknown word, and if no word at all fits a position.
         """
         refuse_unknown_words(sentences, len(self.vocabulary))
         n, width = sentences.ids.shape
@@ -144,7 +144,7 @@ class PCFG:
     def log_probability(self, sentences: Sentences) -> Float[Tensor, " n"]:
         """log of the sum over derivations of the products of the probabilities as written, in nats.
 
-        Where longer sentences are cut off, it is the probability given that the length is allowed: that
+        If longer sentences are excluded, it is conditional on the length being allowed, i.e. the probability
         of being drawn. -inf outside the language.
         """
         refuse_unknown_words(sentences, len(self.vocabulary))

@@ -1,4 +1,4 @@
-"""Random layered grammars, of the kind that the paper's pre-training language is (Section A.1)."""
+"""Random layered grammars of the same kind as the paper's pre-training language (Section A.1)."""
 
 import numpy as np
 
@@ -53,7 +53,7 @@ def random_layered_grammar(
 
 
 def laptop_grammar(seed: int) -> Grammar:
-    """A language for minutes on a laptop: 8 words, 2 roots, 3 levels of 2 symbols, sentences of 8 words."""
+    """A small language for laptops: 8 words, 2 roots, 3 levels of 2 symbols, sentences of 8 words."""
     return random_layered_grammar(
         words=8,
         symbols_per_level=2,
@@ -70,7 +70,7 @@ def _distribution(size: int, generator: np.random.Generator) -> list[float]:
 
 
 def _pairs(upper: int, lower: int, rules: int, generator: np.random.Generator) -> list[list[tuple[int, int]]]:
-    """For each of `upper` symbols, `rules` distinct pairs of the `lower` ones, every one of which is used."""
+    """For each of `upper` symbols, `rules` distinct pairs of `lower` symbols, all of which are used."""
     if rules > lower**2 or 2 * rules * upper < lower:
         raise BadInput(
             f"{upper} symbols with {rules} rules each cannot have distinct right sides and use all {lower} "
@@ -89,7 +89,7 @@ def _pairs(upper: int, lower: int, rules: int, generator: np.random.Generator) -
 
 
 def _words(symbols: int, words: int, each: int, generator: np.random.Generator) -> list[list[int]]:
-    """For each symbol `each` distinct words, every one of which is used."""
+    """For each symbol, `each` distinct words, such that every word is used."""
     if each > words or each * symbols < words:
         raise BadInput(
             f"{symbols} symbols with {each} distinct words each cannot use all of {words} words; "

@@ -19,11 +19,11 @@ def random_hmm(
 ) -> HMM:
     """An HMM whose states and words fall into `blocks` equal blocks that never mix; 1 block is dense.
 
-    A block's states pass to its states and emit its words only; the initial distribution spans all states, so
-    that a sentence keeps to the block that it starts in. The initial distribution is uniform over all
-    distributions (Dirichlet with parameter 1); those of transitions and words are Dirichlet with a
-    concentration of their own on the places that may be positive: 1 is uniform, less makes a few places
-    likely and the others rare. Raises BadInput where the numbers do not allow it.
+    A block's states transition only to its own states and emit only its own words; the initial distribution
+    covers all states, so that a sentence stays in the block in which it starts. The initial distribution is
+    drawn uniformly over all distributions (Dirichlet with parameter 1); transition and emission distributions
+    are Dirichlet with separate concentrations on the entries allowed to be positive: 1 is uniform, less makes
+    a few entries likely and the others rare. Raises BadInput if the numbers do not allow it.
 
     >>> two = random_hmm(words=4, states=4, blocks=2, length=3, seed=0)
     >>> (two.transition > 0).int().tolist()
@@ -52,7 +52,7 @@ def random_hmm(
 
 
 def laptop_hmm(seed: int) -> HMM:
-    """An HMM for minutes on a laptop: 12 words, 8 states in 2 blocks, sentences of 8 words."""
+    """A small HMM for laptops: 12 words, 8 states in 2 blocks, sentences of 8 words."""
     return random_hmm(words=12, states=8, blocks=2, length=8, seed=seed)
 
 

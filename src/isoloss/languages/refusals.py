@@ -1,4 +1,4 @@
-"""What languages refuse of sentences and of probabilities, each in one sentence that names the place."""
+"""Validation of sentences and probabilities, with one-sentence errors that name the place."""
 
 import torch
 from jaxtyping import Float, Int
@@ -14,7 +14,7 @@ ROUNDING = 1e-12
 
 
 def refuse_unknown_words(sentences: Sentences, words: int) -> None:
-    """Raise BadInput for an empty sentence, and for a number that is none of a language's `words` words.
+    """Raise BadInput for an empty sentence, and for an id that is not one of a language's `words` words.
 
     >>> refuse_unknown_words(Sentences.from_lists([[0, 7]]), 2)
     Traceback (most recent call last):
@@ -33,7 +33,7 @@ def refuse_unknown_words(sentences: Sentences, words: int) -> None:
 
 
 def refuse_other_lengths(sentences: Sentences, length: int) -> None:
-    """Raise BadInput for a sentence that has not exactly `length` words.
+    """Raise BadInput for a sentence that does not have exactly `length` words.
 
     >>> refuse_other_lengths(Sentences.from_lists([[0, 0]]), 3)
     Traceback (most recent call last):
@@ -49,9 +49,9 @@ def refuse_other_lengths(sentences: Sentences, length: int) -> None:
 
 
 def refuse_undefined(distribution: Float[Tensor, "r T c"], rows: Int[Tensor, " r"], sentence: str) -> None:
-    """Raise BadInput where a distribution is NaN, which is where it conditions on what is impossible.
+    """Raise BadInput if a distribution is NaN, i.e. conditions on an impossible event.
 
-    `rows` are the sentences' numbers; `sentence` says what is wrong, with {} for the position.
+    `rows` are the sentences' indices; `sentence` says what is wrong, with {} for the position.
     """
     undefined = distribution[:, :, 0].isnan()
     if undefined.any():

@@ -1,4 +1,4 @@
-"""A grammar's rules as arrays, from which random numbers pick rules for many sentences at once."""
+"""A grammar's rules as arrays, for sampling rules of many sentences at once."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -19,12 +19,12 @@ STAY = (END, END, 0, END, END, 0)
 
 @dataclass(frozen=True)
 class RuleTables:
-    """Rules in steps: rule r fills 0, 1 or 2 slots, goes on with an item or takes one that waits.
+    """Rules as steps: rule r fills 0, 1 or 2 slots, and continues with an item or takes a waiting one.
 
-    A slot is an item that becomes one word: a symbol all of whose rules are single words, or a word of a
-    longer right side. An item is a symbol, such a word, the rest of a long right side, or the end (item
-    0), which stays where it is and stands for nothing. The grammar's rules keep their numbers; the one
-    rule that every other item has follows them.
+    A slot is an item that becomes one word: a symbol whose rules all give single words, or a word of a longer
+    right side. An item is a symbol, such a word, the remainder of a long right side, or the end (item 0),
+    which stays in place and represents nothing. The grammar's rules keep their numbers, followed by the
+    single rule of each other item.
     """
 
     start: int
@@ -95,7 +95,7 @@ def _symbols_of_single_words(grammar: Grammar) -> set[Symbol]:
 
 
 def _growing(items: dict[Item, int]) -> Iterator[Item]:
-    """Every item, those too that are added meanwhile."""
+    """Iterates over all items, including those added during the iteration."""
     done = 0
     while done < len(items):
         fresh = list(items)[done:]
@@ -106,7 +106,7 @@ def _growing(items: dict[Item, int]) -> Iterator[Item]:
 def _step(
     right: Right, single: set[Symbol], number_of: Callable[[Item], int]
 ) -> tuple[int, int, int, int, int, int]:
-    """First and second slot, their count, next item, waiting item, change in how many wait."""
+    """First and second slot, their count, next item, waiting item, change in the number of waiting items."""
     leading = 0
     while leading < min(2, len(right)) and (isinstance(right[leading], str) or right[leading] in single):
         leading += 1

@@ -36,8 +36,8 @@ _SPARE = 3
 class Step:
     """One step of many derivations: `rules[i]` was applied in sentence `rows[i]`.
 
-    After it, `words[i]` words are there and `waiting[i]` items have been put off, the sentinel included.
-    `restarted` lists the places i that became too long and begin anew.
+    After it, there are `words[i]` words, and `waiting[i]` items are deferred, including the sentinel.
+    `restarted` lists the indices i that became too long and start over.
     """
 
     rows: Numbers
@@ -48,7 +48,7 @@ class Step:
 
 
 class Derivations:
-    """Leftmost derivations of one sentence a key, without their words: iterate to draw them, step by step.
+    """Leftmost derivations of one sentence per key, without words: iterate to draw them step by step.
 
     Afterwards `slots[t, i]` is the item that becomes word t of sentence i, and `lengths[i]` its length.
     What a step yields is valid until the next one.
@@ -95,7 +95,7 @@ class Derivations:
                 words, waiting = words[going], waiting[going]
 
     def word_rules(self) -> Numbers:
-        """The number of the rule behind every word, [T, n]; what stands after a sentence has no word."""
+        """The index of the rule that produced every word, [T, n]; meaningless after a sentence's end."""
         slots = self.slots[: self.lengths.max(initial=0)].astype(np.int64)
         stream = mixed(self.keys ^ SECOND_STREAM)
         rules = np.empty_like(slots)
@@ -105,7 +105,7 @@ class Derivations:
         return rules
 
     def _make_room(self, needed: Numbers) -> Numbers:
-        """Widen slots and stacks up to the maximum; the places of sentences that are longer still."""
+        """Widen slots and stacks up to the maximum; returns the indices of sentences that are too long."""
         room = len(self.slots) - _SPARE
         longest = int(needed.max())
         if longest <= room:
@@ -119,7 +119,7 @@ class Derivations:
 
 
 def sentence_keys(n: int, generator: torch.Generator) -> Bits:
-    """One key a sentence, the same ones however the calls are split."""
+    """One key per sentence, independent of how calls are split."""
     numbers = torch.randint(-(2**63), 2**63 - 1, (n,), generator=generator, dtype=torch.int64)
     return numbers.numpy().view(np.uint64)
 
@@ -162,7 +162,7 @@ def mixed(bits: Bits) -> Bits:
 
 @dataclass(frozen=True)
 class PathTables:
-    """Tables of the next state, one a state and after them that of the first state; tables of the word."""
+    """Tables of the next state, one per state followed by that of the first state, and tables of the word."""
 
     next_state: AliasTables
     word: AliasTables
@@ -200,7 +200,7 @@ def sample_paths(
 
 
 def _tables(distributions: NDArray[np.float64]) -> AliasTables:
-    """One table a row, whose outcomes are the row's columns."""
+    """One table per row, whose outcomes are the row's columns."""
     rows, columns = distributions.shape
     choices = [list(range(row * columns, (row + 1) * columns)) for row in range(rows)]
     tables = alias_tables(choices, distributions.reshape(-1))

@@ -1,4 +1,4 @@
-"""Sentences: word numbers in a rectangle, with each sentence's own length."""
+"""Sentences: a rectangular array of word ids, with each sentence's own length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ PADDING = -1
 class Sentences:
     """A batch of n sentences of at most T words.
 
-    `ids[i, t]` is the number of sentence i's word t in the language's vocabulary, PADDING from
-    `lengths[i]` on. Positions count from 0 in the library and from 1 in what a user reads.
+    `ids[i, t]` is the id of sentence i's word t in the language's vocabulary, PADDING from `lengths[i]` on.
+    Positions count from 0 in the library and from 1 in user-facing text.
 
     >>> batch = Sentences.from_lists([[0, 1, 1], [2]])
     >>> batch.ids.tolist(), batch.lengths.tolist()
@@ -35,7 +35,7 @@ class Sentences:
 
     @property
     def real(self) -> Tensor:
-        """[n, T] bool: true where a word stands, false on padding."""
+        """[n, T] bool: true for words, false for padding."""
         return torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths[:, None]
 
     def __getitem__(self, rows: Tensor | slice) -> "Sentences":
@@ -43,7 +43,7 @@ class Sentences:
 
     @staticmethod
     def from_lists(sentences: list[list[int]]) -> "Sentences":
-        """Sentences from ragged lists of word numbers."""
+        """Sentences from ragged lists of word ids."""
         width = max((len(words) for words in sentences), default=0)
         ids = torch.full((len(sentences), width), PADDING, dtype=torch.int64)
         for row, words in enumerate(sentences):
@@ -52,7 +52,7 @@ class Sentences:
 
 
 def encode_sentence(text: str, vocabulary: Sequence[str]) -> Sentences:
-    """One sentence of words that blanks separate.
+    """One sentence, from words separated by spaces.
 
     Raises BadInput for an empty sentence and for a word outside the vocabulary, with its position
     (from 1) and the nearest word that there is.

@@ -1,4 +1,4 @@
-"""Downstream tasks: labelled sentences, split so that no sentence stands in two splits."""
+"""Downstream tasks: labelled sentences, split so that no sentence is in two splits."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -53,7 +53,7 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class TaskSplits:
-    """Train, validation and test examples; no sentence stands in two of them."""
+    """Train, validation and test examples; no sentence is in two of them."""
 
     train: LabelledSentences
     validation: LabelledSentences
@@ -61,7 +61,7 @@ class TaskSplits:
 
 
 def most_probable(posterior: Float[Tensor, "n k"]) -> Int[Tensor, " n"]:
-    """The argmax of each distribution; of equal ones the first, which rounding must not decide.
+    """The argmax of each distribution; ties, up to rounding, go to the first.
 
     >>> most_probable(torch.tensor([[0.2, 0.4, 0.4 + 1e-15]], dtype=torch.float64)).tolist()
     [1]
@@ -73,9 +73,9 @@ def most_probable(posterior: Float[Tensor, "n k"]) -> Int[Tensor, " n"]:
 def task_splits(task: Task, train: int, validation: int, test: int, seed: int) -> TaskSplits:
     """Examples drawn until every split has its size; each distinct sentence belongs to one split.
 
-    Which one is decided by a hash of its words and the seed, in proportion to the sizes, so that within
-    a split sentences keep their natural frequencies. Raises BadInput when a split cannot be filled,
-    because the language has too few sentences.
+    The split is determined by a hash of its words and the seed, in proportion to the sizes, so that sentences
+    keep their natural frequencies within a split. Raises BadInput if a split cannot be filled because the
+    language has too few sentences.
     """
     sizes = (train, validation, test)
     if min(sizes) < 0 or sum(sizes) < 1:
@@ -112,7 +112,7 @@ def _places(sentences: Sentences, seed: int) -> Float[Tensor, " n"]:
 
 
 def _scrambled(numbers: Tensor) -> Tensor:
-    """SplitMix64's finaliser on int64, whose shifts carry the sign in; that does no harm to a hash."""
+    """SplitMix64's finaliser on int64, whose shifts extend the sign; this does not harm a hash."""
     numbers = numbers + 0x1E3779B97F4A7C15
     numbers = (numbers ^ (numbers >> 30)) * -0x40A7B892E31B1A47
     numbers = (numbers ^ (numbers >> 27)) * -0x6B2FB644ECCEEE15

@@ -1,4 +1,4 @@
-"""Whether derivations end, how long they get, and the probabilities that make every one end."""
+"""Whether derivations terminate, how long they get, and probabilities with which all of them terminate."""
 
 import math
 from collections import defaultdict
@@ -16,7 +16,7 @@ CRITICAL = 1 - 1e-9
 
 
 def used_rules(grammar: Grammar) -> list[Rule]:
-    """The rules that some whole derivation uses: possible, reachable from the start, and able to end."""
+    """The rules used by some complete derivation: possible, reachable from the start, and terminating."""
     able = _able_to_end(grammar)
     ending = [rule for rule in grammar.rules if rule.probability > 0 and _children(rule) <= able]
     by_left: dict[Symbol, list[Rule]] = defaultdict(list)
@@ -32,7 +32,7 @@ def used_rules(grammar: Grammar) -> list[Rule]:
 
 
 def longest_sentence(grammar: Grammar) -> int | None:
-    """Words in the longest sentence; None when there is none, because the grammar is recursive.
+    """The length of the longest sentence; None if there is none, because the grammar is recursive.
 
     >>> from isoloss.languages.notation import parse_grammar
     >>> longest_sentence(parse_grammar("S -> A A [1.0]" + chr(10) + "A -> 'a' 'b' [0.5] | 'c' [0.5]"))
@@ -110,10 +110,10 @@ def check_terminates(grammar: Grammar) -> None:
 def proper_grammar(grammar: Grammar) -> tuple[Grammar, float]:
     """The grammar with the same relative weights whose probabilities sum to 1, and the start's Z.
 
-    With Z_A the weight of all derivations of A (the least solution of Z_A = Σ_rules p Π Z), a rule gets
-    p Π Z / Z_A (Chi 1999): along a whole derivation the Zs cancel but the start's, so a sentence's weight
-    as written is its probability times that Z. Nothing is touched, and Z is 1, when the probabilities
-    already sum to 1 within 1e-12 and every symbol can end.
+    With Z_A the weight of all derivations of A (the least solution of Z_A = Σ_rules p Π Z), a rule gets p Π Z
+    / Z_A (Chi 1999): along a complete derivation all Zs cancel except the start's, so a sentence's weight as
+    written is its probability times that Z. Nothing is changed, and Z is 1, if the probabilities already sum
+    to 1 within 1e-12 and every symbol can terminate.
 
     >>> from isoloss.languages.notation import parse_grammar
     >>> proper, z = proper_grammar(parse_grammar("S -> 'a' [0.5] | 'b' [0.4998]"))

@@ -1,4 +1,4 @@
-"""A text as a source of sentences: no distribution is known, so it can be trained on and nothing more."""
+"""A text as a source of sentences: its distributions are unknown, so it can only be trained on."""
 
 import hashlib
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from isoloss.languages.sentences import Sentences
 
 @dataclass(frozen=True, eq=False)
 class TextWindows:
-    """A `SentenceSource`: `maximum_length` words in a row of a text, from one of `starts` on, all as likely.
+    """A `SentenceSource`: `maximum_length` consecutive words of a text from a uniformly chosen start.
 
-    `text` has word numbers. Make one with `text_windows`.
+    `text` holds word ids, `starts` the possible starts. Create one with `text_windows`.
     """
 
     text: Int[Tensor, " N"]
@@ -33,7 +33,7 @@ class TextWindows:
         return digest.hexdigest()
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
-        """Draw n windows; they overlap where their starts are near."""
+        """Draw n windows, which overlap if their starts are close."""
         drawn = self.starts[torch.randint(len(self.starts), (n,), generator=generator)]
         ids = self.text[drawn[:, None] + torch.arange(self.maximum_length)]
         return Sentences(ids, torch.full((n,), self.maximum_length))
@@ -42,9 +42,9 @@ class TextWindows:
 def text_windows(
     sentences: Sequence[Sequence[int]], vocabulary: tuple[str, ...], maximum_length: int
 ) -> TextWindows:
-    """Windows that start where one of the text's `sentences` (word numbers) starts, and run on past its end.
+    """Windows that start with one of the text's `sentences` (word ids), and continue past its end.
 
-    Raises BadInput for a number that is no word's, and for a text that is shorter than a window.
+    Raises BadInput for an unknown id, and for a text that is shorter than a window.
 
     >>> windows = text_windows([[0, 1], [2], [3, 0, 1]], ("a", "b", "c", "d"), maximum_length=3)
     >>> windows.starts.tolist()
@@ -66,9 +66,9 @@ def text_windows(
 
 
 def words_in_a_row(words: int, maximum_length: int) -> TextWindows:
-    """Windows of a text that says word 0, word 1 and so on, round and round.
+    """Windows of a text that cycles through word 0, word 1 and so on.
 
-    For what depends on the size of a vocabulary and of its sentences alone, before there are any.
+    For computations that depend only on the sizes of vocabulary and sentences, before these exist.
 
     >>> words_in_a_row(3, maximum_length=2).text.tolist()
     [0, 1, 2, 0, 1]

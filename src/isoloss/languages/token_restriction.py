@@ -1,4 +1,4 @@
-"""Which of a model's tokens are the words of a language."""
+"""The choice of a model's tokens as the words of a language."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ RANKING_SENTENCES = 256
 class TokenRestriction:
     """A language's words as tokens of a model: word w is the token `tokens[w]`, written `words[w]`.
 
-    `bos` is the token that every sentence starts after, and `rule` says in a sentence how the words were
-    chosen. Raises BadInput for tokens or words that stand twice, and for words that contain white space.
+    `bos` is the token that precedes every sentence, and `rule` says in a sentence how the words were chosen.
+    Raises BadInput for duplicate tokens or words, and for words that contain white space.
 
     >>> TokenRestriction((7, 3), ("a", "b"), bos=0, rule="by hand").words
     ('a', 'b')
@@ -44,7 +44,7 @@ class TokenRestriction:
 
 
 def written_words(pieces: Sequence[str]) -> tuple[str, ...]:
-    r"""Tokens as a tokenizer writes them, made fit to be a language's words: no white space, none twice.
+    r"""A tokenizer's tokens, adapted to be a language's words: no white space and no duplicates.
 
     >>> written_words(["Ġthe", "the", "the", " "])
     ('Ġthe', 'the', 'the#2', '\\x20')
@@ -71,11 +71,11 @@ def expected_frequencies(
     memory_bytes: int,
     progress: Progress = silent,
 ) -> Float[Tensor, " v"]:
-    """How often the model writes each of its `tokens` in sentences of `length` words after `bos`, float64.
+    """How often the model generates each of its `tokens` in sentences of `length` words after `bos`, float64.
 
-    The mean over the positions of RANKING_SENTENCES sentences that the model itself writes with these tokens
-    of its next-word distribution: the expected frequency given what was written before, which, unlike a
-    count, has no ties and leaves no token at 0.
+    This is the mean of its next-word distribution over the positions of RANKING_SENTENCES sentences that the
+    model itself generates with these tokens: the expected frequency given the preceding words, which, unlike
+    a count, has no ties and leaves no token at 0.
     """
     at_once = max(1, memory_bytes // (model.cache_bytes(length) + 3 * model.pass_bytes(0, length)))
     total = torch.zeros(len(tokens), dtype=torch.float64, device=tokens.device)

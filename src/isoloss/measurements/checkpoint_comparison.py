@@ -1,4 +1,4 @@
-"""Checkpoints side by side: everything measured of each, and what differs between any two."""
+"""Checkpoints side by side: all measurements of each, and the differences between any two."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -51,9 +51,9 @@ Stage = Sequence[tuple[Checkpoint, CheckpointMeasurement]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Checkpoints and what has been measured of them, which may not be everything yet.
+    """Checkpoints and their measurements so far, which may be incomplete.
 
-    `task` is what probe and fine-tuning are of, None where there is none.
+    `task` is the task of the probe and of fine-tuning, None if there is none.
     """
 
     checkpoints: tuple[Checkpoint, ...]
@@ -61,11 +61,11 @@ class Comparison:
     task: TextTask | None = None
 
     def measurement(self, checkpoint: Checkpoint, name: str) -> Measurement | None:
-        """What was measured of the checkpoint under that name."""
+        """The checkpoint's measurement of that name."""
         return self.measured.get((checkpoint.name, name))
 
     def accuracy(self, checkpoint: Checkpoint, name: str) -> Accuracy | None:
-        """The accuracy of the probe, or of fine-tuning with the seeds that all have, from two on."""
+        """The accuracy of the probe, or of fine-tuning over the seeds that all have, if at least two."""
         if name == PROBE:
             found = self.measurement(checkpoint, PROBE)
             return None if found is None else measured_accuracy(found)
@@ -74,12 +74,12 @@ class Comparison:
         return accuracy_of_seeds(found_of) if len(seeds) > 1 else None
 
     def loss(self, checkpoint: Checkpoint) -> float:
-        """The pre-training loss in nats; nan where it is not measured."""
+        """The pre-training loss in nats; nan if it has not been measured."""
         found = self.measurement(checkpoint, LOSS)
         return math.nan if found is None else found.records[0].value
 
     def difference(self, checkpoint: Checkpoint, reference: Checkpoint, name: str) -> PairedDifference | None:
-        """`checkpoint` less `reference`; None where one is not measured or they are not comparable."""
+        """`checkpoint` minus `reference`; None if either has not been measured or they are not comparable."""
         if name in (PROBE, FINE_TUNING):
             accuracies = self.accuracy(checkpoint, name), self.accuracy(reference, name)
             if accuracies[0] is None or accuracies[1] is None:
@@ -101,11 +101,11 @@ class Comparison:
 
     @property
     def majority(self) -> Record | None:
-        """What always saying the training texts' most common class gets right; None without a task."""
+        """The accuracy of always predicting the most common training class; None without a task."""
         return None if self.task is None else majority_record(self.task, {"task": self.task.name})
 
     def over_majority(self, checkpoint: Checkpoint, name: str) -> PairedDifference | None:
-        """The accuracy less that of always saying the training texts' most common class."""
+        """The accuracy minus that of always predicting the most common class of the training texts."""
         accuracy = self.accuracy(checkpoint, name)
         if accuracy is None or self.task is None:
             return None
@@ -122,12 +122,12 @@ class Comparison:
 
     @property
     def pairs(self) -> list[tuple[Checkpoint, Checkpoint]]:
-        """Any two of the checkpoints, in the order in which they were named."""
+        """All pairs of checkpoints, in the order in which they were given."""
         return list(combinations(self.checkpoints, 2))
 
     @property
     def records(self) -> list[Record]:
-        """All that was measured, each accuracy's majority, and differences from the first checkpoint."""
+        """All measurements, each accuracy's majority baseline, and differences from the first checkpoint."""
         records = [record for each in self.measured.values() for record in each.records]
         for checkpoint in self.checkpoints:
             accuracy = self.accuracy(checkpoint, FINE_TUNING)
@@ -159,10 +159,10 @@ class Comparison:
 
 
 def not_comparable(name: str, first: Checkpoint, second: Checkpoint) -> str:
-    """Why a measurement of two checkpoints is of two things; empty where it is of one.
+    """The reason why a measurement is not comparable between two checkpoints; empty if it is comparable.
 
-    An accuracy on one task is of one thing whatever the model. A loss is so only where both predict the same
-    tokens, and a trace, which is a sum over parameters, where both have the same parameters too.
+    Accuracies on the same task are always comparable. Losses are comparable only if both models predict the
+    same tokens; traces, which are sums over parameters, only if both models also have the same parameters.
     """
     if name not in (LOSS, TRACE):
         return ""
@@ -182,11 +182,11 @@ def carry_out(
     at_stage: Callable[[Measured], None],
     progress: Progress = silent,
 ) -> Measured:
-    """Run the measurements that are not kept yet, and pass all results so far to `at_stage`.
+    """Run the measurements that are not cached yet, and pass all results so far to `at_stage`.
 
     `at_stage` is called after a stage (at most every `BETWEEN_REPORTS_SECONDS`), after the last stage, and,
-    if anything is known, before a KeyboardInterrupt or an IsolossError is raised again. Kept measurements are
-    included from the start, so that no report shows less than the one before it.
+    if there are results, before a KeyboardInterrupt or an IsolossError is re-raised. Cached measurements are
+    included from the start, so that no report shows less than the previous one.
     """
     measured = _kept(stages, kept)
     total, told = len(measured), monotonic()
@@ -214,7 +214,7 @@ def carry_out(
 
 
 def _kept(stages: Sequence[Stage], kept: KeptMeasurements) -> dict[tuple[str, str], Measurement | None]:
-    """All places in the order of the stages, with what is kept there: a report does not tell which was."""
+    """All slots in stage order with their cached results: reports do not depend on what was cached."""
     return {
         (checkpoint.name, measurement.name): kept.get(_key(checkpoint, measurement), checkpoint.name)
         for stage in stages

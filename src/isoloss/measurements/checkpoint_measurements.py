@@ -1,4 +1,4 @@
-"""What is measured of each checkpoint that is compared, one at a time, and what each number depends on."""
+"""The measurements made of each compared checkpoint, and what each number depends on."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -32,9 +32,9 @@ LOSS, TRACE, PROBE, FINE_TUNING = "loss", "trace", "probe", "fine-tuning"
 
 @dataclass(frozen=True)
 class CheckpointMeasurement:
-    """A quantity with what it is measured on; `name` is what it is called while it runs.
+    """A quantity together with its data; `name` is shown while it runs.
 
-    `key` is, as JSON, all that its numbers depend on besides the model and its tokenizer.
+    `key` holds, as JSON, everything its numbers depend on besides the model and its tokenizer.
     """
 
     name: str
@@ -44,7 +44,7 @@ class CheckpointMeasurement:
 
     @property
     def revision(self) -> int:
-        """The quantity's: what is kept of an older one is measured again."""
+        """The quantity's revision; cached measurements of an older one are repeated."""
         return self.quantity.revision
 
     def measure(
@@ -58,7 +58,7 @@ class CheckpointMeasurement:
 
 @dataclass(frozen=True)
 class TextLoss:
-    """The pre-training loss on sentences in an order, and with masks, that a seed settles."""
+    """The pre-training loss on sentences whose order and masks are determined by a seed."""
 
     revision: ClassVar[int] = 1
 
@@ -102,7 +102,7 @@ class TextTrace:
     def measure(
         self, model: PreTrainedModel, drawn: SampledBatches, subject: Subject[None], progress: Progress
     ) -> Measurement:
-        """See `trace_measurement`. Raises KeyboardInterrupt where it is interrupted before its end."""
+        """See `trace_measurement`. Raises KeyboardInterrupt if interrupted before the end."""
         name = subject.checkpoint
         settings = {"estimand": drawn.predicting.describe()}
         try:
@@ -123,7 +123,7 @@ class TextTrace:
 
 @dataclass(frozen=True)
 class TaskProbe:
-    """The accuracy of linear heads on a task of texts, which are cut after `longest` tokens."""
+    """The accuracy of linear heads on a text task, with texts truncated to `longest` tokens."""
 
     revision: ClassVar[int] = 1
 
@@ -149,7 +149,7 @@ class TaskProbe:
 
 @dataclass(frozen=True)
 class TaskFineTuning:
-    """The accuracy of the model fine-tuned on a task of texts, with one seed."""
+    """The accuracy of the model fine-tuned on a text task with one seed."""
 
     revision: ClassVar[int] = 1
 
@@ -160,7 +160,7 @@ class TaskFineTuning:
     def measure(
         self, model: PreTrainedModel, drawn: TextTask, subject: Subject[None], progress: Progress
     ) -> Measurement:
-        """The best epoch's accuracy, and which test texts are right."""
+        """The best epoch's accuracy, and which test texts are classified correctly."""
         tokenizer = load_tokenizer(str(subject.folder))
         inputs = fine_tuning_inputs(model, tokenizer, drawn, self.settings, self.longest)
         called = f"{fine_tuning_with(self.seed)} of {subject.checkpoint}"
@@ -204,7 +204,7 @@ def probe_of_task(
 def fine_tuning_of_task(
     task: TextTask, digest: str, longest: int, settings: FineTuningSettings, seed: int
 ) -> CheckpointMeasurement:
-    """`TaskFineTuning` on the task of that digest; the other seeds make no difference to the key."""
+    """`TaskFineTuning` on the task of that digest; the key does not depend on the other seeds."""
     told = asdict(settings)
     del told["seeds"]
     key = {"measures": FINE_TUNING, "task": digest, "longest": longest, "settings": told, "seed": seed}
@@ -212,7 +212,7 @@ def fine_tuning_of_task(
 
 
 def fine_tuning_with(seed: int) -> str:
-    """What one seed's fine-tuning is called.
+    """The name of one seed's fine-tuning measurement.
 
     >>> fine_tuning_with(3)
     'fine-tuning with seed 3'

@@ -1,4 +1,4 @@
-"""What may be said of two checkpoints: same loss, flatter, better; from intervals, no more than they tell."""
+"""Verdicts on pairs of checkpoints (same loss, flatter, better), based on confidence intervals."""
 
 import math
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ QUESTIONS: dict[str, Question] = {
 
 @dataclass(frozen=True)
 class PairVerdict:
-    """The answer to a question about two checkpoints: yes, no, one's name, open, or why it is not asked.
+    """The answer to a question about two checkpoints: yes, no, a name, open, or why it cannot be asked.
 
-    `measured` says by what (the loss, the trace, the probe, fine-tuning), `difference` is the second's
-    number less the first's, with its interval from `low` to `high`. The first may be `MAJORITY`.
+    `measured` names the measurement (the loss, the trace, the probe, fine-tuning), and `difference` is the
+    second's number minus the first's, with its interval from `low` to `high`. The first may be `MAJORITY`.
     """
 
     question: Question
@@ -42,13 +42,13 @@ class PairVerdict:
 
 
 def verdicts(comparison: Comparison, same_loss: float = SAME_LOSS) -> list[PairVerdict]:
-    """Every question about every pair of which both are measured, and each accuracy against the majority's.
+    """Every question about every pair with both measured, and each accuracy against the majority baseline.
 
-    Losses are the same where the whole interval of their difference lies within `same_loss` of the first's,
-    not the same where none of it does, and open otherwise. One is flatter, or better, where the whole
-    interval lies on one side of zero. Each of the m intervals is Student's, of confidence
-    1 - (1 - `CONFIDENCE`) / m (Bonferroni), so that all hold together: the more is compared, the wider they
-    are.
+    Losses are the same if the whole interval of their difference lies within `same_loss` of the first's, not
+    the same if none of it does, and open otherwise. One checkpoint is flatter, or better, if the whole
+    interval lies on one side of zero. Each of the m intervals is a Student's t interval of confidence
+    1 - (1 - `CONFIDENCE`) / m (Bonferroni), so that all of them hold simultaneously: the more comparisons,
+    the wider they are.
     """
     asked = [*_about_pairs(comparison), *_about_majority(comparison)]
     counted = sum(each.difference is not None for each in asked)
@@ -58,7 +58,7 @@ def verdicts(comparison: Comparison, same_loss: float = SAME_LOSS) -> list[PairV
 
 
 def in_words(verdicts: Sequence[PairVerdict], same_loss: float = SAME_LOSS) -> str:
-    """What is said of one pair, in a sentence or two.
+    """The verdicts on one pair, in a sentence or two.
 
     >>> answers = {"loss": "yes", "trace": "b", "probe": "b"}
     >>> in_words([PairVerdict(QUESTIONS[name], name, "a", "b", each) for name, each in answers.items()])
@@ -78,7 +78,7 @@ def in_words(verdicts: Sequence[PairVerdict], same_loss: float = SAME_LOSS) -> s
 
 
 def _lower(verdicts: Sequence[PairVerdict]) -> str:
-    """Whose loss is the lower, where the two differ."""
+    """Which has the lower loss, if the two differ."""
     loss = next(each for each in verdicts if each.measured == LOSS)
     return loss.second if loss.high < 0 else loss.first
 

@@ -1,4 +1,4 @@
-"""Checkpoints that are compared: what each is, and which of them may be compared in what."""
+"""The checkpoints of a comparison: what each is, and which of them are comparable in which quantity."""
 
 import hashlib
 import json
@@ -24,11 +24,11 @@ from isoloss.progress import Progress, silent
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What is known of a checkpoint without measuring it; `weights` and `tokenizer` are digests.
+    """What is known about a checkpoint without measuring it; `weights` and `tokenizer` are digests.
 
-    Two checkpoints of one `encoding` have the same tokens, however their tokenizers are written down.
-    `shapes` has the form of every parameter: two checkpoints of one `shapes` and one `prediction` are points
-    of one parameter space. `longest` is how many tokens it reads, None where nothing says so.
+    Two checkpoints with the same `encoding` have the same tokens, however their tokenizers are stored.
+    `shapes` holds the shape of every parameter: two checkpoints with the same `shapes` and `prediction` are
+    points in the same parameter space. `longest` is the maximum number of input tokens, None if unknown.
     """
 
     name: str
@@ -42,17 +42,17 @@ class Checkpoint:
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
 
     def reads_as(self, other: "Checkpoint") -> bool:
-        """Whether both predict the same tokens of a text, so that their losses are of one thing."""
+        """Whether both predict the same tokens of a text, so that their losses are comparable."""
         return (self.prediction, self.encoding) == (other.prediction, other.encoding)
 
     def built_as(self, other: "Checkpoint") -> bool:
-        """Whether both have the same parameters, so that their traces are of one thing."""
+        """Whether both have the same parameters, so that their traces are comparable."""
         return (self.kind, self.shapes) == (other.kind, other.shapes)
 
 
 @dataclass
 class Models:
-    """Models by name, of which one at most is in memory, and tokenizers."""
+    """Models by name, at most one of them in memory, and their tokenizers."""
 
     device: torch.device
     dtype: torch.dtype
@@ -64,7 +64,7 @@ class Models:
         return self.load(name)[0]
 
     def load(self, name: str) -> tuple[PreTrainedModel, Prediction]:
-        """The model on its device and what it predicts; the one before it is let go first."""
+        """The model on its device, and what it predicts; the previous model is released first."""
         if self._held is None or self._held[0] != name:
             self._held = None
             model, predicted = load_any_language_model(name, self.prediction, self.dtype)
@@ -81,12 +81,13 @@ class Models:
 def read_checkpoints(
     names: Sequence[str], models: Models, sample: Sequence[str], progress: Progress = silent
 ) -> tuple[Checkpoint, ...]:
-    """Load each once and say what it is; `sample` are texts that tell tokenizers apart.
+    """Load each checkpoint once and describe it; `sample` are texts that distinguish tokenizers.
 
-    All configurations and tokenizers are read before the first weights, which may take minutes.
+    All configurations and tokenizers are read before any weights, which may take minutes.
 
-    Raises BadInput for fewer than two names, one that comes twice, two of the same weights, what is no
-    language model or has no tokenizer that fits, and for a masked model whose tokenizer has no mask token.
+    Raises BadInput for fewer than two names, a duplicate name, two checkpoints with the same weights,
+    anything that is not a language model or has no matching tokenizer, and a masked model whose tokenizer has
+    no mask token.
     """
     if len(names) < 2:
         raise BadInput("name two checkpoints or more, folders or names on a hub, to compare them")
@@ -106,7 +107,7 @@ def read_checkpoints(
 
 
 def refuse_named_twice(names: Sequence[str]) -> None:
-    """Raise BadInput for a name, or a folder under two names, that comes twice."""
+    """Raise BadInput for a duplicate name, or a folder given under two names."""
     seen: dict[str, str] = {}
     for name in names:
         place = str(Path(name).resolve()) if Path(name).exists() else name
@@ -116,7 +117,7 @@ def refuse_named_twice(names: Sequence[str]) -> None:
 
 
 def families(checkpoints: Iterable[Checkpoint]) -> list[list[Checkpoint]]:
-    """The checkpoints in groups that predict the same tokens, in the order of their first members."""
+    """The checkpoints grouped by the tokens they predict, in the order of each group's first member."""
     groups: list[list[Checkpoint]] = []
     for checkpoint in checkpoints:
         own = next((group for group in groups if group[0].reads_as(checkpoint)), None)
@@ -175,7 +176,7 @@ _NOT_THE_MODEL = {"_name_or_path", "transformers_version", "dtype", "torch_dtype
 
 
 def weights_digest(model: PreTrainedModel) -> str:
-    """SHA-256 of the architecture and of every weight, whatever folder they are read from.
+    """SHA-256 of the architecture and of every weight, independent of the folder they are read from.
 
     >>> from isoloss.models.shapes import laptop_shape
     >>> from isoloss.models.transformers import PostLayerNormTransformer
@@ -195,9 +196,9 @@ def weights_digest(model: PreTrainedModel) -> str:
 
 
 def tokenizer_digest(tokenizer: Any) -> str:
-    """SHA-256 of all that a tokenizer does, but for how it pads and cuts, which each call says.
+    """SHA-256 of everything a tokenizer does except padding and truncation, which each call specifies.
 
-    Of one that is not of the package `tokenizers`: of its vocabulary and special tokens.
+    For a tokenizer that is not from the package `tokenizers`: of its vocabulary and special tokens.
     """
     known: dict[str, Any] = {"vocabulary": tokenizer.get_vocab(), "special": tokenizer.special_tokens_map}
     if getattr(tokenizer, "is_fast", False):
@@ -209,8 +210,8 @@ def tokenizer_digest(tokenizer: Any) -> str:
 def encoding_digest(tokenizer: Any, texts: Sequence[str]) -> str:
     """SHA-256 of the vocabulary, the special tokens, and how these texts are encoded.
 
-    Two tokenizers may be defined differently and yet have the same tokens; and those of one vocabulary may
-    cut words differently, which the texts show.
+    Two tokenizers may be defined differently and yet produce the same tokens; and two with the same
+    vocabulary may split words differently, which the texts reveal.
     """
     special = [tokenizer.mask_token_id, *sorted(tokenizer.all_special_ids)]
     encoded = tokenizer(list(texts), verbose=False)["input_ids"]

@@ -39,7 +39,7 @@ EIGENVALUE_TOLERANCE = 1e-3
 
 
 def fixed_set_quantity(name: QuantityName, sentences: int, seed: int) -> MeasuresModels[None, FixedSentences]:
-    """The quantity called `name`; a trace, which can stop anywhere, is none of them."""
+    """The fixed-set quantity called `name`; the traces, which can stop anywhere, are not among them."""
     # Each has estimators of its own, of which one call needs few.
     match name:
         case "gradient_norm":
@@ -75,12 +75,12 @@ FIXED_SENTENCES = 256
 
 @dataclass(frozen=True)
 class ComparedFlatness:
-    """One quantity of all models, by name: what was measured, why it stopped, and what differs.
+    """One quantity for all models, by name: the measurements, why they stopped, and the differences.
 
     `differences` are records of each other model minus the first. `ways` counts the first model's parameter
     tensors by the method that computed their share; `fisher_traces` holds the traces behind a Fisher-trace
-    measurement. `apart` says, for models whose scores change with padding or with the other sentences of a
-    batch, how sentences were batched instead. `reading` counts what was read of the corpus.
+    measurement. `apart` says how sentences were batched for models whose scores change with padding or with
+    the other sentences of a batch. `reading` counts what was read of the corpus.
     """
 
     quantity: QuantityName
@@ -94,7 +94,7 @@ class ComparedFlatness:
 
     @property
     def records(self) -> list[Record]:
-        """Those of each model, and then the differences."""
+        """The records of each model, then the differences."""
         measured = [record for each in self.measurements.values() for record in each.records]
         return [*measured, *self.differences]
 
@@ -109,12 +109,12 @@ def compare_flatness(
     *,
     memory_bytes: int = MEMORY_BYTES,
 ) -> ComparedFlatness:
-    """Measure each model, by name; those after the first also have their paired difference from it.
+    """Measure each model, by name; those after the first also get their paired difference from it.
 
-    Both traces take in sentences until every model's is as good as asked. Interrupted from the keyboard they
-    give what they have, on the sentences that all models have seen, unless that is too little for an error
-    bar. The other quantities are those of a fixed set, the first `stopping.sentences` or `FIXED_SENTENCES`
-    sentences. `memory_bytes` bounds what the traces hold at once beside the models.
+    Both traces add sentences until every model's estimate meets the stopping criterion. On a keyboard
+    interrupt they return the estimates on the sentences seen by all models, unless these are too few for an
+    error bar. The other quantities are measured on a fixed set, the first `stopping.sentences` or
+    `FIXED_SENTENCES` sentences. `memory_bytes` bounds the memory of the traces beside the models.
     """
     objective, seed = batches.objective, batches.seed
     _refuse_unusable(models, batches)
@@ -172,7 +172,7 @@ def _trace_measurement(trace: Any, subject: Subject[None], seed: int) -> Measure
 
 @contextmanager
 def _named(model: str) -> Iterator[None]:
-    """Say of scores that are not finite which model's they are."""
+    """Name the model in errors about scores that are not finite."""
     try:
         yield
     except NonFiniteScores as error:
@@ -182,7 +182,7 @@ def _named(model: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _OfModel:
-    """The running estimate of a model, by whose name its errors are called."""
+    """The running estimate of a model, which names the model in its errors."""
 
     name: str
     running: RunningEstimate
@@ -239,7 +239,7 @@ def _run(
     stopping: Stopping,
     progress: Progress,
 ) -> tuple[str, int]:
-    """Why it stopped, and how many sentences all have taken in."""
+    """The reason for stopping, and the number of sentences added to every estimate."""
     each = [_OfModel(name, estimate) for name, estimate in running.items()]
     task, expected = quantity.replace("_", " "), len(batches.corpus)
     try:
@@ -252,7 +252,7 @@ def _run(
 
 
 def first_sentences(batches: SampledBatches, sentences: int) -> list[Batch]:
-    """The first so many sentences of the batches' order, or as many as there are."""
+    """The first `sentences` sentences in the order of the batches, or as many as there are."""
     whole: list[Batch] = []
     for batch in batches:
         whole.append(batch)
@@ -265,7 +265,7 @@ def first_sentences(batches: SampledBatches, sentences: int) -> list[Batch]:
 
 
 def progress_of(name: str, progress: Progress) -> Progress:
-    """The progress of one of several models, called by its name."""
+    """The progress report of one of several models, labelled with its name."""
 
     def report(task: str, completed: float, total: float, message: str = "") -> None:
         progress(f"{task} of {name}", completed, total, message)
@@ -276,7 +276,7 @@ def progress_of(name: str, progress: Progress) -> Progress:
 def hessian_trace_measurement(trace: HessianTrace, subject: Subject[AnySource], seed: int) -> Measurement:
     """`hessian_trace`, its groups, and `hessian_minus_fisher`, which Lemma 3.2 says vanishes at saturation.
 
-    `n` counts clusters of sentences, and the whole's settings the sentences.
+    `n` counts clusters of sentences; the settings of the total give the number of sentences.
     """
     sentences, counts = int(trace.sentences.sum()), trace.parameters.settings
     return Measurement(

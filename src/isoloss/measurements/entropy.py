@@ -1,4 +1,4 @@
-"""Entropy of a language's exact distributions: the least loss that any model can reach (A.5)."""
+"""Entropy of a language's exact distributions: the lowest loss that any model can reach (A.5)."""
 
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
@@ -24,7 +24,7 @@ SENTENCES, SENTENCES_WITH_COSTLY_DISTRIBUTIONS = 1000, 100
 
 @runtime_checkable
 class ExactDistributions(Protocol):
-    """What entropy needs of a `Language`; also those whose sentences have no longest offer it."""
+    """The part of `Language` that entropy needs, which languages of unbounded length implement, too."""
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ class ExactDistributions(Protocol):
 
 
 def usual_sentences(language: ExactDistributions) -> int:
-    """How many sentences give a fair error bar within about a minute or less."""
+    """How many sentences give a reasonable error bar within about a minute."""
     return (
         SENTENCES_WITH_COSTLY_DISTRIBUTIONS if isinstance(language, DistributionsAtPositions) else SENTENCES
     )
@@ -54,16 +54,15 @@ def usual_sentences(language: ExactDistributions) -> int:
 def language_entropy(
     language: ExactDistributions, sentences: int, seed: int, progress: Progress = silent
 ) -> list[Record]:
-    """Four records of fresh sentences, in nats and words, with standard errors over sentences.
+    """Four records on freshly drawn sentences, in nats and words, with standard errors over sentences.
 
-    `masked_entropy_sentence_averaged` = E_x mean_t H(Pr(. | x_{-t})), the least masked loss;
-    `masked_entropy_token_averaged` weighs every word alike instead, a ratio whose error is linearised;
-    `next_word_entropy` = E_x mean over the T + 1 events of a sentence, its words and its end, of the
-    entropy of the next-word distribution; `mean_length` in words. Of a language of `DistributionsAtPositions`
-    one masked position a sentence, all as likely, stands for all, which leaves the means unbiased and which
-    those records' settings tell. Beside the results
-    and what the distributions themselves need, memory is about `DISTRIBUTION_BYTES`. Raises BadInput for
-    fewer than 2 sentences.
+    `masked_entropy_sentence_averaged` = E_x mean_t H(Pr(. | x_{-t})), the lowest masked loss;
+    `masked_entropy_token_averaged` gives every word equal weight instead, a ratio with a linearised error;
+    `next_word_entropy` = E_x mean over the T + 1 events of a sentence, its words and its end, of the entropy
+    of the next-word distribution; `mean_length` in words. For a language of `DistributionsAtPositions`, one
+    masked position per sentence, drawn uniformly, stands for all; the means remain unbiased, and the settings
+    of those records say so. Memory is about `DISTRIBUTION_BYTES`, in addition to the results and what the
+    distributions themselves need. Raises BadInput for fewer than 2 sentences.
 
     >>> from isoloss.languages.notation import parse_grammar
     >>> from isoloss.languages.pcfg import pcfg
@@ -102,9 +101,9 @@ def language_entropy(
 
 
 def masked_entropy(language: ExactDistributions, sentences: int, seed: int) -> Estimate:
-    """E_x mean_t H(Pr(. | x_{-t})) of fresh sentences, in nats: the least masked loss, and nothing else.
+    """E_x mean_t H(Pr(. | x_{-t})) on freshly drawn sentences, in nats: the lowest masked loss.
 
-    As `language_entropy` has it, without the next-word distributions, which cost as much again and more.
+    The same as in `language_entropy`, without the next-word distributions, which at least double the cost.
 
     >>> from isoloss.languages.notation import parse_grammar
     >>> from isoloss.languages.pcfg import pcfg
@@ -123,7 +122,7 @@ def masked_entropy(language: ExactDistributions, sentences: int, seed: int) -> E
 def _masked_entropies(
     language: ExactDistributions, sentences: Sentences, places: torch.Generator, progress: Progress
 ) -> Float[Tensor, " n"]:
-    """Each sentence's mean over its positions or, where costly, its value at one drawn from `places`."""
+    """Each sentence's mean over its positions or, if expensive, its value at one drawn with `places`."""
     if not isinstance(language, DistributionsAtPositions):
         total = _summed_entropies(language.masked_log_probabilities, sentences, len(language.vocabulary))
         return total / sentences.lengths
@@ -146,7 +145,7 @@ def _summed_entropies(
 
 
 def entropies(log_probabilities: Float[Tensor, "*rows c"]) -> Float[Tensor, "*rows"]:
-    """-Σ p log p of every row, in nats; 0 for rows that are all -inf, which stand beyond a sentence's end.
+    """-Σ p log p of every row, in nats; 0 for rows that are all -inf, which lie beyond a sentence's end.
 
     >>> entropies(torch.tensor([[0.5, 0.5], [1.0, 0.0], [0.0, 0.0]]).log())
     tensor([0.6931, 0.0000, 0.0000])

@@ -23,11 +23,12 @@ TASK = "fine-tuning"
 
 @dataclass(frozen=True)
 class FineTuningSettings:
-    """The paper's: AdamW at 1e-4, 10 epochs, 200 steps of warm-up, 5 seeds (A.5).
+    """The paper's settings: AdamW at 1e-4, 10 epochs, 200 warm-up steps, 5 seeds (A.5).
 
-    What it leaves open is as in Devlin et al. 2019, whose protocol it follows: after the warm-up the learning
-    rate falls linearly to 0 at the last step, minibatches have 32 examples, weight decay of 0.01 acts on
-    matrices alone, gradients are clipped to norm 1. Dropout is what the model was built with.
+    Unspecified settings are those of Devlin et al. 2019, whose protocol the paper follows: after the warm-up
+    the learning rate decays linearly to 0 at the last step, minibatches have 32 examples, weight decay of
+    0.01 applies to matrices only, and gradients are clipped to norm 1. Dropout is what the model was built
+    with.
     """
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -77,7 +78,7 @@ class FineTuningSettings:
 
 @dataclass(frozen=True)
 class FineTuned:
-    """What one seed came to.
+    """The result of one seed.
 
     `validation[e]` is the accuracy on validation examples after epoch e + 1, `best_epoch` (from 1) the first
     of the best; `best` and `last` say of each test sentence whether the model of that epoch, and of the last
@@ -97,7 +98,7 @@ def fine_tune_seed(
     seed: int,
     progress: Progress = silent,
 ) -> FineTuned:
-    """Train `model`, a sentence classifier, on the training split; the test split is looked at once, last.
+    """Train `model`, a sentence classifier, on the training split; the test split is used once, at the end.
 
     The order of examples and dropout follow from `seed`, so that a seed alone gives what it gives among
     others; the global generators are used, keep them if you need them. Memory: the model five times, for

@@ -1,4 +1,4 @@
-"""Sentences that are the same for all models measured on them, what is predicted of each, and its labels."""
+"""Fixed sentences, the same for all models measured on them, with their predictions and labels."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -21,9 +21,9 @@ from isoloss.progress import Progress
 
 @dataclass(frozen=True)
 class FixedSentences:
-    """What is predicted of each sentence: with `MaskedObjective` one word.
+    """The predictions of each sentence: with `MaskedObjective`, one word.
 
-    What several masks give is the mean over them: that of the loss which is minimised.
+    Several masks per sentence are averaged, as in the training loss.
     """
 
     batches: tuple[Batch, ...]
@@ -34,7 +34,7 @@ class FixedSentences:
     ) -> "FixedSentences":
         """Draw n sentences and what the objective predicts of them, each taken once (`once_each`).
 
-        Of a corpus they are validation sequences.
+        For a corpus, these are validation sequences.
         """
         generator = torch.Generator().manual_seed(seed)
         if isinstance(source, PackedCorpus):
@@ -50,7 +50,7 @@ class FixedSentences:
 
     @staticmethod
     def of_tensors(tensors: Tensors) -> "FixedSentences":
-        """What `tensors` took apart."""
+        """The inverse of `tensors`."""
         return FixedSentences((drawn_of(Batch, tensors),))
 
 
@@ -65,7 +65,7 @@ class OnSentences(Protocol):
 
     @property
     def seed(self) -> int:
-        """Settles which, and all else that is random."""
+        """Determines the sentences, and everything else that is random."""
         ...
 
 
@@ -75,14 +75,14 @@ def draw_sentences(
     objective: PretrainingObjective,
     progress: Progress,  # noqa: ARG001
 ) -> FixedSentences:
-    """`Quantity.draw` of one on `sentences` sentences that `seed` settles."""
+    """`Quantity.draw` for a quantity on `sentences` sentences determined by `seed`."""
     return FixedSentences.draw(source, objective, quantity.sentences, quantity.seed)
 
 
 def validation_sample(
     corpus: PackedCorpus, n: int, generator: torch.Generator
 ) -> tuple[Sentences, Int[Tensor, " n"]]:
-    """n sequences drawn without replacement, all where there are no more; and each one's document."""
+    """n sequences drawn without replacement, or all if there are no more, and the document of each."""
     sequences, documents = corpus.validation_sequences(), corpus.validation_documents()
     chosen = torch.randperm(len(sequences), generator=generator)[:n].sort().values
     return sequences[chosen], documents[chosen]
@@ -94,7 +94,7 @@ def draw_labelled_sentences(
     objective: PretrainingObjective,
     progress: Progress,
 ) -> FixedSentences:
-    """As `draw_sentences`, of a quantity that needs `exact_labels`; raises BadInput as these do."""
+    """As `draw_sentences`, for a quantity that needs `exact_labels`; raises BadInput as they do."""
     _ = exact_labels(source, objective)
     return draw_sentences(quantity, source, objective, progress)
 
@@ -105,9 +105,9 @@ def labels_of(subject: Subject[AnySource]) -> "ExactLabelDistribution | None":
 
 
 def exact_labels(source: AnySource, objective: Objective) -> "ExactLabelDistribution | None":
-    """The exact distribution that labels have, without noise; None, for the data's own, of real text.
+    """The exact distribution of the labels, without sampling noise; None, i.e. the data's, on real text.
 
-    Raises BadInput for a language and an objective whose distribution is not known.
+    Raises BadInput if the distribution is not known for this language and objective.
     """
     if source is None or isinstance(source, PackedCorpus):
         return None
@@ -123,8 +123,8 @@ def exact_labels(source: AnySource, objective: Objective) -> "ExactLabelDistribu
 class ExactLabelDistribution:
     """The exact distribution of each prediction of a batch that `objective` made of the language's sentences.
 
-    Hand it as `distribution` to `hessian_trace` and its like. Sentences must have one masked word at most,
-    since the masked distribution is that of one word given all others.
+    Pass it as `distribution` to `hessian_trace` and similar estimators. Sentences must have at most one
+    masked word, since the masked distribution is that of one word given all others.
     """
 
     language: Language
@@ -153,7 +153,7 @@ class ExactLabelDistribution:
 
 
 def _sentences(ids: Tensor, batch: Batch) -> Sentences:
-    """The sentences with the hidden words put back; positions whose own token is shown are left alone."""
+    """The sentences with the masked words restored; positions that show their own token are unchanged."""
     masked = ids[batch.rows.cpu(), batch.positions.cpu()] < FIRST_WORD
     words = masked & (batch.positions.cpu() > 0)
     ids[batch.rows.cpu()[words], batch.positions.cpu()[words]] = batch.targets.cpu()[words]

@@ -21,12 +21,12 @@ from isoloss.progress import silent
 
 
 class FlatnessCallback(TrainerCallback):
-    """Logs `fisher_trace` and `fisher_trace_standard_error` on fixed batches, to whatever tracker is set.
+    """Logs `fisher_trace` and `fisher_trace_standard_error` on fixed batches, to the configured tracker.
 
-    At every `every`-th evaluation, or step. `log` is the trainer's own, so add the callback once there is
-    one: `trainer.add_callback(FlatnessCallback(trainer.log, batches, objective))`. Signs are the same every
-    time, so that the values differ by the weights alone. Where several processes train, the first measures
-    its copy of the model; models whose parameters are sharded are not for it.
+    It runs at every `every`-th evaluation, or step. `log` is the trainer's own method, so add the callback
+    after creating the trainer: `trainer.add_callback(FlatnessCallback(trainer.log, batches, objective))`. The
+    signs are the same every time, so that values differ only through the weights. In multi-process training,
+    the first process measures its copy of the model; models with sharded parameters are not supported.
     """
 
     def __init__(
@@ -67,9 +67,8 @@ class FlatnessCallback(TrainerCallback):
 class FlatnessAtCheckpoints:
     """For `pretrain`'s `at_checkpoint`: appends each checkpoint's flatness to a file of records.
 
-    Each is named by the first 16 digits of its weights' digest; `seed` is that of the trace's signs. A
-    checkpoint that is written again after a crash, or gone on from, has the same records, and they are not
-    written twice.
+    A checkpoint is named by the first 16 digits of its weights' digest; `seed` seeds the trace's signs. A
+    checkpoint rewritten after a crash, or resumed from, has the same records, which are not written twice.
     """
 
     objective: Objective

@@ -1,4 +1,4 @@
-"""Is one model flatter than another at the same loss? The answer, and what speaks against asking."""
+"""Whether one model is flatter than another at the same loss, with caveats about the answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,9 +25,9 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class FlatterVerdict:
-    """The second model's numbers less the first's, on the same sentences, with errors of the differences.
+    """The second model's numbers minus the first's, on the same sentences, with errors of the differences.
 
-    Each is judged by Student's interval of probability `confidence`.
+    Each is judged by a Student's t interval with coverage `confidence`.
     """
 
     first: str
@@ -41,7 +41,7 @@ class FlatterVerdict:
 
     @property
     def answer(self) -> str:
-        """Whether the second is flatter: yes or no where the whole interval says so, or else open.
+        """Whether the second is flatter: yes or no if the whole interval says so, and otherwise open.
 
         >>> errors = dict(normalised=Estimate(-1.0, 0.1, 99), loss=Estimate(0.0, 0.001, 99))
         >>> FlatterVerdict("a", "b", trace=Estimate(-5.0, 1.0, 99), **errors, loss_of_first=2.0,
@@ -52,7 +52,7 @@ class FlatterVerdict:
 
     @property
     def warnings(self) -> list[str]:
-        """Why the answer may say nothing of flatness itself."""
+        """Why the answer may not be about flatness itself."""
         found = []
         margin = SAME_LOSS * abs(self.loss_of_first)
         either_way = self._half_width(self.loss)
@@ -77,7 +77,7 @@ class FlatterVerdict:
         return found
 
     def _side(self, difference: Estimate) -> int:
-        """-1 where the whole interval is below zero, 1 where it is above, 0 where zero is inside."""
+        """-1 if the whole interval is below zero, 1 if it is above, 0 if it contains zero."""
         if abs(difference.value) <= self._half_width(difference):
             return 0
         return 1 if difference.value > 0 else -1
@@ -92,9 +92,9 @@ def flatter_verdicts(
     traces: Mapping[str, FisherTrace],
     progress: Progress = silent,
 ) -> list[FlatterVerdict]:
-    """Each model after the first against the first, whose traces were measured on `batches`.
+    """Compare each model after the first with the first, given traces measured on `batches`.
 
-    The losses are of the same sentences and predictions as the traces, the normalised traces of the first
+    The losses are on the same sentences and predictions as the traces; the normalised traces are on the first
     `FIXED_SENTENCES` of them.
     """
     losses, normalised = {}, {}

@@ -1,7 +1,8 @@
-"""Texts as a student of a causal model's language reads them: by the teacher's whole tokenizer.
+"""Texts as read by a student of a causal model's language, with the teacher's full tokenizer.
 
 Only the generation of a language is restricted to K of the teacher's tokens (A.1). Its student keeps all of
-them and reads text tokenised ordinarily; tokens that are never generated keep embeddings near their start.
+them and reads normally tokenised text; embeddings of tokens that are never generated stay near their initial
+values.
 """
 
 import json
@@ -29,24 +30,24 @@ or they are read as [MASK]."""
 
 @runtime_checkable
 class TokenizerSource(Protocol):
-    """A frozen dataclass: how to come by the whole tokenizer of a teacher, of at most `pieces` tokens."""
+    """A frozen dataclass: how to obtain a teacher's full tokenizer, of at most `pieces` tokens."""
 
     @property
     def pieces(self) -> int:
-        """How many tokens a student must have room for, beside the special three."""
+        """The vocabulary size a student needs, besides the three special tokens."""
         ...
 
     def tokenizer(self, progress: Progress) -> Tokenizer:
-        """The tokenizer; raises IsolossError where it cannot be had."""
+        """The tokenizer; raises IsolossError if it cannot be obtained."""
         ...
 
 
 @dataclass(frozen=True)
 class StudentTexts:
-    """n texts in a student's numbers, cut to what it reads, and how much of them it knows.
+    """n texts as a student's token ids, truncated to its input length, and how much of them it knows.
 
-    `coverage` is the share of all their tokens, before they are cut, that are words of the language, and
-    `longer` the share of texts (or pairs) that are cut.
+    `coverage` is the share of all their tokens, before truncation, that are words of the language, and
+    `longer` the share of texts (or pairs) that are truncated.
     """
 
     inputs: TextInputs
@@ -56,10 +57,10 @@ class StudentTexts:
 
 @dataclass(frozen=True)
 class StudentTokenizer:
-    """A teacher's `tokenizer`, and in `numbers` [V] what each of its tokens is to a student.
+    """A teacher's `tokenizer`, and in `numbers` [V] the student's id of each of its tokens.
 
-    The language's `words` come first after the special tokens, in the language's order, then all others in
-    the tokenizer's. Make one with `student_tokenizer`.
+    After the special tokens come the language's `words`, in the language's order, and then all others, in the
+    tokenizer's order. Make one with `student_tokenizer`.
     """
 
     tokenizer: Tokenizer
@@ -67,9 +68,9 @@ class StudentTokenizer:
     words: int
 
     def read(self, texts: LabelledTexts, longest: int, policy: Policy = "untrained") -> StudentTexts:
-        """Encode each text, or both of a pair, after [CLS]; cut to `longest` tokens, of a pair the longer.
+        """Encode each text, or both of a pair, after [CLS], truncating (the longer) to `longest` tokens.
 
-        Nothing stands between the two of a pair: the student was trained on no such token.
+        Nothing separates the texts of a pair, since the student was trained on no such token.
         """
         tokenizer = self.tokenizer
         if policy == "resegment":
@@ -95,9 +96,9 @@ class StudentTokenizer:
 
 
 def student_tokenizer(tokenizer: Tokenizer, vocabulary: Sequence[str]) -> StudentTokenizer:
-    """How a student of the language with this `vocabulary` reads what the teacher's tokenizer gives.
+    """How a student of the language with this `vocabulary` reads the output of the teacher's tokenizer.
 
-    Raises BadInput where a word of the language is no token of the tokenizer.
+    Raises BadInput if a word of the language is not a token of the tokenizer.
     """
     tokens = tokenizer.get_vocab()
     order = sorted(tokens, key=tokens.__getitem__)
@@ -115,11 +116,11 @@ def student_tokenizer(tokenizer: Tokenizer, vocabulary: Sequence[str]) -> Studen
 
 
 def closed_within(tokenizer: Tokenizer, pieces: Collection[str]) -> Tokenizer:
-    """The same byte-pair encoding without the merges that lead, at once or on the way, out of `pieces`.
+    """The same byte-pair encoding without the merges that lead, directly or in between, outside `pieces`.
 
-    What it cuts a text into are pieces that such merges reach, and single characters (a byte each in
-    byte-level encodings). A piece whose own parts are none of `pieces` is reached no more. Raises
-    BadInput for a tokenizer that is none of byte pairs.
+    It splits a text into pieces reachable by the remaining merges, and single characters (bytes in byte-level
+    encodings). A piece whose own parts are not in `pieces` is no longer reachable. Raises BadInput for a
+    tokenizer that is not a byte-pair encoding.
     """
     layout = json.loads(tokenizer.to_str())
     if layout["model"]["type"] != "BPE":
@@ -140,9 +141,9 @@ def closed_within(tokenizer: Tokenizer, pieces: Collection[str]) -> Tokenizer:
 def bags_of_tokens(
     train: TextInputs, test: TextInputs, most: int = 2000
 ) -> tuple[Float[Tensor, "n D"], Float[Tensor, "n_test D"]]:
-    """How often each token stands in a text, over the text's length: of a pair's two one after the other.
+    """Relative frequencies of tokens in each text; those of the two texts of a pair are concatenated.
 
-    Of the `most` most common tokens of the training texts, all others being one.
+    Counts the `most` most common tokens of the training texts, with all others merged into one.
     """
     counts = torch.bincount(train.ids[train.parts >= 0].long())
     kept = counts.sort(descending=True, stable=True).indices[:most]

@@ -1,4 +1,4 @@
-"""Measurements kept in a folder under a name made of all that they depend on."""
+"""Measurements cached in a folder, named by everything they depend on."""
 
 import json
 import shutil
@@ -26,23 +26,23 @@ OLDER_VALUES = "values.npz"
 
 
 class DamagedMeasurement(UserWarning):
-    """A kept measurement was not what was written, and has been made again."""
+    """A cached measurement was damaged, and has been measured again."""
 
 
 @dataclass(frozen=True)
 class KeptMeasurements:
-    """A folder with a folder a measurement, complete or absent.
+    """A cache folder with one subfolder per measurement, complete or absent.
 
-    A measurement's name is a digest of its key, which holds everything its numbers depend on (weights,
-    texts, settings) but what the checkpoint is called: a checkpoint that is moved keeps its numbers.
+    A measurement's name is a digest of its key, which holds everything its numbers depend on (weights, texts,
+    settings) except the checkpoint's name: a checkpoint that is moved keeps its measurements.
     """
 
     folder: Path
 
     def get(self, key: Mapping[str, Any], checkpoint: str) -> Measurement | None:
-        """What was measured under the key, with its records in the checkpoint's name; None if nothing was.
+        """The cached measurement of the key, with records renamed to the checkpoint; None if there is none.
 
-        Nothing, too, where it is damaged: it is then measured again.
+        None, too, if it is damaged, so that it is measured again.
         """
         path = self._path(key)
         if not path.is_dir():
@@ -65,7 +65,7 @@ class KeptMeasurements:
     def measured(
         self, key: Mapping[str, Any], checkpoint: str, measure: Callable[[], Measurement]
     ) -> Measurement:
-        """What was measured under the key, or what `measure` gives, which is then kept.
+        """The cached measurement of the key, or else the result of `measure`, which is then cached.
 
         >>> import tempfile
         >>> from isoloss.measurements.record import Record
@@ -93,7 +93,7 @@ class KeptMeasurements:
         return found
 
     def forget_unfinished(self) -> None:
-        """Delete what a measurement that was cut off has left."""
+        """Delete what interrupted measurements have left behind."""
         for unfinished in self.folder.glob(".*.part"):
             shutil.rmtree(unfinished)
 
@@ -102,5 +102,5 @@ class KeptMeasurements:
 
 
 def _as_json(key: Mapping[str, Any]) -> Any:
-    """As it is when it is read back."""
+    """The value after a round trip through JSON."""
     return json.loads(json.dumps(key))

@@ -1,4 +1,4 @@
-"""Examples of a classification as a classifier reads them, whatever they are made of."""
+"""Classification examples as a classifier reads them, whatever their source."""
 
 import hashlib
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from isoloss.objectives.tokens import FIRST_WORD, PAD, tokens_of_words
 
 @runtime_checkable
 class LabelledInputs(Protocol):
-    """n examples with their labels, numbers from 0."""
+    """n examples with their labels, integers from 0."""
 
     @property
     def labels(self) -> Int[Tensor, " n"]:
@@ -26,7 +26,7 @@ class LabelledInputs(Protocol):
 
     @property
     def tokens(self) -> int:
-        """How many tokens the longest example has."""
+        """The number of tokens of the longest example."""
         ...
 
     def __len__(self) -> int:
@@ -34,11 +34,11 @@ class LabelledInputs(Protocol):
         ...
 
     def __getitem__(self, rows: Tensor | slice) -> "LabelledInputs":
-        """The examples with these numbers, in this order."""
+        """The examples with these indices, in this order."""
         ...
 
     def arguments(self, device: torch.device) -> dict[str, Any]:
-        """What a model of `transformers` is called with, on `device`."""
+        """The arguments for calling a `transformers` model, on `device`."""
         ...
 
 
@@ -59,7 +59,7 @@ class SentenceInputs:
 
     @staticmethod
     def of(splits: TaskSplits) -> InputSplits:
-        """The same of all three splits."""
+        """The inputs of all three splits."""
         return InputSplits(*map(SentenceInputs, (splits.train, splits.validation, splits.test)))
 
     @property
@@ -88,8 +88,8 @@ class SentenceInputs:
 def check_splits(splits: TaskSplits | InputSplits, classes: tuple[str, ...]) -> None:
     """Raise BadInput for splits on which nothing can be learnt or measured.
 
-    Those are: fewer than two classes, labels that are none of them, training examples of a single class,
-    no validation examples, fewer than two test examples.
+    That is: fewer than two classes, labels outside the classes, training examples of a single class, no
+    validation examples, or fewer than two test examples.
     """
     if len(classes) < 2:
         raise BadInput(f"fine-tuning needs at least two classes, not {len(classes)}")
@@ -113,7 +113,7 @@ def check_splits(splits: TaskSplits | InputSplits, classes: tuple[str, ...]) -> 
 
 
 def check_fits(splits: TaskSplits, config: PretrainedConfig) -> None:
-    """Raise BadInput for words or sentences beyond what the model was built for."""
+    """Raise BadInput for words or sentence lengths beyond what the model was built for."""
     for name, part in _by_name(splits).items():
         word = int(part.sentences.ids.max())
         if word + FIRST_WORD >= config.vocab_size:

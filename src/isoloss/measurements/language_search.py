@@ -1,6 +1,6 @@
-"""A search over random languages for those whose task has room at a price that is worth paying.
+"""A search over random languages for those whose task has room at a price worth paying.
 
-Nothing is trained on any of them, so that what is chosen knows nothing of the results it will give.
+No model is trained on any of them, so the choice cannot depend on the results.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,10 +28,10 @@ ENTROPY_SENTENCES = 500
 
 @dataclass(frozen=True)
 class SearchRule:
-    """Which languages are ranked, by the room of their task: those within these bounds, all included.
+    """Which languages are ranked by the room of their task: those within these inclusive bounds.
 
-    Prices are in nats. By default they lie from half to twice the KL, 0.001 to 0.004 nats, that small
-    models on small languages come to rest at.
+    Prices are in nats. The default bounds are half the lower and twice the upper end of 0.001 to 0.004 nats,
+    the KL at which small models on small languages plateau.
     """
 
     cheapest: float = 0.0005
@@ -56,7 +56,7 @@ class SearchRule:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A language that the rule lets pass, by its seed; `entropy` is the masked word's, in nats."""
+    """A language that satisfies the rule, by its seed; `entropy` is that of the masked word, in nats."""
 
     seed: int
     room: Room
@@ -66,7 +66,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Search:
-    """`ranked` has the most room first. Of `searched` languages `with_task` have the task, and so on."""
+    """The `ranked` languages, most room first; of `searched` ones, `with_task` have the task, and so on."""
 
     task: str
     searched: int
@@ -83,10 +83,10 @@ def search_languages(
     settings: RoomSettings | None = None,
     progress: Progress = silent,
 ) -> Search:
-    """Judge `language_of(seed)` for every seed by `rule`; a pure function of its arguments.
+    """Evaluate `language_of(seed)` for every seed by `rule`; a pure function of its arguments.
 
-    The price, which takes less time, is looked at first: languages of another price are not probed.
-    Raises BadInput where none of the languages has the task, or the task no price.
+    The price, which takes less time, is checked first: languages with a price out of bounds are not probed.
+    Raises BadInput if none of the languages has the task, or the task has no price.
 
     >>> from isoloss.languages.pcfg import pcfg
     >>> from isoloss.languages.random_grammar import laptop_grammar

@@ -1,4 +1,4 @@
-"""Linear probe: how well a linear head on frozen features tells a sentence's label (paper A.4)."""
+"""Linear probe: how well a linear head on frozen features predicts a sentence's label (paper A.4)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ from isoloss.progress import Progress, silent
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Test accuracy of one classifier a seed; `quantity` is how its records' names begin.
+    """Test accuracy of one classifier per seed; `quantity` is the prefix of its records' names.
 
-    `correct[i]` is the share of the seeds' classifiers that get test sentence i right, `by_seed` each one's
-    accuracy. Two checkpoints measured on the same test sentences are compared by `paired_difference` of
-    their `correct`.
+    `correct[i]` is the share of the seeds' classifiers that classify test sentence i correctly, `by_seed` the
+    accuracy of each. Two checkpoints measured on the same test sentences are compared by `paired_difference`
+    of their `correct`.
     """
 
     quantity: str
@@ -30,12 +30,12 @@ class Accuracy:
 
     @staticmethod
     def of(quantity: str, right: Float[Tensor, "S n"]) -> "Accuracy":
-        """From 1 where a seed's classifier (a row) is right about a sentence (a column), and 0 elsewhere."""
+        """From a matrix with 1 where a seed's classifier (row) is right about a sentence (column), else 0."""
         return Accuracy(quantity, correct=right.mean(dim=0), by_seed=right.mean(dim=1))
 
     @property
     def estimate(self) -> Estimate:
-        """Mean accuracy; its standard error is over test sentences, the seeds' classifiers being averaged."""
+        """Mean accuracy, with its standard error over test sentences after averaging over seeds."""
         return mean_over_sentences(self.correct)
 
     @property
@@ -45,11 +45,11 @@ class Accuracy:
         return Estimate(deviation, deviation / (2 * (seeds - 1)) ** 0.5, seeds)
 
     def sentence_values(self) -> dict[str, Float[Tensor, " n"]]:
-        """Of the accuracy among the `records` its value a test sentence."""
+        """Per-sentence values of the accuracy among the `records`."""
         return {f"{self.quantity}_accuracy": self.correct}
 
     def records(self, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
-        """`.._accuracy` and `.._deviation_over_seeds`, n being sentences and seeds."""
+        """`.._accuracy` and `.._deviation_over_seeds`, with n counting sentences and seeds respectively."""
         quantities = {
             f"{self.quantity}_accuracy": self.estimate,
             f"{self.quantity}_deviation_over_seeds": self.deviation_over_seeds,
@@ -65,9 +65,9 @@ class ProbeSettings:
     """How the heads are trained: the paper's settings; it does not give the minibatch size.
 
     AdamW is torch's, with its default betas (0.9, 0.999), epsilon 1e-8 and weight decay 0.01. Features are
-    used as they are, neither centred nor scaled. `dropout` acts on the features in training. With
-    `warm_up_steps` the rate rises linearly for so many steps and then falls linearly, to be 0 one step after
-    the last; None: it is constant. See `released_probe`.
+    used as they are, neither centred nor scaled. `dropout` is applied to the features in training. With
+    `warm_up_steps`, the learning rate rises linearly for that many steps and then decays linearly, reaching 0
+    one step after the last; with None it is constant. See `released_probe`.
     """
 
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
@@ -99,16 +99,16 @@ class ProbeSettings:
 
 
 def released_probe() -> ProbeSettings:
-    """That of the authors' released code: dropout of 0.1 on the features, minibatches of 512, linear decay.
+    """The authors' released code: dropout of 0.1 on the features, minibatches of 512, linear decay.
 
-    The decay begins after 50 steps of warm-up. What the text says is `ProbeSettings()`.
+    The decay begins after 50 warm-up steps. `ProbeSettings()` follows the paper's text instead.
     """
     return ProbeSettings(batch_size=512, dropout=0.1, warm_up_steps=50)
 
 
 @dataclass(frozen=True)
 class Heads:
-    """S linear heads over D features for k classes, trained alike but for their seed.
+    """S linear heads over D features for k classes, which differ only in their training seed.
 
     `weight` has D_1 = D + 1 columns, of which the last is the bias.
     """
@@ -128,7 +128,7 @@ def train_heads(
     settings: ProbeSettings,
     progress: Progress = silent,
 ) -> Heads:
-    """Train one head a seed by AdamW on the cross entropy, all heads at once as one batched problem.
+    """Train one head per seed by AdamW on the cross entropy, all heads at once as one batched problem.
 
     Each seed has its own generator for its initial weights, uniform in ±1/√D as `torch.nn.Linear` has
     them, and its own order of minibatches in each epoch. The heads after the last epoch are returned;
@@ -154,7 +154,7 @@ def _descend(
     generators: Sequence[torch.Generator],
     progress: Progress,
 ) -> None:
-    """Train the heads `weight` where they are."""
+    """Train the heads `weight` in place."""
     (S, classes, columns), n, size = weight.shape, len(features), settings.batch_size
     update = _AdamW(weight, settings)
     with_one, truth = _with_one(features), nn.functional.one_hot(labels, classes).to(features)
@@ -178,7 +178,7 @@ def _descend(
 
 
 class _AdamW:
-    """torch's fused AdamW on one tensor, without what `torch.optim` does around it, which takes longer."""
+    """torch's fused AdamW on one tensor, without the more expensive overhead of `torch.optim`."""
 
     def __init__(self, weight: Tensor, settings: ProbeSettings) -> None:
         self.weight, self.settings = weight, settings
@@ -204,7 +204,7 @@ class _AdamW:
 
 
 def _drop_out(x: Float[Tensor, "S b D_1"], share: float, generators: Sequence[torch.Generator]) -> None:
-    """Set a share of each head's features to 0, scale up the others; leave the column of ones alone."""
+    """Set a share of each head's features to 0 and scale up the others, except for the column of ones."""
     for own, generator in zip(x, generators, strict=True):
         kept = torch.rand(own.shape[0], own.shape[1] - 1, generator=generator) >= share
         own[:, :-1] *= kept.to(own) / (1 - share)
@@ -219,7 +219,7 @@ def linear_probe(
     settings: ProbeSettings | None = None,
     progress: Progress = silent,
 ) -> Accuracy:
-    """Train a head a seed on the training features, and measure all of them on the test features.
+    """Train one head per seed on the training features, and evaluate all of them on the test features.
 
     Features come from `sentence_features`, or are a lookup table's distributions. float32 is enough.
 
@@ -236,11 +236,11 @@ def linear_probe(
 
 
 def reference_records(test: LabelledSentences, settings: dict[str, Setting]) -> list[Record]:
-    """What a probe's accuracy is held against on a test set, none of which needs a model.
+    """Model-free baselines and ceilings for a probe's accuracy on a test set.
 
-    `chance_accuracy`: always saying the test set's most common label. `posterior_accuracy`: the argmax of
-    the exact posterior, the ceiling. `latent_agreement`: how often the label is the true latent symbol,
-    which is the mean of the largest posterior probability.
+    `chance_accuracy`: always predicting the test set's most common label. `posterior_accuracy`: the argmax of
+    the exact posterior, the ceiling. `latent_agreement`: how often the label is the true latent symbol, i.e.
+    the mean of the largest posterior probability.
     """
     posterior = test.posterior.double()
     quantities = {

@@ -1,4 +1,4 @@
-"""Equal loss as a computed statement: checkpoints of several runs, matched by their loss."""
+"""Equal loss as a tested statement: checkpoints of several runs, matched by loss."""
 
 import math
 from bisect import bisect_right
@@ -13,9 +13,9 @@ from isoloss.measurements.record import Record
 
 @dataclass(frozen=True)
 class StepCurve:
-    """`estimates[i]` was measured at `steps[i]`, which rise; in between linear in the step's logarithm.
+    """Estimates at increasing `steps`, interpolated linearly in the step's logarithm.
 
-    Raises BadInput for no steps, steps that do not rise from at least 1, or numbers that are not finite.
+    Raises BadInput for no steps, steps that do not increase from at least 1, or numbers that are not finite.
     """
 
     run: str
@@ -34,10 +34,10 @@ class StepCurve:
                 raise BadInput(f"the run {self.run} has {estimate} at step {step}, which is not finite")
 
     def at(self, step: float, log_step_error: float = 0.0) -> Estimate:
-        """The value at `step`, which lies between the first and the last step measured.
+        """The value at `step`, which must lie between the first and the last step measured.
 
-        Its error is the interpolation's, w_1 e_1 + w_2 e_2, which holds however the two neighbours' errors
-        hang together (on one evaluation set they nearly are one), and in quadrature with it the slope times
+        Its error combines in quadrature the interpolation's error, w_1 e_1 + w_2 e_2, which is valid for any
+        correlation of the two neighbours' errors (nearly 1 on a common evaluation set), and the slope times
         `log_step_error`, the standard error of the step's logarithm. Raises BadInput outside the steps.
 
         >>> curve = StepCurve("a", (100, 400), (Estimate(2.0, 0.1, 50), Estimate(1.0, 0.3, 50)))
@@ -62,9 +62,9 @@ class StepCurve:
 
 
 def step_curves(records: Sequence[Record], quantity: str) -> list[StepCurve]:
-    """The curves of a quantity, one for each `run` of the records' settings, by their `step`.
+    """The curves of a quantity over `step`, one for each `run` in the records' settings.
 
-    Raises BadInput where there is no such record, one without run, step or error, or two of one step.
+    Raises BadInput if there is no such record, one lacks a run, step or error, or two have the same step.
     """
     by_run: dict[str, dict[int, Estimate]] = {}
     for record in records:
@@ -94,10 +94,10 @@ DEVIATIONS = 1.96
 
 @dataclass(frozen=True)
 class MatchedCheckpoint:
-    """Where one run has the loss: a checkpoint, or a step between two.
+    """Where a run has the matched loss: a checkpoint, or a step between two.
 
-    `log_step_error` is the standard error of the step's logarithm, 0 for a checkpoint: hand it to
-    `StepCurve.at`, with the step, for what else the run measured there.
+    `log_step_error` is the standard error of the step's logarithm, 0 for a checkpoint: pass it to
+    `StepCurve.at`, with the step, for the run's other measurements there.
     """
 
     run: str
@@ -110,8 +110,8 @@ class MatchedCheckpoint:
 class MatchedLosses:
     """One point of each run, and whether their losses are the same to within `threshold` nats.
 
-    The error of the spread takes the two runs' errors as independent, which is too large for runs measured
-    on one evaluation set; there `paired_difference` of the two losses decides more sharply.
+    The error of the spread treats the two runs' errors as independent, which overestimates it for runs
+    measured on the same evaluation set; there, `paired_difference` of the two losses is more powerful.
     """
 
     points: tuple[MatchedCheckpoint, ...]
@@ -119,7 +119,7 @@ class MatchedLosses:
 
     @property
     def spread(self) -> float:
-        """Largest less smallest loss, in nats."""
+        """Largest minus smallest loss, in nats."""
         highest, lowest = self._extremes
         return highest.value - lowest.value
 
@@ -131,7 +131,7 @@ class MatchedLosses:
 
     @property
     def same(self) -> bool | None:
-        """Whether the spread, with its 95 % interval, lies within the threshold; None if that is open."""
+        """Whether the spread lies within the threshold by its 95 % interval; None if undecided."""
         if self.spread + DEVIATIONS * self.spread_error <= self.threshold:
             return True
         return False if self.spread - DEVIATIONS * self.spread_error > self.threshold else None
@@ -143,10 +143,10 @@ class MatchedLosses:
 
 
 def checkpoints_in_window(losses: Sequence[StepCurve], lowest: float, highest: float) -> MatchedLosses:
-    """Of every run the checkpoint whose loss is nearest the middle of the window; no interpolation.
+    """The checkpoint of each run whose loss is nearest to the middle of the window; no interpolation.
 
-    `lowest` and `highest` are in nats, and the window's width is the threshold. Of equally near checkpoints
-    the earlier is taken. Raises BadInput when a run has no checkpoint within the window, naming the ranges.
+    `lowest` and `highest` are in nats, and the window's width is the threshold. Ties go to the earlier
+    checkpoint. Raises BadInput when a run has no checkpoint within the window, naming the ranges.
 
     >>> def curve(run, *values):
     ...     return StepCurve(run, (100, 200, 400), tuple(Estimate(v, 0.001, 50) for v in values))
@@ -178,10 +178,10 @@ def interpolated_to_loss(
 ) -> MatchedLosses:
     """Where each run first falls to `loss` nats, interpolated linearly in the logarithm of the step.
 
-    Without `loss` it is the lowest that every run reaches. The points' losses are equal by construction;
-    whether they are the same to within `threshold` is a matter of their errors. The error of the step's
-    logarithm is the loss's error over the slope. Raises BadInput when the runs' losses do not overlap, or
-    not at `loss`, naming the ranges.
+    `loss` defaults to the lowest that every run reaches. The points' losses are equal by construction;
+    whether they are the same to within `threshold` depends on their errors. The error of the step's logarithm
+    is the loss's error divided by the slope. Raises BadInput when the runs' losses do not overlap, or not at
+    `loss`, naming the ranges.
 
     >>> def curve(run, *values):
     ...     return StepCurve(run, (100, 200, 400), tuple(Estimate(v, 0.001, 50) for v in values))
@@ -209,7 +209,7 @@ def interpolated_to_loss(
 
 
 def _first_fall(curve: StepCurve, loss: float) -> MatchedCheckpoint:
-    """The first step at which the curve, which begins at or above `loss` and reaches it, is there."""
+    """The first step at which the curve, which starts at or above `loss`, reaches it."""
     places = list(zip(curve.steps, (estimate.value for estimate in curve.estimates), strict=True))
     if places[0][1] == loss:
         return MatchedCheckpoint(curve.run, places[0][0], curve.estimates[0])

@@ -1,4 +1,4 @@
-"""By how much two models differ, measured on the same sentences or examples, and an interval for it."""
+"""The difference between two models on the same sentences or examples, with a confidence interval."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from isoloss.measurements.linear_probe import Accuracy
 class PairedDifference:
     """A mean difference, its standard error with its degrees of freedom, and the number of pairs.
 
-    `largest` is how far apart a pair's two can be, 1 for right and wrong, where that is known.
+    `largest` is the largest possible difference of a pair, if known; 1 for correct against wrong.
     """
 
     value: float
@@ -27,7 +27,7 @@ class PairedDifference:
     def of_sentences(
         values: Float[Tensor, " n"], reference: Float[Tensor, " n_reference"]
     ) -> "PairedDifference":
-        """`values` less `reference` over the sentences that both have: the first ones of one order.
+        """`values` minus `reference` over the sentences that both have: the first ones of a common order.
 
         >>> import torch
         >>> PairedDifference.of_sentences(torch.tensor([5.0, 9.0, 4.0]), torch.tensor([4.0, 7.0]))
@@ -39,12 +39,12 @@ class PairedDifference:
 
     @staticmethod
     def of_accuracies(accuracy: Accuracy, reference: Accuracy) -> "PairedDifference":
-        """Less `reference`, of the same test examples and seeds.
+        """The accuracy minus that of `reference`, on the same test examples and seeds.
 
-        Examples and seeds are both a sample of many, so both are in the error: s² of the examples' mean
-        differences over n, plus s² of the seeds' differences over S. That counts the chance of one
-        seed at one example twice, and is too large rather than too small. Its degrees of freedom are
-        Satterthwaite's (1946, An Approximate Distribution of Estimates of Variance Components).
+        Examples and seeds are both samples, so both enter the error: s² of the examples' mean differences
+        over n, plus s² of the seeds' differences over S. This counts the noise of a single seed on a single
+        example twice, and hence errs on the large side. Its degrees of freedom are Satterthwaite's (1946, An
+        Approximate Distribution of Estimates of Variance Components).
         """
         of_examples = paired_difference(accuracy.correct, reference.correct)
         of_seeds = paired_difference(accuracy.by_seed, reference.by_seed)
@@ -55,13 +55,13 @@ class PairedDifference:
         return PairedDifference(of_examples.value, math.sqrt(variance), freedom, of_examples.n, largest=1.0)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Student's interval; where all n pairs differ by the same, which has no spread to go by, another.
+        """Student's t interval, or a nonparametric one if all n pairs differ by the same, without any spread.
 
-        Of accuracies: with confidence c, no more than a share p = 1 - (1 - c)^(1/n) of all examples differs
-        by anything else, since n examples would otherwise show one (Clopper and Pearson 1934, for none of n).
-        That moves the mean by p (`largest` + |value|) at most. Of what has no largest difference: n that all
-        differ in the same way have the probability 2^(1 - n) even where each is as likely to differ in the
-        other (the sign test, two-sided), and too few of them leave the interval without ends.
+        For accuracies: with confidence c, at most a share p = 1 - (1 - c)^(1/n) of all examples differs by
+        anything else, since n examples would otherwise include one (Clopper and Pearson 1934, for none of n).
+        This shifts the mean by at most p (`largest` + |value|). Without a largest difference: n pairs that
+        all differ in the same direction have probability 2^(1 - n) even if both directions are equally likely
+        (two-sided sign test), and if there are too few of them, the interval is unbounded.
 
         >>> low, high = PairedDifference(1.0, 0.1, 9.0, 10).interval(0.95)
         >>> f"{low:.3f} to {high:.3f}"
@@ -78,5 +78,5 @@ class PairedDifference:
 
 
 def constant_accuracy(correct: Float[Tensor, " n"], seeds: int) -> Accuracy:
-    """The accuracy of what every seed gets right alike, such as a fixed answer."""
+    """The accuracy of a predictor that is the same for every seed, such as a constant answer."""
     return Accuracy("constant", correct, correct.mean().repeat(seeds))

@@ -1,4 +1,4 @@
-"""One measurement of one model: what a quantity is, what is measured, and what comes out."""
+"""A measurement of a model: the interfaces of quantities, their subject and their result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,10 +28,10 @@ Columns = dict[str, Setting]
 
 @dataclass(frozen=True)
 class Subject(Generic[Source]):
-    """The model that is measured: its name in records, how scores are read off it, and where it is from.
+    """The model being measured: its name in records, how its scores are read, and where it is from.
 
-    `source` is the language or the corpus that it was trained on, None where nobody knows; `folder` holds the
-    model and its tokenizer, `seed` is that of its run. All its records have `settings`.
+    `source` is the language or corpus it was trained on, None if unknown; `folder` holds the model and its
+    tokenizer, `seed` is that of its run. All its records have `settings`.
     """
 
     checkpoint: str
@@ -44,7 +44,7 @@ class Subject(Generic[Source]):
     def record(
         self, quantity: str, estimate: Estimate, unit: str, seed: int | None, **more: Setting
     ) -> Record:
-        """An estimate as a record, with `more` settings than the subject's own."""
+        """An estimate as a record, with settings `more` in addition to the subject's own."""
         settings = {**self.settings, **more}
         error = estimate.standard_error
         return Record(quantity, estimate.value, unit, error, estimate.n, seed, self.checkpoint, settings)
@@ -52,7 +52,7 @@ class Subject(Generic[Source]):
     def group_records(
         self, quantity: str, groups: Mapping[str, Estimate], unit: str, seed: int
     ) -> list[Record]:
-        """A record `quantity`_of_group for each part of a model, which its settings name."""
+        """One record `quantity`_of_group for each part of a model, named in its settings."""
         return [
             self.record(f"{quantity}_of_group", estimate, unit, seed, group=name)
             for name, estimate in groups.items()
@@ -61,10 +61,10 @@ class Subject(Generic[Source]):
 
 @dataclass(frozen=True)
 class Measurement:
-    """Records of one model, and the values behind them by which models are compared pair by pair.
+    """Records of one model, and the underlying values for paired comparisons of models.
 
-    The values of a record that is a mean over sentences, or over other independent units, stand under its
-    `value_name`: models measured on one set are then compared unit by unit.
+    The values of a record that is a mean over sentences, or over other independent units, are stored under
+    its `value_name`, so that models measured on the same set can be compared unit by unit.
     """
 
     records: Sequence[Record]
@@ -73,10 +73,10 @@ class Measurement:
 
 @runtime_checkable
 class MeasuresModels(Protocol[SourceOf, DrawnOf]):
-    """What measures one model after the other on what was drawn for all of them.
+    """Measures one model after another on the same drawn data.
 
-    `revision`, 1 at first, is raised when the same settings come to give other numbers: it is a part of the
-    measurement's name, so that numbers of two revisions never meet in one table.
+    `revision`, initially 1, is incremented when the same settings start to give different numbers: it is part
+    of the measurement's name, so that numbers of different revisions never appear in the same table.
     """
 
     revision: ClassVar[int]
@@ -84,28 +84,28 @@ class MeasuresModels(Protocol[SourceOf, DrawnOf]):
     def measure(
         self, model: PreTrainedModel, drawn: DrawnOf, subject: Subject[SourceOf], progress: Progress
     ) -> Measurement:
-        """The quantity of one model, which is left as it was found."""
+        """Measure the quantity for one model, which is left as found."""
         ...
 
 
 @runtime_checkable
 class Quantity(MeasuresModels[SourceOf, Drawn], Protocol[SourceOf, Drawn]):
-    """A frozen dataclass: all that a number depends on besides the model, and what it was trained on.
+    """A frozen dataclass of everything a number depends on besides the model and its training source.
 
-    `sources` are the types of what models may have been trained on: `Language`, `PackedCorpus`, or both. What
-    is drawn is of the type `drawn_as`, a dataclass that `isoloss.checked_tensors.tensors_of` takes apart.
+    `sources` are the supported types of training source: `Language`, `PackedCorpus`, or both. The drawn data
+    has the type `drawn_as`, a dataclass that `isoloss.checked_tensors.tensors_of` can disassemble.
     """
 
     sources: ClassVar[tuple[type, ...]]
     drawn_as: ClassVar[type]
 
     def draw(self, source: SourceOf, objective: PretrainingObjective, progress: Progress) -> Drawn:
-        """What it is measured on, the same for all that is compared; a pure function of its arguments."""
+        """Draw the data, the same for all models compared; a pure function of its arguments."""
         ...
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """What `columns` will be called, known before anything is measured."""
+        """The names of `columns`, known before anything is measured."""
         ...
 
     def columns(self, records: Sequence[Record]) -> Columns:
@@ -126,7 +126,7 @@ def value_and_error(column: str, record: Record) -> Columns:
 
 
 def names_with_errors(*columns: str) -> tuple[str, ...]:
-    """Each of `columns` and its error's, as `value_and_error` calls them.
+    """The names of `columns` and of their errors, as in `value_and_error`.
 
     >>> names_with_errors("loss", "kl")
     ('loss', 'loss_error', 'kl', 'kl_error')

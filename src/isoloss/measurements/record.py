@@ -1,4 +1,4 @@
-"""A record: one measured number with its unit, error bar, n, and where it comes from."""
+"""A record: one measured number with its unit, error bar, n and provenance."""
 
 from dataclasses import dataclass, field
 
@@ -7,12 +7,12 @@ Setting = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Record:
-    """Every number that is ever shown is one of these.
+    """A measured number; every number that is shown is one.
 
-    `standard_error` is None only where the number is exact. `n` counts the independent units behind the
-    error bar (sentences, unless the quantity's own documentation says otherwise). `checkpoint` names the
-    model measured, empty for a property of the language alone. `settings` holds what distinguishes two
-    records of one quantity: a step, a size, a task.
+    `standard_error` is None only if the number is exact. `n` counts the independent units behind the error
+    bar (sentences, unless the quantity's own documentation says otherwise). `checkpoint` names the model
+    measured and is empty for a property of the language alone. `settings` holds what distinguishes records of
+    the same quantity, such as a step, a size or a task.
 
     >>> Record("mean_length", 16.0, "words", 0.0, 1000).quantity
     'mean_length'

@@ -1,4 +1,4 @@
-"""Files of records: JSON, one record a line, written whole or appended to, with digests."""
+"""Files of records: JSON, one record per line, written whole or appended to, with digests."""
 
 import io
 import json
@@ -27,23 +27,23 @@ VALUES = "values"
 
 
 class TornLine(UserWarning):
-    """The file's last line was cut short by a crash, and is left out."""
+    """The file's last line was cut short by a crash and is ignored."""
 
 
 Identity = tuple[str, str, int | None, tuple[tuple[str, Setting], ...]]
 
 
 def identity(record: Record) -> Identity:
-    """What makes two records the same measurement: quantity, checkpoint, seed and settings."""
+    """What identifies a measurement: quantity, checkpoint, seed and settings."""
     return record.quantity, record.checkpoint, record.seed, tuple(sorted(record.settings.items()))
 
 
 def append_records(path: Path, records: Sequence[Record]) -> None:
-    """Append the records that the file does not yet have; when this returns they survive a power cut.
+    """Append the records that the file does not have yet; once this returns, they survive a power failure.
 
-    A record already there, by `identity`, is kept as it stands and not written again, so that work which
-    is resumed may append what it appended before. A line that a crash cut short is removed first. One
-    process writes a file at a time. Each line is a JSON object with the fields of `Record`, and a digest:
+    A record already there, by `identity`, is kept and not written again, so that resumed work may append the
+    same records again. A line that a crash cut short is removed first. One process writes a file at a time.
+    Each line is a JSON object with the fields of `Record`, and a digest:
     `polars.read_ndjson(path, infer_schema_length=None)` (all lines, since settings differ) and DuckDB's
     `read_json` read it. Read it as `read_records(path, path.name)`.
 
@@ -77,22 +77,22 @@ def append_records(path: Path, records: Sequence[Record]) -> None:
 
 
 def write_records(path: Path, records: Sequence[Record], name: str, values: Path | None = None) -> None:
-    """Write a file of these records alone, complete or absent; raises as `append_records` does.
+    """Write a file of exactly these records, complete or absent; raises as `append_records` does.
 
-    Every line carries the digest of `name` and of all lines, and where `values` is a file beside them, of the
-    same name but for its ending `.npz`, that file's.
+    Every line carries the digest of `name` and of all lines, and the digest of the file beside it with the
+    same name but the ending `.npz`, if there are `values`.
     """
     beside = {} if values is None else {VALUES: file_digest(values)}
     write_atomically(path, "".join(_lines(records, name, beside)))
 
 
 def read_records(path: Path, name: str) -> list[Record]:
-    """All records of the file, in the order in which they were written; none where there is no file.
+    """All records of the file, in the order in which they were written; none if there is no file.
 
-    A last line without its end, which a crash in mid-write leaves, is left out with a `TornLine` warning
-    that names it. Raises BadInput, naming the line, where any other line is not a record, and where the
-    records, or the values beside them, are not those that were written under that name. Lines without a
-    digest, which older isoloss wrote, are taken as they are.
+    An unterminated last line, left by a crash during a write, is ignored with a `TornLine` warning that names
+    it. Raises BadInput, naming the line, if any other line is not a record, and if the records, or the values
+    beside them, are not those that were written under that name. Lines without a digest, as written by older
+    versions of isoloss, are accepted as they are.
     """
     if not path.exists():
         return []
@@ -116,7 +116,7 @@ def read_records(path: Path, name: str) -> list[Record]:
 
 
 def carries_digests(path: Path) -> bool:
-    """Whether a file of records was written by isoloss that gave them digests."""
+    """Whether a file of records was written by a version of isoloss that adds digests."""
     with path.open("rb") as file:
         return f'"{SEAL}": "'.encode() in file.readline()
 
@@ -181,7 +181,7 @@ def _whole_bytes(path: Path) -> int:
 
 
 def value_name(record: Record) -> str:
-    """What a record's values are kept under: its quantity, and the part of the model that it is of.
+    """The key of a record's values: its quantity, and the part of the model it belongs to.
 
     >>> value_name(Record("fisher_trace_of_group", 1.0, "", 0.1, 9, settings={"group": "embeddings"}))
     'fisher_trace_of_group embeddings'
@@ -199,9 +199,9 @@ def write_sentence_values(path: Path, values: Mapping[str, np.ndarray]) -> None:
 
 
 def read_sentence_values(path: Path) -> Values:
-    """What `write_sentence_values` wrote; nothing where there is no file.
+    """What `write_sentence_values` wrote; empty if there is no file.
 
-    Raises BadInput where it is damaged.
+    Raises BadInput if the file is damaged.
 
     >>> read_sentence_values(Path("none.npz"))
     {}

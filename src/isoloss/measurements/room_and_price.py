@@ -1,14 +1,14 @@
 """Room and price: what a language and a task can show, known before any model is trained.
 
 **Room** is how much of a task cannot be read off the words: 1 - the accuracy of a linear probe on one-hot
-words. Labels being the posterior's first choices, the ceiling is 1. Where there is no room, a probe's
-accuracy on a model's vectors says nothing about the model.
+words. Since labels are the argmax of the posterior, the ceiling is 1. Without room, a probe's accuracy on a
+model's vectors says nothing about the model.
 
-**Price** is what a model's loss gives up by ignoring what the label lives on: the loss of the exact masked
-distribution given a narrow context (see `languages.narrow_context`) minus that of the exact distribution
-given all words, which is E_x mean_t KL(Pr(. | x_{-t}) || Pr(. | narrow context of t)). Dearer than what
-trained models leave of their KL, every model must have learnt the label's structure; far cheaper, none has a
-reason to.
+**Price** is how much a model's loss increases by ignoring the structure that determines the label: the loss
+of the exact masked distribution given a narrow context (see `languages.narrow_context`) minus that of the
+exact distribution given all words, which is E_x mean_t KL(Pr(. | x_{-t}) || Pr(. | narrow context of t)). If
+the price exceeds the KL of trained models, every model must have learnt the label's structure; if it is far
+below, none has a reason to.
 """
 
 from dataclasses import dataclass
@@ -44,9 +44,9 @@ SENTENCES_AT_ONCE = 2048
 
 @dataclass(frozen=True)
 class RoomSettings:
-    """How many labelled sentences the probe on words learns from and is tested on.
+    """How many labelled sentences the probe on words is trained and tested on.
 
-    `train` is best what the models' probes learn from.
+    `train` should match the training size of the models' probes.
     """
 
     train: int = 3000
@@ -57,9 +57,10 @@ class RoomSettings:
 
 @dataclass(frozen=True)
 class Room:
-    """`room` of a task, and `chance`, the accuracy of always giving the most common label.
+    """`room` of a task, and `chance`, the accuracy of always predicting the most common label.
 
-    Both on the same test sentences, over which their errors are; the draw for training adds a little.
+    Both are measured on the same test sentences, with errors over these; the draw of training sentences adds
+    a little.
     """
 
     task: str
@@ -78,7 +79,7 @@ class Room:
 
     @property
     def refusal(self) -> str | None:
-        """Why the task cannot carry a headline, in one sentence without its end; None where it can.
+        """Why the task is unsuitable for the headline, a sentence without full stop; None if it is suitable.
 
         >>> few = RoomSettings()
         >>> Room("prefix-8", Estimate(0.02, 0.002, 4000), Estimate(0.45, 0.01, 4000), few).refusal
@@ -104,7 +105,7 @@ def measure_room(
     settings: RoomSettings | None = None,
     progress: Progress = silent,
 ) -> Room:
-    """The room of one of the language's tasks, on sentences drawn afresh for training and test.
+    """The room of one of the language's tasks, on freshly drawn training and test sentences.
 
     Raises BadInput for fewer than two test sentences.
     """
@@ -134,10 +135,10 @@ def measure_room(
 
 
 def price(language: Language, task: Task, sentences: int = PRICED_SENTENCES, seed: int = 0) -> Record | None:
-    """The price of one of the language's tasks, in nats; None where no narrow context is defined.
+    """The price of one of the language's tasks, in nats; None if no narrow context is defined.
 
-    Exact, over all sentences, where there are at most `ENUMERATED` of them up to words of one kind; the
-    record then has no standard error, and n counts them. Else over `sentences` drawn ones.
+    Exact, over all sentences, if there are at most `ENUMERATED` of them up to words of the same kind; the
+    record then has no standard error, and n counts them. Otherwise estimated on `sentences` drawn ones.
 
     >>> from isoloss.languages.notation import parse_grammar
     >>> from isoloss.languages.pcfg import pcfg
@@ -161,7 +162,7 @@ def price(language: Language, task: Task, sentences: int = PRICED_SENTENCES, see
 
 
 def _over_all(context: NarrowContext, kinds: int) -> tuple[float, int]:
-    """The mean over all possible sentences, and how many those are."""
+    """The mean over all possible sentences, and their number."""
     every = torch.cartesian_prod(*[torch.arange(kinds)] * context.length).view(-1, context.length)
     weights = torch.cat([context.log_weight(ids) for ids in torch.split(every, SENTENCES_AT_ONCE)]).exp()
     possible = weights > 0
@@ -170,7 +171,7 @@ def _over_all(context: NarrowContext, kinds: int) -> tuple[float, int]:
 
 
 def _divergences(context: NarrowContext, ids: Int[Tensor, "n T"]) -> Float[Tensor, " n"]:
-    """mean_t KL(distribution given all others || narrow distribution) of each sentence, in nats."""
+    """mean_t KL(distribution given all other words || narrow distribution) of each sentence, in nats."""
     means = []
     for part in torch.split(ids, SENTENCES_AT_ONCE):
         whole, narrow = context.masked_distribution(part), context.narrow_distribution(part)

@@ -1,4 +1,4 @@
-"""A corpus's sentences in random order, masked, as batches: the same for every model that is measured."""
+"""A corpus's sentences in random order, masked, as batches: the same for every model measured."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ FIRST_SENTENCES = 8
 
 @dataclass(frozen=True)
 class OneMask:
-    """One token of a sentence is masked, each maskable one as likely."""
+    """One token per sentence is masked, uniformly among the maskable ones."""
 
     mask_token: int
 
@@ -35,7 +35,7 @@ class OneMask:
 
 @dataclass(frozen=True)
 class ShareMasked:
-    """`share` of each sentence's maskable tokens, at least one, are masked at once, by the mask token."""
+    """`share` of each sentence's maskable tokens, at least one, are masked at once with the mask token."""
 
     mask_token: int
     share: float = 0.15
@@ -66,11 +66,11 @@ Predicting = OneMask | ShareMasked | NextToken
 
 @dataclass
 class Reading:
-    """What one reading of a corpus has met so far.
+    """What one pass over a corpus has encountered so far.
 
-    `lines` are those of the sentences handed out, `short` of sentences in which nothing can be predicted,
-    which are left out, `cut` of sentences cut to the model's positions; `tokens` counts all tokens read, and
-    `unknown` the unknown among them.
+    `lines` are those of the sentences yielded, `short` those of sentences in which nothing can be predicted,
+    which are skipped, `cut` those of sentences truncated to the model's positions; `tokens` counts all tokens
+    read, and `unknown` the unknown tokens among them.
     """
 
     lines: list[int] = field(default_factory=list)
@@ -82,11 +82,11 @@ class Reading:
 
 @dataclass
 class SampledBatches:
-    """Batches of a corpus in an order that `seed` settles, each sentence once; read again, they are equal.
+    """Batches of a corpus in an order determined by `seed`, each sentence once; every pass yields the same.
 
-    A random order makes the first n sentences a random sample of the corpus. A sentence's masks depend on
-    `seed` and its number in the corpus alone. `reading` is the latest reading; each begins a new one. Reading
-    raises BadInput where no sentence has anything to predict.
+    The random order makes the first n sentences a random sample of the corpus. A sentence's masks depend only
+    on `seed` and its index in the corpus. `reading` belongs to the latest pass; each pass starts a new one.
+    Iterating raises BadInput if no sentence has anything to predict.
     """
 
     corpus: Corpus

@@ -14,11 +14,11 @@ from isoloss.objectives.tokens import word_vectors
 def sentence_features(
     model: nn.Module, sentences: Sentences, memory_bytes: int = FORWARD_MEMORY_BYTES
 ) -> Float[Tensor, "n D"]:
-    """The contextual vectors of all words of each unmasked sentence, one after the other; D = T d.
+    """The concatenated contextual vectors of all words of each unmasked sentence; D = T d.
 
-    See `word_vectors`; of a `LookupTable` the exact distributions instead. Dropout is off and the model is
-    left as found. On the CPU, in the model's precision: n T d numbers, beside a forward pass within
-    `memory_bytes`.
+    See `word_vectors`; for a `LookupTable`, the exact distributions instead. Dropout is off and the model is
+    left as found. The result is on the CPU, in the model's precision: n T d numbers, beside a forward pass
+    within `memory_bytes`.
 
     Raises BadInput when a feature is not finite, naming the sentence.
     """
@@ -38,9 +38,9 @@ def sentence_features(
 
 
 def word_features(sentences: Sentences, words: int, width: int) -> Float[Tensor, "n D"]:
-    """The words themselves, one-hot, one after the other; D = `width` * `words`, zeros after the end.
+    """The concatenated one-hot vectors of the words; D = `width` * `words`, zeros after the end.
 
-    What a probe on a model's vectors is held against: what it reaches without any model.
+    The control for a probe on a model's vectors: what it reaches without any model.
 
     >>> word_features(Sentences.from_lists([[1, 0], [1]]), words=2, width=2).tolist()
     [[0.0, 1.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
@@ -55,10 +55,10 @@ def word_features(sentences: Sentences, words: int, width: int) -> Float[Tensor,
 def gaussian_projection(
     features: Float[Tensor, "n D"], seed: int, dimension: int = 512
 ) -> Float[Tensor, "n P"]:
-    """Features times a fixed matrix of independent N(0, 1 / P), P = `dimension`: probes of equal capacity.
+    """Features times a fixed matrix of independent N(0, 1 / P), P = `dimension`: equal capacity of probes.
 
-    The paper's option for comparing models of different widths (A.4). Squared lengths are kept on
-    average. One seed gives one matrix for every model of the same D: train and test must share it.
+    The paper's option for comparing models of different widths (A.4). Squared lengths are preserved on
+    average. The same seed gives the same matrix for every model of the same D: train and test must share it.
 
     >>> gaussian_projection(torch.ones(2, 1000), seed=0, dimension=4).shape
     torch.Size([2, 4])

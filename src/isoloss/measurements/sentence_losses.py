@@ -1,4 +1,4 @@
-"""The pre-training loss of a model on sentences, one value a sentence."""
+"""The pre-training loss of a model, one value per sentence."""
 
 from dataclasses import dataclass
 
@@ -23,8 +23,8 @@ from isoloss.objectives.sentences_apart import SentencesApart
 class SentenceLosses:
     """`values[i]` is the mean over sentence i's predictions of -log f(target), in nats.
 
-    `predictions` counts each sentence's. Models measured on the same batches are compared by
-    `paired_difference` of their values.
+    `predictions` is the number of predictions per sentence. Models measured on the same batches are compared
+    by `paired_difference` of their values.
     """
 
     values: Float[Tensor, " n"]
@@ -32,18 +32,18 @@ class SentenceLosses:
 
     @property
     def estimate(self) -> Estimate:
-        """The loss: every sentence counts alike (docs/what-is-measured.md)."""
+        """The loss, with equal weight for every sentence (docs/what-is-measured.md)."""
         return mean_over_sentences(self.values)
 
     def sentence_values(self) -> dict[str, Float[Tensor, " n"]]:
-        """Of each of the `records` its value a sentence."""
+        """Per-sentence values of each of the `records`."""
         found = {"pretraining_loss": self.values}
         if self.predictions.min() < self.predictions.max():
             found["pretraining_loss_token_averaged"] = cluster_values(self.values, self.predictions)
         return found
 
     def records(self, seed: int, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
-        """`pretraining_loss` and, where sentences differ in their predictions, `.._token_averaged`."""
+        """`pretraining_loss` and, if sentences differ in their number of predictions, `.._token_averaged`."""
         found = {name: mean_over_sentences(values) for name, values in self.sentence_values().items()}
         return [
             Record(name, e.value, "nats", e.standard_error, e.n, seed, checkpoint, dict(settings))
@@ -56,7 +56,7 @@ class NonFiniteLossError(BadInput):
 
 
 class RunningSentenceLosses:
-    """`SentenceLosses` that take in sentences batch by batch; see `measure_until`."""
+    """Accumulates `SentenceLosses` batch by batch; see `measure_until`."""
 
     def __init__(
         self, model: nn.Module, objective: Objective, memory_bytes: int = REAL_TEXT_MEMORY_BYTES
@@ -74,11 +74,11 @@ class RunningSentenceLosses:
 
     @property
     def result(self) -> SentenceLosses:
-        """What is known by now."""
+        """The losses so far."""
         return SentenceLosses(torch.cat(self._values), torch.cat(self._predictions))
 
     def add(self, batch: Batch) -> None:
-        """Take in the batch's sentences. Raises BadInput for a loss that is no number."""
+        """Add the batch's sentences. Raises BadInput for a loss that is not finite."""
         at_once = rows_at_once(self._model, batch.input_ids.shape[1], self._memory_bytes)
         objective = self._apart.objective(batch.to(device_of(self._model)))
         with evaluation_mode(self._model), torch.inference_mode():

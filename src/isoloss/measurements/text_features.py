@@ -1,4 +1,4 @@
-"""The features of texts of any length that a linear probe reads."""
+"""Features of texts of any length, for linear probes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -34,16 +34,16 @@ def text_features(
     memory_bytes: int = REAL_TEXT_MEMORY_BYTES,
     progress: Progress = silent,
 ) -> Float[Tensor, "n D"]:
-    """The mean of the contextual vectors of each text's own tokens: D = d, and 2 d of pairs.
+    """The mean of the contextual vectors of each text's own tokens: D = d, or 2 d for pairs.
 
-    The paper concatenates the vectors of all positions (A.4), which needs texts of one length and
-    means one feature a position. Texts have any length, so their vectors are averaged; a pair, which the
-    model reads together, has the mean over its first text and that over its second, one after the other, and
-    no products of the two: what a linear head cannot find in them the model has not computed. Left out are
-    the tokens that the tokenizer adds ([CLS] is never trained by masked pre-training, and attention rests on
-    it and on [SEP]: Clark et al. 2019, What Does BERT Look At?), and a causal model's first, which has read
-    nothing but itself and takes that rest (Xiao et al. 2024, Efficient Streaming Language Models with
-    Attention Sinks), unless it is alone.
+    The paper concatenates the vectors of all positions (A.4), which needs texts of equal length and gives
+    every position its own features. Real texts have any length, so their vectors are averaged; a pair, which
+    the model reads together, is represented by the concatenated means over its first and its second text,
+    without products of the two: what a linear head cannot find in them, the model has not computed. Excluded
+    are the tokens that the tokenizer adds ([CLS] is never trained by masked pre-training, and attention rests
+    on it and on [SEP]: Clark et al. 2019, What Does BERT Look At?), and a causal model's first token, which
+    has read nothing but itself and serves as the attention sink (Xiao et al. 2024, Efficient Streaming
+    Language Models with Attention Sinks), unless it is alone.
 
     Vectors are the last hidden states of the model's backbone; dropout is off and the model is left as found.
     On the CPU, float32: 4 n D bytes, beside a forward pass within `memory_bytes`. Raises BadInput
@@ -66,7 +66,7 @@ def features_of_inputs(
     memory_bytes: int = REAL_TEXT_MEMORY_BYTES,
     progress: Progress = silent,
 ) -> Float[Tensor, "n D"]:
-    """See `text_features`, of examples that are encoded already."""
+    """As `text_features`, for examples that are already encoded."""
     reads_both_ways = type(model).__name__.endswith("ForMaskedLM")
     without_cache = {} if reads_both_ways else {"use_cache": False}
     computing = _without_embeddings(model.base_model)
@@ -95,19 +95,19 @@ def features_of_inputs(
 
 
 def _mean(vectors: Float[Tensor, "n S d"], parts: Int[Tensor, "n S"], part: int) -> Float[Tensor, "n d"]:
-    """Over the tokens of one part; zero where it has none left."""
+    """The mean over the tokens of one part; zero if it has none left."""
     own = (parts == part).float()
     return (own[:, None] @ vectors)[:, 0] / own.sum(1, keepdim=True).clamp(min=1)
 
 
 def _without_first(parts: Int[Tensor, "n S"]) -> Int[Tensor, "n S"]:
-    """A first token that is text no longer counted, unless its text has no other."""
+    """Excludes the first token if it belongs to a text, unless it is the text's only token."""
     others = ((parts == 0).sum(1) > 1) & (parts[:, 0] == 0)
     return torch.cat([parts[:, :1].masked_fill(others[:, None], -1), parts[:, 1:]], dim=1)
 
 
 def _without_embeddings(backbone: nn.Module) -> nn.ModuleList:
-    """The modules that compute: looking embeddings up takes no memory, however many there are."""
+    """The modules that compute: embedding lookups take no memory, however large the embedding."""
     leaves: Sequence[nn.Module] = [module for module in backbone.modules() if not list(module.children())]
     return nn.ModuleList([module for module in leaves if not isinstance(module, nn.Embedding)])
 
@@ -121,12 +121,13 @@ def text_probe(
     settings: ProbeSettings | None = None,
     progress: Progress = silent,
 ) -> Accuracy:
-    """Train a linear head a seed on the training texts' features, and measure all on the test texts.
+    """Train one linear head per seed on the training texts' features, and evaluate all on the test texts.
 
     Features are those of `text_features`, centred and scaled by the training texts' means and deviations:
-    means over tokens differ by little around one large common vector, in another unit in every model, and the
-    heads' learning rate is one for all. That is a linear map, so what a linear head can tell is unchanged.
-    Nothing is chosen on validation texts, which are not used. Raises BadInput where `text_features` does.
+    means over tokens vary little around a large common vector, on a different scale in every model, whereas
+    the heads' learning rate is the same for all. The map is affine, so it does not change what a linear head
+    can express. Nothing is chosen on validation texts, which are not used. Raises BadInput if `text_features`
+    does.
     """
     return probe_of_scaled(
         text_features(model, tokenizer, task.train, longest, progress=progress),
@@ -148,7 +149,7 @@ def probe_of_scaled(
     settings: ProbeSettings | None = None,
     progress: Progress = silent,
 ) -> Accuracy:
-    """`linear_probe` of features centred and scaled by the training ones', in place; see `text_probe`."""
+    """`linear_probe` on features standardised in place by the training statistics; see `text_probe`."""
     mean, deviation = train.mean(0), train.std(0, correction=0)
     # A constant feature, such as one behind a dead unit, stays constant.
     scale = torch.where(deviation > 1e-6 * deviation.max(), deviation, torch.ones_like(deviation))
@@ -157,7 +158,7 @@ def probe_of_scaled(
 
 
 def majority_correct(task: TextTask) -> Float[Tensor, " n"]:
-    """1 for each test text of the class that is the most common in training, and 0 for the others.
+    """1 for each test text of the most common training class, and 0 for the others.
 
     >>> from isoloss.corpora.labelled_texts import LabelledTexts
     >>> part = LabelledTexts(("a", "b", "c"), None, (1, 0, 1))
@@ -170,7 +171,7 @@ def majority_correct(task: TextTask) -> Float[Tensor, " n"]:
 
 
 def majority_record(task: TextTask, settings: dict[str, Setting]) -> Record:
-    """`majority_accuracy` on the test texts: what is right without reading a word; see `majority_correct`."""
+    """`majority_accuracy` on the test texts, reached without reading a word; see `majority_correct`."""
     found = mean_over_sentences(majority_correct(task))
     return Record(
         "majority_accuracy", found.value, "fraction", found.standard_error, found.n, settings=dict(settings)

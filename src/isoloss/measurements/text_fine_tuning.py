@@ -1,4 +1,4 @@
-"""Fine-tuning on real text: how well a model, trained on from its weights, tells a text's label (A.5)."""
+"""Fine-tuning on real text: how well a fine-tuned model predicts a text's label (A.5)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +24,9 @@ from isoloss.seeds import caller_randomness_kept, derived_seed
 
 @dataclass(frozen=True)
 class TextFineTuning:
-    """Test accuracies of the models of the best epoch on validation texts, and of the last epoch.
+    """Test accuracies of the models of the best validation epoch and of the last epoch.
 
-    `best_epochs` counts from 1, one a seed.
+    `best_epochs` counts from 1, one per seed.
     """
 
     best: Accuracy
@@ -35,7 +35,7 @@ class TextFineTuning:
 
     @staticmethod
     def of(seeds: list[FineTuned]) -> "TextFineTuning":
-        """From what each seed came to."""
+        """From the results of the seeds."""
         return TextFineTuning(
             Accuracy.of("fine_tuning_best", torch.stack([found.best for found in seeds]).double()),
             Accuracy.of("fine_tuning_last", torch.stack([found.last for found in seeds]).double()),
@@ -56,14 +56,14 @@ def fine_tune_text(
     longest: int = LONGEST,
     progress: Progress = silent,
 ) -> TextFineTuning:
-    """Fine-tune a copy of the language model once a seed, and measure each on the test texts.
+    """Fine-tune a copy of the language model once per seed, and evaluate each on the test texts.
 
     A masked model classifies by the vector of [CLS], a causal one by that of the last token (see
-    `classifier_of`). Validation texts choose the epoch and nothing else; the test texts are looked at once a
-    seed, with the best epoch's model (the first of equals) and the last one's. `model` is not changed.
+    `classifier_of`). Validation texts select the epoch and nothing else; the test texts are used once per
+    seed, with the best epoch's model (the first in case of ties) and the last one's. `model` is not changed.
 
-    Raises BadInput before work starts where `check_splits`, `text_inputs`, `classifier_of` or the settings
-    refuse, and IsolossError when a loss is no longer a number.
+    Raises BadInput before work starts if `check_splits`, `text_inputs`, `classifier_of` or the settings
+    refuse, and IsolossError if a loss is not finite.
     """
     settings = settings or FineTuningSettings()
     inputs = fine_tuning_inputs(model, tokenizer, task, settings, longest)
@@ -82,7 +82,7 @@ def fine_tuning_inputs(
     settings: FineTuningSettings,
     longest: int = LONGEST,
 ) -> InputSplits:
-    """The task as the model reads it. Raises BadInput where nothing can be learnt from it, or measured."""
+    """The task as the model reads it. Raises BadInput if nothing can be learnt from it or measured on it."""
     splits = InputSplits(
         *(text_inputs(model, tokenizer, part, longest) for part in (task.train, task.validation, task.test))
     )
@@ -100,7 +100,7 @@ def fine_tune_text_seed(
     seed: int,
     progress: Progress = silent,
 ) -> FineTuned:
-    """One seed of `fine_tune_text`, which gives alone what it gives among others.
+    """One seed of `fine_tune_text`, with the same result as when run among others.
 
     Memory: `fine_tune_seed`'s, beside the model itself.
     """

@@ -23,9 +23,9 @@ TEXTS_AT_ONCE = 1000
 class TextInputs:
     """n examples padded on the right to S tokens; see `LabelledInputs`.
 
-    `parts[i, s]` says where token s of example i is from: 0 the text, or the first of a pair, 1 the second,
-    -1 a token that the tokenizer added, or padding. `types` are the token types of models that have several.
-    `cut` counts the examples that were longer than the model was to read.
+    `parts[i, s]` says where token s of example i comes from: 0 for the text, or the first of a pair, 1 for
+    the second, -1 for padding or a token added by the tokenizer. `types` are the token types of models that
+    have several. `cut` counts the examples that were truncated.
     """
 
     ids: Int[Tensor, "n S"]
@@ -44,7 +44,7 @@ class TextInputs:
         return len(self.ids)
 
     def __getitem__(self, rows: Tensor | slice) -> "TextInputs":
-        """These examples, without the columns that are padding in all of them."""
+        """These examples, without columns that are padding in all of them."""
         lengths = self.lengths[rows]
         width = int(lengths.max()) if len(lengths) else 0
         types = None if self.types is None else self.types[rows, :width]
@@ -67,12 +67,12 @@ class TextInputs:
 def text_inputs(
     model: PreTrainedModel, tokenizer: Any, texts: LabelledTexts, longest: int = LONGEST
 ) -> TextInputs:
-    """Encode each example as the tokenizer encodes a text or a pair, cut to `longest` tokens.
+    """Encode each example as the tokenizer encodes a text or a pair, truncated to `longest` tokens.
 
-    Of a pair too long the longer text is cut. Where the tokenizer puts nothing between the two, as those of
-    most causal models do, a line break stands there. n S 7 bytes. Raises BadInput, naming the example,
-    for a text that the tokenizer has no tokens for, and for a tokenizer that does not say which token is
-    whose (one of the package `tokenizers` does).
+    If a pair is too long, its longer text is truncated. If the tokenizer puts nothing between the two, as for
+    most causal models, they are separated by a line break. Takes n S 7 bytes. Raises BadInput, naming the
+    example, for a text for which the tokenizer has no tokens, and for a tokenizer that does not say which
+    text a token belongs to (those of the package `tokenizers` do).
     """
     if not getattr(tokenizer, "is_fast", False):
         raise BadInput(
@@ -99,7 +99,7 @@ def text_inputs(
 
 
 def padding_token(tokenizer: Any) -> int:
-    """What stands after a text's end: of a tokenizer without padding the token that ends texts, or else 0."""
+    """The token id used as padding: without a padding token, the end-of-text token, or else 0."""
     named = (tokenizer.pad_token_id, tokenizer.eos_token_id)
     return next((int(token) for token in named if token is not None), 0)
 
@@ -113,7 +113,7 @@ class _Row:
 
 
 def _encoded(tokenizer: Any, columns: list[list[str]], longest: int, first: int) -> list[_Row]:
-    """The examples numbered from `first`, encoded: a column of texts, or two."""
+    """The encoded examples, numbered from `first`: one column of texts, or two."""
     try:
         encodings = tokenizer(*columns, truncation=True, max_length=longest).encodings
     except Exception as error:  # tokenizers raise all there is, as bare exceptions

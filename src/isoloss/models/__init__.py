@@ -1,1 +1,1 @@
-"""The shapes of the paper and the models that have them."""
+"""The paper's shapes, and models with these shapes."""

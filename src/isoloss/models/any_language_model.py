@@ -1,4 +1,4 @@
-"""Any masked or causal language model of Hugging Face, from a folder or by a hub's name, to be measured."""
+"""Loads any Hugging Face masked or causal language model, from a folder or by its name on a hub."""
 
 import re
 from pathlib import Path
@@ -33,11 +33,11 @@ _OTHER_HEAD = re.compile("Classification|QuestionAnswering|MultipleChoice|NextSe
 def load_any_language_model(
     name: str, prediction: Prediction | None = None, dtype: torch.dtype = torch.float32
 ) -> tuple[PreTrainedModel, Prediction]:
-    """A model in evaluation mode on the CPU, and what it predicts, which its configuration says.
+    """A model in evaluation mode on the CPU, and what it predicts according to its configuration.
 
-    `prediction` overrides the configuration. Raises BadInput where there is no model of that name, where it
-    has no trained language head, needs code of its own, reads both ways though it should be causal, or
-    where its configuration does not say what it predicts.
+    `prediction` overrides the configuration. Raises BadInput if there is no model of that name, if it has no
+    trained language-model head, needs custom code, is bidirectional although it should be causal, or if its
+    configuration does not say what it predicts.
     """
     predicted = what_is_predicted(name, prediction)
     kind = AutoModelForMaskedLM if predicted == "masked" else AutoModelForCausalLM
@@ -62,7 +62,7 @@ def load_any_language_model(
 
 
 def _refuse_other_weights(name: str, model: PreTrainedModel, found: dict[str, Any]) -> None:
-    """Raise BadInput where weights are missing, or of another shape than the configuration says."""
+    """Raise BadInput if weights are missing or differ in shape from the configuration."""
     if found["mismatched_keys"]:
         weight, held, expected = min(found["mismatched_keys"])
         raise BadInput(
@@ -80,10 +80,10 @@ def _shape(size: tuple[int, ...]) -> str:
 
 
 def what_is_predicted(name: str, prediction: Prediction | None = None) -> Prediction:
-    """What the model of that name predicts, by its configuration, without reading its weights.
+    """What the model of that name predicts according to its configuration, without reading its weights.
 
-    `prediction` overrides the configuration. Raises BadInput where there is no model of that name, where it
-    reads both ways though it should be causal, or where its type is of neither kind.
+    `prediction` overrides the configuration. Raises BadInput if there is no model of that name, if it is
+    bidirectional although it should be causal, or if its type is neither masked nor causal.
     """
     config = _read_config(name)
     predicted = prediction or _prediction(config, name)
@@ -94,7 +94,7 @@ def what_is_predicted(name: str, prediction: Prediction | None = None) -> Predic
 
 
 def refuse_bare_encoder(name: str) -> None:
-    """Raise BadInput where a folder holds a masked model's encoder alone, without reading its weights."""
+    """Raise BadInput if a folder holds only a masked model's encoder, without reading its weights."""
     if not Path(name).is_dir():
         return
     with refusing("masked language model", name), quiet(), torch.device("meta"):
@@ -104,7 +104,7 @@ def refuse_bare_encoder(name: str) -> None:
 
 
 def longest_sentence(model: PreTrainedModel) -> int | None:
-    """How many tokens the model's positions are for; None where nothing says so.
+    """The maximum number of tokens that the model has positions for; None if unknown.
 
     >>> from transformers import RobertaConfig, RobertaForMaskedLM
     >>> longest_sentence(RobertaForMaskedLM(RobertaConfig(
@@ -127,7 +127,7 @@ def longest_sentence(model: PreTrainedModel) -> int | None:
 
 
 def number_of_tokens(model: PreTrainedModel) -> int:
-    """How many tokens the model knows: those of its embeddings, or what its configuration says."""
+    """The model's vocabulary size, by its embeddings or else by its configuration."""
     embeddings = model.get_input_embeddings()
     if isinstance(embeddings, nn.Embedding):
         return embeddings.num_embeddings
@@ -188,5 +188,5 @@ def _prediction(config: Any, name: str) -> Prediction:
 
 
 def _looks_back_only(config: Any) -> bool:
-    """Whether a model of a type that reads both ways was made to look back only."""
+    """Whether a model of a bidirectional type is configured as causal."""
     return bool(getattr(config, "is_decoder", False) or getattr(config, "causal", False))

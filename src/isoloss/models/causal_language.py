@@ -1,4 +1,4 @@
-"""Languages made of pre-trained causal models: loading, choosing the words, keeping the choice in a file."""
+"""Languages defined by pre-trained causal models: loading, selecting the words, saving the selection."""
 
 import hashlib
 import json
@@ -29,10 +29,10 @@ WORDS, LENGTH = 2000, 24
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Where a causal language model is: a folder or a hub's name, and in it a GGUF file if it is one.
+    """Where to find a causal language model: a folder or a name on a hub, and optionally a GGUF file in it.
 
-    The paper's is `ModelSource("facebook/opt-125m")`, where a hub can be reached. Weights are read in
-    `precision`, in which the distributions are computed too.
+    The paper's is `ModelSource("facebook/opt-125m")`, if a hub can be reached. Weights are loaded in
+    `precision`, in which the distributions are computed, too.
     """
 
     name: str
@@ -65,11 +65,10 @@ def causal_language(
 ) -> CausalLM:
     """The language of the model's `words` most frequent tokens, in the model's own precision.
 
-    The rule: a token's frequency is its mean probability over the positions of 256 sentences of `length`
-    tokens that the model writes after its bos token, drawn with `seed`, special tokens left out
-    (`expected_frequencies`). Words are numbered by rank and written as the tokenizer writes its tokens,
-    "Ġthe" for a "the" after a blank. Raises BadInput where the model has no bos token or fewer tokens,
-    and for a length that its positions do not reach.
+    A token's frequency is its mean probability over the positions of 256 sentences of `length` tokens that
+    the model generates after its bos token with `seed`, without special tokens (`expected_frequencies`).
+    Words are numbered by rank and written as in the tokenizer, e.g. "Ġthe" for a "the" after a space. Raises
+    BadInput if the model has no bos token or fewer tokens, and for a length beyond its positions.
     """
     _refuse_length(model, length)
     bos = _bos(model, tokenizer)
@@ -103,7 +102,7 @@ def restricted_language(
 ) -> CausalLM:
     """The language of the model's tokens in `restriction`.
 
-    Raises BadInput for tokens that the model does not know, and a length that its positions do not reach.
+    Raises BadInput for tokens that the model does not know, and for a length beyond its positions.
 
     >>> from isoloss.models.transformers import GPT2Transformer
     >>> from isoloss.models.shapes import laptop_shape
@@ -122,7 +121,7 @@ def restricted_language(
 
 
 def _refuse_length(model: PreTrainedModel, length: int) -> None:
-    """Raise BadInput unless the bos token and all words but the last, which are read, have positions."""
+    """Raise BadInput unless there are positions for all tokens read: bos and all words but the last."""
     longest = longest_sentence(model)
     if length < 1 or (longest is not None and length > longest):
         most = "" if longest is None else f" and at most {longest:,}, which the model has positions for"
@@ -130,7 +129,7 @@ def _refuse_length(model: PreTrainedModel, length: int) -> None:
 
 
 def write_causal_language(language: CausalLM, source: ModelSource, path: Path) -> None:
-    """Keep what makes the language in a JSON file, all but the weights: where those are, and their digest."""
+    """Save the language to a JSON file, without the weights but with their location and digest."""
     content = {
         "causal_language_model": source.name,
         "gguf_file": source.gguf_file,
@@ -146,9 +145,9 @@ def write_causal_language(language: CausalLM, source: ModelSource, path: Path) -
 
 
 def read_causal_language(path: Path) -> CausalLM:
-    """The language that `write_causal_language` kept, its model loaded from where the file says.
+    """The language saved by `write_causal_language`, with its model loaded from the location in the file.
 
-    Raises BadInput for a file that is not one, and where the model now has other weights.
+    Raises BadInput for a file that is not of this kind, and if the model's weights have changed since.
     """
     text = read_text(path, "a causal language")
     try:
@@ -174,7 +173,7 @@ def read_causal_language(path: Path) -> CausalLM:
 
 
 def weights_digest(model: PreTrainedModel) -> str:
-    """SHA-256 of every parameter and buffer, by name, with its type and shape; about a second a gigabyte."""
+    """SHA-256 of every parameter and buffer, by name, with type and shape; about a second per gigabyte."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -183,7 +182,7 @@ def weights_digest(model: PreTrainedModel) -> str:
 
 
 def _bos(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """The token that sentences start after: the tokenizer's bos, else the model's, else what ends texts."""
+    """The token that starts sentences: the tokenizer's bos, else the model's, else the end-of-text token."""
     for token in (tokenizer.bos_token_id, model.config.bos_token_id, tokenizer.eos_token_id):
         if token is not None:
             return int(token)

@@ -1,4 +1,4 @@
-"""Which models can be asked at one position of each sentence, and asking them."""
+"""Evaluates models at one position per sentence only, where that is possible."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,12 +43,12 @@ GPT2: tuple[type, ...] = (GPT2Model, GPT2Block, GPT2Attention)
 
 
 def states_at(model: nn.Module) -> StatesAt | None:
-    """How the last states of `model` are had at one position of each sentence; None where it must run whole.
+    """The function for the last states of `model` at one position per sentence; None if it must run in full.
 
-    Elsewhere only the last block's keys and values are needed: its queries, attention, feed-forward part and
-    norms are computed at those positions alone, and the numbers are the same. Known are the layouts that are
-    trained here, exactly those classes, with attention "eager" or "sdpa": a model with hooks or another
-    `forward` on a module that would be passed over runs whole, as does every other.
+    At other positions only the last block's keys and values are needed: its queries, attention, feed-forward
+    part and norms are computed at the chosen positions alone, with the same results. Supported are exactly
+    the classes of the layouts trained here, with attention "eager" or "sdpa"; a model with hooks or another
+    `forward` on a module that would be bypassed runs in full, as does any other model.
 
     >>> from isoloss.models.shapes import laptop_shape
     >>> from isoloss.models.transformers import PostLayerNormTransformer
@@ -75,10 +75,10 @@ def states_at(model: nn.Module) -> StatesAt | None:
 
 @contextmanager
 def last_block_at(model: nn.Module, positions: Int[Tensor, " n"], states: StatesAt) -> Iterator[None]:
-    """Let the backbone of `model` answer with `states` at `positions`, one of each sentence.
+    """Make the backbone of `model` return `states` at `positions`, one per sentence.
 
-    The head, which treats positions alike, then scores those alone: `logits` are [n, 1, v]. The backbone is
-    left as found, also after an exception.
+    The head, which acts position by position, then scores only these: `logits` are [n, 1, v]. The backbone is
+    left as found, even after an exception.
     """
     backbone: Any = getattr(model, "base_model", model)
     backbone.forward = partial(_forward, backbone, positions, states)
@@ -96,7 +96,7 @@ def _forward(
     attention_mask: Bool[Tensor, "n S"] | None = None,
     **_nothing: Any,
 ) -> BaseModelOutputWithPastAndCrossAttentions:
-    """In place of a backbone's own; all else that its language model hands on is None, or wants no cache."""
+    """Replaces a backbone's forward; the remaining arguments it is passed are None, or turn the cache off."""
     chosen = states(backbone, input_ids, attention_mask, positions)
     return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=chosen)
 
@@ -115,7 +115,7 @@ def _is_as_it_came(module: nn.Module, own_class: type) -> bool:
 
 
 def at_positions(everywhere: Float[Tensor, "n S d"], positions: Int[Tensor, " n"]) -> Float[Tensor, "n 1 d"]:
-    """What stands at `positions[i]` of sentence i.
+    """The entry at `positions[i]` of sentence i.
 
     >>> at_positions(torch.arange(6.0).view(2, 3, 1), torch.tensor([2, 0])).flatten().tolist()
     [2.0, 3.0]
@@ -135,10 +135,11 @@ def attended(
     heads: int,
     dropped: float,
 ) -> Float[Tensor, "n 1 d"]:
-    """softmax(q kᵀ `attention.scaling`) v of each head, the heads side by side (Vaswani et al. 2017).
+    """softmax(q kᵀ `attention.scaling`) v of each head, with heads concatenated (Vaswani et al. 2017).
 
-    `visible` says what each sentence's query sees; None is everything. `dropped` is the share of the weights
-    that dropout hides. As `attention.config` has it, computed by torch's fused kernel or in plain operations.
+    `visible` says what each sentence's query attends to; None means everything. `dropped` is the dropout
+    probability of the attention weights. Computed by torch's fused kernel or in plain operations, according
+    to `attention.config`.
     """
     n, width, _ = keys.shape
     query = queries.view(n, 1, heads, -1).transpose(1, 2)
@@ -156,7 +157,7 @@ def attended(
 
 
 def mask_of_blocks(attention: str, visible: Bool[Tensor, "n ... S"], dtype: torch.dtype) -> Tensor:
-    """`visible`, [n, S] or [n, S, S], as a block takes it: true or false for "sdpa", addends for "eager".
+    """`visible`, [n, S] or [n, S, S], in the form a block expects: Boolean for "sdpa", additive for "eager".
 
     >>> mask_of_blocks("eager", torch.tensor([[True, False]]), torch.float16).flatten().tolist()
     [0.0, -65504.0]
@@ -233,7 +234,7 @@ def causal_states(
 ) -> Float[Tensor, "n 1 d"]:
     """The last states of a `GPT2Model` at one position of each sentence.
 
-    Its queries come of one product with keys and values, and are made everywhere with them.
+    Its queries are computed in one product with keys and values, and hence at all positions.
     """
     place = torch.arange(input_ids.shape[1], device=input_ids.device)
     states: Tensor = backbone.drop(backbone.wte(input_ids) + backbone.wpe(place[None]))
@@ -260,7 +261,7 @@ def _mask(
     attention_mask: Bool[Tensor, "n S"] | None,
     dtype: torch.dtype,
 ) -> Tensor | None:
-    """What the blocks need to look back only; None where the fused kernel does so by itself."""
+    """The causal mask for the blocks; None if the fused kernel is causal by itself."""
     if attention_mask is None and attention == "sdpa":
         return None
     before = (place <= place[:, None])[None]

@@ -17,9 +17,10 @@ from isoloss.models.loading import quiet
 def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTrainedModel:
     """The backbone of a checkpoint folder under `transformers`' own classification head, on the CPU, float32.
 
-    The head (for BERT: [CLS]'s vector, a pooler with tanh, dropout, a linear layer) starts as `transformers`
-    has it, from `seed` alone. Any folder that `AutoModelForSequenceClassification` reads; never from the
-    network. Raises BadInput when it reads none there, or where part of the backbone is missing.
+    The head (for BERT: [CLS]'s vector, a pooler with tanh, dropout, a linear layer) is initialised as in
+    `transformers`, from `seed` alone. Works for any folder that `AutoModelForSequenceClassification` can
+    load; never uses the network. Raises BadInput if there is no such model, or part of the backbone is
+    missing.
 
     >>> import tempfile
     >>> from isoloss.models.shapes import laptop_shape
@@ -56,10 +57,10 @@ def classifier_of(
 ) -> PreTrainedModel:
     """A copy of a language model's backbone under `transformers`' own classification head, in float32.
 
-    A masked model's head reads the vector of the first token, [CLS], as in `load_classifier`; a causal one's
-    that of the last token that is not `padding`, the only one that has read the whole text. The head starts
-    as `transformers` has it, from `seed` alone; the copy is on the model's device. Raises BadInput for a kind
-    of model that `transformers` has no classifier of.
+    A masked model's head reads the vector of the first token, [CLS], as in `load_classifier`; a causal
+    model's head reads that of the last token that is not `padding`, the only one that has seen the whole
+    text. The head is initialised as in `transformers`, from `seed` alone; the copy is on the model's device.
+    Raises BadInput for a model type for which `transformers` has no classifier.
 
     >>> from isoloss.models.transformers import GPT2Transformer
     >>> from isoloss.models.shapes import laptop_shape
@@ -92,7 +93,7 @@ def classifier_of(
 
 
 def _classifying(classes: tuple[str, ...]) -> dict[str, Any]:
-    """What the configuration of a classifier says of its classes."""
+    """The classifier's configuration settings for its classes."""
     return {
         "id2label": dict(enumerate(classes)),
         "label2id": {name: number for number, name in enumerate(classes)},
@@ -102,7 +103,7 @@ def _classifying(classes: tuple[str, ...]) -> dict[str, Any]:
 
 @contextmanager
 def _head_from(seed: int) -> Iterator[None]:
-    """Draw new weights from `seed`, and leave the global generator as it was."""
+    """Draw new weights from `seed`, leaving the global generator untouched."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield

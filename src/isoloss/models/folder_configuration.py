@@ -1,4 +1,4 @@
-"""What a model's folder holds: its configuration and its weights' names, also where these are untidy."""
+"""Reads a model folder's configuration and weight names, even if these are incomplete or nonstandard."""
 
 import json
 import re
@@ -63,9 +63,9 @@ _OTHER_HEADS = re.compile(r"pooler|seq_relationship|classifier|qa_outputs|score\
 def configuration_in(folder: Path) -> Any:
     """The folder's config.json as a configuration of `transformers`; code in the folder is never run.
 
-    Where it lacks `model_type`, as files of older libraries do, the type is that of the class under
-    `architectures`, or else what the weights' names begin with. Raises BadInput where neither tells, and
-    whatever `transformers` raises of a file that it cannot read.
+    If `model_type` is missing, as in files of older libraries, the type is that of the class under
+    `architectures`, or else the prefix of the weights' names. Raises BadInput if neither gives a type, and
+    whatever `transformers` raises for a file that it cannot read.
     """
     try:
         content = json.loads(read_text(folder / "config.json", "a configuration"))
@@ -87,7 +87,7 @@ def configuration_in(folder: Path) -> Any:
 
 
 def states_type(folder: Path) -> bool:
-    """Whether the folder's config.json says of what type the model is, or cannot be read at all."""
+    """Whether the folder's config.json states the model type, or cannot be read at all."""
     try:
         return bool(json.loads((folder / "config.json").read_text("utf-8")).get("model_type"))
     except (OSError, ValueError, RecursionError, AttributeError):
@@ -95,10 +95,10 @@ def states_type(folder: Path) -> bool:
 
 
 def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of what the folder's weights are, of safetensors or else of torch's .bin files.
+    """Names and shapes of the folder's weights, from safetensors or else torch's .bin files.
 
-    Raises BadInput where a .bin file holds something around the weights, and what torch and safetensors
-    raise of a damaged file.
+    Raises BadInput if a .bin file wraps the weights in another structure, and whatever torch and safetensors
+    raise for a damaged file.
     """
     shapes: dict[str, tuple[int, ...]] = {}
     for path in sorted(folder.glob("*.safetensors")):
@@ -126,7 +126,7 @@ def _held(path: Path, device: str) -> dict[str, Any]:
 
 
 def renaming(names: Iterable[str], expected: Iterable[str]) -> dict[str, str]:
-    """Patterns and what to put in their place, so that more of the names are those expected; often none.
+    """Patterns and replacements that turn more of the names into expected ones; often empty.
 
     >>> renaming(["module.bert.pooler.bias"], ["bert.pooler.bias"]).values()
     dict_values([''])
@@ -141,7 +141,7 @@ def renaming(names: Iterable[str], expected: Iterable[str]) -> dict[str, str]:
 
 
 def renamed_weights(folder: Path, model: PreTrainedModel) -> dict[str, torch.Tensor] | None:
-    """The folder's weights under names that `model` has; None where no `renaming` is of use."""
+    """The folder's weights, renamed to match `model`; None if no `renaming` helps."""
     patterns = renaming(weight_shapes(folder), model.state_dict())
     if not patterns:
         return None
@@ -160,9 +160,9 @@ def _renamed(name: str, patterns: Mapping[str, str]) -> str:
 
 
 def lacks_head(folder: Path, model: PreTrainedModel) -> bool:
-    """Whether the folder's weights are none of those that `model` has beside its base model.
+    """Whether the folder has none of the weights that `model` has in addition to its base model.
 
-    Tells an encoder saved by itself without reading a weight; False where there are other files only.
+    Recognises an encoder saved on its own, without reading a weight; False if there are only other files.
     """
     base = f"{model.base_model_prefix}."
     head = {name for name in model.state_dict() if not name.startswith(base)}
@@ -173,7 +173,7 @@ def lacks_head(folder: Path, model: PreTrainedModel) -> bool:
 
 
 def about_missing(folder: Path, model: PreTrainedModel, missing: Iterable[str], unread: Iterable[str]) -> str:
-    """What may be done where the model lacks weights and takes none of those `unread`, as a clause."""
+    """Advice, as a clause, for a model that lacks weights and uses none of those `unread`."""
     held = weight_shapes(folder) if folder.is_dir() else {}
     library = next(
         (each for begin, each in _OF_OTHER_LIBRARIES.items() if any(begin in n for n in held)), None

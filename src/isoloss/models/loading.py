@@ -1,4 +1,4 @@
-"""Language models from folders on disk, and causal ones by a hub's name too."""
+"""Loads language models from folders on disk, and causal ones also by name from a hub."""
 
 import json
 import pickle
@@ -43,10 +43,10 @@ _FAILURES = (
 
 
 def load_masked_language_model(folder: Path, attention: Attention = "sdpa") -> PreTrainedModel:
-    """The model that a checkpoint folder holds, in evaluation mode, on the CPU; never from the network.
+    """The model in a checkpoint folder, in evaluation mode, on the CPU; never uses the network.
 
-    Any folder that `AutoModelForMaskedLM.from_pretrained` reads. Raises BadInput when it reads none there,
-    or one without all its weights, whose missing ones `transformers` would draw at random.
+    Accepts any folder that `AutoModelForMaskedLM.from_pretrained` can load. Raises BadInput if there is no
+    such model, or if weights are missing, which `transformers` would initialise at random.
     """
     if not (folder / "config.json").is_file():
         raise BadInput(f"{folder} holds no model: it has no config.json; name a checkpoint's folder")
@@ -63,11 +63,11 @@ def load_masked_language_model(folder: Path, attention: Attention = "sdpa") -> P
 def load_causal_language_model(
     name: str, gguf_file: str | None = None, attention: Attention = "sdpa", dtype: torch.dtype = torch.float32
 ) -> PreTrainedModel:
-    """A causal model in evaluation mode on the CPU: of a folder, or else of that name on a hub.
+    """A causal model in evaluation mode on the CPU, from a folder or else by its name on a hub.
 
-    Whatever `AutoModelForCausalLM.from_pretrained` reads; `gguf_file` names a GGUF file in the folder, which
-    needs the packages `gguf` and `accelerate`. Raises BadInput where nothing can be read, or weights are
-    missing.
+    Accepts whatever `AutoModelForCausalLM.from_pretrained` can load; `gguf_file` names a GGUF file in the
+    folder, which needs the packages `gguf` and `accelerate`. Raises BadInput if there is no such model, or
+    weights are missing.
     """
     if not Path(name).is_dir():
         refuse_unreachable_hub(name)
@@ -87,11 +87,11 @@ def load_causal_language_model(
 
 
 def load_tokenizer(name: str, gguf_file: str | None = None) -> PreTrainedTokenizerBase:
-    """The tokenizer beside such a model: as AutoTokenizer reads it, or of a lone vocab.txt of BERT's kind.
+    """The tokenizer beside such a model: as AutoTokenizer loads it, or from a lone BERT-style vocab.txt.
 
-    Such a file says neither whether its words are small letters alone, which the words themselves tell, nor
-    where texts are cut: words that cannot come of cutting at punctuation are written apart by white space.
-    Raises BadInput where there is none.
+    Such a file does not say whether the tokenizer lower-cases, which is inferred from its words, nor how
+    texts are split: if some words cannot result from splitting at punctuation, texts are split at white
+    space. Raises BadInput if there is no tokenizer.
     """
     folder = Path(name)
     lone = (folder / "vocab.txt").is_file() and not (folder / "tokenizer.json").is_file()
@@ -121,7 +121,7 @@ _ITS_OWN = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]")
 
 
 def _of_vocabulary(folder: Path) -> PreTrainedTokenizerBase | None:
-    """BERT's tokenizer of the words in vocab.txt; None where these are not as BERT's."""
+    """A BERT tokenizer for the words in vocab.txt; None if the file is not in BERT's style."""
     lines = (folder / "vocab.txt").read_text("utf-8").split("\n")
     words = [word for word in lines if word and not _ITS_OWN.fullmatch(word)]
     if not {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"} <= set(lines):
@@ -143,7 +143,7 @@ def _with_capitals(words: Iterable[str]) -> list[str]:
 
 
 def lost_capitals(tokenizer: PreTrainedTokenizerBase) -> str | None:
-    """A sentence where the tokenizer makes texts small, so that its words with capitals are never met."""
+    """A warning if the tokenizer lower-cases texts, so that its words with capitals never occur."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if not getattr(getattr(backend, "normalizer", None), "lowercase", False):
         return None
@@ -159,7 +159,7 @@ def lost_capitals(tokenizer: PreTrainedTokenizerBase) -> str | None:
 
 @contextmanager
 def refusing(what: str, name: str) -> Iterator[None]:
-    """Turn the many ways in which reading `what` from `name` fails into BadInput, a sentence."""
+    """Turn the many possible errors of reading `what` from `name` into a one-sentence BadInput."""
     try:
         yield
     except IsolossError:
@@ -184,7 +184,7 @@ def refusing(what: str, name: str) -> Iterator[None]:
 
 
 def refuse_unreachable_hub(name: str) -> None:
-    """Say at once what would otherwise be said after many tries, unless the model was fetched before."""
+    """Fail at once, rather than after many retries, unless the model was downloaded before."""
     try:
         with quiet():
             AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
@@ -197,7 +197,7 @@ def refuse_unreachable_hub(name: str) -> None:
 
 
 def hub_is_reachable() -> bool:
-    """Whether the hub's address is known here, or to a proxy, which then knows where the hub is."""
+    """Whether the hub's address can be resolved here, or a proxy is set, which then resolves it."""
     if getproxies():
         return True
     try:
@@ -209,7 +209,7 @@ def hub_is_reachable() -> bool:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the bars and warnings that `transformers` and torch print while they load."""
+    """Suppress the progress bars and warnings that `transformers` and torch print while loading."""
     bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
     logging.set_verbosity_error()

@@ -1,4 +1,4 @@
-"""The lookup table: a model that answers with the language's own distribution (paper Section 2.2, A.5)."""
+"""The lookup table: a model that predicts the language's own distribution (paper Section 2.2, A.5)."""
 
 import torch
 from jaxtyping import Float
@@ -16,11 +16,11 @@ NEVER = -1e9
 
 
 class LookupTable(nn.Module):
-    """Pr(. | x_{-t}) is what it predicts at t, and is its contextual vector there; it has no parameters.
+    """Its prediction and its contextual vector at t are both Pr(. | x_{-t}); it has no parameters.
 
     The vectors are the probabilities themselves, not their logarithms (A.5: "the true conditional probability
-    vector at each token"). `sentence_features`, `linear_probe` and `exact_loss` take it as they take a model,
-    and its exact loss is the entropy: its KL is 0 but for rounding.
+    vector at each token"). `sentence_features`, `linear_probe` and `exact_loss` accept it like a model, and
+    its exact loss is the entropy: its KL is 0 up to rounding.
 
     >>> from isoloss.languages.dyck import dyck
     >>> LookupTable(dyck(4)).features(Sentences.from_lists([[0, 1, 0, 1]]))
@@ -32,7 +32,7 @@ class LookupTable(nn.Module):
         self.language = language
 
     def features(self, sentences: Sentences) -> Float[Tensor, "n D"]:
-        """The distributions of each sentence's words, end to end; D = T c, float32, zero after its end."""
+        """The concatenated distributions of each sentence's words; D = T c, float32, zero after its end."""
         distributions = [
             self.language.masked_log_probabilities(sentences[start : start + AT_ONCE])
             .exp()
@@ -43,12 +43,11 @@ class LookupTable(nn.Module):
         return torch.cat(distributions)
 
     def logits(self, batch: Batch) -> Float[Tensor, "m v"]:
-        """The log-probabilities of the one masked word of each row, float64, in nats; `NEVER` where it is
-        -inf.
+        """Log-probabilities of the masked word of each row, float64, in nats; `NEVER` instead of -inf.
 
-        The distribution does not depend on the masked word, which is put back only because a language reads
-        whole sentences. Raises BadInput where a row has several masks, since the distribution of each is
-        another one.
+        The distribution does not depend on the masked word, which is restored only because a language reads
+        whole sentences. Raises BadInput if a row has several masks, for which the distributions would be
+        different ones.
         """
         if len(batch.rows) != len(batch):
             raise BadInput(

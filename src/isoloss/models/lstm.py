@@ -28,17 +28,17 @@ LSTM_WIDTHS, LSTM_LAYERS = (128, 256, 512, 768, 1024), (4, 6, 8, 12, 16)
 
 @dataclass(frozen=True)
 class LSTM:
-    """A bidirectional LSTM over the sentence with its [MASK]; the word is read off the vector at the mask.
+    """A bidirectional LSTM over the sentence with its [MASK], which predicts the word from the mask's vector.
 
-    The paper says "the implementation of PyTorch" and widths 128 to 1024 with 4 to 16 layers, not how a
-    masked word sees both sides. Its counts of parameters tell: with BERT's 30,522 tokens, layers of
-    `width` / 2 units in each direction have 4, 10, 66 and 132 million at 128 x 4, 256 x 6, 768 x 12 and
-    1024 x 16, where the paper has 4, 10, 67 and 135 (the rest is BERT's positions and pooler), so widths and
-    depths go together in the order listed. Each layer is a residual with a norm before it, and a last norm
-    follows; see `BidirectionalLSTM`. Embeddings and output matrix are one tensor; they start as
-    N(0, 1 / width), the LSTM as torch has it, the bias as 0.
+    The paper specifies "the implementation of PyTorch" and widths 128 to 1024 with 4 to 16 layers, but not
+    how a masked word sees both sides. Its parameter counts reveal this: with BERT's 30,522 tokens, layers of
+    `width` / 2 units in each direction have 4, 10, 66 and 132 million at 128 x 4, 256 x 6, 768 x 12 and 1024
+    x 16, where the paper has 4, 10, 67 and 135 (the rest is BERT's positions and pooler), so widths and
+    depths correspond in the order listed. Each layer is a residual block with a norm before it, and a final
+    norm follows; see `BidirectionalLSTM`. Embeddings and output matrix are tied and initialised from N(0, 1 /
+    width), the LSTM as in torch, the bias as 0.
 
-    Raises BadInput for an odd width, fewer than one layer, or dropout that is no probability below 1.
+    Raises BadInput for an odd width, fewer than one layer, or a dropout that is not a probability below 1.
 
     >>> model = LSTM(width=16, layers=2).build(words=12, maximum_length=8, seed=0)
     >>> type(model).__name__, model.num_parameters()
@@ -78,7 +78,7 @@ class LSTM:
 
 
 class LSTMConfig(PretrainedConfig):
-    """The settings of an LSTM language model, as `transformers` keeps them."""
+    """The configuration of an LSTM language model for `transformers`."""
 
     model_type = "isoloss-lstm"
 
@@ -133,7 +133,7 @@ class LSTMModel(LSTMPreTrainedModel):
         return self.embeddings["word_embeddings"]
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Put others in their place."""
+        """Replace the embeddings."""
         self.embeddings["word_embeddings"] = value
 
     def forward(
@@ -146,7 +146,7 @@ class LSTMModel(LSTMPreTrainedModel):
 
 
 class LSTMForMaskedLM(LSTMPreTrainedModel):
-    """The LSTM and an output layer whose matrix is that of the embeddings."""
+    """The LSTM and an output layer tied to the embeddings."""
 
     _tied_weights_keys = {"lm_head.weight": "lstm.embeddings.word_embeddings.weight"}  # noqa: RUF012
 
@@ -162,7 +162,7 @@ class LSTMForMaskedLM(LSTMPreTrainedModel):
         return self.lm_head
 
     def set_output_embeddings(self, value: nn.Linear) -> None:
-        """Put another in its place."""
+        """Replace the output layer."""
         self.lm_head = value
 
     def forward(
@@ -174,7 +174,7 @@ class LSTMForMaskedLM(LSTMPreTrainedModel):
 
 
 class LSTMForSequenceClassification(LSTMPreTrainedModel):
-    """The LSTM and a linear layer on the vector of the first token, [CLS], which the way back ends at."""
+    """The LSTM and a linear layer on the vector of the first token, [CLS], where the backward LSTM ends."""
 
     def __init__(self, config: LSTMConfig) -> None:
         super().__init__(config)
@@ -200,10 +200,10 @@ AutoModelForSequenceClassification.register(LSTMConfig, LSTMForSequenceClassific
 class BidirectionalLSTM(nn.Module):
     """`layers` layers of torch's LSTM, `width` / 2 units in each direction (Hochreiter and Schmidhuber 1997).
 
-    Each is a residual: x ← x + dropout(LSTM(norm(x))), and a last norm follows them all (Xiong et al. 2020);
-    without residuals stacks as deep as the paper's 16 layers hardly train. Each layer reads both directions
-    of the layer below, so every vector depends on the whole sentence. Sentences are read without their
-    padding, which changes nothing. Weights start uniform in ±1/√units, as torch has them, gains as 1.
+    Each is a residual block, x ← x + dropout(LSTM(norm(x))), and a final norm follows them all (Xiong et al.
+    2020); without residuals, stacks as deep as the paper's 16 layers hardly train. Each layer reads both
+    directions of the layer below, so every vector depends on the whole sentence. Padding is not read and has
+    no effect. Weights are initialised uniformly in ±1/√units, as in torch, gains as 1.
     """
 
     def __init__(self, width: int, layers: int, dropout: float, layer_norm_epsilon: float) -> None:
@@ -238,7 +238,7 @@ class BidirectionalLSTM(nn.Module):
     def in_plain_operations(
         self, x: Float[Tensor, "n S d"], present: Bool[Tensor, "n S"] | None
     ) -> Float[Tensor, "n S d"]:
-        """The same, one token after the other: for torch.func, and for derivatives of any order."""
+        """The same, token by token in plain operations, for torch.func and for derivatives of any order."""
         real = torch.ones_like(x[..., :1]) if present is None else present[..., None].to(x)
         for norm, layer in zip(self.norms, self.lstms, strict=True):
             normed = norm(x)
@@ -250,7 +250,7 @@ class BidirectionalLSTM(nn.Module):
 
 
 def _with_data(packed: PackedSequence, data: Tensor) -> PackedSequence:
-    """Other vectors at the same places."""
+    """The same packed sequence with other vectors."""
     return PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
 
 

@@ -1,4 +1,4 @@
-"""A causal language model of `transformers` cut down to some of its tokens, with a cache that rows share."""
+"""A causal language model of `transformers` restricted to some of its tokens, with a cache shared by rows."""
 
 import copy
 
@@ -13,7 +13,7 @@ from isoloss.inference.causal_model import KeyValueCache
 
 
 class KeptCache:
-    """The `KeyValueCache` of rows of their own."""
+    """A `KeyValueCache` with separate rows."""
 
     def __init__(self, cache: Cache) -> None:
         self.cache = cache
@@ -26,7 +26,7 @@ class KeptCache:
 
 
 class SharedPrefix:
-    """The `KeyValueCache` of one row that all rows of a pass have behind them; never grows."""
+    """A `KeyValueCache` with a single row, the common prefix of all rows of a pass; never grows."""
 
     def __init__(self, layers: list[tuple[Tensor, Tensor]]) -> None:
         self.cache = Cache(layers=[_SharedLayer(keys, values) for keys, values in layers])
@@ -39,9 +39,9 @@ class SharedPrefix:
 
 
 class _SharedLayer(DynamicLayer):
-    """One layer's prefix: handed out beside a pass's own keys and values, which are not kept.
+    """One layer's prefix, returned along with a pass's own keys and values, which are not stored.
 
-    So the prefix is copied for the rows of one layer at a time, never for all layers at once.
+    The prefix is thus expanded over rows for one layer at a time, never for all layers at once.
     """
 
     def __init__(self, keys: Tensor, values: Tensor) -> None:
@@ -52,7 +52,7 @@ class _SharedLayer(DynamicLayer):
     def update(
         self, key_states: Tensor, value_states: Tensor, *_arguments: object, **_settings: object
     ) -> tuple[Tensor, Tensor]:
-        """What the pass's attention reads: the prefix and then its own."""
+        """The keys and values for the pass's attention: the prefix, then its own."""
         rows = len(key_states)
         return (
             torch.cat([self.keys.expand(rows, -1, -1, -1), key_states], dim=2),
@@ -61,14 +61,13 @@ class _SharedLayer(DynamicLayer):
 
 
 class RestrictedCausalModel:
-    """A `CausalModel` (inference.causal_model) of K of a model's tokens; shares its other weights.
+    """A `CausalModel` (inference.causal_model) over K of a model's tokens; shares its other weights.
 
-    The output layer is cut down to the rows of `tokens`, so that scores of the other tokens are never
-    computed; whatever the model does with its scores afterwards still happens. The model is switched to
-    evaluation. One token is read to make sure that all this fits the model. Raises BadInput where a token is
-    not one of its own, where its output layer is not linear or its scores depend on more than their own row
-    of it, and where it remembers anything but the keys and values of all it read (state-space models,
-    sliding windows).
+    The output layer is restricted to the rows of `tokens`, so that scores of other tokens are never computed;
+    any postprocessing of the scores by the model still happens. The model is switched to evaluation mode. One
+    token is read to check that the model supports this. Raises BadInput if a token is not one of the model's,
+    if its output layer is not linear or its scores depend on more than their own row of it, and if its memory
+    is anything other than the keys and values of everything read (state-space models, sliding windows).
     """
 
     def __init__(self, model: PreTrainedModel, tokens: Int[Tensor, " K"]) -> None:
@@ -107,7 +106,7 @@ class RestrictedCausalModel:
         return output.logits, kept
 
     def pass_bytes(self, past: int, tokens: int) -> int:
-        """See `CausalModel.pass_bytes`: eight arrays of the widest layer, or of the K scores, a token."""
+        """See `CausalModel.pass_bytes`: eight arrays of the widest layer, or of the K scores, per token."""
         keys_and_values = 4 * self._width * (past + tokens)
         return self._element * (8 * self._widest * tokens + keys_and_values)
 
@@ -116,13 +115,13 @@ class RestrictedCausalModel:
         return self._element * 2 * self._layers * self._width * tokens
 
     def operations(self, past: int, tokens: int) -> float:
-        """See `CausalModel.operations`: 2 a weight and token, and 4 d a layer and token attended to."""
+        """See `CausalModel.operations`: 2 per weight and token, and 4 d per layer and attended token."""
         attended = tokens * past + tokens * (tokens + 1) / 2
         return 2.0 * self._products * tokens + 4.0 * self._layers * self._width * attended
 
 
 def _matrices(module: nn.Module) -> list[Tensor]:
-    """The weights that every token is multiplied by: all matrices but the embeddings, which are looked up."""
+    """The weights applied to every token: all matrices except the embeddings, which are looked up."""
     looked_up = {id(part.weight) for part in module.modules() if isinstance(part, nn.Embedding)}
     return [p for p in module.parameters() if p.ndim == 2 and id(p) not in looked_up]
 
@@ -136,7 +135,7 @@ def _rows_of(head: nn.Linear, tokens: Int[Tensor, " K"]) -> nn.Linear:
 
 
 def _with_output_layer(model: PreTrainedModel, head: nn.Linear) -> PreTrainedModel:
-    """A second model of the same parts but for the output layer; the first is left as it is."""
+    """A second model that shares all parts but the output layer; the first is left unchanged."""
     second = copy.copy(model)
     second._modules = dict(model._modules)
     second.set_output_embeddings(head)

@@ -7,9 +7,9 @@ from isoloss.errors import BadInput
 
 @dataclass(frozen=True)
 class Shape:
-    """Width, attention heads a layer, layers, and inner width of the feed-forward blocks.
+    """Width, attention heads per layer, layers, and inner width of the feed-forward blocks.
 
-    Raises BadInput where a number is not positive or the heads do not divide the width.
+    Raises BadInput if a number is not positive or the heads do not divide the width.
 
     >>> Shape(width=64, heads=1, layers=1, inner_width=256).head_size
     64

@@ -1,4 +1,4 @@
-"""A tokenizer for a language's words, so that a checkpoint also reads text."""
+"""A tokenizer for a language's words, so that a checkpoint can also read text."""
 
 import shutil
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ TOKENIZER_FILES = (
 
 
 def word_tokenizer(vocabulary: Sequence[str], maximum_length: int) -> PreTrainedTokenizerFast:
-    """White-space separated words, [MASK] among them, after a [CLS]; numbers as in `objectives.tokens`.
+    """Splits text into words at white space, including [MASK], after a [CLS]; ids as in `objectives.tokens`.
 
-    A word outside the vocabulary is refused, never replaced. Raises BadInput when a word is written like a
-    special token. A word that itself contains white space keeps its number but cannot be read from text.
+    A word outside the vocabulary is refused, never replaced. Raises BadInput when a word is spelled like a
+    special token. A word that itself contains white space keeps its id but cannot be read from text.
 
     >>> word_tokenizer(["the", "cat"], maximum_length=8)("the [MASK]")["input_ids"]
     [1, 3, 2]
@@ -52,7 +52,7 @@ def word_tokenizer(vocabulary: Sequence[str], maximum_length: int) -> PreTrained
 
 
 def tokenizer_of(source: SentenceSource) -> PreTrainedTokenizerFast:
-    """The source's own tokenizer, where it was made of real text by one; else that of its words."""
+    """The source's own tokenizer if it was prepared from real text with one; otherwise that of its words."""
     own = getattr(source, "tokenizer", None)
     if isinstance(own, PreTrainedTokenizerFast):
         return own
@@ -60,7 +60,7 @@ def tokenizer_of(source: SentenceSource) -> PreTrainedTokenizerFast:
 
 
 def copy_tokenizer(checkpoint: Path, folder: Path) -> None:
-    """Copy whatever files of a tokenizer stand in one folder into another."""
+    """Copy all tokenizer files of one folder into another."""
     for pattern in TOKENIZER_FILES:
         for path in checkpoint.glob(pattern):
             shutil.copyfile(path, folder / path.name)

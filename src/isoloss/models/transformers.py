@@ -1,4 +1,4 @@
-"""Transformers as `transformers` has them: BERT's layout, post-LN and pre-LN, and GPT-2's and Llama's."""
+"""Transformers from `transformers`: BERT's layout, post-LN and pre-LN, GPT-2's and Llama's."""
 
 import math
 from dataclasses import dataclass, field
@@ -38,10 +38,10 @@ class Architecture(Protocol):
     """Settings from which a model is built."""
 
     def build(self, words: int, maximum_length: int, seed: int) -> PreTrainedModel:
-        """A freshly initialised model on the CPU, for sentences of at most `maximum_length` of c words.
+        """A newly initialised model on the CPU, for c words and sentences of at most `maximum_length` words.
 
-        Its weights are a pure function of the settings and the arguments; the global random state is
-        left as found.
+        Its weights are a pure function of the settings and the arguments; the global random state is left
+        untouched.
         """
         ...
 
@@ -50,9 +50,9 @@ class Architecture(Protocol):
 class PostLayerNormTransformer:
     """BERT itself (Devlin et al. 2019; paper B.4): each layer norm after its residual sum.
 
-    Weights and embeddings start as N(0, 0.02²), biases and the [PAD] embedding as 0, gains as 1, which is
-    how BERT and `transformers` initialise. Input and output embeddings are one tensor; there is one
-    segment, GELU, and a layer norm epsilon of 1e-12. `dropout` acts where BERT's does, on attention too.
+    Weights and embeddings are initialised from N(0, 0.02²), biases and the [PAD] embedding as 0, gains as 1,
+    as in BERT and `transformers`. Input and output embeddings are tied; there is one segment, GELU, and a
+    layer norm epsilon of 1e-12. `dropout` is applied where BERT's is, including attention.
 
     >>> from isoloss.models.shapes import laptop_shape
     >>> model = PostLayerNormTransformer(laptop_shape(16)).build(words=12, maximum_length=8, seed=0)
@@ -80,11 +80,11 @@ class PostLayerNormTransformer:
 class PreLayerNormTransformer:
     """The same with each layer norm before its block and one after the last (Xiong et al. 2020).
 
-    What the paper's authors trained, following Izsak et al. 2021. `transformers` has it as
-    RoBERTa-PreLayerNorm, which keeps BERT's norm of the embeddings. Initialised as
-    `PostLayerNormTransformer`, weights and embeddings with the deviation `initial_deviation`: the larger it
-    is, the less need weights move to fit (lazy training, Chizat et al. 2019). Its first position embedding
-    belongs to [PAD], and no word uses it.
+    This is what the paper's authors trained, following Izsak et al. 2021. `transformers` calls it
+    RoBERTa-PreLayerNorm, which keeps BERT's norm of the embeddings. Initialised like
+    `PostLayerNormTransformer`, with weights and embeddings of standard deviation `initial_deviation`: the
+    larger it is, the less the weights have to move to fit the data (lazy training, Chizat et al. 2019). Its
+    first position embedding belongs to [PAD], and no word uses it.
 
     >>> from isoloss.models.shapes import laptop_shape
     >>> model = PreLayerNormTransformer(laptop_shape(16)).build(words=12, maximum_length=8, seed=0)
@@ -115,7 +115,7 @@ class PreLayerNormTransformer:
 
 
 def parameter_count(architecture: Architecture, words: int, maximum_length: int) -> int:
-    """How many numbers such a model learns, tied ones once; allocates no weights.
+    """The number of parameters of such a model, with tied ones counted once; allocates no weights.
 
     >>> from isoloss.models.shapes import TABLE_3
     >>> parameter_count(PreLayerNormTransformer(TABLE_3[4]), words=200, maximum_length=32)
@@ -127,7 +127,7 @@ def parameter_count(architecture: Architecture, words: int, maximum_length: int)
 
 
 def longest_input(config: PretrainedConfig) -> int | None:
-    """How many tokens a model with absolute positions reads at most; None for one without positions."""
+    """The maximum number of input tokens of a model with absolute positions; None for one without."""
     positions: int | None = getattr(config, "max_position_embeddings", None)
     if positions is not None and isinstance(config, RobertaConfig | RobertaPreLayerNormConfig):
         positions -= config.pad_token_id + 1  # it counts from the padding token's number plus one
@@ -135,7 +135,7 @@ def longest_input(config: PretrainedConfig) -> int | None:
 
 
 def _settings(shape: Shape, dropout: float, vocabulary: dict[str, Any]) -> dict[str, Any]:
-    """What the two configurations have in common."""
+    """The settings common to the two configurations."""
     return {
         **vocabulary,
         "hidden_size": shape.width,
@@ -174,9 +174,9 @@ def check_dropout(dropout: float) -> None:
 class GPT2Transformer:
     """GPT-2's layout (Radford et al. 2019): pre-LN with a norm after the last block, learned positions, GELU.
 
-    Weights and embeddings start as N(0, 0.02²), the projections back into the residual stream as N(0, 0.02²
-    / (2 layers)), biases as 0, gains as 1, which is how GPT-2 and `transformers` initialise. Input and
-    output embeddings are one tensor. [CLS] begins and ends a sentence, as <|endoftext|> does for GPT-2.
+    Weights and embeddings are initialised from N(0, 0.02²), the projections back into the residual stream
+    from N(0, 0.02² / (2 layers)), biases as 0, gains as 1, as in GPT-2 and `transformers`. Input and output
+    embeddings are tied. [CLS] begins and ends a sentence, as <|endoftext|> does for GPT-2.
 
     >>> from isoloss.models.shapes import laptop_shape
     >>> model = GPT2Transformer(laptop_shape(16)).build(words=12, maximum_length=8, seed=0)
@@ -218,8 +218,8 @@ class GPT2Transformer:
 class LlamaTransformer:
     """Llama's layout (Touvron et al. 2023): RMS norms, rotary positions, SwiGLU, no biases and no dropout.
 
-    Weights and embeddings start as N(0, 0.02²), gains as 1. Embeddings are tied, as in the family's small
-    models, and every head has keys of its own. [CLS] begins and ends a sentence.
+    Weights and embeddings are initialised from N(0, 0.02²), gains as 1. Embeddings are tied, as in the
+    family's small models, and every head has its own keys. [CLS] begins and ends a sentence.
 
     >>> from isoloss.models.shapes import laptop_shape
     >>> model = LlamaTransformer(laptop_shape(16)).build(words=12, maximum_length=8, seed=0)

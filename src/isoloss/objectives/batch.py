@@ -1,4 +1,4 @@
-"""What an objective hands to a model, and what flatness, pre-training and the exact loss need of one."""
+"""Batches of predictions, and the interfaces of objectives for flatness, pre-training and the exact loss."""
 
 import itertools
 from dataclasses import dataclass, replace
@@ -16,8 +16,9 @@ from isoloss.languages.sentences import Sentences
 class Batch:
     """Inputs for a model and the m words it has to predict.
 
-    `input_ids` and `attention_mask` cover n sentences of S tokens; prediction j is the token at
-    `positions[j]` of row `rows[j]`, truly `targets[j]`. Rows are sorted, and every row has at least one.
+    `input_ids` and `attention_mask` cover n sentences of S tokens; prediction j is for the token at
+    `positions[j]` of row `rows[j]`, with true value `targets[j]`. Rows are sorted, and every row has at least
+    one prediction.
     """
 
     input_ids: Int[Tensor, "n S"]
@@ -42,7 +43,7 @@ class Batch:
         )
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on `device`; itself when it is there already."""
+        """The same batch on `device`; returned as is if it is there already."""
         if self.input_ids.device == device:
             return self
         return Batch(
@@ -73,7 +74,7 @@ def sentence_averaged_loss(logits: Float[Tensor, "m v"], batch: Batch) -> Float[
 
 
 def sentences_between(batch: Batch, start: int, stop: int) -> Batch:
-    """Sentences start..stop-1, without positions that are padding in all of them; views where possible.
+    """Sentences start..stop-1, without positions that are padding in all of them; views if possible.
 
     >>> import torch
     >>> ids = torch.tensor([[1, 5, 2], [1, 2, 0]])
@@ -90,7 +91,7 @@ def sentences_between(batch: Batch, start: int, stop: int) -> Batch:
 
 
 def split_sentences(batch: Batch, parts: int) -> list[Batch]:
-    """The batch in `parts` consecutive parts of nearly equal numbers of sentences.
+    """The batch, split into `parts` consecutive parts with nearly equal numbers of sentences.
 
     >>> import torch
     >>> ids, every = torch.ones(5, 1, dtype=torch.int64), torch.arange(5)
@@ -102,7 +103,7 @@ def split_sentences(batch: Batch, parts: int) -> list[Batch]:
 
 
 def sentences_of(batch: Batch, sentences: Int[Tensor, " k"]) -> Batch:
-    """The sentences with these ascending numbers, without positions that follow all their words.
+    """The sentences with these ascending indices, without positions after all of their words.
 
     >>> ids = torch.tensor([[5, 6], [7, 0]])
     >>> first = torch.zeros(2, dtype=torch.long)
@@ -127,7 +128,7 @@ def sentences_of(batch: Batch, sentences: Int[Tensor, " k"]) -> Batch:
 
 @runtime_checkable
 class PretrainingObjective(Objective, Protocol):
-    """An objective that also chooses what is predicted of fresh sentences.
+    """An objective that also chooses the predictions for new sentences.
 
     A frozen dataclass of numbers, strings and such dataclasses: part of a run's digest.
     """
@@ -135,7 +136,7 @@ class PretrainingObjective(Objective, Protocol):
     def draw(self, sentences: Sentences, generator: torch.Generator) -> Batch:
         """The predictions that these sentences are trained on; row i of the batch is sentence i.
 
-        But for `ManyMasksObjective` with copies, where it is not: measure with `once_each` of it.
+        The exception is `ManyMasksObjective` with copies: measure with its `once_each`.
         """
         ...
 
@@ -144,17 +145,17 @@ class PretrainingObjective(Objective, Protocol):
 class ExactObjective(Objective, Protocol):
     """An objective all of whose predictions have an exact distribution in every language.
 
-    Where something is drawn for a sentence, its number among those measured settles it: `first` is that of
-    the first sentence handed over.
+    Random choices for a sentence are determined by its index among those measured: `first` is the index of
+    the first sentence passed.
     """
 
     @property
     def quantity(self) -> str:
-        """How the names of its records begin."""
+        """The prefix of the names of its records."""
         ...
 
     def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:
-        """Each sentence's predictions, in sentence and then position order, however many rows they take."""
+        """Each sentence's predictions, ordered by sentence and then position, in as many rows as needed."""
         ...
 
     def predictions(self, sentences: Sentences) -> Int[Tensor, " n"]:
@@ -168,5 +169,5 @@ class ExactObjective(Objective, Protocol):
         ...
 
     def outcomes(self, scores: Float[Tensor, "m v"]) -> Float[Tensor, "m k"]:
-        """Of a model's v tokens those that stand for the k outcomes, in the distribution's order."""
+        """The tokens, among a model's v, that represent the k outcomes, in the distribution's order."""
         ...

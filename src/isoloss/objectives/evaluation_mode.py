@@ -1,4 +1,4 @@
-"""Reading a model undisturbed: dropout off, memory bounded, weights moved for a while and put back."""
+"""Evaluates a model without side effects: no dropout, bounded memory, temporary changes of weights."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ the scores of a sequence or two."""
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Switch every module to evaluation, and back to the mode each one had, also after an exception.
+    """Switch every module to evaluation mode, and back to its previous mode, even after an exception.
 
     >>> model = nn.Sequential(nn.Dropout(), nn.Dropout().eval())
     >>> with evaluation_mode(model):
@@ -35,7 +35,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Where the model's parameters are; the CPU for a model without any.
+    """The device of the model's parameters; the CPU for a model without any.
 
     >>> device_of(nn.Linear(2, 2)), device_of(nn.Identity())
     (device(type='cpu'), device(type='cpu'))
@@ -60,9 +60,9 @@ def rows_at_once(model: nn.Module, tokens: int, memory_bytes: int) -> int:
 
 @contextmanager
 def displaced(weights: list[Tensor], by: list[Tensor], times: float = 1.0) -> Iterator[None]:
-    """Add `times` · `by` to the weights, in place, while the context is open; keeps a copy of them.
+    """Add `times` · `by` to the weights in place while the context is open; keeps a copy of them.
 
-    Copied back rather than subtracted, which rounding would not undo.
+    The copy is restored, because subtracting would leave rounding errors.
 
     >>> weight = torch.tensor([0.1])
     >>> with displaced([weight], [torch.tensor([1.0])], times=2.0):

@@ -1,4 +1,4 @@
-"""A language model's scores at the predicted positions, without those everywhere else."""
+"""A language model's scores at the predicted positions, without computing them elsewhere."""
 
 from contextlib import nullcontext
 from typing import Any
@@ -13,15 +13,16 @@ from isoloss.objectives.batch import Batch
 
 
 def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> Float[Tensor, "m v"]:
-    """Scores of the model's v tokens for each of the m predictions: `model(input_ids, **arguments)`, in part.
+    """Scores of the v tokens for each of the m predictions, as a part of `model(input_ids, **arguments)`.
 
-    A model of `transformers` has a `base_model`, which gives states [n, S, d] to a head: they are replaced by
-    those of the predictions alone, [m, 1, d], there or at the latest where the output embeddings read them.
-    Heads treat every position alike, and with a large vocabulary cost more than all else. Where each sentence
-    has one prediction, the last block of a known layout too runs there alone (`states_at`). Any other model
-    that returns `logits` [n, S, v] runs whole, and the predictions are picked out: the numbers are the same.
+    A model of `transformers` has a `base_model`, which passes states [n, S, d] to a head. They are replaced
+    by the states at the predictions only, [m, 1, d], there or at the latest at the input of the output
+    embeddings: heads act position by position, and with a large vocabulary they dominate the cost. If each
+    sentence has one prediction, the last block of a supported layout also runs at that position only
+    (`states_at`). Any other model that returns `logits` [n, S, v] runs in full, and the predictions are
+    selected: the numbers are the same.
 
-    Raises BadInput for a model that returns no `logits`, or those of something other than positions.
+    Raises BadInput for a model that returns no `logits`, or logits that are not per position.
     """
     n, width = batch.input_ids.shape
 
@@ -70,12 +71,12 @@ def _at_predictions(everywhere: Float[Tensor, "n S d"], batch: Batch) -> Float[T
 
 
 def causal_logits(model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-    """Scores of the model's v tokens for what follows each of the m positions; see `logits_at_predictions`.
+    """Scores of the v tokens for the token after each of the m positions; see `logits_at_predictions`.
 
-    A word sees what is before it only, so that padding which follows a sentence needs no attention mask; the
-    mask is passed where padding comes before. No keys and values are kept for later.
+    A word attends only to what precedes it, so padding after a sentence needs no attention mask; the mask is
+    passed if there is padding on the left. Keys and values are not cached.
 
-    Raises BadInput for a model that reads both ways, which would see what it is to predict.
+    Raises BadInput for a bidirectional model, which would see the tokens it has to predict.
     """
     if type(model).__name__.endswith("ForMaskedLM"):
         raise BadInput(
@@ -94,8 +95,8 @@ def causal_logits(model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
 def masked_logits(model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
     """Scores of the model's v tokens for each of the m predictions; see `logits_at_predictions`.
 
-    The model derives positions and segments as it does by itself. The attention mask is left out when nothing
-    is padded.
+    Positions and segments are left to the model's defaults. The attention mask is omitted when nothing is
+    padded.
     """
     attention_mask = None if bool(batch.attention_mask.all()) else batch.attention_mask
     return logits_at_predictions(model, batch, attention_mask=attention_mask)

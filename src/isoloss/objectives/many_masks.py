@@ -1,4 +1,4 @@
-"""Masked language modelling with several words of a sentence hidden at once, as on real text.
+"""Masked language modelling with several words of a sentence masked at once, as on real text.
 
 Its loss is defined in docs/what-is-measured.md.
 """
@@ -24,7 +24,7 @@ class Replacement(Protocol):
     """A frozen dataclass of numbers."""
 
     def replace(self, tokens: Int[Tensor, " m"], generator: torch.Generator) -> Int[Tensor, " m"]:
-        """What is shown instead of these tokens."""
+        """The tokens shown in place of these."""
         ...
 
 
@@ -45,8 +45,8 @@ class AlwaysMask:
 class BertReplacement:
     """BERT's 80/10/10 (Devlin et al. 2019, A.1): [MASK], a random word, or the word itself.
 
-    A random word is uniform over the language's `words`, the word itself among them, as in BERT. Raises
-    BadInput for a word that is none of them.
+    A random word is uniform over the language's `words`, including the word itself, as in BERT. Raises
+    BadInput for a word that is not among them.
     """
 
     words: int
@@ -75,15 +75,15 @@ class BertReplacement:
 
 @dataclass(frozen=True)
 class ManyMasksObjective:
-    """Predicts `share` of each sentence's words, all at once, each behind what `replacement` shows instead.
+    """Predicts `share` of each sentence's words at once, each replaced according to `replacement`.
 
-    As BERT does, and Izsak et al. 2021, whom the paper follows: of a sentence of T words exactly
-    round(share T) are predicted (halves to even), at least one, drawn without replacement; padding never.
-    With `copies` a sentence is taken so many times, masked anew each time, as the authors' code has it: row
-    i is sentence i // copies, so that of n sentences handed over the first n / copies are seen, in n rows:
-    for training alone, see `once_each`.
-    The loss averages within a sentence first. A language's masked distribution is that of one word given all
-    the others, so models trained so are measured with `MaskedObjective`.
+    As in BERT and in Izsak et al. 2021, which the paper follows, exactly round(share T) of a sentence's T
+    words are predicted (halves to even), at least one, drawn without replacement and never padding. With
+    `copies`, each sentence is used that many times with new masks, as in the authors' code: row i is sentence
+    i // copies, so that only the first n / copies of n given sentences are used, in n rows. This is for
+    training only; see `once_each`. The loss averages within a sentence first. A language's masked
+    distribution is that of one word given all the others, so models trained in this way are measured with
+    `MaskedObjective`.
 
     >>> batch = ManyMasksObjective().draw(
     ...     Sentences.from_lists([[5] * 20, [5]]), torch.Generator().manual_seed(0)
@@ -123,7 +123,7 @@ class ManyMasksObjective:
 
 
 def once_each(objective: PretrainingObjective) -> PretrainingObjective:
-    """The objective to measure with: every sentence is taken once, so that rows are independent sentences.
+    """The objective for measurements: every sentence is used once, so that rows are independent sentences.
 
     >>> once_each(ManyMasksObjective(copies=5)) == ManyMasksObjective()
     True

@@ -1,4 +1,4 @@
-"""Masked language modelling: a word is hidden and read back from the rest of its sentence.
+"""Masked language modelling: a word is masked and predicted from the rest of its sentence.
 
 Its loss is defined in docs/what-is-measured.md.
 """
@@ -23,7 +23,7 @@ from isoloss.objectives.tokens import FIRST_WORD, MASK, PAD, tokens_of_words
 
 @dataclass(frozen=True)
 class MaskedObjective:
-    """Predicts the word x_t behind [MASK] from x_{-t}; word t (from 0) stands at token t + 1, after [CLS].
+    """Predicts the masked word x_t from x_{-t}; word t (from 0) is token t + 1, after [CLS].
 
     >>> sentences = Sentences.from_lists([[4, 0], [2]])
     >>> batch = MaskedObjective().mask_every_position(sentences)
@@ -34,7 +34,7 @@ class MaskedObjective:
     quantity: ClassVar[str] = "masked"
 
     def draw(self, sentences: Sentences, generator: torch.Generator) -> Batch:
-        """One mask a sentence (docs/what-is-measured.md); see `mask_one`."""
+        """One mask per sentence (docs/what-is-measured.md); see `mask_one`."""
         return self.mask_one(sentences, generator)
 
     def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:  # noqa: ARG002 - nothing is drawn
@@ -70,25 +70,25 @@ class MaskedObjective:
         return self.mask_places(sentences, places)
 
     def mask_places(self, sentences: Sentences, places: Int[Tensor, " n"]) -> Batch:
-        """Mask word places[i] (from 0) of sentence i; row i of the batch is sentence i."""
+        """Mask word `places[i]` (from 0) of sentence i; row i of the batch is sentence i."""
         return _masked(tokens_of_words(sentences.ids), places + 1)
 
     def mask_every_position(self, sentences: Sentences) -> Batch:
-        """Mask each word in turn: one row a word, a sentence's rows together and in order.
+        """Mask each word in turn: one row per word, with the rows of a sentence adjacent and in order.
 
-        Row r belongs to the sentence and position `sentences.real.nonzero()[r]`. The batch holds
-        17 bytes a token and a row for every word, so n sentences of T words need 17 n T (T + 1) bytes:
-        hand over no more sentences at once than memory allows. `sentence_averaged_loss` averages its rows
-        alike, which is the token-averaged loss where lengths vary.
+        Row r belongs to the sentence and position `sentences.real.nonzero()[r]`. The batch takes 17 bytes per
+        token and has a row for every word, so n sentences of T words need 17 n T (T + 1) bytes: pass no more
+        sentences at once than memory allows. `sentence_averaged_loss` weights its rows equally, which gives
+        the token-averaged loss if lengths vary.
         """
         refuse_empty(sentences)
         rows, places = sentences.real.nonzero(as_tuple=True)
         return _masked(tokens_of_words(sentences.ids)[rows], places + 1)
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """Scores of the model's v tokens, the special ones included; see `masked_logits`.
+        """Scores of the model's v tokens, including special tokens; see `masked_logits`.
 
-        A lookup table answers with the distribution.
+        A lookup table returns the distribution.
         """
         if isinstance(model, LookupTable):
             return model.logits(batch)
@@ -96,7 +96,7 @@ class MaskedObjective:
 
 
 def _masked(tokens: Int[Tensor, "n S"], positions: Int[Tensor, " n"]) -> Batch:
-    """One prediction a row, at `positions`, whose token is hidden; overwrites `tokens`."""
+    """One prediction per row, at `positions`, whose token is masked; overwrites `tokens`."""
     rows = torch.arange(len(tokens), device=tokens.device)
     targets = tokens[rows, positions]
     attention_mask = tokens != PAD
@@ -115,12 +115,11 @@ def refuse_empty(sentences: Sentences) -> None:
 
 @dataclass(frozen=True)
 class OneMaskedWord:
-    """Measures the masked distribution of one word of each sentence, which stands for all: the means are the
-    same.
+    """Measures the masked distribution at one random word per sentence, which leaves the means unchanged.
 
-    All places are as likely; a sentence's is a function of `seed` and of its number among those measured.
-    A language of 2,000 words and sentences of 24 that reads suffixes so costs a 24th (`CausalLM`); error bars
-    are wider for it. Models are trained and their flatness measured with `MaskedObjective`.
+    All positions are equally likely; a sentence's position is a function of `seed` and the sentence's index
+    among those measured. For a language that reads suffixes (`CausalLM`), with 2,000 words and sentences of
+    24, this costs a 24th, with wider error bars. Training and flatness use `MaskedObjective`.
 
     >>> batch = OneMaskedWord(seed=1).every_prediction(Sentences.from_lists([[4, 0, 1], [2]]))
     >>> batch.rows.tolist(), int(batch.positions[1])
@@ -142,7 +141,7 @@ class OneMaskedWord:
         return (torch.from_numpy(uniform) * sentences.lengths).long()
 
     def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:
-        """See `ExactObjective.every_prediction`: a row and a prediction a sentence."""
+        """See `ExactObjective.every_prediction`: one row with one prediction per sentence."""
         refuse_empty(sentences)
         return MaskedObjective().mask_places(sentences, self.places(sentences, first))
 
@@ -153,7 +152,7 @@ class OneMaskedWord:
     def log_probabilities(
         self, language: Language, sentences: Sentences, first: int = 0
     ) -> Float[Tensor, "m k"]:
-        """See `ExactObjective.log_probabilities`; only these are worked out where the language can do so."""
+        """See `ExactObjective.log_probabilities`; computes only these if the language can."""
         rows, places = torch.arange(len(sentences)), self.places(sentences, first)
         if isinstance(language, DistributionsAtPositions):
             return language.masked_log_probabilities_at(sentences, rows, places)

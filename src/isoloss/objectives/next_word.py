@@ -1,4 +1,4 @@
-"""Next-word prediction: each word, and the end of the sentence, from the words before.
+"""Next-word prediction: each word, and the end of the sentence, from the preceding words.
 
 Its loss is defined in docs/what-is-measured.md.
 """
@@ -19,11 +19,11 @@ from isoloss.objectives.tokens import CLS, FIRST_WORD, PAD, tokens_of_words
 
 @dataclass(frozen=True)
 class NextWordObjective:
-    """Predicts x_{t+1} from x_1..x_t for t = 0..T, where what follows the last word is the end.
+    """Predicts x_{t+1} from x_1..x_t for t = 0..T, where the last word is followed by the end.
 
-    The end is an event of its own, on every language, also where the length makes it certain: a
-    sentence of T words has T + 1 predictions, and its loss is -log Pr(sentence) / (T + 1). The token of the
-    end is [CLS], which thus begins and ends a sentence, as GPT-2's <|endoftext|> does.
+    The end is a separate event in every language, even if the length makes it certain: a sentence of T words
+    has T + 1 predictions, and its loss is -log Pr(sentence) / (T + 1). The end token is [CLS], which thus
+    begins and ends a sentence, as GPT-2's <|endoftext|> does.
 
     >>> batch = NextWordObjective().every_prediction(Sentences.from_lists([[4, 0], [2]]))
     >>> batch.input_ids.tolist(), batch.positions.tolist(), batch.targets.tolist()
@@ -33,11 +33,11 @@ class NextWordObjective:
     quantity: ClassVar[str] = "next_word"
 
     def draw(self, sentences: Sentences, generator: torch.Generator) -> Batch:  # noqa: ARG002 - none is needed
-        """Every prediction: nothing is left to chance."""
+        """All predictions: nothing is random."""
         return self.every_prediction(sentences)
 
     def every_prediction(self, sentences: Sentences, first: int = 0) -> Batch:  # noqa: ARG002 - nothing is drawn
-        """All T + 1 predictions of each sentence, which has one row; 33 bytes a token at most."""
+        """All T + 1 predictions of each sentence, in one row; at most 33 bytes per token."""
         tokens = tokens_of_words(sentences.ids)
         present = tokens != PAD
         rows, positions = present.nonzero(as_tuple=True)
@@ -64,5 +64,5 @@ class NextWordObjective:
         return torch.cat([scores[:, FIRST_WORD:], scores[:, CLS : CLS + 1]], dim=1)
 
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """Scores of the model's v tokens, the special ones included; see `causal_logits`."""
+        """Scores of the model's v tokens, including special tokens; see `causal_logits`."""
         return causal_logits(model, batch)

@@ -1,4 +1,4 @@
-"""Masked and next-token prediction of any Hugging Face language model, on its own tokens."""
+"""Masked and next-token prediction for any Hugging Face language model, on its own tokens."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class PretrainedMasked:
         return masked_logits(model, batch)
 
     def batch(self, inputs: Mapping[str, Any]) -> Batch:
-        """A `DataLoader`'s batch; sentences without a label are left out, be they all.
+        """A `DataLoader`'s batch; sentences without a label are dropped, even if that leaves none.
 
         Raises BadInput for padding on the left, inputs without labels, and token types other than 0.
         """
@@ -42,7 +42,7 @@ class PretrainedMasked:
 
 @dataclass(frozen=True)
 class PretrainedCausal:
-    """Predicts each token that has a label from those before it; the first of a sentence has none before.
+    """Predicts each token that has a label from those before it, except for the first of a sentence.
 
     >>> ids = torch.tensor([[5, 6, 7], [8, 9, 0]])
     >>> batch = PretrainedCausal().batch({"input_ids": ids, "attention_mask": ids > 0})
@@ -55,7 +55,7 @@ class PretrainedCausal:
         return causal_logits(model, batch)
 
     def batch(self, inputs: Mapping[str, Any]) -> Batch:
-        """A `DataLoader`'s batch; without labels every token is predicted. Sentences of one are left out.
+        """A `DataLoader`'s batch; without labels, every token is predicted. Drops sentences of one token.
 
         Raises BadInput for padding on the left, and token types other than 0.
         """
@@ -68,7 +68,7 @@ class PretrainedCausal:
 def _read(
     inputs: Mapping[str, Any],
 ) -> tuple[Int[Tensor, "n S"], Bool[Tensor, "n S"], Int[Tensor, "n S"]]:
-    """Token numbers, which of them are not padding, and labels."""
+    """Token ids, which of them are not padding, and labels."""
     missing = [name for name in ("input_ids", "labels") if name not in inputs]
     if missing:
         raise BadInput(
@@ -97,10 +97,10 @@ def _labelled(
 
 
 def choose_places(maskable: Sequence[int], share: float | None, generator: torch.Generator) -> list[int]:
-    """Which of a sentence's maskable places to mask: `share` of them, or where that is None a single one.
+    """Which of a sentence's maskable positions to mask: `share` of them, or a single one if that is None.
 
-    Exactly round(share T) of T places (halves to even), at least one, without replacement; every place is
-    as likely. Ascending.
+    Chooses exactly round(share T) of T positions (halves to even), at least one, uniformly without
+    replacement. In ascending order.
 
     >>> choose_places(range(100, 120), 0.15, torch.Generator().manual_seed(0))
     [104, 105, 113]
@@ -113,7 +113,7 @@ def choose_places(maskable: Sequence[int], share: float | None, generator: torch
 def masked_batch(
     sentences: Sequence[Sequence[int]], places: Sequence[Sequence[int]], mask: int, pad: int
 ) -> Batch:
-    """The tokens at each sentence's `places` hidden behind the token `mask`, all at once, and predicted.
+    """Masks the tokens at each sentence's `places`, all at once, with the token `mask`, and predicts them.
 
     >>> batch = masked_batch([[5, 6, 7], [8]], [[0, 2], [0]], mask=1, pad=0)
     >>> batch.input_ids.tolist(), batch.targets.tolist()

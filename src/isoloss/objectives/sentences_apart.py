@@ -1,4 +1,4 @@
-"""Sentences that others, or padding, would change: handed to the model so that nothing does."""
+"""Batches sentences so that neither padding nor other sentences change a model's scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +14,10 @@ from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 
 @dataclass(frozen=True)
 class EqualLengths:
-    """Another objective's scores from passes over sentences of one length, which need no padding.
+    """Another objective's scores, from passes over sentences of equal length, which need no padding.
 
-    For models in which padding reaches other tokens, as through a convolution or a Fourier transform.
-    `at_once` bounds the sentences of a pass: 1 where even equally long ones change each other.
+    For models in which padding affects other tokens, e.g. through a convolution or a Fourier transform.
+    `at_once` bounds the sentences per pass: 1 if even sentences of equal length affect each other.
     """
 
     objective: Objective
@@ -33,7 +33,7 @@ class EqualLengths:
         return torch.cat(scores)[places.argsort()]
 
     def groups(self, batch: Batch) -> list[Int[Tensor, " k"]]:
-        """The numbers of the sentences that share a pass.
+        """The indices of the sentences that share a pass.
 
         >>> from isoloss.objectives.pretrained import PretrainedMasked
         >>> ids = torch.tensor([[5, 6], [7, 0], [8, 9]])
@@ -49,7 +49,7 @@ class EqualLengths:
 
 
 class SentencesApart:
-    """Finds out, at the first batches, how several sentences may be handed to a model at once."""
+    """Determines from the first batches how several sentences can be passed to a model at once."""
 
     def __init__(self, model: nn.Module, objective: Objective) -> None:
         self._model = model
@@ -59,7 +59,8 @@ class SentencesApart:
     def objective(self, batch: Batch) -> Objective:
         """The objective itself, or one that keeps the sentences of this batch and of later ones apart.
 
-        Decided where sentences first meet, and again where they first differ in length.
+        Decided at the first batch with several sentences, and again at the first whose sentences differ in
+        length.
         """
         lengths = batch.attention_mask.sum(dim=1)
         mixed = bool(lengths.min() < lengths.max())
@@ -69,13 +70,13 @@ class SentencesApart:
         return self._found
 
     def take_one_at_a_time(self) -> None:
-        """From now on, whatever was found."""
+        """Pass one sentence at a time from now on, whatever was determined."""
         self._found = EqualLengths(self._objective, at_once=1)
         self._met_a_pair = self._met_two_lengths = True
 
     @property
     def way(self) -> str | None:
-        """In words, how the sentences had to be kept apart; None where they may be handed over together."""
+        """In words, how the sentences had to be kept apart; None if they can be batched together."""
         if not isinstance(self._found, EqualLengths):
             return None
         return "equally long sentences at a time" if self._found.at_once is None else "one sentence at a time"
@@ -84,7 +85,7 @@ class SentencesApart:
 def apart_throughout(
     model: nn.Module, objective: Objective, batches: Sequence[Batch]
 ) -> tuple[Objective, str | None]:
-    """The objective that keeps the sentences of all the batches apart, and its way in words if it must."""
+    """The objective that keeps the sentences of all batches apart, and how, in words, if it has to."""
     apart = SentencesApart(model, objective)
     found = objective
     for batch in batches:
@@ -93,11 +94,12 @@ def apart_throughout(
 
 
 def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objective:
-    """`objective`, unless the model's scores of a sentence depend on its padding or on those beside it.
+    """`objective`, unless the model's scores of a sentence depend on padding or on the other sentences.
 
-    The batch's shortest sentence is scored alone and padded beside its longest. Where the scores differ by
-    more than rounding, sentences are to be handed over in `EqualLengths`; and where they differ even beside
-    the longest one's beginning, which needs no padding, one at a time. Left padding is not for this test.
+    The batch's shortest sentence is scored alone, and padded in a batch with the longest. If the scores
+    differ by more than rounding, sentences must be passed in `EqualLengths`; if they differ even beside the
+    beginning of the longest sentence, which needs no padding, one at a time. Left padding is not supported by
+    this test.
     """
     lengths = batch.attention_mask.sum(dim=1)
     shortest, longest = int(lengths.argmin()), int(lengths.argmax())
@@ -121,17 +123,17 @@ def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objectiv
 
 
 def _differ(scores: Float[Tensor, "m v"], others: Float[Tensor, "m v"]) -> bool:
-    """Whether by more than rounding: by the root of the precision, of which parts of models have less."""
+    """Whether they differ by more than rounding: the root of the precision, as parts of models have less."""
     precision = max(torch.finfo(scores.dtype).eps, torch.finfo(torch.float32).eps)
     spread = (scores - scores.mean(dim=1, keepdim=True)).abs().max()
     return bool((scores - others).abs().max() > precision**0.5 * spread)
 
 
 def refuse_reading_ahead(model: nn.Module, objective: Objective, batch: Batch) -> None:
-    """Raise BadInput where the scores of a sentence's tokens change with its last token, which they predict.
+    """Raise BadInput if the scores of a sentence's tokens depend on its last token, which they predict.
 
-    Tried on the batch's longest sentence, with another last token. Classes do not tell: XLNet and XLM are
-    called language models with a head whichever way they read.
+    Checked on the batch's longest sentence, with another last token. The class does not tell: XLNet and XLM
+    are called language models with a head whether they are causal or bidirectional.
     """
     lengths = batch.attention_mask.sum(dim=1)
     sentence = sentences_of(batch, lengths.argmax()[None])

@@ -1,4 +1,4 @@
-"""How a language's words become a model's tokens: three special tokens, then the words in order."""
+"""Maps a language's words to a model's tokens: three special tokens, then the words in order."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ FIRST_WORD = 3
 
 
 def tokens_of_words(ids: Int[Tensor, "n T"]) -> Int[Tensor, "n S"]:
-    """[CLS] and then each word's token, [PAD] where `ids` is negative; S = T + 1.
+    """[CLS] followed by each word's token, [PAD] where `ids` is negative; S = T + 1.
 
     >>> tokens_of_words(torch.tensor([[0, 4, -1]])).tolist()
     [[1, 3, 7, 0]]
@@ -24,10 +24,10 @@ def tokens_of_words(ids: Int[Tensor, "n T"]) -> Int[Tensor, "n S"]:
 
 
 def vocabulary_settings(words: int, tokens: int | None) -> dict[str, Any]:
-    """What a model's configuration says of its vocabulary, of a language of `words` words.
+    """The vocabulary settings of a model's configuration, for a language of `words` words.
 
-    With `tokens` the model has so many, of which the language's words are the first after the special ones;
-    how many these are it then keeps as `language_words`. Raises BadInput where they are too few.
+    With `tokens`, the model has that many, of which the language's words are the first after the special
+    ones; `language_words` then records their number. Raises BadInput if `tokens` is too small.
 
     >>> vocabulary_settings(200, None), vocabulary_settings(200, 30_522)
     ({'vocab_size': 203}, {'vocab_size': 30522, 'language_words': 200})
@@ -43,13 +43,13 @@ def vocabulary_settings(words: int, tokens: int | None) -> dict[str, Any]:
 
 
 def scores_of_language(model: nn.Module, scores: Float[Tensor, "m v"]) -> Float[Tensor, "m w"]:
-    """Without the columns of tokens that stand for no word of the language; see `vocabulary_settings`."""
+    """The scores without columns of tokens that are no word of the language; see `vocabulary_settings`."""
     words: int | None = getattr(getattr(model, "config", None), "language_words", None)
     return scores if words is None else scores[:, : FIRST_WORD + words]
 
 
 def word_vectors(model: nn.Module, ids: Int[Tensor, "n T"]) -> Float[Tensor, "n D"]:
-    """The contextual vectors of all words of each unmasked sentence, one after the other; D = T d.
+    """The concatenated contextual vectors of all words of each unmasked sentence; D = T d.
 
     The vectors are the last hidden states of the `transformers` model's backbone, on the model's device and
     differentiable. [CLS], which pre-training does not train, is left out (paper, "Linear probe"); positions

@@ -1,1 +1,1 @@
-"""Fresh sentences, one loop, update rules, checkpoints."""
+"""Pre-training: the stream of sentences, the training loop, update rules and checkpoints."""

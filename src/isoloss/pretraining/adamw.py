@@ -28,11 +28,11 @@ A = TypeVar("A")
 class AdamW:
     """The paper's A.5: learning rate 1e-3 after a linear warm-up, betas (0.9, 0.98), weight decay 0.01.
 
-    What the paper leaves open is as in the implementation it names (Izsak et al. 2021): epsilon 1e-6, no
+    Unspecified settings are those of the implementation it names (Izsak et al. 2021): epsilon 1e-6, no
     gradient clipping, and weight decay on weight matrices and embeddings but not on biases and layer norms.
     The warm-up is 1,000 steps on generated languages and 5,000 on real text. Without weight decay it is Adam.
-    `decay` is of the rate: "none", so that checkpoints are comparable, or the released code's "linear".
-    State: two numbers a parameter. torch's fused kernel.
+    `decay` is the learning-rate decay: "none", so that checkpoints are comparable, or the released code's
+    "linear". State: two numbers per parameter. Uses torch's fused kernel.
     """
 
     learning_rate: float = 1e-3
@@ -56,7 +56,7 @@ class AdamW:
         return Descent([optimiser], self.warm_up_steps, training.steps, self.decay)
 
     def optimiser(self, groups: list[dict[str, Any]]) -> torch.optim.AdamW:
-        """torch's optimiser of these parameters, each group with a weight decay of its own."""
+        """torch's optimiser for these parameters, where each group has its own weight decay."""
         return torch.optim.AdamW(
             groups,
             lr=self.learning_rate,
@@ -71,7 +71,7 @@ class AdamW:
 
 
 def parameters_by_decay(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Optimiser groups: matrices and embeddings decay; biases and gains, which are vectors, do not."""
+    """Optimiser groups: weight decay for matrices and embeddings, none for vectors (biases and gains)."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     return [
         {"params": [weight for weight in trained if weight.ndim >= 2], "weight_decay": weight_decay},
@@ -82,7 +82,7 @@ def parameters_by_decay(model: nn.Module, weight_decay: float) -> list[dict[str,
 def without_regularisation(architecture: A, rule: AdamW) -> tuple[A, AdamW]:
     """The architecture with dropout 0 and the rule with weight decay 0 (Section 2.2, "-dropout-WD").
 
-    Raises BadInput for an architecture that has no dropout to switch off.
+    Raises BadInput for an architecture without dropout.
 
     >>> from isoloss.models.shapes import laptop_shape
     >>> from isoloss.models.transformers import PreLayerNormTransformer

@@ -1,4 +1,4 @@
-"""The adversarial algorithm: pre-train to the same loss, against the downstream tasks (paper A.5)."""
+"""The adversarial algorithm: pre-train to the same loss while degrading downstream tasks (paper A.5)."""
 
 import math
 from collections.abc import Sequence
@@ -26,20 +26,21 @@ SMALLEST_PENALTY = 1e-12
 
 @dataclass(frozen=True)
 class Adversarial:
-    """Descends L(ψ) - λ · V(ψ), V the validation loss on D2 of the head fitted on D1 (A.5).
+    """Descends L(ψ) - λ · V(ψ), where V is the validation loss on D2 of the head fitted on D1 (A.5).
 
-    The head is linear on the features that the linear probe reads, dropout off. Both its fit and V take the
-    squared loss on one-hot labels, multi-class heads too: the paper's closed form, after Liu et al. 2020,
-    exists for that and not for the cross-entropy. V is differentiated through the fit (`ridge_head_loss`).
-    Every step draws D1 and D2 afresh, `examples` each and without a common sentence, from the tasks named,
-    by turns; with none named, from all of the language's.
+    The head is linear on the features of the linear probe, without dropout. Both its fit and V use the
+    squared loss on one-hot labels, also for multi-class heads, since the paper's closed form, after Liu et
+    al. 2020, exists for that and not for the cross-entropy. V is differentiated through the fit
+    (`ridge_head_loss`). Every step draws new D1 and D2, disjoint and of `examples` sentences each, from the
+    named tasks in turn; if none are named, from all tasks of the language.
 
-    The paper does not give λ. Here the pre-training loss steers it: with ℓ the loss averaged over about
-    1 / (1 - `smoothing`) steps, λ = `strength` at or below the lower end of `loss_window`, 0 at or above the
-    upper end, linear between. It is 0 until the model has learned that much, never above `strength`, and
-    falls as soon as the adversary costs loss. Losses are as trained, in nats, with dropout where the model
-    has it. Readings: `lambda`, `smoothed_loss` ℓ, and `head_validation_loss` V, each of the last step (V of
-    the last with λ > 0). `optimiser` makes the update; its state and three numbers are the rule's.
+    The paper does not give λ. Here it is controlled by the pre-training loss: with ℓ the loss averaged over
+    about 1 / (1 - `smoothing`) steps, λ = `strength` at or below the lower end of `loss_window`, 0 at or
+    above the upper end, and linear in between. It is 0 until the model has learnt that much, never exceeds
+    `strength`, and decreases as soon as the adversary raises the loss. Losses are training losses, in nats,
+    with dropout if the model has it. Readings: `lambda`, `smoothed_loss` ℓ, and `head_validation_loss` V,
+    each of the last step (V of the last with λ > 0). `optimiser` makes the update; its state and three
+    numbers are the rule's.
     """
 
     loss_window: tuple[float, float]
@@ -83,10 +84,10 @@ class Adversarial:
 
 
 class LossController:
-    """How strongly to work against the loss, steered by the loss itself: λ, and its state.
+    """The strength λ of a competing term, controlled by the loss, and its state.
 
     With ℓ the loss averaged over about 1 / (1 - `smoothing`) steps, λ = `strength` at or below the lower end
-    of the `window`, 0 at or above the upper end, linear between.
+    of the `window`, 0 at or above the upper end, and linear in between.
 
     >>> controller = LossController((1.0, 2.0), strength=4.0, smoothing=0.0)
     >>> [controller.strength_at(loss) for loss in (0.5, 1.75, 3.0)]
@@ -196,9 +197,10 @@ def ridge_head_loss(
     """Mean squared validation loss (1/m) Σ ||W h + b - onehot(y)||² of the head fitted on the training part.
 
     W, b minimise Σ ||W h + b - onehot(y)||² + α ||W||², α = `ridge` · ||H||²_F / n with H the centred
-    features: the bias is free, and scaling all features changes nothing. Solved in the sentences' space,
-    W = Yᵀ (H Hᵀ + α I)⁻¹ H, by Cholesky in float64; gradients flow through it to both sets of features. A
-    head predicts at most ||h|| / rms(H) · √(n / 4 ridge) away from the mean. Memory: n² + m n numbers.
+    features: the bias is not penalised, and scaling all features changes nothing. Solved in the dual
+    (sentence) space, W = Yᵀ (H Hᵀ + α I)⁻¹ H, by Cholesky in float64; gradients flow through it to both sets
+    of features. A head predicts at most ||h|| / rms(H) · √(n / 4 ridge) away from the mean. Memory: n² + m n
+    numbers.
 
     >>> x = torch.eye(2).repeat(50, 1)
     >>> y = torch.tensor([0, 1]).repeat(50)

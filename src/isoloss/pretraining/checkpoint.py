@@ -1,6 +1,6 @@
 """Checkpoints: folders that `from_pretrained` loads by itself, complete or absent, with digests.
 
-What is in one, and whether it is what was written; `checkpoint_writing` writes them.
+Describes and verifies them; `checkpoint_writing` writes them.
 """
 
 from contextlib import suppress
@@ -28,9 +28,9 @@ RAW_WEIGHTS = f"{RAW_FOLDER}/{WEIGHTS_FILE}"
 class Checkpoint:
     """A complete checkpoint on disk.
 
-    `training_loss` is the mean in nats over the steps since the checkpoint before, with dropout on;
-    `digest` is the SHA-256 of the weights' file; `readings` are `UpdateRule.readings` at that step. Where the
-    folder holds averaged weights, `raw_digest` is that of the file of the weights as they are.
+    `training_loss` is the mean in nats over the steps since the previous checkpoint, with dropout on;
+    `digest` is the SHA-256 of the weights' file; `readings` are `UpdateRule.readings` at that step. If the
+    folder holds averaged weights, `raw_digest` is that of the file of the raw weights.
     """
 
     folder: Path
@@ -48,7 +48,7 @@ def checkpoint_folders(run: Path) -> list[Path]:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """Verify every file's digest, training state too where it is kept, and read the record.
+    """Verify every file's digest, including the training state if it is kept, and read the record.
 
     Raises IsolossError naming the damaged or missing file.
     """
@@ -59,9 +59,9 @@ def read_checkpoint(folder: Path) -> Checkpoint:
 
 
 def damage_to(folder: Path) -> str | None:
-    """What is wrong with a checkpoint that isoloss wrote, or the one that raw weights are within.
+    """What is wrong with a checkpoint written by isoloss, or with the one that contains raw weights.
 
-    None where nothing is, and for any other folder.
+    None if it is intact, and for any other folder.
     """
     checkpoint = folder.parent if folder.name == RAW_FOLDER else folder
     if not (checkpoint / RECORD_FILE).is_file():
@@ -98,7 +98,7 @@ def _verified(folder: Path) -> Checkpoint:
 
 
 def _refuse_misplaced(folder: Path, record: dict[str, Any]) -> None:
-    """Raise _DamagedError for another step's checkpoint, or another run's, where the run says which it is."""
+    """Raise _DamagedError for a checkpoint of another step, or of another run if the run is recorded."""
     if record["step"] != int(folder.name if folder.name.isdecimal() else record["step"]):
         raise _damaged(folder, RECORD_FILE, f"is that of step {record['step']}")
     path = folder.parent.parent / SPECIFICATION_FILE
@@ -110,9 +110,9 @@ def _refuse_misplaced(folder: Path, record: dict[str, Any]) -> None:
 
 
 def latest_checkpoint(run: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
-    """The newest intact checkpoint that training can go on from, if any, and what is wrong with newer ones.
+    """The newest intact checkpoint from which training can resume, if any, and what is wrong with newer ones.
 
-    Those passed over have a sentence each, naming the checkpoint and the damaged or missing file.
+    There is one sentence for each checkpoint skipped, naming it and the damaged or missing file.
     """
     damaged = []
     folders = checkpoint_folders(run)
@@ -133,12 +133,12 @@ def latest_checkpoint(run: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
 
 
 def state_name(record: dict[str, Any]) -> str:
-    """What a training state's digest says it is of: the run, and the step."""
+    """The name bound into a training state's digest: its run and step."""
     return f"{record.get('specification_digest')} {record['step']}"
 
 
 def _state_digest(folder: Path, name: str) -> str:
-    """The recorded digest of the training state, itself verified unless an older isoloss wrote it."""
+    """The recorded digest of the training state, itself verified unless written by an older isoloss."""
     try:
         digest, *seal = (folder / TRAINING_STATE_DIGEST_FILE).read_text().split()
     except (OSError, ValueError) as error:
@@ -158,7 +158,7 @@ def _verify(folder: Path, name: str, digest: str) -> None:
 
 
 class _DamagedError(IsolossError):
-    """What is wrong with a checkpoint, without what to do, which depends on who asks for it."""
+    """What is wrong with a checkpoint; what to do about it depends on the caller."""
 
 
 def _damaged(folder: Path, name: str, how: str) -> _DamagedError:

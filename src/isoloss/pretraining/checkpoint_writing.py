@@ -1,6 +1,6 @@
-"""Writes checkpoints while a run trains, complete or absent, and puts them back into what is trained.
+"""Writes checkpoints while a run trains, complete or absent, and restores them.
 
-Into the run itself, which goes on, or into another whose specification starts from one.
+They are restored into the run itself, which resumes, or into another run that starts from one.
 """
 
 import io
@@ -57,12 +57,11 @@ def write_checkpoint(
 ) -> Checkpoint:
     """Write `run`/steps/`step`: weights, config, tokenizer, training state, and a record of them all.
 
-    Where `model` holds averaged weights, `raw` is the model that is trained, which goes into a subfolder that
-    can be loaded like the folder itself. `earlier_seeds` are those of the runs that this one started from.
-
-    The folder appears under its name when all of it has reached the disk, in place of one of the same step.
-    Training state is kept in this checkpoint and the one before, to resume from either. Needs twice the
-    model's and the rule's memory. Raises IsolossError when the folder cannot be written.
+    If `model` holds averaged weights, `raw` is the model being trained, which goes into a subfolder that can
+    be loaded like the folder itself. `earlier_seeds` are those of the runs that this one started from. The
+    folder appears under its name once all of it is on disk, replacing any of the same step. Training state is
+    kept in this checkpoint and the previous one, to resume from either. Needs twice the memory of the model
+    and the rule. Raises IsolossError when the folder cannot be written.
     """
     final = run / STEPS_FOLDER / f"{step:06d}"
     temporary = final.with_name(f".{final.name}.{uuid.uuid4().hex}{UNFINISHED}")
@@ -101,9 +100,9 @@ def restore(
     update_rule: UpdateRule,
     raw: PreTrainedModel | None = None,
 ) -> None:
-    """Put what `write_checkpoint` wrote of `model`, `update_rule` and `raw` back into them, in place.
+    """Restore `model`, `update_rule` and `raw` in place from what `write_checkpoint` wrote.
 
-    Raises IsolossError where the training state is none that isoloss wrote for such a rule; it runs no code.
+    Raises IsolossError if the training state was not written by isoloss for such a rule; executes no code.
     """
     safetensors.torch.load_model(model, checkpoint.folder / WEIGHTS_FILE)
     if raw is not None:
@@ -119,7 +118,7 @@ def restore(
 
 
 def remove_leftovers(run: Path) -> None:
-    """Remove what killed processes left half written; only the run's own process may call this."""
+    """Remove incomplete writes of killed processes; only the run's own process may call this."""
     with writable(run):
         for ending in (UNFINISHED, REPLACED):
             for path in (run / STEPS_FOLDER).glob(f".*{ending}"):
@@ -130,9 +129,9 @@ def remove_leftovers(run: Path) -> None:
 
 
 def _put_in_place(temporary: Path, final: Path) -> None:
-    """Make the folder durable under its name, in place of one of that name.
+    """Make the folder durable under its name, replacing any existing one.
 
-    There is one only when training went on from before it: it is damaged, or will be equal to the bit.
+    There is one only if training resumed from an earlier step: it is damaged, or will be bit-identical.
     """
     for path in _files(temporary):
         with path.open("rb") as file:
@@ -151,7 +150,7 @@ def _put_in_place(temporary: Path, final: Path) -> None:
 
 
 def _write_model(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Make `folder`, with all that `from_pretrained` asks for."""
+    """Create `folder` with everything `from_pretrained` needs."""
     folder.mkdir(parents=True)
     model.config.save_pretrained(folder)
     _save_tokenizer(tokenizer, folder)
@@ -163,7 +162,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _weights(model: PreTrainedModel) -> bytes:
-    """The state as safetensors, tied tensors once, under the first of their names."""
+    """The state as safetensors, with tied tensors once, under their first name."""
     once: dict[int, tuple[str, torch.Tensor]] = {}
     for name, tensor in model.state_dict().items():
         once.setdefault(tensor.data_ptr(), (name, tensor))
@@ -197,7 +196,7 @@ def _write_training_state(folder: Path, update_rule: UpdateRule, name: str) -> N
 
 
 def software_versions() -> dict[str, Any]:
-    """What a run's last bits may depend on besides its specification."""
+    """The software versions on which a run's last bits may depend, besides its specification."""
     return {
         "isoloss": isoloss.__version__,
         "python": platform.python_version(),
@@ -216,13 +215,12 @@ FREE_TO_CHANGE = ("dropout", "attention")
 def put_starting_weights(
     model: PreTrainedModel, specification: PretrainingSpecification, start_from: Path | None
 ) -> tuple[int, ...]:
-    """Put the checkpoint's weights into the fresh model when the specification starts from one.
+    """Load the checkpoint's weights into the new model if the specification starts from one.
 
-    Returns the seeds of all runs that these weights have been trained in, the first run's first.
-
-    Raises BadInput when specification and folder do not go together: one of them missing, other weights, or
-    weights of another language, another architecture (but for dropout and how attention is computed), or
-    a seed whose sentences they have been trained on; IsolossError when the checkpoint is damaged.
+    Returns the seeds of all runs in which these weights have been trained, in order. Raises BadInput if
+    specification and folder do not match: one of them is missing, or the weights are others, or are from
+    another language, another architecture (up to dropout and how attention is computed), or were trained on
+    the sentences of the same seed; IsolossError if the checkpoint is damaged.
     """
     if specification.start_from is None:
         if start_from is not None:

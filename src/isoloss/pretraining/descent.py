@@ -1,6 +1,4 @@
-"""An optimiser with its learning rate's warm-up, the checks of its settings, and the rule of methods that
-choose a gradient and leave the update to it.
-"""
+"""Optimisers with learning-rate schedules, checks of their settings, and the rule for gradients."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -19,10 +17,10 @@ Decay = Literal["none", "linear"]
 
 
 class Descent:
-    """Updates parameters from the gradients they hold, by optimisers that each own some of them.
+    """Updates parameters from their gradients, with optimisers that each own some of them.
 
-    Every parameter group keeps the learning rate it was made with, scaled by the warm-up and the decay.
-    Raises BadInput when a run of `steps` would end before the warm-up does.
+    Every parameter group keeps its initial learning rate, scaled by the warm-up and the decay. Raises
+    BadInput when a run of `steps` would end before the warm-up does.
     """
 
     def __init__(
@@ -36,12 +34,12 @@ class Descent:
         self.full_rates: list[float] = [group["lr"] for group in groups]
 
     def clear(self) -> None:
-        """Forget the gradients that the parameters hold."""
+        """Clear the parameters' gradients."""
         for optimiser in self.optimisers:
             optimiser.zero_grad()
 
     def set_rates(self, step: int) -> None:
-        """Give each group its learning rate of step `step`."""
+        """Set each group's learning rate for step `step`."""
         groups = [group for optimiser in self.optimisers for group in optimiser.param_groups]
         for group, rate in zip(groups, self.full_rates, strict=True):
             if self.decay == "linear":
@@ -67,10 +65,10 @@ class Descent:
 
 @runtime_checkable
 class DescentSettings(Protocol):
-    """An optimiser's settings, on which rules that choose the gradient themselves are built."""
+    """The settings of an optimiser, used by rules that compute the gradient themselves."""
 
     def descent(self, training: Training) -> Descent:
-        """The optimiser of this training's parameters, with fresh state."""
+        """The optimiser of this training's parameters, with newly initialised state."""
         ...
 
 
@@ -84,9 +82,9 @@ def check_warm_up(warm_up_steps: int, steps: int) -> None:
 
 
 def warmed_up(learning_rate: float, warm_up_steps: int, step: int) -> float:
-    """Rising linearly to `learning_rate` at step `warm_up_steps`, constant after (paper A.5).
+    """Linear warm-up to `learning_rate` at step `warm_up_steps`, then constant (paper A.5).
 
-    Constant, so that a run's checkpoints are comparable and training can go on from each.
+    It is constant so that a run's checkpoints are comparable and training can continue from each.
 
     >>> [warmed_up(1e-3, 4, step) for step in (1, 2, 4, 9)]
     [0.00025, 0.0005, 0.001, 0.001]
@@ -95,7 +93,7 @@ def warmed_up(learning_rate: float, warm_up_steps: int, step: int) -> float:
 
 
 def linearly_decayed(learning_rate: float, warm_up_steps: int, steps: int, step: int) -> float:
-    """As `warmed_up`, and after the warm-up falling linearly, to be 0 one step after the run's last.
+    """As `warmed_up`, with linear decay after the warm-up to 0 one step after the run's last.
 
     >>> [linearly_decayed(1.0, 2, 5, step) for step in range(1, 6)]
     [0.5, 1.0, 0.75, 0.5, 0.25]
@@ -105,10 +103,10 @@ def linearly_decayed(learning_rate: float, warm_up_steps: int, steps: int, step:
 
 
 class GradientRule:
-    """An `UpdateRule`: `gradient` leaves the parameters holding one, `descent` makes the update.
+    """An `UpdateRule` in which `gradient` computes the parameters' gradients and `descent` makes the update.
 
-    `gradient` finds the parameters without gradients, reads the batch and the step, and returns the loss,
-    detached (`UpdateRule.step`).
+    `gradient` is called with cleared gradients, the batch and the step, and returns the detached loss
+    (`UpdateRule.step`).
     """
 
     def __init__(self, descent: Descent, gradient: Callable[[Batch, int], Tensor]) -> None:
@@ -136,7 +134,7 @@ class GradientRule:
 
 
 def plain_rule(training: Training, descent: Descent) -> GradientRule:
-    """The batch's own gradient, as it is."""
+    """The rule that uses the batch's gradient unchanged."""
     return GradientRule(descent, lambda batch, _: training.add_gradient(batch))
 
 

@@ -1,4 +1,4 @@
-"""Pre-training for flatness, or against it: by the loss smoothed over Gaussian noise on the weights."""
+"""Pre-training for or against flatness, through the loss smoothed by Gaussian noise on the weights."""
 
 import math
 from dataclasses import dataclass, field
@@ -22,15 +22,15 @@ from isoloss.seeds import derived_seed
 class FlatnessRegularised:
     """Descends E_ε L(θ + σε) = L(θ) + (σ²/2) Tr ∇²L(θ) + O(σ⁴), ε ~ N(0, I) over all parameters.
 
-    So the penalty is on the trace of the Hessian itself, which is the Fisher's in the saturation regime
-    (Lemma 3.2), with weight σ²/2: an explicit regulariser as the paper's Section D asks for, where SAM is too
-    costly for passing twice. The step's gradient is ∇L(θ + σε), one forward and one backward pass of the
-    batch, unbiased for the smoothed loss. Steps go in pairs, the second with -ε: what the noise adds to
-    first order, σ ∇²L ε, cancels within the pair, but for what the batches and the step between differ.
-    `optimiser` makes the update. Nothing is differentiated twice, so any model and any attention will do.
-
-    Returned and recorded is the batch's loss at the displaced weights, which is above the loss at θ by the
-    penalty on average. Memory: the noise and a copy of the parameters.
+    This penalises the trace of the Hessian itself, which equals the Fisher's in the saturation regime (Lemma
+    3.2), with weight σ²/2: an explicit regulariser as called for in the paper's Section D, where SAM is too
+    costly because of its two passes. The step's gradient is ∇L(θ + σε), which takes one forward and one
+    backward pass of the batch and is unbiased for the smoothed loss. Steps come in antithetic pairs, the
+    second with -ε: the first-order effect of the noise, σ ∇²L ε, cancels within the pair, up to differences
+    between the batches and the step in between. `optimiser` makes the update. There are no second
+    derivatives, so any model and any attention will do. The loss returned and recorded is the batch's loss at
+    the displaced weights, which on average exceeds the loss at θ by the penalty. Memory: the noise and a copy
+    of the parameters.
     """
 
     noise: float = 0.01
@@ -59,10 +59,11 @@ class FlatnessRegularised:
 class Sharpened:
     """Descends L(θ) - λ (E_ε L(θ + σε) - L(θ)) = L(θ) - λ (σ²/2) Tr ∇²L(θ) + O(σ⁴): towards sharper minima.
 
-    `FlatnessRegularised` with its sign turned. As for the adversary the pre-training loss, averaged, steers λ
-    between 0 and `strength` over the `loss_window` (`LossController`), so that the model becomes sharper at
-    one loss. A step takes three passes, at θ and θ ± σε, whose first order in σ cancels. `optimiser` makes
-    the update. Returned and recorded is the batch's loss at θ; readings are `lambda` and `smoothed_loss`.
+    `FlatnessRegularised` with the opposite sign. As for the adversary, the averaged pre-training loss
+    controls λ between 0 and `strength` over the `loss_window` (`LossController`), so that the model becomes
+    sharper at the same loss. A step takes three passes, at θ and θ ± σε, whose first-order terms in σ cancel.
+    `optimiser` makes the update. The loss returned and recorded is the batch's loss at θ; readings are
+    `lambda` and `smoothed_loss`.
     """
 
     loss_window: tuple[float, float]
@@ -76,7 +77,7 @@ class Sharpened:
         self.controller()
 
     def controller(self) -> LossController:
-        """What steers λ, fresh."""
+        """A new controller of λ."""
         return LossController(self.loss_window, self.strength, self.smoothing)
 
     def build(self, training: Training) -> "SharpeningRule":
@@ -127,7 +128,7 @@ class SharpeningRule:
 
 
 def weight_noise(weights: list[Tensor], seed: int, pair: int) -> list[Tensor]:
-    """Standard normal numbers in the weights' shapes: a function of the run's seed and the pair's number."""
+    """Standard normal noise in the weights' shapes: a function of the run's seed and the pair's index."""
     device, dtype = weights[0].device, weights[0].dtype
     generator = torch.Generator(device).manual_seed(derived_seed(seed, "weight noise", pair))
     sizes = [weight.numel() for weight in weights]

@@ -1,4 +1,4 @@
-"""The processes that `torchrun` has started, brought together through accelerate."""
+"""The processes started by `torchrun`, connected through accelerate."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -22,13 +22,13 @@ noticed at once, by its launcher or its closed connection, and not by this."""
 
 @contextmanager
 def launched_processes(device: str = "cpu") -> Iterator[Processes]:
-    """The processes started beside this one, for `pretrain`; `ALONE` in a program started by itself.
+    """The processes launched together with this one, for `pretrain`; `ALONE` in a single-process program.
 
-    `torchrun --nproc_per_node 4 program.py` runs the program four times; on "cuda" process i of a machine
-    has its i-th device as the current one, on "cpu" the processes share the cores. When the block ends,
-    all wait for each other and take leave. Needs the package accelerate.
+    `torchrun --nproc_per_node 4 program.py` runs the program four times; on "cuda", process i of a machine
+    uses its i-th device, on "cpu" the processes share the cores. When the block ends, all wait for each other
+    and disconnect. Needs the package accelerate.
 
-    Raises BadInput where it is missing, or for a device that processes cannot share.
+    Raises BadInput if it is missing, or for a device that processes cannot share.
 
     >>> with launched_processes() as processes:
     ...     processes.count
@@ -90,7 +90,7 @@ class LaunchedProcesses:
         return answer
 
     def hold_the_same(self, tensors: Sequence[Tensor]) -> bool:
-        """See `Processes.hold_the_same`: compares a sum over their bits, which no order changes."""
+        """See `Processes.hold_the_same`: compares a sum over their bits, which does not depend on order."""
         whole = sum(int(tensor.detach().flatten().view(torch.int16).sum()) for tensor in tensors)
         extremes = torch.tensor([whole, -whole], device=self.device)
         with _others_there():
@@ -100,7 +100,7 @@ class LaunchedProcesses:
 
 
 def buckets(tensors: Sequence[Tensor], size: int) -> Iterator[list[Tensor]]:
-    """The tensors in their order, in lists of one type and of at most `size` bytes, or of one tensor.
+    """The tensors in order, in lists of the same type and of at most `size` bytes, or of a single tensor.
 
     >>> small, large = torch.zeros(2), torch.zeros(3)
     >>> [len(bucket) for bucket in buckets([small, small, large, small.double()], size=16)]

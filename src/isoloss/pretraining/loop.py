@@ -54,9 +54,9 @@ def nothing_at_step(step: int, loss: Tensor, rule: UpdateRule) -> None:
 class PretrainingReport:
     """What one call of `pretrain` did.
 
-    `resumed_from` is the step it went on from, 0 for a fresh run. Of the `seconds` its own steps took,
-    `waiting_seconds` went by waiting for sentences and `writing_seconds` writing checkpoints. `damaged` has
-    a sentence for each damaged checkpoint that was passed over, also given to `progress`.
+    `resumed_from` is the step it resumed from, 0 for a new run. Of the `seconds` that its own steps took,
+    `waiting_seconds` were spent waiting for sentences and `writing_seconds` writing checkpoints. `damaged`
+    has a sentence for each damaged checkpoint that was skipped, also passed to `progress`.
     """
 
     last: Checkpoint
@@ -80,22 +80,22 @@ def pretrain(
     at_checkpoint: AtCheckpoint = nothing,
     progress: Progress = silent,
 ) -> PretrainingReport:
-    """Train to the specification's last step, leaving its checkpoints in `folder`; go on where a run was.
+    """Train to the specification's last step, with checkpoints in `folder`, resuming an interrupted run.
 
-    Interrupted or killed at any moment, the same call goes on from the newest intact checkpoint, to the
-    same bits. `start_from` is the folder of the checkpoint that the specification starts from, if any.
-    `workers` processes make sentences ahead (0: none, inline) and change nothing else. `at_checkpoint` is
-    called with each checkpoint that this call writes, and the one that it goes on from: a crash between the
-    two leaves none out. `at_step` is called after each step.
+    If interrupted or killed at any moment, the same call resumes from the newest intact checkpoint, with
+    bit-identical results. `start_from` is the folder of the checkpoint that the specification starts from, if
+    any. `workers` processes prepare sentences ahead of time (0: none, inline) and change nothing else.
+    `at_checkpoint` is called with each checkpoint that this call writes, and with the one it resumes from, so
+    that a crash between writing and calling skips none. `at_step` is called after each step.
 
-    Where `processes` train together (`launched_processes`), each calls this with the same arguments and
-    works on its share of every batch; gradients are those of one process but for rounding, and dropout
-    draws other numbers. Only the main one writes, and calls `progress`, `at_step` and `at_checkpoint`. A
-    run may go on with another number of processes.
+    If `processes` train together (`launched_processes`), each calls this with the same arguments and works on
+    its share of every batch; gradients equal those of a single process up to rounding, and dropout draws
+    other numbers. Only the main process writes, and calls `progress`, `at_step` and `at_checkpoint`. A run
+    may resume with another number of processes.
 
     Raises BadInput for another language, another checkpoint to start from, a rule that does not fit, more
-    processes than sentences, or another run's folder; IsolossError when another process trains there, the
-    disk refuses, a worker or one of `processes` is killed, or the loss is no longer a number.
+    processes than sentences, or another run's folder; IsolossError if another process trains there, writing
+    to disk fails, a worker or one of `processes` is killed, or the loss is no longer finite.
 
     >>> import tempfile
     >>> from isoloss.languages.pcfg import pcfg
@@ -138,7 +138,7 @@ def _refuse_what_does_not_go_together(
 
 @dataclass(frozen=True)
 class _Run:
-    """What the loop works on."""
+    """The state of the training loop."""
 
     specification: PretrainingSpecification
     earlier_seeds: tuple[int, ...]
@@ -159,7 +159,7 @@ class _Run:
 
     @property
     def raw(self) -> PreTrainedModel | None:
-        """The model that is trained, where checkpoints hold another."""
+        """The model being trained, if checkpoints hold another."""
         return self.model if self.average else None
 
 
@@ -173,7 +173,7 @@ def _begun(
     at_step: AtStep,
     at_checkpoint: AtCheckpoint,
 ) -> _Run:
-    """The run at its first weights, its folder claimed: what is drawn for it is drawn from its seed alone."""
+    """The run at its initial weights, with its folder claimed; everything random comes from its seed."""
     words, longest, seed = len(language.vocabulary), language.maximum_length, specification.seed
     model = specification.architecture.build(words, longest, derived_seed(seed, "initialisation"))
     earlier_seeds = put_starting_weights(model, specification, start_from)

@@ -20,11 +20,11 @@ from isoloss.pretraining.update_rule import Training
 
 @dataclass(frozen=True)
 class Muon:
-    """Hidden matrices move by η · 0.2 √max(a, b) · U Vᵀ, nearly, of their Nesterov momentum U S Vᵀ.
+    """Hidden matrices move by about η · 0.2 √max(a, b) · U Vᵀ, for Nesterov momentum with the SVD U S Vᵀ.
 
-    torch's own Muon (2.9 and newer), five Newton-Schulz steps in bfloat16; the factor gives a matrix of a x b
-    updates of AdamW's size (Liu et al. 2025), so that learning rates compare. Embeddings, the output layer,
-    biases and gains are `rest`'s, whose warm-up and decay are everyone's.
+    torch's own Muon (2.9 and newer), with five Newton-Schulz steps in bfloat16; the factor gives an a x b
+    matrix updates of AdamW's size (Liu et al. 2025), so that learning rates are comparable. Embeddings, the
+    output layer, biases and gains are updated by `rest`, whose warm-up and decay apply to all.
     """
 
     learning_rate: float = 1e-3

@@ -1,4 +1,4 @@
-"""Lion and SOAP, as the package pytorch-optimizer has them."""
+"""Lion and SOAP, from the package pytorch-optimizer."""
 
 import importlib
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from isoloss.pretraining.update_rule import Training
 
 
 def pytorch_optimizer() -> ModuleType:
-    """The package. Raises BadInput saying how to get it where it is not installed."""
+    """The package. Raises BadInput, saying how to install it, if it is missing."""
     try:
         return importlib.import_module("pytorch_optimizer")
     except ImportError as error:
@@ -32,8 +32,8 @@ def pytorch_optimizer() -> ModuleType:
 class Lion:
     """θ ← θ - η (sign(β1 m + (1 - β1) g) + w θ), then m ← β2 m + (1 - β2) g (Chen et al. 2023).
 
-    The authors advise a learning rate 3 to 10 times below AdamW's and a weight decay as much above; weight
-    decay as in `AdamW`, on matrices alone. State: one number a parameter.
+    The authors advise a learning rate 3 to 10 times lower than AdamW's and a weight decay higher by the same
+    factor; weight decay as in `AdamW`, on matrices only. State: one number per parameter.
     """
 
     learning_rate: float = 1e-4
@@ -66,9 +66,10 @@ class Lion:
 class SOAP:
     """Adam in the slowly turning eigenbasis of Shampoo's preconditioner (Vyas et al. 2024).
 
-    The bases are renewed every `basis_steps` steps; a dimension above 10,000 (a large vocabulary) keeps the
-    identity. The first step only prepares the preconditioner and leaves the weights alone. Weight decay as
-    in `AdamW`, on matrices alone. State: two numbers a parameter, and 2 (a² + b²) for an a x b matrix.
+    The bases are updated every `basis_steps` steps; a dimension above 10,000 (a large vocabulary) keeps the
+    identity. The first step only initialises the preconditioner and leaves the weights unchanged. Weight
+    decay as in `AdamW`, on matrices only. State: two numbers per parameter, and 2 (a² + b²) for an a x b
+    matrix.
     """
 
     learning_rate: float = 1e-3

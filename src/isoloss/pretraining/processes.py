@@ -1,4 +1,4 @@
-"""The processes that train one model together: each holds all of it and takes its share of every batch."""
+"""Processes that train a model together: each holds all of it and processes its share of every batch."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 @runtime_checkable
 class Processes(Protocol):
-    """What a run asks of the processes beside it; all call each method in the same order."""
+    """The communication a run needs with its other processes; all call the methods in the same order."""
 
     @property
     def count(self) -> int:
@@ -23,11 +23,11 @@ class Processes(Protocol):
         ...
 
     def average(self, tensors: Sequence[Tensor]) -> None:
-        """Put each tensor's mean over the processes in its place, to the same bits in all of them."""
+        """Replace each tensor by its mean over the processes, bit-identical in all of them."""
         ...
 
     def on_main(self, work: Callable[[], T]) -> T:
-        """Let the main process alone do `work`; all wait, and have its result or raise its IsolossError."""
+        """Run `work` in the main process only; all wait, and return its result or raise its IsolossError."""
         ...
 
     def hold_the_same(self, tensors: Sequence[Tensor]) -> bool:
@@ -42,7 +42,7 @@ class Alone:
     number = 0
 
     def average(self, tensors: Sequence[Tensor]) -> None:
-        """See `Processes.average`: a mean over one is there already."""
+        """See `Processes.average`: nothing to do for a single process."""
 
     def on_main(self, work: Callable[[], T]) -> T:
         """See `Processes.on_main`."""

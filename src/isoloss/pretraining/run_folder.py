@@ -24,11 +24,11 @@ _held_here: set[Path] = set()
 
 @contextmanager
 def only_process_in(folder: Path) -> Iterator[None]:
-    """Hold `folder`, made if need be, for this process; the hold ends with the process, however it ends.
+    """Lock `folder`, created if necessary, for this process; the lock ends with the process in any case.
 
-    A record lock, which children made by `fork` do not inherit: a killed run leaves nothing that its
-    orphaned workers could hold on to. On a file system that machines share it holds between machines too.
-    Raises FolderHeld when another run holds the folder, IsolossError when it cannot be written or locked.
+    It is a record lock, which children created by `fork` do not inherit: orphaned workers of a killed run
+    cannot keep it. On a shared file system it also works between machines. Raises FolderHeld when another run
+    holds the folder, IsolossError when it cannot be written or locked.
     """
     with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,14 +55,14 @@ def only_process_in(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """`only_process_in`, or where whoever calls holds `folder` already, their hold."""
+    """`only_process_in`, or the caller's own lock if it already holds `folder`."""
     with nullcontext() if folder.resolve() in _held_here else only_process_in(folder):
         yield
 
 
 @contextmanager
 def only_run_in(folder: Path, processes: Processes) -> Iterator[None]:
-    """`only_process_in` for all that train one run together: the main process holds the folder."""
+    """`only_process_in` for all processes that train a run together: the main process locks the folder."""
     with ExitStack() as held:
         processes.on_main(lambda: held.enter_context(only_process_in(folder)))
         yield
@@ -80,9 +80,9 @@ def _held(folder: Path, process: str) -> FolderHeld:
 
 
 def claim(folder: Path, specification: PretrainingSpecification) -> None:
-    """Write the specification into a fresh run's folder; refuse a folder that holds another one.
+    """Write the specification into a new run's folder; refuse a folder with another specification.
 
-    A damaged one is written anew where no checkpoint is of another. Raises BadInput naming the first setting
+    A damaged one is rewritten if no checkpoint belongs to another. Raises BadInput naming the first setting
     that differs, or what else is wrong.
     """
     path = folder / SPECIFICATION_FILE

@@ -22,10 +22,10 @@ SMALLEST_NORM = 1e-12
 class SAM:
     """g = ∇L_1(θ + ρ ∇L_0(θ) / ||∇L_0(θ)||), where L_0 and L_1 are the losses of the batch's two halves.
 
-    The first half finds the ascent point, the second half's gradient there is the update (A.5): the
-    first half's gradient is not counted into it. The norm is over all parameters together. `optimiser` makes
-    the update of g; the paper's is AdamW without weight decay, and its model has no dropout. Returned and
-    recorded is L_0(θ), the loss before the update on the first half. A step costs about what a plain step
+    The first half determines the ascent point, and the second half's gradient there gives the update (A.5);
+    the first half's gradient is not part of it. The norm is over all parameters together. `optimiser` makes
+    the update from g; the paper's is AdamW without weight decay, and its model has no dropout. The loss
+    returned and recorded is L_0(θ), on the first half before the update. A step costs about what a plain step
     on the whole batch does, and learns from half of it. Memory: a copy of the parameters.
     """
 
@@ -47,7 +47,7 @@ class SAM:
 
 
 def sam_gradient(training: Training, rho: float, batch: Batch) -> Float[Tensor, ""]:
-    """∇L_1 at the point that the first ⌊n/2⌋ sentences ascend to; returns L_0(θ)."""
+    """Computes ∇L_1 at the ascent point of the first ⌊n/2⌋ sentences; returns L_0(θ)."""
     middle = len(batch) // 2
     loss = training.add_gradient(batch.part(0, middle))
     weights: list[Tensor] = [weight for weight in training.model.parameters() if weight.grad is not None]

@@ -20,12 +20,12 @@ from isoloss.pretraining.update_rule import Training
 
 @dataclass(frozen=True)
 class SGD:
-    """θ ← θ - η ∇L(θ), η rising over the first 12 % of the run's steps to 1e-3 and constant after (B.2).
+    """θ ← θ - η ∇L(θ), with η rising to 1e-3 over the first 12 % of the run's steps, then constant (B.2).
 
-    The warm-up is ⌈`warm_up_share` · steps⌉ steps of the run, counted from its own first step, also when it
-    starts from a checkpoint. With momentum μ, v ← μ v + ∇L and θ ← θ - η v (torch's heavy ball). Weight decay
-    adds λθ to the gradient of matrices and embeddings; the paper has none. A rate near the edge of stability
-    is measured by `edge_of_stability_rate`.
+    The warm-up takes ⌈`warm_up_share` · steps⌉ steps, counted from the run's own first step even if it starts
+    from a checkpoint. With momentum μ, v ← μ v + ∇L and θ ← θ - η v (torch's heavy ball). Weight decay adds
+    λθ to the gradient of matrices and embeddings; the paper has none. A rate near the edge of stability is
+    measured by `edge_of_stability_rate`.
     """
 
     learning_rate: float = 1e-3

@@ -24,13 +24,13 @@ from isoloss.pretraining.update_rule import Training
 
 @dataclass(frozen=True)
 class Sophia:
-    """θ ← θ - η clip(m / max(γ h, ε), 1), h a running mean of estimates of the Hessian's diagonal.
+    """θ ← θ - η clip(m / max(γ h, ε), 1), where h is a running mean of Hessian-diagonal estimates.
 
-    Sophia-G: every `estimate_steps` steps labels are drawn from the model itself, and the square of the
-    gradient that they give, summed over predictions, is an unbiased estimate of the Fisher's diagonal.
-    (Sophia-H differentiates twice instead, which fused attention cannot.) Several processes estimate each of
-    its own sentences and average, which is unbiased too. `clipping` is γ. Weight decay as in `AdamW`, on
-    matrices alone. State: three numbers a parameter.
+    Sophia-G: every `estimate_steps` steps, labels are sampled from the model itself, and the square of the
+    resulting gradient, summed over predictions, is an unbiased estimate of the Fisher's diagonal. (Sophia-H
+    needs second derivatives instead, which fused attention lacks.) With several processes, each estimates on
+    its own sentences, and the average is also unbiased. `clipping` is γ. Weight decay as in `AdamW`, on
+    matrices only. State: three numbers per parameter.
     """
 
     learning_rate: float = 1e-3
@@ -113,10 +113,10 @@ class SophiaRule:
 def fisher_diagonal(
     logits: Float[Tensor, "m v"], batch: Batch, parameters: list[nn.Parameter]
 ) -> list[Tensor]:
-    """One draw of the Fisher's diagonal: unbiased, for the sentence-averaged loss, by one backward pass.
+    """An unbiased sample of the Fisher's diagonal for the sentence-averaged loss, by one backward pass.
 
-    (∇ Σ_j √w_j log f_j(y_j))², y_j drawn from f_j by the global generator and w_j the weight of prediction j
-    in the loss; since scores are independent with mean zero, products of two predictions vanish in the mean.
+    It is (∇ Σ_j √w_j log f_j(y_j))², with y_j drawn from f_j by the global generator and w_j the weight of
+    prediction j in the loss; since scores are independent with mean zero, cross terms vanish in the mean.
     """
     labels = torch.multinomial(logits.detach().softmax(dim=1), 1)[:, 0]
     losses = nn.functional.cross_entropy(logits, labels, reduction="none")

@@ -1,4 +1,4 @@
-"""The complete specification of a run: with the language, all that its weights depend on."""
+"""The complete specification of a run: together with the language, everything its weights depend on."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -24,14 +24,14 @@ class Compute:
     """The precision of the matrix products in training, and whether its forward pass is compiled.
 
     "bfloat16" is torch's autocast: weights, their gradients and updates stay float32, matrix products and
-    what they hand on have 8 bits of mantissa, scores are float32 again before the loss. `compiled` hands
-    the model's backbone to `torch.compile`, which takes up to minutes at the first steps and needs a
-    compiler; dropout then draws other numbers. Both belong to the training loss alone: checkpoints are
-    measured, and the adversary's features read, in the model's own float32.
+    their outputs have 8 bits of mantissa, and scores are converted to float32 before the loss. `compiled`
+    passes the model's backbone to `torch.compile`, which takes up to minutes at the first steps and needs a
+    compiler; dropout then draws other numbers. Both affect only the training loss: checkpoints are measured,
+    and the adversary's features computed, in the model's own float32.
 
-    `micro_batch` is how many sentences a process passes at once: gradients of a larger batch are added up
-    over as many as it takes, in the memory that one of them needs, and are those of the whole batch but for
-    rounding (`Training.add_gradient`). Dropout then draws other numbers, which is why it names a run.
+    `micro_batch` is how many sentences a process passes at once: gradients of a larger batch are accumulated
+    over micro-batches, in the memory of one of them, and equal those of the whole batch up to rounding
+    (`Training.add_gradient`). Dropout then draws other numbers, so the setting is part of a run's identity.
     """
 
     precision: Precision = "float32"
@@ -43,7 +43,7 @@ class Compute:
             raise BadInput(f"a micro-batch needs at least one sentence, not {self.micro_batch}")
 
     def of(self, objective: Objective, model: nn.Module) -> Objective:
-        """The objective, its scores of `model` computed this way; itself in plain float32."""
+        """The objective with its scores of `model` computed in this way; unchanged for plain float32."""
         carried_out = CompiledForward(objective, model) if self.compiled else objective
         return Bfloat16Forward(carried_out) if self.precision == "bfloat16" else carried_out
 
@@ -62,10 +62,10 @@ class Bfloat16Forward:
 
 
 class CompiledForward:
-    """An `Objective` for which the forward pass of `model`'s backbone is compiled, and only here.
+    """An `Objective` that compiles the forward pass of `model`'s backbone, for itself only.
 
-    Elsewhere the model is as ever: what measures it differentiates twice, or maps over sentences, neither
-    of which compiled code can.
+    Elsewhere the model is unchanged: measurements differentiate twice or map over sentences, neither of which
+    compiled code supports.
     """
 
     def __init__(self, objective: Objective, model: nn.Module) -> None:
@@ -93,14 +93,15 @@ class CompiledForward:
 class PretrainingSpecification:
     """What is trained on what, how, and from which seed.
 
-    `language_digest` is the language's own digest, `checkpoint_steps` rise and end with `steps`, `objective`
-    is what is predicted, by default one masked word a sentence, and everything random is derived from
-    `seed`. `start_from` is the `Checkpoint.digest` of the weights that training starts from, None for fresh
-    ones; the rule's state and the steps begin afresh. `compute` is how a step's gradient is computed.
-    With `averaging_horizon` checkpoints hold the average of the weights over about so many steps
-    (`WeightAverage`), the weights themselves beside it; None: no average is kept.
-    Two runs of one specification on one machine, with as many threads and processes, have the same weights
-    to the bit. Raises BadInput for numbers that make no run.
+    `language_digest` is the language's own digest, `checkpoint_steps` increase and end with `steps`,
+    `objective` determines the predictions, by default one masked word per sentence, and everything random is
+    derived from `seed`. `start_from` is the `Checkpoint.digest` of the weights that training starts from,
+    None for newly initialised ones; the rule's state and the step count start anew. `compute` is how a step's
+    gradient is computed. With `averaging_horizon`, checkpoints hold the average of the weights over about
+    that many steps (`WeightAverage`), with the raw weights beside it; None: no average is kept.
+
+    Two runs of the same specification on the same machine, with equal numbers of threads and processes, have
+    bit-identical weights. Raises BadInput for invalid numbers.
     """
 
     architecture: Architecture
@@ -135,15 +136,15 @@ class PretrainingSpecification:
 
     @property
     def digest(self) -> str:
-        """A hexadecimal name of the whole specification: equal specifications have equal digests."""
+        """A hexadecimal digest of the whole specification: equal specifications have equal digests."""
         return json_digest(settings_as_json(self))
 
 
 def settings_as_json(value: Any) -> Any:
     """Settings as plain JSON; a dataclass becomes an object whose "is" names its class.
 
-    Fields that comparison leaves out are left out: equal settings have equal JSON. A class that has a number
-    `revision`, which says that equal settings have come to mean something else, is named with it.
+    Fields excluded from comparison are excluded here, so that equal settings have equal JSON. If a class has
+    a number `revision`, which marks a change in what equal settings mean, the object records it.
 
     >>> from isoloss.models.shapes import Shape
     >>> settings_as_json((Shape(64, 1, 1, 256), 0.1))
@@ -170,7 +171,7 @@ def _said_of(settings: Any) -> list[dataclasses.Field[Any]]:
 
 
 def first_difference(there: Any, here: Any, name: str = "") -> str | None:
-    """The first setting in which two `settings_as_json` differ, in words; None when they agree.
+    """The first setting in which two `settings_as_json` differ, in words; None if they agree.
 
     >>> first_difference({"model": {"width": 64}}, {"model": {"width": 32}})
     'model.width is 64, not 32'

@@ -1,4 +1,4 @@
-"""The endless stream of fresh sentences: batch k is a pure function of the seed and k."""
+"""The infinite stream of new sentences: batch k is a pure function of the seed and k."""
 
 import signal
 from collections.abc import Generator, Iterator
@@ -19,11 +19,11 @@ SENTENCES_PER_BLOCK = 8192
 
 @dataclass(frozen=True)
 class Stream:
-    """Batches of `batch_size` sentences without end, and what is to be predicted of them.
+    """An infinite stream of batches of `batch_size` sentences with their predictions.
 
-    Batches are drawn in blocks of `batches_per_block`, a block from a generator of its own seed; which
-    process draws it, and from which batch on, changes nothing. A block of n sentences of T words takes
-    9 n (T + 1) bytes, and 24 a prediction.
+    Batches are drawn in blocks of `batches_per_block`, each from a generator with its own seed; which process
+    draws it, and at which batch reading starts, changes nothing. A block of n sentences of T words takes 9 n
+    (T + 1) bytes, plus 24 per prediction.
     """
 
     language: SentenceSource
@@ -37,22 +37,22 @@ class Stream:
         return max(1, SENTENCES_PER_BLOCK // self.batch_size)
 
     def block(self, number: int) -> Batch:
-        """Batches `number * batches_per_block` and following, end to end."""
+        """Batches `number * batches_per_block` and following, concatenated."""
         generator = torch.Generator().manual_seed(derived_seed(self.seed, "sentences", number))
         sentences = self.language.sample(self.batch_size * self.batches_per_block, generator)
         return self.objective.draw(sentences, generator)
 
     def batch(self, number: int) -> Batch:
-        """Batch `number` alone; costs a whole block."""
+        """Batch `number` on its own; costs a whole block."""
         block, place = divmod(number, self.batches_per_block)
         return self._part(self.block(block), place)
 
     @contextmanager
     def batches(self, first: int, stop: int, workers: int = 0) -> Iterator[Iterator[Batch]]:
-        """Batches first, first + 1, .., stop - 1, made ahead by `workers` processes or inline with none.
+        """Batches first, first + 1, .., stop - 1, prepared by `workers` processes, or inline with none.
 
-        Raises BadInput for a negative number of workers, and IsolossError when a worker is killed while
-        the context is open (torch tells so from a signal handler, at any moment, not only in `next`).
+        Raises BadInput for a negative number of workers, and IsolossError when a worker is killed while the
+        context is open (torch reports this from a signal handler, at any moment, not only in `next`).
         """
         if workers < 0:
             raise BadInput(f"the number of workers must be 0 or more, not {workers}")

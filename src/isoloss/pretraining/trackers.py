@@ -20,11 +20,11 @@ Log = Callable[[dict[str, float], int], None]
 
 
 class Tracked:
-    """For `pretrain`: logs every `every` steps by its `at_step`, checkpoints by its `at_checkpoint`.
+    """For `pretrain`: logs every `every` steps with its `at_step`, and checkpoints with its `at_checkpoint`.
 
-    Every so many steps `loss`, the mean in nats over the steps since it was last logged in this call of
-    `pretrain`, and the rule's readings at that step, such as `lambda`; at a checkpoint `checkpoint_loss`,
-    its training loss, and its readings. `log` is any function: `opened_tracker` gives one for TensorBoard,
+    Every `every` steps it logs `loss`, the mean in nats over the steps since it was last logged in this call
+    of `pretrain`, and the rule's readings at that step, such as `lambda`; at a checkpoint, `checkpoint_loss`,
+    its training loss, and its readings. `log` is any function: `opened_tracker` provides one for TensorBoard,
     Weights & Biases and trackio. Raises BadInput for `every` below 1.
 
     >>> from isoloss.pretraining.descent import Descent
@@ -44,7 +44,7 @@ class Tracked:
         self.waiting: list[Tensor] = []
 
     def at_step(self, step: int, loss: Tensor, rule: UpdateRule) -> None:
-        """Note the step's loss; log when it is time, the only moment that waits for the device."""
+        """Record the step's loss; log when due, which is the only time that waits for the device."""
         self.waiting.append(loss)
         if step % self.every == 0:
             mean = float(torch.stack(self.waiting).double().mean())
@@ -61,7 +61,7 @@ PROJECT = "isoloss"
 
 
 def tracker_named(name: TrackerName, folder: Path, run: str, *, online: bool = False) -> Any:
-    """An accelerate `GeneralTracker` for one run, not yet begun.
+    """An accelerate `GeneralTracker` for one run, not yet started.
 
     TensorBoard and Weights & Biases write below `folder`; Weights & Biases stays offline unless `online`
     (`wandb sync` sends its files later). trackio keeps its own folder on this machine, where
@@ -86,10 +86,10 @@ def tracker_named(name: TrackerName, folder: Path, run: str, *, online: bool = F
 
 @contextmanager
 def opened_tracker(tracker: Any, specification: PretrainingSpecification) -> Iterator[Log]:
-    """Begin the tracker's run with the specification's settings, and end it with the block.
+    """Start the tracker's run with the specification's settings, and finish it when the block ends.
 
-    `tracker` is any `GeneralTracker` of accelerate: one of `tracker_named`, or a user's own. Where several
-    processes train, the main one alone opens it.
+    `tracker` is any accelerate `GeneralTracker`: one from `tracker_named`, or a user's own. If several
+    processes train, only the main one opens it.
 
         with opened_tracker(tracker_named("tensorboard", folder, "width 64"), specification) as log:
             tracked = Tracked(log, every=100)
@@ -109,7 +109,7 @@ def opened_tracker(tracker: Any, specification: PretrainingSpecification) -> Ite
 
 
 def flat_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings under names of one level, as trackers' tables of runs want them.
+    """Nested settings, flattened to one level for trackers' tables of runs.
 
     >>> flat_settings({"seed": 1, "architecture": {"is": "LSTM", "width": 64}, "checkpoint_steps": [5, 10]})
     {'seed': 1, 'architecture.is': 'LSTM', 'architecture.width': 64, 'checkpoint_steps': '[5, 10]'}

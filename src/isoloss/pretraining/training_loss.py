@@ -1,4 +1,4 @@
-"""The training loss since the last checkpoint, read off the device only now and then."""
+"""The training loss since the last checkpoint, read from the device only occasionally."""
 
 import math
 
@@ -9,9 +9,9 @@ from isoloss.errors import IsolossError
 
 
 class TrainingLoss:
-    """Collects each step's loss and settles them together; stops a run whose loss is no number.
+    """Collects each step's loss and settles them together; stops a run whose loss is not finite.
 
-    Sums step by step in float64, so the mean does not depend on when it was settled.
+    Sums step by step in float64, so the mean does not depend on when it is settled.
 
     >>> losses = TrainingLoss(seed=0, first_step=1)
     >>> losses.add(torch.tensor(1.5)); losses.add(torch.tensor(0.5)); losses.settle()
@@ -29,11 +29,11 @@ class TrainingLoss:
         self.waiting: list[Tensor] = []
 
     def add(self, loss: Tensor) -> None:
-        """Note the next step's loss, without waiting for the device."""
+        """Record the next step's loss, without waiting for the device."""
         self.waiting.append(loss)
 
     def settle(self) -> float:
-        """Mean loss in nats of the steps noted since the last call.
+        """Mean loss in nats of the steps recorded since the last call.
 
         Raises IsolossError naming the first step whose loss is infinite or not a number.
         """

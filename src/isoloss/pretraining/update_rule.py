@@ -1,4 +1,4 @@
-"""What a step of training is: the optimiser's update and what it needs of the loop."""
+"""The interface of a training step: the optimiser's update and what it needs from the loop."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -20,17 +20,17 @@ class UpdateRule(Protocol):
     def step(self, batch: Batch, step: int) -> Float[Tensor, ""]:
         """Update the model's parameters once from a fresh batch; steps count from 1.
 
-        Returns the loss in nats that the rule began from, detached and on the model's device: the batch's
-        before the update, or what else the rule says. What is random draws from the global generators,
-        which the loop seeds for each step, or from `step` and the seed the rule was built with; so a step
-        is a function of the model, the rule's state, and `step`.
+        Returns the loss in nats from which the rule started, detached and on the model's device: the batch's
+        loss before the update, unless the rule says otherwise. Randomness comes from the global generators,
+        which the loop seeds for each step, or from `step` and the seed the rule was built with, so that a
+        step is a function of the model, the rule's state, and `step`.
         """
         ...
 
     def readings(self) -> dict[str, float]:
-        """What the rule tells beside the loss, by name: shown with the progress, kept with each checkpoint.
+        """What the rule reports besides the loss, by name: shown in progress, stored with each checkpoint.
 
-        A function of the rule's state, so that a resumed run keeps the same.
+        A function of the rule's state, so that a resumed run reports the same.
         """
         ...
 
@@ -45,15 +45,15 @@ class UpdateRule(Protocol):
 
 @dataclass(frozen=True)
 class Training:
-    """What a rule may build on: the model it updates, what is predicted, how long, and where data come from.
+    """The context of a rule: the model it updates, the objective, the length, and the source of data.
 
     A rule that trains on more than the batch (the adversarial rule on tasks) draws it from `language`, with
-    seeds derived from `seed`, and refuses one that has no such thing.
+    seeds derived from `seed`, and refuses a language that lacks it.
 
-    Where several processes train together every one is handed the same batches and must come to the same
-    weights. A rule that goes through `add_gradient`, or `loss`, `backward` and `averaged`, does: what it adds
-    to the loss by itself, every process adds alike. `micro_batch` is `Compute.micro_batch`, which
-    `add_gradient` alone heeds: a rule that needs the whole batch's loss at once refuses it.
+    If several processes train together, all receive the same batches and must arrive at the same weights. A
+    rule that uses `add_gradient`, or `loss`, `backward` and `averaged`, does: any terms it adds to the loss
+    are added equally in every process. `micro_batch` is `Compute.micro_batch`, which only `add_gradient`
+    respects: a rule that needs the whole batch's loss at once refuses it.
     """
 
     model: nn.Module
@@ -66,9 +66,9 @@ class Training:
     micro_batch: int | None = None
 
     def own(self, batch: Batch) -> tuple[Batch, float]:
-        """The sentences of the batch that are this process's, and their mean's weight in the processes' mean.
+        """The share of the batch for this process, and its mean's weight in the mean over processes.
 
-        Shares are consecutive sentences, as many as every other's or one more; weights are 1 on average.
+        Shares are consecutive sentences, with sizes that differ by at most one; weights are 1 on average.
         """
         count, number = self.processes.count, self.processes.number
         if count == 1:
@@ -77,9 +77,9 @@ class Training:
         return batch.part(start, stop), (stop - start) * count / len(batch)
 
     def add_gradient(self, batch: Batch) -> Float[Tensor, ""]:
-        """Add ∇L over the batch to the gradients that the parameters hold; returns L, as `averaged` does.
+        """Add ∇L over the batch to the parameters' gradients; returns L, as `averaged` does.
 
-        Passes `micro_batch` sentences at a time and holds the memory of no more: with n_i of n sentences,
+        Passes `micro_batch` sentences at a time and needs memory for no more: with n_i of n sentences,
         ∇L = Σ_i (n_i / n) ∇L_i exactly. Processes average once, at the end.
         """
         own, weight = self.own(batch)
@@ -96,13 +96,16 @@ class Training:
         return self.averaged(torch.stack(losses).sum())
 
     def loss(self, batch: Batch) -> Float[Tensor, ""]:
-        """The model's sentence-averaged loss in nats: of the batch, as the mean over processes."""
+        """The share's sentence-averaged loss in nats, scaled so that its mean over processes is the batch's.
+
+        See `own` for the share and its weight.
+        """
         own, weight = self.own(batch)
         loss = sentence_averaged_loss(self.objective.logits(self.model, own), own)
         return loss if weight == 1 else weight * loss
 
     def backward(self, loss: Float[Tensor, ""], *, keep_graph: bool = False) -> None:
-        """Add ∇`loss`, as the mean over processes, to the gradients that the parameters hold."""
+        """Add ∇`loss`, as the mean over processes, to the parameters' gradients."""
         loss.backward(retain_graph=keep_graph)  # type: ignore[no-untyped-call]
         self._average_gradients()
 
@@ -113,7 +116,7 @@ class Training:
         return mean
 
     def refuse_micro_batches(self, rule: str) -> None:
-        """Raise BadInput for a `rule` that cannot add its gradient up over parts of a batch."""
+        """Raise BadInput for a `rule` that cannot accumulate its gradient over parts of a batch."""
         if self.micro_batch is not None:
             raise BadInput(
                 f"{rule} needs the whole batch at once and cannot train by micro-batches of "
@@ -132,8 +135,8 @@ class UpdateRuleSettings(Protocol):
     """A frozen dataclass of numbers and strings from which a rule is built; part of a run's digest."""
 
     def build(self, training: Training) -> UpdateRule:
-        """A rule for this training, with fresh state.
+        """A rule for this training, with newly initialised state.
 
-        Raises BadInput where the settings do not fit it, before anything is trained or written.
+        Raises BadInput if the settings do not fit, before anything is trained or written.
         """
         ...

@@ -7,18 +7,19 @@ from transformers import PreTrainedModel
 
 
 class WeightAverage:
-    """A copy of a model that holds the average of the weights that the model had after each step.
+    """A copy of a model that holds the running average of its weights after each step.
 
     After step t, with θ_t the weights and h the horizon in steps,
 
         average_t = average_{t-1} + (θ_t - average_{t-1}) / min(t, h) :
 
-    the plain mean of all steps until there are h of them, so that nothing of the first weights is held on to
-    for longer than of others, and from then on the exponential average of decay 1 - 1/h (Polyak averaging as
-    in torch.optim.swa_utils.AveragedModel), in which a step's weight falls by a factor e in h further steps.
-    In the precision of the weights. Tied parameters are tied in the copy and averaged once; buffers are
-    those of the model, not averaged. The average depends on the weights and t alone: with both, training
-    goes on from any step to the same bits.
+    the plain mean of all steps until there are h of them, so that the initial weights are not retained for
+    longer than others, and from then on the exponential average with decay 1 - 1/h (Polyak averaging as in
+    torch.optim.swa_utils.AveragedModel), in which a step's weight falls by a factor of e in h further steps.
+
+    It has the precision of the weights. Tied parameters are tied in the copy and averaged once; buffers are
+    those of the model, not averaged. The average depends only on the weights and t: with both, training
+    resumes from any step with bit-identical results.
 
     >>> from isoloss.models.shapes import laptop_shape
     >>> from isoloss.models.transformers import PreLayerNormTransformer
@@ -40,7 +41,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take in the weights that the model has after `step`, which is counted from 1."""
+        """Add the model's weights after `step`, counted from 1."""
         torch._foreach_lerp_(self._averages, self._weights, 1 / min(step, self._horizon))
         for held, buffer in zip(self._copies, self._buffers, strict=True):
             held.copy_(buffer)

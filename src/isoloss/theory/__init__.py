@@ -1,1 +1,1 @@
-"""Each lemma and theorem as a program that can fail."""
+"""Numerical tests of each lemma and theorem, which can fail."""

@@ -58,7 +58,7 @@ SMOKE = AppendixB4Settings(seeds=(1,), width=2, layers=1, sentences=1)
 
 
 def appendix_b_4(settings: AppendixB4Settings, progress: Progress = silent) -> Statement:
-    """Put the identities of B.4 to the test with the enlarging that `isoloss enlarge` uses."""
+    """Test the identities of B.4 with the enlargement used by `isoloss enlarge`."""
     progress("enlarging networks", 0, 3)
     feed_forward = feed_forward_finding(settings)
     scores = pl.DataFrame(list(_score_changes(settings)), orient="row")

@@ -1,4 +1,4 @@
-"""A number that a statement predicts beside the number that was computed, and the verdict."""
+"""A number predicted by a statement, the number computed, and the verdict."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
@@ -58,7 +58,7 @@ class Finding:
 
     @property
     def _excess(self) -> float:
-        """By how much the number misses what is predicted; nan misses by anything."""
+        """How far the number is from the prediction; infinite for nan."""
         difference = self.measured - self.predicted
         if difference != difference:
             return float("inf")
@@ -73,7 +73,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Statement:
-    """A lemma or theorem as it was put to the test: its findings, its pictures, and all it depends on.
+    """A lemma or theorem as tested: its findings, its pictures, and everything they depend on.
 
     `text` says in words what was computed and how it could have failed; `settings` are names and values
     (seeds, n, step sizes), `corrections` sentences on where the paper's constants and the arithmetic differ.

@@ -42,7 +42,7 @@ SMOKE = FlattestSettings(length=4, neurons=12, steps=60, seeds=(1, 2))
 
 
 def flattest_solution(settings: FlattestSettings, progress: Progress = silent) -> Statement:
-    """Descend on the trace from random solutions and see where it ends.
+    """Descend on the trace from random solutions and examine the end points.
 
     Raises IsolossError where random weights cannot be fitted: another seed, or more neurons.
     """

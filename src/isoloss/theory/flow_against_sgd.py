@@ -1,4 +1,4 @@
-"""SGD's runs beside the flow of the trace that they should follow, at falling learning rates."""
+"""Compares runs of SGD with the flow of the trace that they should follow, at decreasing learning rates."""
 
 from dataclasses import dataclass
 
@@ -183,7 +183,7 @@ def codimension_finding(race: FlowAgainstSGD, predicted: int) -> Finding:
 
 
 def fall_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
-    """SGD's fall of the trace as η → 0 in units of the flow's."""
+    """The decrease of the trace under SGD as η → 0, in units of the flow's."""
     limit = race.fall_in_the_limit
     return Finding(
         name="fall of the trace",
@@ -200,7 +200,7 @@ def fall_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
 
 
 def fall_at_last_rate_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
-    """SGD's fall of the trace at the last learning rate in units of the flow's."""
+    """The decrease of the trace under SGD at the last learning rate, in units of the flow's."""
     fall, error = race.fall(race.runs[-1])
     return Finding(
         name="fall of the trace",

@@ -65,7 +65,7 @@ SMOKE = LemmaG1Settings(
 
 
 def lemma_g_1(settings: LemmaG1Settings, progress: Progress = silent) -> Statement:
-    """Put the lower bound to the test, on random weights, adversarial ones, and where it should be met.
+    """Test the lower bound on random weights, on adversarial ones, and where it should be attained.
 
     Raises IsolossError where random weights cannot be fitted: another seed, or more neurons.
     """

@@ -45,7 +45,7 @@ SMOKE = LemmaG3Settings(length=6, longest=6, nudges=5, seed=1)
 
 
 def lemma_g_3(settings: LemmaG3Settings, progress: Progress = silent) -> Statement:
-    """Put the form of the neurons to the test: as printed, with a counterexample, and where it holds."""
+    """Test the form of the neurons: as printed, with a counterexample, and where it holds."""
     strings = masked_strings(settings.length)
     split = split_neurons(settings.length)
     progress("nudging the solutions", 0, 1)

@@ -46,7 +46,7 @@ MISSES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
 
 
 def lemma_g_4(settings: LemmaG4Settings, progress: Progress = silent) -> Statement:
-    """Put the identity to the test against dense Hessians, on random and on adversarial solutions.
+    """Test the identity against dense Hessians, on random and on adversarial solutions.
 
     Raises IsolossError where random weights cannot be fitted: another seed, or more neurons.
     """

@@ -1,1 +1,1 @@
-"""What each command takes: its options and its help, with nothing that takes long to import."""
+"""The options and help of each command, free of imports that take long."""

@@ -1,4 +1,4 @@
-"""What the commands on a checkpoint take: `compare`, `flatness`, `inspect` and `enlarge`."""
+"""Options of the commands on checkpoints: `compare`, `flatness`, `inspect` and `enlarge`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,81 +9,80 @@ import tyro
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """Compare Hugging Face language models: is their loss the same, which is flatter, which is better?
+    """Compare Hugging Face language models: do they have the same loss, which is flatter, which is better?
 
     Example: isoloss compare step-1000 step-2000 --text held-out.txt --task reviews.jsonl
 
-    On a text: pre-training loss and the trace of the Fisher information, on the same sentences and masks.
-    On a task, a file of texts with labels: a linear probe and, where asked, fine-tuning, 5 seeds each.
-    Every number has its error bar, every difference its own, and a verdict is given only where its whole
-    interval agrees. What is measured is kept beside the report: interrupted, the same command goes on.
+    On a text, it measures the pre-training loss and the trace of the Fisher information, with the same
+    sentences and masks for every model. On a task (a file of labelled texts), it trains a linear probe and,
+    with --fine-tune, fine-tunes each model, with 5 seeds each. Every number and every difference has its own
+    error bar, and a verdict is given only if the whole confidence interval supports it. Measurements are
+    cached beside the report, so the same command resumes after an interruption.
     """
 
     models: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="MODEL MODEL ...")]
-    """Two or more folders, as save_pretrained writes them, or names on a hub; masked or causal."""
+    """Two or more model folders, as written by save_pretrained, or names on a hub; masked or causal."""
     text: Path | None = None
-    """A held-out text in UTF-8, a sentence or a document a line, for loss and flatness."""
+    """A held-out text in UTF-8 with one sentence or document per line, for loss and flatness."""
     dataset: str | None = None
-    """A data set of the package datasets instead: NAME or folder, :CONFIGURATION after it."""
+    """A data set of the datasets package instead: a name or folder, then :CONFIGURATION if needed."""
     task: Path | None = None
-    """Texts, or pairs of texts, with labels: .jsonl, .csv, .tsv or .parquet. Divided by a hash of
-    the text into training, validation and test, unless there is a file for the test."""
+    """Labelled texts or pairs of texts: .jsonl, .csv, .tsv or .parquet.
+    Split by a hash of the text into training, validation and test, unless --task-test gives the test set."""
     task_test: Path | None = None
-    """A file of the same form with the test examples."""
+    """A file of test examples in the same format."""
     task_columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="COLUMN")] = ()
-    """The columns of the text, or of the two texts, and then that of the label; when not
-    given, such as GLUE calls them: text or sentence, sentence1 and sentence2, ...; label."""
+    """The columns of the text or of both texts, followed by the label's.
+    By default, GLUE's names: text or sentence, sentence1 and sentence2, ...; label."""
     task_examples: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Train and test on N examples at most, chosen by their hash; all when not given."""
+    """Train and test on at most N examples, chosen by hash; all by default."""
     task_length: Annotated[int, tyro.conf.arg(metavar="TOKENS")] = 128
-    """Cut the task's examples after so many tokens."""
+    """Truncate the task's examples to this many tokens."""
     fine_tune: bool = False
-    """Also fine-tune each model on the task, once a seed: this takes the longest."""
+    """Also fine-tune each model on the task, once per seed; this is the slowest part."""
     same_loss: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.01
-    """Losses within this share of the first's count as the same."""
+    """Treat losses as the same if they are within this fraction of the first model's."""
     relative_error: Annotated[float | None, tyro.conf.arg(metavar="R")] = None
-    """Stop a model's trace at this standard error, as a share of the value: 0.02 if
-    nothing else stops it."""
+    """Stop a trace at this relative standard error; 0.02 if there is no other stopping criterion."""
     sentences: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Measure on N sentences at most; the loss on 10,000 when not given."""
+    """Measure on at most N sentences; by default the loss is measured on 10,000."""
     seconds: Annotated[float | None, tyro.conf.arg(metavar="S")] = None
-    """Stop each model's loss, and each one's trace, after S seconds."""
+    """Spend at most S seconds on each model's loss, and S on its trace."""
     mask_rate: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.15
     """Share of a sentence's tokens that are masked at once, for masked models."""
     objective: Literal["masked", "causal"] | None = None
     """What the models predict; read from their configurations when not given."""
     seed: int = 0
-    """Seed of the order of sentences, the masks and the trace's signs."""
+    """Seed of the sentence order, the masks and the trace's random signs."""
     device: str = "cpu"
     """Where the models are measured: cpu or cuda."""
     dtype: Literal["float64", "float32", "bfloat16"] = "float32"
     """The precision of loss, trace and probe; fine-tuning is in float32."""
     output: Path = Path("comparison.html")
-    """The report, one HTML file; beside it a file of records (.jsonl) and the folder .measured."""
+    """The report, a single HTML file; a file of records (.jsonl) and the folder .measured go beside it."""
     json: bool = False
     """Print JSON: {"records": [...], "verdicts": [...], ...}."""
 
 
 @dataclass(frozen=True)
 class FlatnessOptions:
-    """Measure how flat Hugging Face language models are, by default the trace of the Fisher information.
+    """Measure how flat Hugging Face language models are, by default by the trace of the Fisher information.
 
     Example: isoloss flatness my-bert --text sentences.txt --relative-error 0.02
 
-    Several models are measured on the same sentences, masks and draws, and compared with the first: is each
-    flatter, and at the same loss?
-    Sentences are taken in random order, each at most once, until every model's error is as asked or the
-    text ends. Ctrl-C shows what is known so far.
+    Several models are measured on the same sentences, masks and random draws, and each is compared with the
+    first: is it flatter, and at the same loss? Sentences are taken in random order, each at most once, until
+    every model reaches the requested error or the text ends. Ctrl-C prints the estimates so far.
     """
 
     models: tyro.conf.Positional[tuple[str, ...]]
-    """Folders of models, as save_pretrained writes them, or names on a hub."""
+    """Model folders, as written by save_pretrained, or names on a hub."""
     text: Path | None = None
-    """A text in UTF-8, a sentence (or a document) a line; blank lines are left out."""
+    """A text in UTF-8 with one sentence (or document) per line; blank lines are skipped."""
     token_ids: Path | None = None
-    """A file with a JSON list of token numbers a line; needs no tokenizer."""
+    """A file with a JSON list of token ids per line; no tokenizer needed."""
     dataset: str | None = None
-    """A data set of the package datasets: a name or folder, :CONFIGURATION after it if needed."""
+    """A data set of the datasets package: a name or folder, then :CONFIGURATION if needed."""
     quantity: tuple[
         Literal[
             "fisher_trace",
@@ -96,54 +95,54 @@ class FlatnessOptions:
         ],
         ...,
     ] = ("fisher_trace",)
-    """What to measure; several may be named."""
+    """What to measure; one or more."""
     relative_error: Annotated[float | None, tyro.conf.arg(metavar="R")] = None
-    """Stop at this standard error, as a share of the value: 0.02 if nothing else stops."""
+    """Stop at this relative standard error; 0.02 if there is no other stopping criterion."""
     sentences: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Stop after N sentences; all quantities but the two traces take the first N, or 256."""
+    """Stop after N sentences. Quantities other than the two traces use the first N, or 256 by default."""
     seconds: Annotated[float | None, tyro.conf.arg(metavar="S")] = None
     """Stop after S seconds."""
     one_mask: bool = False
-    """Mask one token of a sentence, each as likely; otherwise a share of them at once."""
+    """Mask a single token of each sentence, chosen uniformly, instead of a share of them at once."""
     mask_token_id: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """The mask token's number, where no tokenizer says it."""
+    """The mask token's id, if no tokenizer gives it."""
     mask_rate: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
-    """Share of a sentence's tokens that are masked at once; 0.15 when not given."""
+    """Share of a sentence's tokens that are masked at once; 0.15 by default."""
     objective: Literal["masked", "causal"] | None = None
     """What the models predict; read from their configurations when not given."""
     parameters: Annotated[str | None, tyro.conf.arg(metavar="PATTERN")] = None
-    """Measure parameters whose name this regular expression finds; the others are frozen."""
+    """Measure only parameters whose names match this regular expression; the others are frozen."""
     seed: int = 0
-    """Seed of the order, the masks and the draws; the same seed gives the same figures."""
+    """Seed of the sentence order, the masks and the random draws; the same seed gives the same numbers."""
     device: str = "cpu"
     """Where the models are measured: cpu or cuda."""
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
     """The models' precision."""
     memory: Annotated[float, tyro.conf.arg(metavar="GIB")] = 1.0
-    """Gibibytes that the traces may hold at once beside the models: more is faster, up to a point."""
+    """Memory for the traces beside the models, in GiB; more is faster, up to a point."""
     output: Path | None = None
-    """An HTML file with the parts of the network as a picture; of several checkpoints of a run, whose
-    names end in their steps (run/checkpoint-*), also the course over steps."""
+    """An HTML file that charts the parts of the network.
+    For checkpoints of one run, named by step (run/checkpoint-*), it also charts the values over steps."""
     json: bool = False
     """Print JSON: {"records": [...], ...}."""
 
 
 @dataclass(frozen=True)
 class InspectOptions:
-    """Tell what a language model's folder holds, and how its flatness would be measured.
+    """Show what a language model's folder contains, and how its flatness would be measured.
 
-    Type, objective, parameters, tied weights, tokenizer and longest input; and of a trial on a few random
-    sentences by which ways, and how much memory and time a sentence takes.
+    Prints type, objective, parameters, tied weights, tokenizer and maximum input length; and, from a trial on
+    a few random sentences, the methods used and the memory and time per sentence.
 
     Example: isoloss inspect my-bert
     """
 
     models: tyro.conf.Positional[tuple[str, ...]]
-    """Folders of models, or names on a hub."""
+    """Model folders, or names on a hub."""
     objective: Literal["masked", "causal"] | None = None
     """What the models predict; read from their configurations when not given."""
     device: str = "cpu"
-    """Where the trial is made: cpu or cuda."""
+    """Where the trial runs: cpu or cuda."""
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
     """The models' precision."""
 
@@ -158,14 +157,14 @@ class EnlargeOptions:
     checkpoint: tyro.conf.Positional[Path]
     """The folder of a BertForMaskedLM or RobertaPreLayerNormForMaskedLM."""
     out: tyro.conf.Positional[Path]
-    """The folder to write; it must not exist."""
+    """The folder to write; it must not exist yet."""
     width: int = 1
-    """Multiply width, heads and feed-forward units by this integer; heads keep their size."""
+    """Multiply width, number of heads and feed-forward units by this integer; heads keep their size."""
     layers: int = 0
     """Add this many layers."""
     paper: bool = False
     """Follow B.4 to the letter, which changes the scores: see docs/enlarging.md."""
     most_parameters: int = 2_000_000_000
-    """Refuse to make more parameters than this; each takes four bytes of memory and of disk."""
+    """Refuse to write a model with more parameters than this; each takes four bytes of memory and disk."""
     json: bool = False
     """Print JSON."""

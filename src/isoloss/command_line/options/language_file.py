@@ -1,4 +1,4 @@
-"""What the commands on a language's file take, and the options that all of them have."""
+"""Options of the commands on a language file, and those that all of them share."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,25 +23,25 @@ Longest = Annotated[
     ),
 ]
 MOST_SENTENCES = 10_000_000
-"""Sentences of one call; a larger number is a slip of the keyboard, and other seeds draw more."""
+"""Most sentences of one call: a larger number is probably a typo, and other seeds can draw more."""
 
 
 @dataclass(frozen=True)
 class DescribeOptions:
-    """Write a page about a language: sentences, probabilities as bars, entropy, tasks with room and price.
+    """Write a page about a language: sentences, charts of probabilities, entropy, tasks with room and price.
 
     Example: isoloss describe my.pcfg --out my.html
     """
 
     language: LanguageFile
     out: Path | None = None
-    """The page, ending in .html; named for the language's file, in this folder, when not given.
-    The bars' CSV, PNG and SVG are written beside it."""
+    """The page, ending in .html; by default named after the language file, in the current folder. The CSV,
+    PNG and SVG of the charts are written beside it."""
     sentences: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Sentences behind each average; when not given 1000, or 100 of a causal language.
-    Room is learnt from three times as many."""
+    """Sentences per average; by default 1000, or 100 for a causal language. Room is estimated from three
+    times as many."""
     seed: int = 0
-    """Seed of the draws; the same seed gives the same figures, but for times."""
+    """Seed of the draws; the same seed gives the same numbers, except for times."""
     json: bool = False
     """Print all numbers as JSON."""
     maximum_length: MaximumLength = None
@@ -50,17 +50,17 @@ class DescribeOptions:
 
 @dataclass(frozen=True)
 class EntropyOptions:
-    """Estimate the entropy of masked words and of next words, the least losses a model can reach.
+    """Estimate the entropy of masked words and of next words, the lowest losses a model can reach.
 
     Example: isoloss entropy my.pcfg --sentences 10000 --seed 1 --json
     """
 
     language: LanguageFile
     sentences: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """How many sentences to draw; when not given 1000, or 100 of a causal language, whose masked
-    distributions are costly and are taken at one position of each sentence, drawn at random."""
+    """How many sentences to draw; by default 1000, or 100 for a causal language, whose masked distributions
+    are expensive and are therefore computed at one random position per sentence."""
     seed: int = 0
-    """Seed of the draws; the same seed gives the same figures."""
+    """Seed of the draws; the same seed gives the same numbers."""
     json: bool = False
     """Print JSON: {"records": [...]}."""
     maximum_length: MaximumLength = None
@@ -69,14 +69,14 @@ class EntropyOptions:
 
 @dataclass(frozen=True)
 class ProbabilitiesOptions:
-    """Show the exact probabilities of every word of a sentence: masked, and next.
+    """Show the exact probability of every word of a sentence, as a masked word and as the next word.
 
     Example: isoloss probabilities my.pcfg --sentence "the cat sleeps" --json
     """
 
     language: LanguageFile
     sentence: str
-    """The sentence, words separated by blanks."""
+    """The sentence, with its words separated by spaces."""
     json: bool = False
     """Print JSON with the probability of every word of the vocabulary."""
     maximum_length: MaximumLength = None
@@ -85,7 +85,7 @@ class ProbabilitiesOptions:
 
 @dataclass(frozen=True)
 class SampleOptions:
-    """Draw sentences from a language, one a line.
+    """Sample sentences from a language, one per line.
 
     Example: isoloss sample my.pcfg --sentences 5 --trees
     """
@@ -98,6 +98,6 @@ class SampleOptions:
     trees: bool = False
     """Print each sentence's derivation tree, such as (S (A a) b); grammars only."""
     json: bool = False
-    """Print JSON: {"sentences": [...]}, of trees with --trees."""
+    """Print JSON: {"sentences": [...]}, or trees with --trees."""
     maximum_length: MaximumLength = None
     longest: Longest = LONGEST

@@ -1,4 +1,4 @@
-"""What the commands on folders of results take: `runs`, `show`, `compare-runs` and `records`."""
+"""Options of the commands on folders of results: `runs`, `show`, `compare-runs` and `records`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,70 +10,71 @@ from tyro.conf import Positional, subcommand
 
 @dataclass(frozen=True)
 class RunsOptions:
-    """List the runs in a folder of results: what they are, how far they are, their last numbers.
+    """List the runs in a folder of results, with their settings, progress and latest numbers.
 
     Example: isoloss runs results/laptop --where 'width>=48' --where rule=AdamW --sort loss
     """
 
     folder: tyro.conf.Positional[Path] = Path("results")
-    """Folder of results; runs are looked for in it and below it."""
+    """Folder of results, searched recursively for runs."""
     where: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="CONDITION")] = ()
-    """Only runs of which this holds: a key, one of = != < <= > >=, and a value. Keys are settings
-    (width, seed, learning_rate, ...), state, experiment, name, step, loss, kl, trace, accuracy, and
-    the names of other quantities. Given several times, all must hold."""
+    """Only runs that satisfy this condition: a key, one of = != < <= > >=, and a value. Keys are settings
+    (width, seed, learning_rate, ...), state, experiment, name, step, loss, kl, trace, accuracy, and the
+    names of other quantities. If the option is repeated, all conditions must hold."""
     sort: Annotated[str | None, tyro.conf.arg(metavar="KEY")] = None
-    """Key to sort by; by experiment and name when not given."""
+    """Key to sort by; experiment and name by default."""
     descending: bool = False
-    """Sort from large to small."""
+    """Sort in descending order."""
     json: bool = False
     """Print JSON: {"runs": [...]}."""
 
 
 @dataclass(frozen=True)
 class CompareRunsOptions:
-    """Compare two runs: the settings in which they differ, and the second's numbers less the first's.
+    """Compare two runs: the settings in which they differ, and the second's numbers minus the first's.
 
     Example: isoloss compare-runs 23e17441 f3c2ca48 --same-loss
 
-    Numbers are compared at the steps that both runs have, or where both have one loss. Those measured on the
-    same sentences are compared sentence by sentence, so that the error is that of the difference.
+    Numbers are compared at the steps that both runs have, or where both have the same loss. Numbers measured
+    on the same sentences are compared sentence by sentence, which gives the standard error of the difference.
     """
 
     first: tyro.conf.Positional[str]
-    """A run: its folder, the beginning of its folder's name, or an experiment's name for it."""
+    """A run: its folder, a prefix of its folder's name, or its name in an experiment."""
     second: tyro.conf.Positional[str]
-    """Another run, as the first."""
+    """The other run, specified in the same way."""
     same_loss: bool = False
-    """Compare where both runs first have the lowest loss that both reach, which may be
-    between two steps."""
+    """Compare where each run first reaches the lowest loss that both reach, which may lie between two
+    steps."""
     at_loss: Annotated[float | None, tyro.conf.arg(metavar="NATS")] = None
-    """The same at a loss of your own."""
+    """Compare at this loss instead."""
     results: Path = Path("results")
-    """Folder of results that the runs are looked for in."""
+    """Folder of results to search for the runs."""
     json: bool = False
-    """Print JSON, parts of the model included."""
+    """Print JSON, including the values of each part of the model."""
 
 
 @dataclass(frozen=True)
 class PackOptions:
-    """Write the records of all finished runs of a folder of results into one small file.
+    """Write the records of all finished runs in a folder of results to one small file.
 
-    Left out: checkpoints, pages, and values sentence by sentence where there are many.
+    Checkpoints, pages, and per-sentence values of large measurements are left out.
 
     Example: isoloss records pack results/laptop laptop.parquet
     """
 
     results: Positional[Path]
-    """Folder of results; runs are looked for in it and below it."""
+    """Folder of results, searched recursively for runs."""
     file: Positional[Path]
-    """Parquet file to write, a row a record, which polars and DuckDB read too; one there is replaced."""
+    """Parquet file to write, one record per row, which polars and DuckDB can also read; an existing file is
+    replaced."""
     most_values: int = 512
-    """Values sentence by sentence are kept of measurements on so many sentences at most; with 0 of none."""
+    """Keep per-sentence values of measurements on at most this many sentences; 0 keeps none."""
 
 
 @dataclass(frozen=True)
 class UnpackOptions:
-    """Put packed runs into a folder of results, where they count as complete; runs there are kept.
+    """Unpack runs into a folder of results, where they count as complete; existing runs are kept.
 
     Example: isoloss records unpack laptop.parquet results/laptop
     """
@@ -81,7 +82,7 @@ class UnpackOptions:
     file: Positional[Path]
     """File that `isoloss records pack` wrote."""
     results: Positional[Path]
-    """Folder of results, made if need be."""
+    """Folder of results, created if necessary."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,9 @@ class ShowOptions:
     """
 
     run: tyro.conf.Positional[str]
-    """The run's folder, or the beginning of its folder's name, or an experiment's name for it, such as
-    "figure-1 width-32-seed-1"."""
+    """The run's folder, a prefix of its folder's name, or its name in an experiment, such as "figure-1
+    width-32-seed-1"."""
     results: Path = Path("results")
-    """Folder of results that the run is looked for in."""
+    """Folder of results to search for the run."""
     json: bool = False
     """Print JSON."""

@@ -1,1 +1,1 @@
-"""The scales that experiments are carried out at, a page each."""
+"""The scales of the experiments, one per file."""

@@ -30,10 +30,10 @@ def gpu() -> Scale:
     """Between a night and the paper: its languages, batches and rates, the four smallest of its sizes.
 
     30,000 steps, the preprint's fewest, of which the last three quarters count as saturated; ten seeds, which
-    go five at a time on one card (`--device cuda --processes 5`; the widest takes 15 GB). Sentences measured
-    are fewer than the paper's. Its rate and batch for SGD would move nothing (η²k/4B = 2e-6): here 0.2 and
-    1,024, which drift as long as the laptop's. Text is the laptop's. No run has been made at this scale: what
-    its runs give is what is said.
+    run five at a time on one GPU (`--device cuda --processes 5`; the widest takes 15 GB). Measurements use
+    fewer sentences than the paper's. The paper's learning rate and batch size for SGD would cause no visible
+    drift (η²k/4B = 2e-6), so 0.2 and 1,024 are used here, which drift as long as the laptop's. Text is the
+    laptop's. No run has been made at this scale: whatever its runs give will be reported.
     """
     large = paper.paper()
     steps, saturated_from = 30_000, 7_500

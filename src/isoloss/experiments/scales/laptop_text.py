@@ -1,4 +1,4 @@
-"""Minutes on two cores, of models of text: the books, the reviews, and what is done with both."""
+"""Minutes on two cores, for models of text: the books, the reviews, and the runs on both."""
 
 from dataclasses import replace
 

@@ -118,8 +118,8 @@ INTERVENTIONS = replace(laptop.INTERVENTIONS, seeds=ADAMW_CLOCK.seeds, time=1.0)
 def night() -> Scale:
     """Three sizes over a factor of four, ten seeds, three times the laptop's steps: a night on two cores.
 
-    All else is the laptop's, and at these lengths untried but for AdamW and the adversary on the grammar:
-    what the runs give is what is said.
+    Everything else is the laptop's, and at these lengths untested except for AdamW and the adversary on the
+    grammar: whatever the runs give will be reported.
     """
     return replace(
         laptop.laptop(),

@@ -1,4 +1,4 @@
-"""The paper's own settings, and what stands where it gives none."""
+"""The paper's own settings, and substitutes where it gives none."""
 
 from dataclasses import replace
 
@@ -224,12 +224,12 @@ BookCorpus: here those of the grammar. What stands in a masked word's place is B
 def paper() -> Scale:
     """The paper's settings (A.1, A.4, A.5, B.1, Table 3).
 
-    The paper gives no number of steps in its published version; its preprint says more than 30,000 until
-    the loss converges, so saturation counts from 30,000 here and training goes on to 120,000. The paper
-    shows one run a size; three seeds are run here. The paper's loss is over 10^6 sentences, one mask each;
-    here over 10^6 masks, every position of 58,824 sentences of 17 words on average. Task A asks for the
-    symbol of the whole sentence: only 0.2 % of the sentences have all 32 words. Tasks are 50-way: a head has
-    an output for every symbol, whether or not it can stand there.
+    The published version of the paper gives no number of steps; its preprint says that the loss converges
+    after more than 30,000, so saturation counts from 30,000 here and training continues to 120,000. The paper
+    shows one run per size; here there are three seeds. The paper's loss is over 10^6 sentences with one mask
+    each; here it is over 10^6 masks, every position of 58,824 sentences of 17 words on average. Task A asks
+    for the symbol of the whole sentence, since only 0.2 % of the sentences have all 32 words. Tasks are
+    50-way: a head has an output for every symbol, whether or not it can occur there.
     """
     return Scale(
         name="paper",

@@ -1,4 +1,4 @@
-"""A scale: what all experiments share, so that equal runs are planned alike and computed once."""
+"""A scale: the settings shared by all experiments, so that equal runs are computed only once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -57,7 +57,7 @@ STANDARDISED = "standardised_accuracy"
 
 @dataclass(frozen=True)
 class MeasurementSizes:
-    """How many sentences each quantity is measured on, the probe's settings, and one seed for all."""
+    """The number of sentences for each quantity, the probe's settings, and one seed for all."""
 
     loss_sentences: int
     trace_sentences: int
@@ -68,7 +68,7 @@ class MeasurementSizes:
     seed: int = 20230701
 
     def loss(self, evaluated: ExactObjective = MASKED) -> ExactLossQuantity:
-        """The exact masked loss; `evaluated` says which predictions it looks at."""
+        """The exact masked loss; `evaluated` says which predictions it uses."""
         return ExactLossQuantity(self.loss_sentences, self.seed + 1, evaluated)
 
     def trace(self) -> TraceQuantity:
@@ -82,11 +82,11 @@ class MeasurementSizes:
 
     @property
     def fewer_examples(self) -> tuple[int, ...]:
-        """Numbers of labelled sentences below `probe_train`, which the probes have."""
+        """Numbers of labelled sentences below `probe_train`, the number for the main probes."""
         return tuple(number for number in FEWER_EXAMPLES if number < self.probe_train)
 
     def probes_beside(self, task: str) -> tuple[AnyQuantity, ...]:
-        """What the paper's probe is held against: standardised features, and fewer labelled sentences.
+        """Alternatives to the paper's probe: standardised features, and fewer labelled sentences.
 
         Its learning rate is fixed, whatever the scale of the features; accuracy from few examples is what
         better features would show first.
@@ -127,11 +127,11 @@ Rules = tuple[tuple[str, UpdateRuleSettings], ...]
 
 @dataclass(frozen=True)
 class ComparedRuns:
-    """How long they are trained, with the grammar's batches and seeds, and by which rules.
+    """How long compared runs are trained, with the grammar's batches and seeds, and by which rules.
 
-    `size` counts the grammar's architectures from 0; its own runs at that size are what these are held
-    against. `small` is a smaller model, trained as the grammar's are, that the adversary's is held against
-    too. Raises BadInput for fewer than two checkpoints, between which runs are brought to one loss.
+    `size` indexes the grammar's architectures from 0; its own runs at that size are the reference. `small` is
+    a smaller model, trained like the grammar's, to which the adversary's is also compared. Raises BadInput
+    for fewer than two checkpoints, between which runs are matched in loss.
     """
 
     size: int
@@ -149,10 +149,10 @@ class ComparedRuns:
 
 @dataclass(frozen=True)
 class LongerRuns:
-    """The compared size trained on by the grammar's rule, with its batches and seeds, to `steps`.
+    """The compared size trained longer by the grammar's rule, with its batches and seeds, to `steps`.
 
-    `train` and so on are the sizes of the splits that a checkpoint is fine-tuned on. Raises BadInput where
-    the training split is too small for the fine-tuning's warm-up.
+    `train` and so on are the sizes of the splits for fine-tuning a checkpoint. Raises BadInput if the
+    training split is too small for the warm-up of fine-tuning.
     """
 
     steps: int
@@ -168,9 +168,9 @@ class LongerRuns:
 
 @dataclass(frozen=True)
 class SizeComparison:
-    """Architectures trained as the grammar's are, and the `common` shape that each is enlarged to.
+    """Architectures trained like the grammar's, and the `common` shape to which each is enlarged.
 
-    `sentences` is how many the trace of an enlarged model is measured on. Raises BadInput where an
+    `sentences` is the number of sentences for the trace of an enlarged model. Raises BadInput if an
     architecture cannot be enlarged to the common shape.
     """
 
@@ -196,7 +196,7 @@ class FlatnessSettings:
     noises: tuple[float, float, float] = (0.3, 1.0, 3.0)
 
     def competitors(self, seed: int) -> tuple[AnyQuantity, ...]:
-        """What the trace is held against as a measure of flatness."""
+        """The measures of flatness to which the trace is compared."""
         return (
             NormalisedTraceQuantity(self.trace_sentences, seed),
             TopEigenvalueQuantity(self.eigenvalue_sentences, seed),
@@ -206,7 +206,7 @@ class FlatnessSettings:
 
     @property
     def competing_columns(self) -> tuple[str, ...]:
-        """What the competitors are called in a table."""
+        """The competitors' names in a table."""
         by_radius = tuple(map(sam_column, self.radii))
         return ("normalised_trace", "wholly_normalised_trace", "top_eigenvalue", "gradient_norm", *by_radius)
 
@@ -242,7 +242,7 @@ class Scale:
 
     @property
     def with_later_seeds(self) -> "Scale":
-        """The same with other seeds: for claims that were registered after results of its own were seen."""
+        """The same with other seeds, for claims registered after its own results had been seen."""
         match self.name:
             case "laptop":
                 return replace(self, seeds=(131, 132, 133, 134, 135))
@@ -271,9 +271,9 @@ class Scale:
 
 
 def laptop_transformers(widths: Sequence[int]) -> tuple[PreLayerNormTransformer, ...]:
-    """Transformers that a laptop trains: of two layers, without dropout, which would leave the loss higher.
+    """Transformers for laptops: two layers, without dropout, which would leave the loss higher.
 
-    On a CPU plain attention trains them a tenth faster than the fused kernel.
+    On a CPU, plain attention trains them a tenth faster than the fused kernel.
     """
     return tuple(
         PreLayerNormTransformer(laptop_shape(width), dropout=0.0, attention="eager") for width in widths

@@ -1,1 +1,1 @@
-"""The words in which claims are written: statistics of runs, their errors over seeds, and what is claimed."""
+"""The building blocks of claims: statistics of runs and their errors over seeds."""

@@ -1,4 +1,4 @@
-"""Statistics along a run, and their mean over runs: each run is compared with itself alone."""
+"""Statistics along a run, and their mean over runs: each run is compared only with itself."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from isoloss.experiments.statistics.seed_bootstrap import FrameKey, Frames, Stat
 class MeanWithinRuns:
     """Mean over runs of the `statistic` of each run alone.
 
-    So runs of different sizes, whose traces are over different parameters, are never ranked together. It is
-    nan for no runs, and where it is undefined for one of them.
+    Hence runs of different sizes, whose traces are over different parameters, are never ranked together. It
+    is nan if there are no runs, and if it is undefined for any of them.
     """
 
     statistic: Statistic
@@ -36,7 +36,7 @@ def _of_one_run(statistic: Statistic, run: FrameKey) -> float:
 
 @dataclass(frozen=True)
 class Scaled:
-    """A column on the scale on which its changes are counted: see `in_doublings` and the others."""
+    """A column on the scale on which its changes are measured: see `in_doublings` and the others."""
 
     column: str
     scale: Callable[[Float[np.ndarray, " n"]], Float[np.ndarray, " n"]]
@@ -53,15 +53,15 @@ def in_halvings(column: str) -> Scaled:
 
 
 def in_points(column: str) -> Scaled:
-    """A share in percent points."""
+    """A share in percentage points."""
     return Scaled(column, lambda values: 100 * values)
 
 
 @dataclass(frozen=True)
 class Slope:
-    """Theil-Sen's slope of one column over another, such as percent points per doubling of steps.
+    """The Theil-Sen slope of one column over another, such as percentage points per doubling of steps.
 
-    Every checkpoint weighs in, and one that is off does not decide it, as it would at either end.
+    It uses every checkpoint and is robust to an outlier, unlike a comparison of the two ends.
     """
 
     of: Scaled
@@ -93,7 +93,7 @@ def divergence_over_entropy(runs: Frames) -> float:
 
 @dataclass(frozen=True)
 class Among:
-    """A statistic of those runs alone whose `column` is `value`; nan where there are none."""
+    """A statistic of only the runs whose `column` is `value`; nan if there are none."""
 
     column: str
     value: str
@@ -107,7 +107,7 @@ class Among:
 
 @dataclass(frozen=True)
 class FromStep:
-    """A statistic of the runs' checkpoints from a step on."""
+    """A statistic of the runs' checkpoints from a given step on."""
 
     step: int
     statistic: Statistic
@@ -119,10 +119,10 @@ class FromStep:
 
 @dataclass(frozen=True)
 class LastDoubling:
-    """By how much a column still falls over the last doubling of steps, over the loss at the end.
+    """How much a column still falls over the last doubling of steps, relative to the loss at the end.
 
-    Where the doubling begins the column is interpolated, linearly in the step's logarithm; nan for a run
-    without a checkpoint before.
+    At the start of the doubling, the column is interpolated linearly in the step's logarithm; nan for a run
+    without an earlier checkpoint.
     """
 
     column: str
@@ -139,7 +139,7 @@ class LastDoubling:
 def theil_sen_slope(x: Float[np.ndarray, " n"], y: Float[np.ndarray, " n"]) -> float:
     """Median of the slopes between all pairs of points with different x (Theil 1950, Sen 1968).
 
-    nan where there is no such pair.
+    nan if there is no such pair.
 
     >>> theil_sen_slope(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.array([0.0, 1.0, 2.0, 30.0, 4.0]))
     1.0

@@ -22,16 +22,16 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Resamples:
-    """`counts[b, g]` says how often resample b holds cluster g; the probabilities add up to 1."""
+    """`counts[b, g]` is how often resample b contains cluster g; the probabilities add up to 1."""
 
     counts: Int[np.ndarray, "b g"]
     probabilities: Float[np.ndarray, " b"]
 
     @staticmethod
     def of(clusters: int, seed: int = 0) -> "Resamples":
-        """Every resample of as many clusters with its probability, or `DRAWS` drawn where there are more.
+        """All resamples of the clusters with their probabilities, or `DRAWS` random ones if there are more.
 
-        Five clusters have 126 resamples: nothing is left to chance where the clusters are few.
+        Five clusters have 126 resamples: with few clusters, nothing is random.
 
         >>> resamples = Resamples.of(2)
         >>> resamples.counts.tolist(), resamples.probabilities.tolist()
@@ -49,17 +49,17 @@ class Resamples:
 
 @dataclass(frozen=True)
 class ClusterEstimate:
-    """A statistic to which `clusters` independent clusters contribute; its error is nan where not known.
+    """A statistic to which `clusters` independent clusters contribute; its error is nan if unknown.
 
-    Intervals and p-values are those of Student's t with one degree of freedom less than there are clusters.
+    Intervals and p-values are those of Student's t with one degree of freedom fewer than there are clusters.
     Percentiles of the resamples would be far too narrow (Cameron, Gelbach and Miller 2008). For a mean of
-    normal numbers Student's intervals are exact; at levels below 8 % they are cautious where the clusters'
-    variances differ (Ibragimov and Müller 2010). They take the statistic to be about normal.
+    normal numbers, Student's intervals are exact; at levels below 8 % they are conservative if the clusters'
+    variances differ (Ibragimov and Müller 2010). They assume that the statistic is approximately normal.
 
-    A statistic that is the same on every resample has no spread to estimate an error from. The sign test then
-    stands in: all clusters fall on one side of the threshold with probability 2^(1 - clusters) by chance
-    (two-sided), which is the p-value. So an interval of zero width is given only at a confidence that the
-    clusters carry: five 93.75 %, six 96.875 %.
+    A statistic that is the same on every resample has no spread from which to estimate an error. The sign
+    test is then used instead: by chance, all clusters fall on the same side of the threshold with probability
+    2^(1 - clusters) (two-sided), which is the p-value. Hence an interval of zero width is given only at a
+    confidence that the number of clusters supports: 93.75 % for five, 96.875 % for six.
     """
 
     value: float
@@ -67,7 +67,7 @@ class ClusterEstimate:
     clusters: int
 
     def p_value(self, threshold: float) -> float:
-        """Two-sided, that the statistic's expectation is `threshold`; 1 where there is no standard error.
+        """Two-sided, for an expectation of `threshold`; 1 if there is no standard error.
 
         >>> round(ClusterEstimate(2.0, 0.5, 3).p_value(0.0), 4)
         0.0572
@@ -102,10 +102,10 @@ class ClusterEstimate:
 def cluster_estimate(value: float, draws: Float[np.ndarray, " b"], resamples: Resamples) -> ClusterEstimate:
     """`value` is the statistic of all clusters, `draws` that of each resample.
 
-    The standard error is the deviation over resamples times √(G / (G - 1)), G the clusters: the
-    deviation alone is that of G clusters about their own mean, and too small by just this factor for a mean.
-    A resample that leaves the statistic undefined (nan or infinite) counts as far from the mean of
-    the others as the farthest of these, so that being undefined never narrows an interval.
+    The standard error is the deviation over resamples times √(G / (G - 1)) for G clusters: the deviation
+    alone is that of G clusters about their own mean, and for a mean is too small by exactly this factor. A
+    resample for which the statistic is undefined (nan or infinite) counts as far from the mean of the others
+    as the farthest of these, so that undefined values never narrow an interval.
 
     >>> means = np.array([1.0, 2.0, 3.0, 6.0])  # of four clusters; s / √4 = 1.080
     >>> resamples = Resamples.of(4)
@@ -130,10 +130,10 @@ def cluster_estimate(value: float, draws: Float[np.ndarray, " b"], resamples: Re
 class BoundedEstimate:
     """A statistic between -`limit` and `limit`: 1 for a correlation, 2 for a difference of two.
 
-    Intervals are those on Fisher's scale z = artanh(r / limit), dz = dr / limit / (1 - (r / limit)²), put
-    back. A correlation's own distribution is skewed: in simulations of correlations of -0.5 to -0.3,
-    intervals on its own scale cover 92 to 96 % where 95 are meant, and these 94 to 99.7 %. Near 0 the two
-    agree. Without a limit, that of infinity, it is the estimate as it is.
+    Intervals are computed on Fisher's scale z = artanh(r / limit), dz = dr / limit / (1 - (r / limit)²), and
+    transformed back. The distribution of a correlation is skewed: in simulations of correlations of -0.5 to
+    -0.3, intervals on the original scale cover 92 to 96 % at a nominal 95 %, and these 94 to 99.7 %. Near 0
+    the two agree. Without a limit, i.e. with an infinite one, the estimate is unchanged.
     """
 
     estimate: ClusterEstimate
@@ -166,9 +166,9 @@ class BoundedEstimate:
         return self.limit * math.tanh(low), self.limit * math.tanh(high)
 
     def clusters_to_decide(self, bounds: Sequence[float], confidence: float) -> int | None:
-        """How many clusters would leave every bound out of the interval, were value and spread to stay.
+        """How many clusters would exclude every bound from the interval, if value and spread stayed the same.
 
-        None where `MOST_CLUSTERS` would not do, or the spread is not known.
+        None if `MOST_CLUSTERS` would not suffice, or the spread is unknown.
 
         >>> BoundedEstimate(ClusterEstimate(1.0, 0.5, 5)).clusters_to_decide([0.0], 0.95)
         8
@@ -189,7 +189,7 @@ class BoundedEstimate:
 
     @property
     def _is_transformed(self) -> bool:
-        """Clusters that agree exactly are judged by their sign, which no scale changes."""
+        """Whether Fisher's scale applies; clusters that agree exactly are judged by sign, on any scale."""
         return math.isfinite(self.limit) and self.estimate.standard_error != 0
 
     @property

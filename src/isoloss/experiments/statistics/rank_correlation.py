@@ -1,4 +1,4 @@
-"""How well one column of the runs' tables ranks another: Spearman, Kendall, and Spearman given others."""
+"""Rank correlations of columns of the runs' tables: Spearman, Kendall, and partial Spearman."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ Coefficient = Callable[[np.ndarray, np.ndarray], float]
 
 
 def rank_correlation(first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"]) -> float:
-    """Spearman's rank correlation, tied values having their mean rank; nan where one of the two is constant.
+    """Spearman's rank correlation, with mean ranks for ties; nan if either variable is constant.
 
     >>> rank_correlation(np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 15.0]))
     0.5
@@ -28,7 +28,7 @@ def rank_correlation(first: Float[np.ndarray, " n"], second: Float[np.ndarray, "
 
 
 def kendall_tau(first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"]) -> float:
-    """Kendall's tau-b, which allows for ties; nan where one of the two is constant.
+    """Kendall's tau-b, which accounts for ties; nan if either variable is constant.
 
     >>> round(kendall_tau(np.array([1.0, 2.0, 3.0]), np.array([10.0, 20.0, 15.0])), 3)
     0.333
@@ -41,12 +41,11 @@ def kendall_tau(first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"])
 def partial_rank_correlation(
     first: Float[np.ndarray, " n"], second: Float[np.ndarray, " n"], given: Float[np.ndarray, "k n"]
 ) -> float:
-    """Spearman's rank correlation of what is left of the two when their linear fit by the ranks of `given` is
-    taken away: the correlation of the residuals of ranks.
+    """Partial Spearman correlation: that of the residuals of ranks after regression on the ranks of `given`.
 
-    A constant row of `given`, or one that ranks as another does, changes nothing. It is nan where the others
-    leave nothing of one of the two, or fewer than three rows more than there are rows in `given`, which
-    would be 1 or -1 whatever the numbers.
+    A constant row of `given`, or one with the same ranks as another, changes nothing. It is nan if the
+    residuals of either variable vanish, or if there are fewer than three rows more than `given` has, for
+    which the result would be 1 or -1 whatever the numbers.
 
     >>> size = np.array([1.0, 1.0, 2.0, 2.0, 3.0])
     >>> trace, accuracy = np.array([5.0, 4.0, 3.0, 2.0, 1.0]), np.array([1.0, 2.0, 4.0, 3.0, 5.0])
@@ -67,10 +66,10 @@ def partial_rank_correlation(
 
 @dataclass(frozen=True)
 class Ranking:
-    """A claim's statistic: how well less of `measure` goes with more of `outcome`, over all checkpoints.
+    """A claim's statistic: how strongly smaller `measure` goes with larger `outcome` over all checkpoints.
 
-    The `coefficient` of minus the measure with the outcome, as what is flatter, or of lower loss, should do
-    better: 1 where the least is the best throughout. Rows that lack one of the two are left out.
+    It is the `coefficient` of minus the measure with the outcome, since models that are flatter, or have a
+    lower loss, should do better: 1 if smaller is always better. Rows that lack either value are left out.
     """
 
     measure: str
@@ -85,7 +84,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class PartialRanking:
-    """The same among checkpoints alike in `given`, by `partial_rank_correlation`."""
+    """The same, controlling for `given`, by `partial_rank_correlation`."""
 
     measure: str
     outcome: str = "accuracy"
@@ -99,7 +98,7 @@ class PartialRanking:
 
 @dataclass(frozen=True)
 class Advantage:
-    """By how much the statistic `first` exceeds `second`, both of the same runs: paired, with one error."""
+    """How much the statistic `first` exceeds `second` on the same runs: a paired difference."""
 
     first: Statistic
     second: Statistic
@@ -110,7 +109,7 @@ class Advantage:
 
 
 def complete_rows(runs: Frames, columns: Sequence[str]) -> Float[np.ndarray, "k n"]:
-    """The `columns` of all runs' rows that have a finite number in each of them."""
+    """The `columns` of all runs' rows with a finite number in each of them."""
     have_all = [run for run in runs if set(columns) <= set(run.columns)]
     # Column by column: resampling does this thousands of times, and a query of a table costs far more.
     values = [[run[name].to_numpy() for run in have_all] for name in columns]

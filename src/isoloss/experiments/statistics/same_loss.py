@@ -1,4 +1,4 @@
-"""Runs compared where they have the same loss: two frames of checkpoints, brought to one loss."""
+"""Compares runs at the same loss, by interpolating between their checkpoints."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class RunAtLoss:
     point: MatchedCheckpoint
 
     def value(self, column: str) -> Estimate:
-        """What the run measured there; the error takes in that of the place."""
+        """The run's value there; its error includes the uncertainty of the step."""
         return curve(self.frame, column, f"{column}_error").at(self.point.step, self.point.log_step_error)
 
 
@@ -63,7 +63,7 @@ class SameLoss:
 
 
 def at_same_loss(run: pl.DataFrame, reference: pl.DataFrame) -> SameLoss | None:
-    """The two runs at one loss; None where their checkpoints have none in common. See `matched_losses`."""
+    """The two runs at the same loss; None if their checkpoints have none in common. See `matched_losses`."""
     return _at_same_loss(FrameKey(run), FrameKey(reference))
 
 
@@ -77,12 +77,12 @@ def _at_same_loss(run: FrameKey, reference: FrameKey) -> SameLoss | None:
 
 
 def matched_losses(runs: Sequence[pl.DataFrame]) -> MatchedLosses | None:
-    """Where each run falls to the lowest loss that all reach; None where they have none in common.
+    """Where each run falls to the lowest loss that all reach; None if they have none in common.
 
-    The loss is the exact one, its error that of KL(distribution || model): the entropy of the distribution is
-    common to all. Of real text, whose distribution nobody knows, it is the validation loss with the error of
-    its own. Each run's losses are `falling` first: a checkpoint whose loss is low by chance is no crossing.
-    Steps between checkpoints are interpolated as `interpolated_to_loss` says.
+    The loss is the exact one, with the error of KL(distribution || model), since the entropy of the
+    distribution is common to all. On real text, with its unknown distribution, it is the validation loss with
+    its own error. Each run's losses are first made monotone by `falling`, so that a checkpoint with a low
+    loss by chance is not a crossing. Steps between checkpoints are interpolated as in `interpolated_to_loss`.
     """
     error = "kl_error" if "kl_error" in runs[0].columns else "loss_error"
     try:
@@ -93,10 +93,10 @@ def matched_losses(runs: Sequence[pl.DataFrame]) -> MatchedLosses | None:
 
 
 def falling(losses: StepCurve) -> StepCurve:
-    """The nearest curve that never rises, by least squares: isotonic regression (Barlow et al. 1972).
+    """The least-squares non-increasing curve, by isotonic regression (Barlow et al. 1972).
 
-    A rise is levelled with what comes before it, so that a loss that fluctuates is crossed where it has come
-    down for good on average. Errors stay those of the measurements.
+    An increase is averaged with the values before it, so that a fluctuating loss counts as reached where it
+    has fallen for good on average. Errors remain those of the measurements.
 
     >>> losses = StepCurve("a", (1, 2, 4, 8), tuple(Estimate(v, 0.1, 50) for v in (3.0, 1.0, 2.0, 1.5)))
     >>> [estimate.value for estimate in falling(losses).estimates]
@@ -144,7 +144,7 @@ def doublings(value: float, reference: float) -> float:
 
 
 def percent_points(value: float, reference: float) -> float:
-    """The difference of two fractions, in percent points."""
+    """The difference of two fractions, in percentage points."""
     return 100 * (value - reference)
 
 
@@ -166,7 +166,7 @@ def _curve(run: FrameKey, column: str, error: str) -> StepCurve:
 def rows_at_same_loss(
     table: pl.DataFrame, rules: Sequence[str], reference: str, columns: Sequence[str]
 ) -> pl.DataFrame:
-    """Two rows a pair: a rule's run and the reference run of its seed, each where it has the pair's loss.
+    """Two rows per pair: a rule's run and the reference run of its seed, each where it has the pair's loss.
 
     `against` is the rule of the pair, also in the reference's row; `step` lies between two checkpoints in
     general. Each of `columns` comes with its standard error.
@@ -198,7 +198,7 @@ def _rows(rule: str, pair: SameLoss, columns: Sequence[str]) -> list[dict[str, o
 
 
 def mean_over_runs(rows: pl.DataFrame, by: str, columns: Sequence[str]) -> pl.DataFrame:
-    """A row a value of `by`, in order: means over runs with their standard errors, null for a single run."""
+    """One row per value of `by`, in order: means over runs with standard errors, null for a single run."""
     spread = [(pl.col(c).std() / pl.len().sqrt()).alias(f"{c}_error") for c in columns]
     means = [pl.col(column).mean() for column in columns]
     return rows.group_by(by, maintain_order=True).agg(*means, *spread, pl.len().alias("runs"))

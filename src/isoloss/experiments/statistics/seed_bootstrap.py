@@ -1,4 +1,4 @@
-"""Statistics of runs with their error over seeds: all runs of one seed are taken, or left out, together."""
+"""Statistics of runs with errors over seeds: all runs of a seed are resampled together."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -39,9 +39,9 @@ class FrameKey:
 class SeedBootstrap:
     """Runs, and their resamples by seeds; made once for all the statistics of one figure.
 
-    Runs of one seed share batches and, where their models have one shape, the first weights, so that they are
-    not independent: a cluster. `runs` are all frames as handed over, `clusters` those of each seed. A frame
-    whose seed is null, a reference, is in every resample; `seed` is that of the drawing.
+    Runs of the same seed share batches and, if their models have the same shape, the initial weights; they
+    are not independent and form a cluster. `runs` are all frames as given, `clusters` those of each seed. A
+    frame whose seed is null, a reference, is in every resample; `seed` is that of the random resampling.
     """
 
     runs: Frames
@@ -53,7 +53,7 @@ class SeedBootstrap:
     def of(runs: Frames, seed: int = 0) -> "SeedBootstrap":
         """Each frame has one value in its column `seed`. Raises BadInput for any other.
 
-        `seed` is that of the drawing, where there are more resamples than are gone through.
+        `seed` is that of the random resampling, used if there are too many resamples to enumerate.
         """
         clusters: dict[int | None, list[pl.DataFrame]] = {}
         for run in runs:
@@ -68,16 +68,16 @@ class SeedBootstrap:
 
     @property
     def seeded(self) -> int:
-        """How many frames are in them."""
+        """How many frames are in the clusters."""
         return sum(map(len, self.clusters))
 
     def estimate(self, statistic: Statistic) -> ClusterEstimate:
         """The statistic of all runs with its error over the seeds that contribute to it.
 
-        A seed does not contribute if adding it never changes the statistic, neither to all other seeds nor to
-        fewer of them: a seed without a pair, say, in a mean over pairs. Such seeds are left out of resamples,
-        degrees of freedom and `clusters`. The standard error is nan where fewer than two seeds contribute,
-        and where leaving one out makes the statistic undefined.
+        A seed does not contribute if adding it to all other seeds, or to fewer of them, never changes the
+        statistic, e.g. a seed without a pair in a mean over pairs. Such seeds are excluded from resamples,
+        degrees of freedom and `clusters`. The standard error is nan if fewer than two seeds contribute, or if
+        leaving one out makes the statistic undefined.
 
         >>> runs = [pl.DataFrame({"seed": seed, "trace": [float(seed)]}) for seed in (1, 2, 3)]
         >>> found = SeedBootstrap.of(runs).estimate(lambda runs: float(pl.concat(runs)["trace"].mean()))
@@ -133,7 +133,7 @@ class SeedBootstrap:
 
 
 def _differ(first: float, second: float) -> bool:
-    """By more than rounding, or in being defined at all."""
+    """Whether the values differ by more than rounding, or only one is defined."""
     if not (math.isfinite(first) and math.isfinite(second)):
         return math.isfinite(first) != math.isfinite(second)
     return abs(first - second) > ROUNDING * max(abs(first), abs(second))

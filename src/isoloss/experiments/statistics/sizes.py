@@ -1,4 +1,4 @@
-"""Statistics over model sizes: how a column changes with size at one loss, and how far sizes lie apart."""
+"""Statistics over model sizes: how a column changes with size at the same loss, and how sizes differ."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
 class SlopeOverSizes:
     """Mean over seeds of the slope of a column per doubling of parameters, all sizes at one loss.
 
-    That is the lowest loss that the seed's runs of all widths reach; between checkpoints the column is
-    interpolated. Seeds whose widths have no loss in common are left out; nan where none is left. `less`
-    names a column of one number a run, as of the model before any training, whose own slope is taken off.
+    The loss is the lowest that the seed's runs of all widths reach; between checkpoints, the column is
+    interpolated. Seeds whose widths have no loss in common are left out; nan if none is left. `less` names a
+    column with one number per run, e.g. for the untrained model, whose own slope is subtracted.
     """
 
     of: Scaled
@@ -41,12 +41,12 @@ class SlopeOverSizes:
 
 
 def _of_each(runs: Frames, column: str) -> Float[np.ndarray, " n"]:
-    """The one number that each run has of a column, wherever along it."""
+    """The single number that each run has in a column, wherever it is."""
     return np.array([run[column].drop_nulls()[0] for run in runs], float)
 
 
 def mean_by_width(runs: Sequence[pl.DataFrame], column: str) -> dict[int, float]:
-    """The column at the runs' last checkpoints, its mean over those of each width, smallest width first."""
+    """The mean of the column at the runs' last checkpoints for each width, smallest width first."""
     if not runs:
         return {}
     last = pl.concat([run.tail(1).select("width", column) for run in runs])
@@ -56,7 +56,7 @@ def mean_by_width(runs: Sequence[pl.DataFrame], column: str) -> dict[int, float]
 
 @dataclass(frozen=True)
 class GapBetweenWidths:
-    """How far the widths' mean values of a column lie apart at the last checkpoint, over their mean."""
+    """The range of the widths' mean values of a column at the last checkpoint, relative to their mean."""
 
     column: str
 
@@ -67,7 +67,7 @@ class GapBetweenWidths:
 
 
 def saturated_width(runs: Frames) -> int:
-    """The width from which on no mean last loss is more than `LOSS_WINDOW` of it above the least of all."""
+    """The smallest width from which on all mean final losses are within `LOSS_WINDOW` of the lowest."""
     losses = mean_by_width(runs, "loss")
     bound = (1 + LOSS_WINDOW) * min(losses.values())
     above = [width for width, loss in losses.items() if loss > bound]
@@ -75,9 +75,9 @@ def saturated_width(runs: Frames) -> int:
 
 
 def last_doubling_of_width(runs: Frames) -> float:
-    """By how much the mean KL at the last checkpoint still falls from the last width but one to the last.
+    """How much the mean KL at the last checkpoint still falls from the second-largest width to the largest.
 
-    Per doubling of width, over the mean loss of the widest; nan for fewer than two.
+    Per doubling of width, relative to the mean loss of the widest; nan for fewer than two widths.
     """
     kl, loss = (mean_by_width(runs, column) for column in ("kl", "loss"))
     if len(kl) < 2:
@@ -88,7 +88,7 @@ def last_doubling_of_width(runs: Frames) -> float:
 
 @dataclass(frozen=True)
 class OfNarrowest:
-    """A statistic of the runs of the smallest width alone."""
+    """A statistic of only the runs of the smallest width."""
 
     statistic: Statistic
 

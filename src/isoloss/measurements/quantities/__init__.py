@@ -1,1 +1,1 @@
-"""What is measured of a model, one quantity a file."""
+"""The quantities that can be measured on a model, one per file."""

@@ -1,4 +1,4 @@
-"""Accuracy of a linear probe on features that are standardised, or projected to one dimension, first."""
+"""Accuracy of a linear probe on features that are first standardised or projected to a common dimension."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ class FeatureAdaptation(Protocol):
     """A frozen dataclass."""
 
     def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
-        """The features [n, D] and [n_test, D] as the probe reads them; what is learnt is `train`'s."""
+        """The features [n, D] and [n_test, D] as the probe reads them; statistics are fitted on `train`."""
         ...
 
 
@@ -63,10 +63,10 @@ class Standardised:
 
 @dataclass(frozen=True)
 class Projected:
-    """Features wider than `dimension` brought down to it by one `gaussian_projection`, the paper's option.
+    """Features wider than `dimension` are reduced to it by one `gaussian_projection`, the paper's option.
 
-    Narrower ones are left as they are, as the paper does: to compare widths at one capacity, choose a
-    dimension that the narrowest model reaches.
+    Narrower ones are left as they are, as in the paper: to compare widths at equal capacity, choose a
+    dimension no larger than that of the narrowest model.
     """
 
     dimension: int = 512
@@ -86,9 +86,9 @@ class Projected:
 
 @dataclass(frozen=True)
 class AdaptedProbeQuantity:
-    """The probe `of`, on the same sentences with the same settings, but for what is done to its features.
+    """The probe `of`, with the same sentences and settings, on adapted features.
 
-    `column` is what the accuracy is called in a table and no part of what is measured.
+    `column` is the accuracy's name in a table and does not affect the measurement.
     """
 
     revision: ClassVar[int] = 1

@@ -1,4 +1,4 @@
-"""SAM's sharpness of a checkpoint: how much its loss rises a little way along its gradient."""
+"""SAM's sharpness of a checkpoint: how much its loss rises after a small step along its gradient."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from isoloss.progress import Progress
 
 @dataclass(frozen=True)
 class AscentSharpnessQuantity:
-    """The rise at each of `radii` of the loss on `sentences` sentences; see `ascent_sharpness`."""
+    """The rise of the loss at each of `radii`, on `sentences` sentences; see `ascent_sharpness`."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
@@ -38,7 +38,7 @@ class AscentSharpnessQuantity:
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
-        """An `ascent_sharpness` for each radius, in its settings with the norm of the set's own gradient."""
+        """An `ascent_sharpness` record per radius, with the gradient norm of the same set in its settings."""
         found = ascent_sharpness(
             model,
             drawn.batches,
@@ -69,7 +69,7 @@ class AscentSharpnessQuantity:
 
 
 def sam_column(radius: float) -> str:
-    """What the rise at a radius is called in a table.
+    """The column name of the rise at a radius.
 
     >>> sam_column(0.05)
     'sam_0.05'

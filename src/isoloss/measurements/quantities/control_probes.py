@@ -1,8 +1,8 @@
-"""What a probe is held against beside chance and ceiling: words, an untrained model, the lookup table.
+"""Controls for a probe besides chance and ceiling: words, an untrained model, the lookup table.
 
-All are probed on the same sentences with the same settings as the models. What the words tell, no model
-need have learnt; what an untrained model tells more, the architecture's mixing of words does. The lookup
-table answers with the language's distribution itself, and has the least loss that there is.
+All are probed on the same sentences with the same settings as the models. What can be read off the words does
+not show that a model has learnt anything; what an untrained model adds is due to the architecture's mixing of
+words. The lookup table returns the language's distribution itself, and has the lowest possible loss.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ UNTRAINED_SEED = 0
 
 @dataclass(frozen=True)
 class WordsReference:
-    """A linear probe on one-hot words; the seeds are the probe's, other settings suit such features."""
+    """A linear probe on one-hot words, with the probe's seeds and other settings suited to such features."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
@@ -71,7 +71,7 @@ class WordsReference:
 
 @dataclass(frozen=True)
 class UntrainedReference:
-    """The probe on a model of an architecture as it is built with `seed`, never trained."""
+    """The probe on an untrained model of an architecture, initialised with `seed`."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
@@ -99,10 +99,10 @@ class UntrainedReference:
 
 @dataclass(frozen=True)
 class UntrainedProbeQuantity:
-    """The probe `of` a run's own model before its first step, and how many parameters it has.
+    """The probe `of` on a run's own model before its first step, and its number of parameters.
 
-    Any checkpoint of the run gives the same: it is built anew from the checkpoint's shape and the run's
-    seed. What a larger model gains by its size alone is thus known for each run.
+    All checkpoints of a run give the same result: the model is rebuilt from the checkpoint's shape and the
+    run's seed. This shows, for each run, what a larger model gains from its size alone.
     """
 
     revision: ClassVar[int] = 1
@@ -124,7 +124,7 @@ class UntrainedProbeQuantity:
     def measure(
         self, model: PreTrainedModel, drawn: TaskSplits, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        """The probe's records, without values a sentence: those are for comparing trained models."""
+        """The probe's records, without per-sentence values, which serve to compare trained models."""
         config, seed = deepcopy(model.config), derived_seed(subject.seed, "initialisation")
         fresh = initialised(type(model), config, config._attn_implementation, seed)
         parameters = sum(weight.numel() for weight in fresh.parameters())
@@ -138,16 +138,16 @@ class UntrainedProbeQuantity:
         return (*accuracy_names(self.column), "parameters")
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: those of the probe under another name, and `parameters`."""
+        """See `Quantity`: the probe's columns under another name, and `parameters`."""
         size: Columns = {"parameters": records[0].settings["parameters"]}
         return accuracy_columns(self.column, *records) | size
 
 
 @dataclass(frozen=True)
 class LookupTableReference:
-    """The table's exact loss, and the probe's accuracy on its distributions, as a model's on its vectors.
+    """The lookup table's exact loss, and the probe's accuracy on its distributions instead of vectors.
 
-    Both are measured on the sentences that the models are measured on. It has no parameters, so no trace.
+    Both are measured on the same sentences as the models. The table has no parameters, and hence no trace.
     """
 
     revision: ClassVar[int] = 1
@@ -173,7 +173,7 @@ class LookupTableReference:
         return (*self.loss.column_names, *(name for probe in self.probes for name in probe.column_names))
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `ReferenceQuantity`: the columns that the loss and the probes give a model."""
+        """See `ReferenceQuantity`: the columns of the loss and the probes."""
         columns = self.loss.columns(records)
         for probe in self.probes:
             columns |= probe.columns([r for r in records if r.settings.get("task") == probe.task])

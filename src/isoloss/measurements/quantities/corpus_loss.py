@@ -1,4 +1,4 @@
-"""The loss of a checkpoint on real text: of the validation part (A.2), and of what it learns from."""
+"""The loss of a checkpoint on real text: on the validation split (A.2), and on the training split."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -37,8 +37,8 @@ FIFTEEN_PER_CENT = ManyMasksObjective()
 class ValidationLoss:
     """One model's loss on d documents, in nats, float64.
 
-    `means[i]` is the mean over document i's predicted tokens, `predictions[i]` how many these are. Tokens of
-    one document are alike, so documents are the independent units. Two models that were measured with one
+    `means[i]` is the mean over document i's predicted tokens, `predictions[i]` their number. Tokens of the
+    same document are correlated, so documents are the independent units. Two models measured with the same
     seed are compared by `paired_difference` of their `document_values`.
     """
 
@@ -48,20 +48,20 @@ class ValidationLoss:
 
     @property
     def estimate(self) -> Estimate:
-        """Mean over all predicted tokens; the standard error is that of a ratio over documents."""
+        """Mean over all predicted tokens, with the standard error of a ratio over documents."""
         return mean_over_members(self.means, self.predictions)
 
     @property
     def document_values(self) -> Float[Tensor, " d"]:
-        """A value a document, whose mean is the loss, and s / √d its error; see `cluster_values`."""
+        """Per-document values, whose mean is the loss and whose s / √d is its error; see `cluster_values`."""
         return cluster_values(self.means, self.predictions)
 
     def sentence_values(self) -> dict[str, Float[Tensor, " d"]]:
-        """Of the loss among the `records` its value a document."""
+        """Per-document values of the loss among the `records`."""
         return {"validation_loss": self.document_values}
 
     def records(self, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
-        """`validation_loss`, and `perplexity` exp(loss) with the error that follows; n counts documents."""
+        """`validation_loss`, and `perplexity` exp(loss) with the propagated error; n counts documents."""
         loss = self.estimate
         perplexity = math.exp(loss.value)
         return [
@@ -84,15 +84,15 @@ def validation_loss(
     memory_bytes: int = REAL_TEXT_MEMORY_BYTES,
     progress: Progress = silent,
 ) -> ValidationLoss:
-    """L = Σ -log f(target) / (number of predictions), over n sequences; `documents[i]` is sequence i's.
+    """L = Σ -log f(target) / (number of predictions), over n sequences; sequence i is from `documents[i]`.
 
-    Token-averaged: every predicted token weighs the same, where training averages within a sequence first.
-    What is predicted is drawn by `objective` from `seed` and a sequence's place, alike for every
-    model, once for each sequence (`once_each`); `draws` times afresh, to lessen the chance in it. Dropout is
-    off; the model is left as found, on its device. `memory_bytes` bounds a forward pass, at least one
-    sequence's.
+    Token-averaged: every predicted token has equal weight, whereas training first averages within a sequence.
+    `objective` draws the predictions of each sequence (`once_each`) from `seed` and the sequence's index, so
+    they are the same for every model; they are redrawn `draws` times to reduce the sampling noise. Dropout is
+    off; the model is left as found, on its device. `memory_bytes` bounds a forward pass, of at least one
+    sequence.
 
-    Raises BadInput where documents and sequences do not match, and where a score is not finite.
+    Raises BadInput if documents and sequences do not match, and if a score is not finite.
 
     >>> from isoloss.models.shapes import laptop_shape
     >>> from isoloss.models.transformers import PreLayerNormTransformer
@@ -134,7 +134,7 @@ def validation_loss(
 def _masked(
     sentences: Sentences, objective: PretrainingObjective, seed: int, draws: int
 ) -> Iterator[tuple[int, Batch]]:
-    """Each piece of the sequences with its predictions, and the number of its first sequence."""
+    """Each chunk of sequences with its predictions, and the index of its first sequence."""
     for draw in range(draws):
         for start in range(0, len(sentences), SEQUENCES_MASKED_AT_ONCE):
             # A seed of its own for each piece, so that how the model is read changes no mask.
@@ -144,7 +144,7 @@ def _masked(
 
 @dataclass(frozen=True)
 class SequencesOfDocuments:
-    """Sequences of a corpus, and the number of each one's document."""
+    """Sequences of a corpus, and the index of each one's document."""
 
     documents: Int[Tensor, " n"]
     sequences: Sentences
@@ -152,7 +152,7 @@ class SequencesOfDocuments:
 
 @dataclass(frozen=True)
 class CorpusLossQuantity:
-    """The loss on `sequences` validation sequences; `seed` settles which, and what is predicted of them."""
+    """The loss on `sequences` validation sequences; `seed` determines which, and their predictions."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (PackedCorpus,)
@@ -196,7 +196,7 @@ class CorpusLossQuantity:
 
 @dataclass(frozen=True)
 class TrainingLossQuantity:
-    """The loss on `sequences` sequences of the training part, dropout off, as `CorpusLossQuantity` has it."""
+    """The loss on `sequences` training sequences, without dropout, measured as in `CorpusLossQuantity`."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (PackedCorpus,)
@@ -211,7 +211,7 @@ class TrainingLossQuantity:
         objective: PretrainingObjective,  # noqa: ARG002
         progress: Progress,  # noqa: ARG002
     ) -> SequencesOfDocuments:
-        """See `Quantity`: each sequence counts as a document, of which the part has many more."""
+        """See `Quantity`: each sequence counts as its own document, as the split has many more documents."""
         sequences = source.sample(self.sequences, torch.Generator().manual_seed(self.seed))
         return SequencesOfDocuments(torch.arange(len(sequences)), sequences)
 
@@ -222,7 +222,7 @@ class TrainingLossQuantity:
         subject: Subject[PackedCorpus],
         progress: Progress,
     ) -> Measurement:
-        """`training_loss`, whose sentences are told apart by no other measurement."""
+        """`training_loss`; no other measurement uses its per-sentence values."""
         found = _loss(model, drawn, self.seed, subject, progress)
         loss, _ = found.records(subject.checkpoint, dict(subject.settings))
         return Measurement([replace(loss, quantity="training_loss")])
@@ -244,7 +244,7 @@ def _loss(
     subject: Subject[PackedCorpus],
     progress: Progress,
 ) -> ValidationLoss:
-    """Of the words that the model's own objective predicts, the same for all."""
+    """The loss on predictions of the model's own objective, the same for all models."""
     objective = subject.objective
     assert isinstance(objective, PretrainingObjective)  # what trains on a corpus chooses what is predicted
     return validation_loss(

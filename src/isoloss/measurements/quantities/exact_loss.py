@@ -39,9 +39,9 @@ MASKED = MaskedObjective()
 class EvaluationSet:
     """Fixed sentences and the exact distributions of their m predictions, computed once for one objective.
 
-    `log_probabilities` is in nats, float64, a row a prediction in sentence and then position order, a column
-    an outcome; it takes 8 m k bytes. `entropy` is each sentence's mean over its own predictions of the
-    distribution's entropy, in nats.
+    `log_probabilities` is in nats, float64, with one row per prediction, ordered by sentence and then
+    position, and one column per outcome; it takes 8 m k bytes. `entropy` is each sentence's mean over its own
+    predictions of the distribution's entropy, in nats.
     """
 
     sentences: Sentences
@@ -63,7 +63,7 @@ class EvaluationSet:
         progress: Progress = silent,
         objective: ExactObjective = MASKED,
     ) -> "EvaluationSet":
-        """Draw n sentences and work out the distributions of all their predictions, some sentences at a time.
+        """Draw n sentences and compute the distributions of all their predictions, in chunks of sentences.
 
         Raises BadInput for fewer than 5 sentences, which the paper's error bar over 5 subsets needs.
         """
@@ -83,7 +83,7 @@ class EvaluationSet:
         return EvaluationSet(sentences, rows, entropy, seed, objective)
 
     def records(self) -> list[Record]:
-        """The entropy, sentence-averaged, and token-averaged too where sentences differ in length."""
+        """The entropy, sentence-averaged, and also token-averaged if sentences differ in length."""
         estimates = _averages(f"{self.objective.quantity}_entropy", self.entropy, self.predictions)
         return [
             Record(name, e.value, "nats", e.standard_error, e.n, self.seed) for name, e in estimates.items()
@@ -94,9 +94,10 @@ class EvaluationSet:
 class ExactLoss:
     """One model's exact loss on an evaluation set, sentence by sentence, in nats, float64.
 
-    `kl` is each sentence's mean over its predictions of KL(distribution || model), `entropy` the same of the
-    distribution's entropy, which belongs to the set: it is common to all models measured on it and cancels
-    from their differences, which `paired_difference` of two models' `kl` gives with its own error bar.
+    `kl` is each sentence's mean over its predictions of KL(distribution || model), and `entropy` the same
+    mean of the distribution's entropy. The entropy depends only on the set, so it cancels in differences
+    between models measured on it; `paired_difference` of two models' `kl` gives the difference with its own
+    error bar.
     """
 
     kl: Float[Tensor, " n"]
@@ -108,7 +109,7 @@ class ExactLoss:
         return self.evaluation.entropy + self.kl
 
     def sentence_values(self) -> dict[str, Float[Tensor, " n"]]:
-        """Of each of the `records` that is a mean, its value a sentence."""
+        """Per-sentence values of each of the `records` that is a mean."""
         name, predictions = self.evaluation.objective.quantity, self.evaluation.predictions
         values = {f"{name}_kl": self.kl, f"{name}_loss": self.loss}
         found = {f"{which}_sentence_averaged": each for which, each in values.items()}
@@ -122,7 +123,7 @@ class ExactLoss:
 
         Of the masked objective they are `masked_kl_..`, `masked_loss_..`, of the next-word objective
         `next_word_kl_..` and so on. `.._loss_subset_deviation` is the standard deviation over 5 disjoint
-        subsets. Where sentences differ in length, the token-averaged figures are records of their own.
+        subsets. If sentences differ in length, the token-averaged numbers are separate records.
         """
         name, predictions = self.evaluation.objective.quantity, self.evaluation.predictions
         estimates = _averages(f"{name}_kl", self.kl, predictions)
@@ -147,11 +148,12 @@ def exact_loss(
     """L = E_x E_t [H(distribution_t) + KL(distribution_t || f_t)] over the set and all of a sentence's
     predictions (A.5).
 
-    Masked, each word is hidden in turn: the distribution and f_t are those of x_t given x_{-t}. Of the next
-    word, each is given those before it, and the end of the sentence all of them. The model's probabilities
-    are normalised over its whole vocabulary, special tokens and those of no word included; the distribution
-    gives nothing to those that stand for no outcome. Sums are in float64. Dropout is off; the model is left
-    as found. `memory_bytes` bounds a forward pass, at least one sentence's.
+    For the masked objective, each word is masked in turn: the distribution and f_t are those of x_t given
+    x_{-t}. For next-word prediction, each word is conditioned on the words before it, and the end of the
+    sentence on all of them. The model's probabilities are normalised over its whole vocabulary, including
+    special tokens and tokens that are no word; the distribution gives zero probability to tokens that are no
+    outcome. Sums are in float64. Dropout is off; the model is left as found. `memory_bytes` bounds a forward
+    pass, of at least one sentence.
 
     Raises BadInput when the set is another objective's, when the model's vocabulary is not the language's
     words and the special tokens, or when a score is not finite, naming the sentence.
@@ -186,7 +188,7 @@ def exact_loss(
 def _averages(
     quantity: str, values: Float[Tensor, " n"], predictions: Int[Tensor, " n"]
 ) -> dict[str, Estimate]:
-    """The sentence-averaged estimate, and the token-averaged one where it is another number."""
+    """The sentence-averaged estimate, and the token-averaged one if it differs."""
     estimates = {f"{quantity}_sentence_averaged": mean_over_sentences(values)}
     if predictions.min() < predictions.max():
         estimates[f"{quantity}_token_averaged"] = mean_over_tokens(values, predictions)
@@ -194,19 +196,19 @@ def _averages(
 
 
 def _kl(log_probabilities: Float[Tensor, "m k"], log_model: Float[Tensor, "m k"]) -> Float[Tensor, " m"]:
-    """KL(distribution || model) in nats; outcomes of no probability add nothing."""
+    """KL(distribution || model) in nats; outcomes of zero probability contribute nothing."""
     surplus = (log_probabilities - log_model).where(log_probabilities > -torch.inf, 0.0)
     return (log_probabilities.exp() * surplus).sum(dim=1)
 
 
 def _sentence_means(values: Float[Tensor, " m"], counts: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Mean of each sentence's values, which stand in sentence order, `counts[i]` of sentence i."""
+    """Mean of each sentence's values, given in sentence order, `counts[i]` of them for sentence i."""
     rows = torch.arange(len(counts)).repeat_interleave(counts)
     return torch.zeros(len(counts), dtype=values.dtype).index_add(0, rows, values) / counts
 
 
 def _check_scores(logits: Float[Tensor, "m v"], counts: Int[Tensor, " n"], start: int, missing: int) -> None:
-    """Raise BadInput for a model of another vocabulary or scores that are not finite."""
+    """Raise BadInput for a model with another vocabulary or scores that are not finite."""
     if missing:
         tokens = logits.shape[1] + missing
         raise BadInput(
@@ -225,7 +227,7 @@ def _check_scores(logits: Float[Tensor, "m v"], counts: Int[Tensor, " n"], start
 
 @dataclass(frozen=True)
 class KnownSentences:
-    """What is kept of an `EvaluationSet`; `log_law`, as files call it, are its log-probabilities."""
+    """What is stored of an `EvaluationSet`; `log_law`, its name in files, holds the log-probabilities."""
 
     log_law: Float[Tensor, "m k"]
     entropy: Float[Tensor, " n"]
@@ -234,7 +236,7 @@ class KnownSentences:
 
 @dataclass(frozen=True)
 class ExactLossQuantity:
-    """Loss and KL on `sentences` sentences; `objective` says which of their predictions are looked at."""
+    """Loss and KL on `sentences` sentences; `objective` says which of their predictions are used."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
@@ -255,7 +257,7 @@ class ExactLossQuantity:
         return KnownSentences(found.log_probabilities, found.entropy, found.sentences)
 
     def evaluation(self, drawn: KnownSentences) -> EvaluationSet:
-        """What was drawn, to measure the loss on."""
+        """The evaluation set that was drawn."""
         return EvaluationSet(drawn.sentences, drawn.log_law, drawn.entropy, self.seed, self.objective)
 
     def measure(

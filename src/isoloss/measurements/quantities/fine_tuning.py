@@ -1,4 +1,4 @@
-"""How well a pre-trained model, trained on from its weights, tells a sentence's label (A.5)."""
+"""How well a fine-tuned pre-trained model predicts a sentence's label (A.5)."""
 
 import hashlib
 import shutil
@@ -42,10 +42,10 @@ RESULT_FILE = "fine_tuning.json"
 
 @dataclass(frozen=True)
 class FineTuningResult:
-    """Test accuracies of the models of the best epoch on validation examples, and of the last epoch.
+    """Test accuracies of the models of the best validation epoch and of the last epoch.
 
-    `best_epochs` counts from 1, one a seed; `checkpoints` are the folders of the best epochs' models, which
-    `AutoModelForSequenceClassification.from_pretrained` reads.
+    `best_epochs` counts from 1, one per seed; `checkpoints` are the folders of the best epochs' models, which
+    `AutoModelForSequenceClassification.from_pretrained` can load.
     """
 
     best: Accuracy
@@ -68,16 +68,16 @@ def fine_tune(
     device: str = "cpu",
     progress: Progress = silent,
 ) -> FineTuningResult:
-    """Fine-tune the checkpoint once a seed, by the vector of [CLS], and measure each on the test split.
+    """Fine-tune the checkpoint once per seed, on the vector of [CLS], and evaluate each on the test split.
 
-    Every task of a language classifies sentences, also where the label is that of one of its words. After
-    each epoch a model is measured on the validation split; the test split is looked at once a seed, with the
-    best epoch's model (the first of equals) and the last one's. `folder` gets a checkpoint `seed-S` a seed,
-    complete or absent: interrupted, the same call goes on with the first seed that is missing.
+    Every task of a language classifies sentences, even if the label is that of a single word. After each
+    epoch, the model is evaluated on the validation split; the test split is used once per seed, with the best
+    epoch's model (the first in case of ties) and the last one's. `folder` receives one checkpoint `seed-S`
+    per seed, complete or absent: after an interruption, the same call resumes with the first missing seed.
 
-    Raises BadInput before work starts where `check_splits`, `check_fits` or the settings refuse, where no
-    model can be read, or where `folder` holds the seeds of another run; IsolossError when a loss is no longer
-    a number, another process works in the folder, or the disk refuses.
+    Raises BadInput before work starts if `check_splits`, `check_fits` or the settings refuse, if no model can
+    be read, or if `folder` holds the seeds of another run; IsolossError if a loss is not finite, another
+    process works in the folder, or writing to disk fails.
     """
     settings = settings or FineTuningSettings()
     check_splits(splits, classes)
@@ -111,7 +111,7 @@ def fine_tune(
 def _specification(
     checkpoint: Path, splits: TaskSplits, classes: tuple[str, ...], settings: FineTuningSettings
 ) -> dict[str, Any]:
-    """All that a seed's result depends on besides the seed."""
+    """Everything that a seed's result depends on besides the seed."""
     digest = hashlib.sha256()
     for path in sorted(checkpoint.iterdir()):
         if path.name == "config.json" or path.suffix in {".safetensors", ".bin"}:
@@ -147,7 +147,7 @@ def _write(
 
 
 def _read(path: Path, specification: dict[str, Any]) -> dict[str, Any]:
-    """A finished seed's result. Raises BadInput where it cannot be read or is that of another run."""
+    """A finished seed's result. Raises BadInput if it cannot be read or belongs to another run."""
     try:
         result = read_sealed(path / RESULT_FILE, RESULT_FILE)
         there = result["specification"]
@@ -171,7 +171,7 @@ FOLDER = "fine-tuned"
 
 @dataclass(frozen=True)
 class FineTuningQuantity:
-    """A task of the language by its name, the sizes of its splits, and how a checkpoint is fine-tuned."""
+    """A task of the language by name, the sizes of its splits, and the fine-tuning settings."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
@@ -198,7 +198,7 @@ class FineTuningQuantity:
     def measure(
         self, model: PreTrainedModel, drawn: TaskSplits, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        """See `FineTuning.records`: fine-tuned from the checkpoint's folder, on the model's device."""
+        """See `FineTuning.records`; fine-tunes from the checkpoint's folder, on the model's device."""
         found = fine_tune(
             subject.folder,
             drawn,
@@ -217,12 +217,12 @@ class FineTuningQuantity:
         return accuracy_names("fine_tuned")
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: the test accuracy of the epoch best in validation, its errors as a probe's."""
+        """See `Quantity`: the test accuracy of the best validation epoch, with errors as for a probe."""
         return accuracy_columns("fine_tuned", *records[:2])
 
 
 def kept_models(subject: Subject[Any]) -> Path:
-    """Where the models fine-tuned from a checkpoint are kept: in its run's folder, raw weights' apart."""
+    """Where models fine-tuned from a checkpoint are stored: in its run's folder, raw weights separately."""
     measured_on = str(subject.settings["measured_on"])
     if subject.folder.name == RAW_FOLDER:
         checkpoint, measured_on = subject.folder.parent, f"{measured_on}-{RAW_FOLDER}"

@@ -1,4 +1,4 @@
-"""Probes of real text for students of a causal model's language, and the controls that they need."""
+"""Probes on real text for students of a causal model's language, and their controls."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -46,12 +46,12 @@ class KeptInputs:
 
     @staticmethod
     def of(inputs: TextInputs) -> "KeptInputs":
-        """Take them apart."""
+        """Store the inputs as tensors."""
         return KeptInputs(inputs.ids, inputs.lengths, inputs.parts, inputs.labels)
 
     @property
     def inputs(self) -> TextInputs:
-        """Put together again."""
+        """The inputs, restored from the tensors."""
         return TextInputs(self.ids, self.lengths, self.parts, None, self.labels)
 
 
@@ -65,9 +65,9 @@ class KeptTexts:
 
 @dataclass(frozen=True)
 class GeneratedWordsProbe:
-    """A task on real text, read by the teacher's whole tokenizer; see `ProbeQuantity` and `StudentTokenizer`.
+    """A task on real text read with the teacher's tokenizer; see `ProbeQuantity` and `StudentTokenizer`.
 
-    Texts are cut to the language's longest sentence, which is all that a student has positions for.
+    Texts are truncated to the language's longest sentence, since a student has no further positions.
     """
 
     revision: ClassVar[int] = 1
@@ -95,7 +95,7 @@ class GeneratedWordsProbe:
         objective: PretrainingObjective,  # noqa: ARG002
         progress: Progress,
     ) -> KeptTexts:
-        """See `Quantity`. Raises IsolossError where the task's or the teacher's texts cannot be had."""
+        """See `Quantity`. Raises IsolossError if the task's or the teacher's texts cannot be obtained."""
         _, train, test = self.texts(source, progress)
         return KeptTexts(KeptInputs.of(train.inputs), KeptInputs.of(test.inputs))
 
@@ -124,7 +124,7 @@ class GeneratedWordsProbe:
 
 @dataclass(frozen=True)
 class UntrainedTextProbe:
-    """The same probe `of` the run's own model before its first step, drawn as its seed draws it."""
+    """The same probe `of` on the run's own model before its first step, initialised with the run's seed."""
 
     # The first revision drew weights from the seed itself, and a run draws its own from one derived of it.
     revision: ClassVar[int] = 2
@@ -141,7 +141,7 @@ class UntrainedTextProbe:
     def measure(
         self, model: PreTrainedModel, drawn: KeptTexts, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        """See `GeneratedWordsProbe`; nothing of `model` is looked at but its configuration."""
+        """See `GeneratedWordsProbe`; only the configuration of `model` is used."""
         config, seed = deepcopy(model.config), derived_seed(subject.seed, "initialisation")
         untrained = initialised(type(model), config, config._attn_implementation, seed)
         return self.of.measure(untrained.to(model.device), drawn, subject, progress)
@@ -159,9 +159,9 @@ class UntrainedTextProbe:
 
 @dataclass(frozen=True)
 class TextControls:
-    """What a student's probe is held against without a model: the majority, and a bag of the same tokens.
+    """Model-free controls of a student's probe: the majority class, and a bag of the same tokens.
 
-    Beside them what the student knows of the texts: see `StudentTexts`.
+    Also reports how much of the texts the student knows; see `StudentTexts`.
     """
 
     revision: ClassVar[int] = 1

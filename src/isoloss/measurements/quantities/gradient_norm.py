@@ -39,7 +39,7 @@ class GradientNormQuantity:
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
-        """`gradient_norm`, and its square, which is unbiased and whose groups add up; `n` counts blocks."""
+        """`gradient_norm`, and its square, which is unbiased and additive over groups; `n` counts blocks."""
         found = gradient_norm(
             model, drawn.batches, subject.objective, distribution=labels_of(subject), progress=progress
         )

@@ -28,9 +28,9 @@ from isoloss.progress import Progress
 class NoiseSensitivityQuantity:
     """The rise under each of `noises`, on `sentences` sentences; see `noise_sensitivity`.
 
-    A tensor's noise has σ times the standard deviation that its weights have before pre-training, none where
-    they all start alike, as biases and gains do: that of Springer et al. 2025. It is the same for all
-    checkpoints of a run, however much its weights grow.
+    As in Springer et al. 2025, the noise of a tensor has σ times the standard deviation of its weights before
+    pre-training, which is zero for tensors initialised to a constant, such as biases and gains. It is the
+    same for all checkpoints of a run, however much its weights grow.
     """
 
     revision: ClassVar[int] = 1
@@ -66,7 +66,7 @@ class NoiseSensitivityQuantity:
 
 @dataclass(frozen=True)
 class OwnNoiseSensitivityQuantity:
-    """The rise under noise of σ times the weights' own size now: of models whose start nobody knows."""
+    """The rise under noise of σ times the weights' current size, for models of unknown initialisation."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
@@ -90,7 +90,7 @@ class OwnNoiseSensitivityQuantity:
         return names_with_errors(*(f"own_{noise_column(noise)}" for noise in self.noises))
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: as `NoiseSensitivityQuantity` has them, and `own_` before them."""
+        """See `Quantity`: those of `NoiseSensitivityQuantity`, prefixed with `own_`."""
         columns: Columns = {}
         for noise, record in zip(self.noises, records, strict=True):
             columns |= value_and_error(f"own_{noise_column(noise)}", record)
@@ -107,7 +107,7 @@ def noise_measurement(
     seed: int,
     progress: Progress,
 ) -> Measurement:
-    """A `noise_sensitivity` for each noise, which is among the settings; `n` counts draws."""
+    """A `noise_sensitivity` record per noise, which is in the settings; `n` counts draws."""
     found = noise_sensitivity(
         model,
         drawn.batches,
@@ -128,7 +128,7 @@ def noise_measurement(
 
 
 def deviations_at_first(model: PreTrainedModel) -> dict[str, float]:
-    """The standard deviation of each tensor of such a model before pre-training, by name."""
+    """The standard deviation of each tensor of a model like this before pre-training, by name."""
     config = deepcopy(model.config)
     fresh = initialised(type(model), config, config._attn_implementation, seed=0)
     return {
@@ -137,7 +137,7 @@ def deviations_at_first(model: PreTrainedModel) -> dict[str, float]:
 
 
 def noise_column(noise: float) -> str:
-    """What the rise under a noise is called in a table.
+    """The column name of the rise under a noise.
 
     >>> noise_column(0.3)
     'noise_0.3'

@@ -23,7 +23,7 @@ from isoloss.progress import Progress
 
 @dataclass(frozen=True)
 class NormalisedTraceQuantity:
-    """Normalised tensor by tensor, and as a whole, on `sentences` sentences; see `normalised_trace`."""
+    """The trace normalised per tensor and as a whole, on `sentences` sentences; see `normalised_trace`."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT

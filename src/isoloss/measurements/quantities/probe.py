@@ -1,4 +1,4 @@
-"""Accuracy of a linear probe on a checkpoint's contextual vectors, and what it is held against."""
+"""Accuracy of a linear probe on a checkpoint's contextual vectors, and its references."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,16 +26,16 @@ class ReadsFeatures(Protocol):
 
     @property
     def feature_sentences(self) -> int:
-        """Of how many sentences at once."""
+        """For how many sentences at once."""
         ...
 
 
 @dataclass(frozen=True)
 class ProbeQuantity:
-    """A task of the language by its name, the sizes of its splits, and the probe's settings.
+    """A task of the language by name, the sizes of its splits, and the probe's settings.
 
-    `column` is what the accuracy is called in a table: an experiment over several tasks gives each its own.
-    It is no part of what is measured: experiments that call one accuracy by two names share it.
+    `column` is the accuracy's name in a table; an experiment on several tasks gives each its own. It does not
+    affect the measurement: experiments that use different names for the same accuracy share it.
     """
 
     revision: ClassVar[int] = 1
@@ -77,7 +77,7 @@ class ProbeQuantity:
         return accuracy_of(self.accuracy(model, drawn, progress), subject, self.task)
 
     def accuracy(self, model: nn.Module, drawn: TaskSplits, progress: Progress) -> Accuracy:
-        """The probe's accuracy on whatever has `sentence_features`."""
+        """The probe's accuracy on anything that has `sentence_features`."""
         train, test = drawn.train, drawn.test
         return linear_probe(
             sentence_features(model, train.sentences),
@@ -100,7 +100,7 @@ class ProbeQuantity:
 
 
 def accuracy_of(accuracy: Accuracy, subject: Subject[Any], task: str) -> Measurement:
-    """An accuracy on a task, with its values a test example."""
+    """An accuracy on a task, with its values per test example."""
     records = accuracy.records(subject.checkpoint, {**subject.settings, "task": task})
     return Measurement(records, accuracy.sentence_values())
 
@@ -115,7 +115,7 @@ def accuracy_columns(column: str, accuracy: Record, deviation: Record) -> Column
 
 
 def accuracy_names(column: str) -> tuple[str, ...]:
-    """What `accuracy_columns` are called.
+    """The names of `accuracy_columns`.
 
     >>> accuracy_names("accuracy")
     ('accuracy', 'accuracy_error', 'accuracy_deviation', 'accuracy_sentences')
@@ -125,7 +125,7 @@ def accuracy_names(column: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class TaskReference:
-    """Chance and ceiling of a probe's task, on its own test sentences; see `reference_records`."""
+    """Chance and ceiling for a probe's task, on its own test sentences; see `reference_records`."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)

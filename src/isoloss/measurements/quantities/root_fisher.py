@@ -1,4 +1,4 @@
-"""The sum of the roots of the Fisher information's diagonal: what AdamW's drift descends."""
+"""The sum of the square roots of the Fisher information's diagonal, which AdamW's drift descends."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

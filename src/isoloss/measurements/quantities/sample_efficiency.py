@@ -1,4 +1,4 @@
-"""Accuracy of a linear probe over the number of labelled sentences that it learns from."""
+"""Accuracy of a linear probe against the number of labelled training sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,10 +27,10 @@ EXAMPLES = (100, 300, 1000, 4000)
 
 @dataclass(frozen=True)
 class SampleEfficiencyQuantity:
-    """A probe for each number of `examples` and each of `draws` disjoint sets of them, one test for all.
+    """A probe for each number of `examples` and each of `draws` disjoint sets of them, with one test set.
 
-    A draw's smaller sets are parts of its larger ones. `column` is how the accuracies' names begin in a
-    table, before the number of examples: `accuracy_100` for "accuracy".
+    Within a draw, smaller sets are subsets of larger ones. `column` is the prefix of the accuracies' names in
+    a table, before the number of examples: `accuracy_100` for "accuracy".
     """
 
     revision: ClassVar[int] = 1
@@ -72,7 +72,7 @@ class SampleEfficiencyQuantity:
     def measure(
         self, model: PreTrainedModel, drawn: TaskSplits, subject: Subject[Language], progress: Progress
     ) -> Measurement:
-        """Two records a number of examples: the accuracy, and its deviation over draws."""
+        """Two records per number of examples: the accuracy, and its deviation over draws."""
         train = sentence_features(model, drawn.train.sentences)
         test = sentence_features(model, drawn.test.sentences)
         records: list[Record] = []
@@ -102,7 +102,7 @@ class SampleEfficiencyQuantity:
         return tuple(name for each in numbers for name in (*names_with_errors(each), f"{each}_deviation"))
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: by examples the mean over draws, its error over sentences, deviation over draws."""
+        """See `Quantity`: per number of examples, mean and deviation over draws, and error over sentences."""
         columns: Columns = {}
         for accuracy, deviation in zip(records[::2], records[1::2], strict=True):
             name = f"{self.column}_{accuracy.settings['examples']}"

@@ -1,4 +1,4 @@
-"""Accuracy of a linear probe, trained on the language, on sentences of another distribution."""
+"""Accuracy, on sentences of another distribution, of a linear probe trained on the language."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -25,12 +25,12 @@ right sides of every other symbol equally likely. Right sides, and so possible s
 
 @dataclass(frozen=True)
 class ShiftedProbeQuantity:
-    """The probe `of`, trained as it is, and tested on as many sentences of the shifted language.
+    """The probe `of`, trained in the same way, and tested on as many sentences of the shifted language.
 
-    Labels are the argmax of the language's own exact posterior there too: what the probe was taught, so that
-    1 can be reached. By the shifted distribution's posterior most labels would be others where posteriors are
-    flat (of the headline grammar 75 % with skewed roots, 58 % with uniform rules). No test sentence is among
-    those trained on.
+    Labels are still the argmax of the original language's exact posterior, which the probe was trained on, so
+    that an accuracy of 1 is possible. Under the shifted distribution's posterior, most labels would differ if
+    posteriors are flat (for the headline grammar 75 % with skewed roots, 58 % with uniform rules). No test
+    sentence is among the training sentences.
     """
 
     revision: ClassVar[int] = 1
@@ -47,7 +47,7 @@ class ShiftedProbeQuantity:
         return self.of.feature_sentences
 
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
-        """See `Quantity`. Raises BadInput for what is no grammar."""
+        """See `Quantity`. Raises BadInput if the language is not a grammar."""
         grammar, own = _grammar(source, self.shift), self.of.draw(source, objective, progress)
         # One seed and equal sizes: a sentence's words then say which split it is in, in both languages.
         other = self.of.splits(shifted(grammar, self.shift))

@@ -1,4 +1,4 @@
-"""Accuracy on a task of real text, by a linear probe and fine-tuned (A.5), and the majority beside it."""
+"""Accuracy on a task on real text, by linear probe and by fine-tuning (A.5), with the majority baseline."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -25,18 +25,18 @@ from isoloss.progress import Progress
 
 @dataclass(frozen=True)
 class DrawnTask:
-    """`left_out` counts test texts that stand in the corpus's validation part: they are not in the test."""
+    """`left_out` counts test texts that occur in the corpus's validation split and are excluded."""
 
     task: TextTask
     left_out: int
 
     def tensors(self) -> Tensors:
-        """All of it, as the bytes of JSON."""
+        """The whole task, as the bytes of its JSON."""
         return {"task": text_tensor(asdict(self))}
 
     @staticmethod
     def of_tensors(tensors: Tensors) -> "DrawnTask":
-        """What `tensors` kept."""
+        """The inverse of `tensors`."""
         content = data_of(tensors["task"])
         task = content["task"]
         parts = (_texts(task[part]) for part in ("train", "validation", "test"))
@@ -49,9 +49,9 @@ def _texts(part: dict[str, Any]) -> LabelledTexts:
 
 
 def drawn_task(source: TaskSource, sizes: TaskSizes, corpus: PackedCorpus, progress: Progress) -> DrawnTask:
-    """The task, so that no text is in the pre-training validation part and in the test, cut to `sizes`.
+    """The task without test texts that occur in the pre-training validation split, cut to `sizes`.
 
-    Raises IsolossError where the task's texts cannot be had.
+    Raises IsolossError if the task's texts cannot be obtained.
     """
     progress(f"texts of {source.name}", 0, 1)
     task = source.task(default_cache(), progress)
@@ -66,12 +66,12 @@ class OfTextTask(Protocol):
 
     @property
     def task(self) -> TaskSource:
-        """Where its texts are from."""
+        """The source of its texts."""
         ...
 
     @property
     def sizes(self) -> TaskSizes:
-        """How many of its texts."""
+        """How many of its texts to use."""
         ...
 
 
@@ -81,13 +81,13 @@ def draw_task(
     objective: PretrainingObjective,  # noqa: ARG001
     progress: Progress,
 ) -> DrawnTask:
-    """`Quantity.draw` of one of a task on real text; see `drawn_task`."""
+    """`Quantity.draw` for a quantity of a task on real text; see `drawn_task`."""
     return drawn_task(quantity.task, quantity.sizes, source, progress)
 
 
 @dataclass(frozen=True)
 class TextProbeQuantity:
-    """A task on real text, how many of its texts, and the probe's settings; see `ProbeQuantity`."""
+    """A task on real text, how many of its texts to use, and the probe's settings; see `ProbeQuantity`."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (PackedCorpus,)
@@ -103,7 +103,7 @@ class TextProbeQuantity:
     def measure(
         self, model: PreTrainedModel, drawn: DrawnTask, subject: Subject[PackedCorpus], progress: Progress
     ) -> Measurement:
-        """See `accuracy_of`; texts are cut after what the models read."""
+        """See `accuracy_of`; texts are truncated to the models' maximum input length."""
         accuracy = text_probe(
             model,
             load_tokenizer(str(subject.folder)),
@@ -126,9 +126,9 @@ class TextProbeQuantity:
 
 @dataclass(frozen=True)
 class TextFineTuningQuantity:
-    """A task on real text, how many of its texts, and how a checkpoint is fine-tuned.
+    """A task on real text, how many of its texts to use, and the fine-tuning settings.
 
-    `column` is what the accuracy is called in a table; see `ProbeQuantity`.
+    `column` is the accuracy's name in a table; see `ProbeQuantity`.
     """
 
     revision: ClassVar[int] = 1
@@ -145,7 +145,7 @@ class TextFineTuningQuantity:
     def measure(
         self, model: PreTrainedModel, drawn: DrawnTask, subject: Subject[PackedCorpus], progress: Progress
     ) -> Measurement:
-        """See `TextFineTuning.records`; texts are cut after what the models read."""
+        """See `TextFineTuning.records`; texts are truncated to the models' maximum input length."""
         found = fine_tune_text(
             model,
             load_tokenizer(str(subject.folder)),
@@ -163,13 +163,13 @@ class TextFineTuningQuantity:
         return accuracy_names(self.column)
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: the test accuracy of the epoch best in validation, its errors as a probe's."""
+        """See `Quantity`: the test accuracy of the best validation epoch, with errors as for a probe."""
         return accuracy_columns(self.column, *records[:2])
 
 
 @dataclass(frozen=True)
 class MajorityReference:
-    """The accuracy of always saying the class that is the most common in training, on the same test texts."""
+    """The accuracy of always predicting the most common training class, on the same test texts."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (PackedCorpus,)

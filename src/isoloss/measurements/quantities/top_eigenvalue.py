@@ -26,7 +26,7 @@ from isoloss.progress import Progress
 class TopEigenvalueQuantity:
     """The top eigenvalue of the loss on `sentences` sentences; see `hessian_top_eigenvalue`.
 
-    `tolerance` is how exact it is made, relative; checkpoints differ by far more.
+    `tolerance` is its relative numerical accuracy; checkpoints differ by far more.
     """
 
     revision: ClassVar[int] = 1
@@ -42,7 +42,7 @@ class TopEigenvalueQuantity:
     def measure(
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
-        """`hessian_top_eigenvalue` with its numerical residual among the settings, and its groups' parts."""
+        """`hessian_top_eigenvalue`, with its numerical residual in the settings, and its groups' parts."""
         found = hessian_top_eigenvalue(
             model,
             drawn.batches,

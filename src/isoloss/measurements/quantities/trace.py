@@ -27,7 +27,7 @@ from isoloss.progress import Progress
 
 @dataclass(frozen=True)
 class TraceQuantity:
-    """The trace on `sentences` sentences, whose masks and signs `seed` settles too."""
+    """The trace on `sentences` sentences; `seed` determines them, their masks and the signs."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
@@ -52,7 +52,7 @@ class TraceQuantity:
         return (*names_with_errors("trace"), "trace_sentences", "parameters")
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `trace` and its error, and how many parameters it is over."""
+        """See `Quantity`: `trace` and its error, and the number of parameters it sums over."""
         trace = records[0]
         return {
             **value_and_error("trace", trace),
@@ -64,9 +64,9 @@ class TraceQuantity:
 def trace_measurement(trace: FisherTrace, subject: Subject[AnySource], seed: int) -> Measurement:
     """`fisher_trace` with its standard error over sentences, and a `fisher_trace_of_group` for each group.
 
-    The whole's settings also say how many parameters were differentiated and how many were frozen; the
-    groups' settings name the group, and their values add up to the whole's. Where sentences differ in
-    their number of predictions, `fisher_trace_token_averaged` has every prediction counting alike.
+    The settings of the total also say how many parameters were differentiated and how many were frozen; those
+    of the groups name the group, and the groups add up to the total. If sentences differ in their number of
+    predictions, `fisher_trace_token_averaged` gives every prediction equal weight.
     """
     records = [subject.record("fisher_trace", trace.estimate, TRACE_UNIT, seed, **trace.parameters.settings)]
     values = {"fisher_trace": trace.values}
@@ -85,10 +85,11 @@ FORMS = {"exact": exact_form, "paper": paper_form}
 
 @dataclass(frozen=True)
 class EnlargedTraceQuantity:
-    """The trace of the model enlarged to `common` by a form, on `sentences` sentences.
+    """The trace of the model enlarged to the common shape `common`, on `sentences` sentences.
 
-    "paper" is B.4 to the letter, "exact" leaves what the model computes as it is; with tied embeddings they
-    weigh the embeddings' part of the trace by k and by 1/k, k the factor of the width (docs/enlarging.md).
+    The form "paper" follows B.4 to the letter, "exact" preserves the function that the model computes. With
+    tied embeddings they scale the embeddings' part of the trace by k and by 1/k, respectively, where k is the
+    factor of the width (docs/enlarging.md).
     """
 
     revision: ClassVar[int] = 1
@@ -105,7 +106,7 @@ class EnlargedTraceQuantity:
     def measure(
         self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
-        """See `trace_measurement`; beside the model stands the enlarged one."""
+        """See `trace_measurement`; holds the enlarged model in memory beside the original."""
         config = model.config
         heads, layers = config.num_attention_heads, config.num_hidden_layers
         shape = Shape(config.hidden_size, heads, layers, config.intermediate_size)

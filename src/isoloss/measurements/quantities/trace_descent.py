@@ -1,4 +1,4 @@
-"""How fast Theorem 3.3 says that SGD's drift lowers a checkpoint's trace."""
+"""How fast SGD's drift lowers a checkpoint's trace according to Theorem 3.3."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,5 +54,5 @@ class TraceDescentQuantity:
         return names_with_errors("predicted_descent")
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `predicted_descent`, the trace's fall by unit of τ, and its error."""
+        """See `Quantity`: `predicted_descent`, the decrease of the trace per unit of τ, and its error."""
         return value_and_error("predicted_descent", records[0])

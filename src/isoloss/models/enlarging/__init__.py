@@ -1,1 +1,1 @@
-"""A small transformer as a special case of a larger one (paper B.4)."""
+"""Embeds a small transformer in a larger one that computes the same function (paper B.4)."""

@@ -1,4 +1,4 @@
-"""Checkpoint folders, enlarged: read, tiled tensor by tensor, written, read back and compared."""
+"""Enlarges checkpoint folders: read, tile tensor by tensor, write, read back and compare."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ TASK = "enlarging"
 
 @dataclass(frozen=True)
 class EnlargedCheckpoint:
-    """What was enlarged into what, and how far the scores moved.
+    """The original and the enlarged checkpoint, and how much the scores changed.
 
     `difference` is the largest absolute difference of any score (logit) at any position of 8 sentences of
     random tokens, computed in the precision of the weights, `largest_score` the largest absolute score there.
@@ -55,15 +55,13 @@ def enlarge_checkpoint(
     progress: Progress = silent,
     most_parameters: int | None = None,
 ) -> EnlargedCheckpoint:
-    """Write the checkpoint, enlarged, as a folder `out` that `from_pretrained` reads, complete or not at all.
+    """Write the enlarged checkpoint to a folder `out` for `from_pretrained`, completely or not at all.
 
     Weights keep their precision, and the tokenizer's files are copied as they are. The scores are those of
     the written folder, read back. Memory: the large model once, and a pass over the sentences; the small
-    model's tensors are let go of as the large ones are made.
-
-    Raises BadInput where there is no complete BertForMaskedLM or RobertaPreLayerNormForMaskedLM to read,
-    where more than `most_parameters` would be made, and where `out` exists; IsolossError where it cannot be
-    written.
+    model's tensors are released as the large ones are created. Raises BadInput if there is no complete
+    BertForMaskedLM or RobertaPreLayerNormForMaskedLM to read, if the result would have more than
+    `most_parameters`, and if `out` exists; IsolossError if it cannot be written.
     """
     if out.exists() or out.is_symlink():
         raise BadInput(f"{out} exists already; name a folder that does not, or delete it")

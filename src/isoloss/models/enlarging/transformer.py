@@ -1,7 +1,7 @@
 """BERT and RoBERTa-PreLayerNorm models, enlarged without changing what they compute (paper B.4).
 
-With k copies side by side, every vector inside the model is k times repeated. A weight matrix that reads one
-sums k equal terms, so it is tiled and divided by k; biases and gains are tiled. So far the two forms agree.
+With k copies side by side, every vector inside the model is repeated k times. A weight matrix applied to it
+sums k equal terms, so it is tiled and divided by k; biases and gains are tiled. The two forms agree on this.
 """
 
 import re
@@ -20,10 +20,10 @@ from isoloss.models.shapes import Shape
 
 @dataclass(frozen=True)
 class Enlargement:
-    """`width` times as wide, with as many more heads and feed-forward units, and `layers` layers more.
+    """`width` times the width, number of heads and feed-forward units, and `layers` additional layers.
 
-    Heads keep their size. Raises BadInput for a factor that is no integer of at least 1, or for layers that
-    are no integer of at least 0.
+    Heads keep their size. Raises BadInput unless the factor is an integer of at least 1 and the layers are an
+    integer of at least 0.
 
     >>> Enlargement(width=3, layers=2).of(Shape(128, 2, 4, 512))
     Shape(width=384, heads=6, layers=6, inner_width=1536)
@@ -51,7 +51,7 @@ class Enlargement:
         )
 
     def parameters(self, shape: Shape, vocabulary: int) -> int:
-        """Weights of the matrices of the enlarged model, which all but a few of its parameters are.
+        """The number of matrix entries of the enlarged model, which make up nearly all its parameters.
 
         >>> Enlargement(width=2).parameters(Shape(8, 2, 1, 32), vocabulary=10)
         3232
@@ -71,9 +71,9 @@ class Enlargement:
 
 
 def enlargement_between(small: Shape, large: Shape) -> Enlargement:
-    """What makes `small` as wide and as deep as `large`; inner widths need not agree.
+    """The enlargement that makes `small` as wide and as deep as `large`; inner widths need not agree.
 
-    Raises BadInput where no integer factor does, where layers would have to go, or where head sizes differ.
+    Raises BadInput if no integer factor does, if layers would have to be removed, or if head sizes differ.
 
     >>> enlargement_between(Shape(128, 2, 4, 512), Shape(1920, 30, 20, 7680))
     Enlargement(width=15, layers=16)
@@ -94,7 +94,7 @@ _HEAD_NORMS = ("cls.predictions.transform.LayerNorm.", "lm_head.layer_norm.")
 
 @dataclass(frozen=True)
 class SmallModel:
-    """How many layers it has, and whether its input and output embeddings are one tensor."""
+    """The small model's number of layers, and whether its input and output embeddings are tied."""
 
     layers: int
     tied: bool
@@ -102,7 +102,7 @@ class SmallModel:
 
 @dataclass(frozen=True)
 class Recipe:
-    """One tensor of the large model: `source` of the small one, tiled and divided, or else a constant."""
+    """One tensor of the large model: tensor `source` of the small one, tiled and divided, or a constant."""
 
     source: str | None
     divisor: int = 1
@@ -114,16 +114,16 @@ class Form(Protocol):
     """A way to enlarge, parameter by parameter."""
 
     def __call__(self, name: str, dimensions: int, small: SmallModel, by: Enlargement) -> Recipe:
-        """The recipe of the large model's parameter `name`, which has so many dimensions."""
+        """The recipe of the large model's parameter `name` with the given number of dimensions."""
         ...
 
 
 def paper_form(name: str, dimensions: int, small: SmallModel, by: Enlargement) -> Recipe:
     """B.4.2 as printed: matrices and embeddings tiled and divided by k, vectors tiled, added blocks zero.
 
-    It is not the identity: (1) the norm of the embeddings meets its epsilon at 1/k² of the variance, so that
-    it acts as k² times as large; (2) post-LN, the norms of added blocks, whose gain is 1 and bias
-    0, normalise anew what the small model's last gain and bias made (docs/enlarging.md).
+    This changes the function: (1) in the norm of the embeddings, the variance is 1/k² of the original, so
+    that epsilon acts as if it were k² times as large; (2) with post-LN, the norms of added blocks, with gain
+    1 and bias 0, renormalise the output of the small model's last gain and bias (docs/enlarging.md).
 
     >>> small, by = SmallModel(layers=2, tied=True), Enlargement(width=3, layers=1)
     >>> paper_form("bert.encoder.layer.0.output.dense.weight", 2, small, by)
@@ -138,13 +138,13 @@ def paper_form(name: str, dimensions: int, small: SmallModel, by: Enlargement) -
 
 
 def exact_form(name: str, dimensions: int, small: SmallModel, by: Enlargement) -> Recipe:
-    """The paper's form with the two places mended where it changes the function.
+    """The paper's form, corrected in the two places where it changes the function.
 
-    (1) Embeddings are tiled undivided, which the norm after them reads as if nothing had changed; where the
-    output matrix is the same tensor, the gain and bias of the norm before it are divided by k in its stead.
-    (2) Post-LN, the small model's last gain and bias move to the last added norm, and all between have gain
-    1 and bias 0. A norm of what is normalised is the identity but for its epsilon: where the last block's
-    sum has variance v, its vector is off by the relative amount epsilon (1 - v) / 2v, and by nothing else.
+    (1) Embeddings are tiled without division, which leaves the norm after them unaffected; if the output
+    matrix is tied to them, the gain and bias of the norm before it are divided by k instead. (2) With
+    post-LN, the small model's last gain and bias move to the last added norm, and all norms in between have
+    gain 1 and bias 0. A norm of a normalised vector is the identity up to its epsilon: if the last block's
+    sum has variance v, its vector has a relative error of epsilon (1 - v) / 2v, and there is no other error.
 
     >>> small, by = SmallModel(layers=2, tied=True), Enlargement(width=3, layers=1)
     >>> exact_form("bert.embeddings.word_embeddings.weight", 2, small, by).divisor
@@ -169,9 +169,10 @@ def exact_form(name: str, dimensions: int, small: SmallModel, by: Enlargement) -
 def enlarged(model: PreTrainedModel, by: Enlargement, form: Form = exact_form) -> PreTrainedModel:
     """A larger model of the same class that computes the same scores, in the model's precision and mode.
 
-    With `exact_form` scores are equal but for rounding, and post-LN but for what `exact_form` says of
-    epsilon; with `paper_form` they are those of the paper's construction. It shares no memory with `model`,
-    and takes what it is large beside it. Traces of the Fisher information change as docs/enlarging.md says.
+    With `exact_form`, scores are equal up to rounding and, for post-LN, up to the error due to epsilon given
+    there; with `paper_form` they are those of the paper's construction. The result shares no memory with
+    `model` and takes its full size in addition. Traces of the Fisher information change as described in
+    docs/enlarging.md.
 
     Raises BadInput for a model that is neither `BertForMaskedLM` nor `RobertaPreLayerNormForMaskedLM`.
 
@@ -198,7 +199,7 @@ def enlarged(model: PreTrainedModel, by: Enlargement, form: Form = exact_form) -
 
 @dataclass(frozen=True)
 class Step:
-    """One parameter of the large model: its name, its shape, and what it is made of."""
+    """One parameter of the large model: its name, its shape, and its recipe."""
 
     name: str
     shape: tuple[int, ...]
@@ -208,14 +209,14 @@ class Step:
 
 @dataclass(frozen=True)
 class EnlargingPlan:
-    """The large model's configuration, and a step for each of its parameters, tied ones once."""
+    """The large model's configuration, and a step for each of its parameters, with tied ones once."""
 
     config: PretrainedConfig
     steps: tuple[Step, ...]
 
 
 def enlarging_plan(model: PreTrainedModel, by: Enlargement, form: Form) -> EnlargingPlan:
-    """How `model` is enlarged; holds none of its weights. Raises BadInput as `enlarged` does."""
+    """The plan for enlarging `model`, without its weights. Raises BadInput as `enlarged` does."""
     if type(model) not in (BertForMaskedLM, RobertaPreLayerNormForMaskedLM):
         raise BadInput(
             f"{type(model).__name__} cannot be enlarged; give a BertForMaskedLM or a "
@@ -236,16 +237,16 @@ def enlarging_plan(model: PreTrainedModel, by: Enlargement, form: Form) -> Enlar
 
 
 def parameters_by_name(model: PreTrainedModel) -> dict[str, Tensor]:
-    """Every parameter, tied ones under each of their names: the large model may have them apart."""
+    """Every parameter, tied ones under each of their names, since the large model may have them untied."""
     return dict(model.named_parameters(remove_duplicate=False))
 
 
 @torch.no_grad()
 def made(step: Step, parameters: dict[str, Tensor]) -> Tensor:
-    """The large model's parameter; takes the small one's out of `parameters`, which each step needs once.
+    """The large model's parameter; removes the small one's from `parameters`, as each is needed only once.
 
-    So a caller who has let go of the small model never holds both whole. A matrix that does not change is
-    not copied; a vector is, since it may be tied in the small model and not in the large one.
+    A caller that has released the small model thus never holds both models in full. An unchanged matrix is
+    not copied; a vector is, since it may be tied in the small model but not in the large one.
     """
     if step.recipe.source is None:
         return torch.full(step.shape, step.recipe.constant, dtype=step.dtype)
