@@ -211,9 +211,9 @@ def table_1(scale: Scale) -> Experiment:
         question=Question.ALGORITHM,
         text=(
             *TEXT,
-            "The lookup table outputs the distribution itself: no loss is lower than its loss, the entropy "
-            "of the distribution. Its feature vector for a word is the distribution of that word, given to "
-            "the same linear probe.",
+            "The lookup table outputs the distribution itself, so its loss, the entropy of the distribution, "
+            "is the lowest possible. Its feature vector for a word is the distribution of that word, given "
+            "to the same linear probe.",
             "In the paper the adversary's model of 235M parameters does worse on task B than a 9M model "
             "trained by AdamW. Here too a smaller model is shown for comparison, at the end of its training.",
             f"{REAL_TEXT} Its tasks are QNLI and SST-2.",
