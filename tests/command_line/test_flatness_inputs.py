@@ -39,7 +39,7 @@ def test_lines_too_long_are_cut_and_said(run, models):
     (models / "long.txt").write_text("a b c d e f g h a b c\n" + "a b\n" * 30)
     code, written, _ = run("bert", "--text", "long.txt")
     assert code == 0
-    assert "1 sentences were cut to the model's longest" in written
+    assert "1 sentences were truncated to the model's maximum length" in written
     _, written, _ = run("bert", "--text", "long.txt", "--json")
     assert json.loads(written)["lines_cut"] == [1]
 

@@ -36,18 +36,18 @@ def inspected(folder, capsys):
 
 def test_it_tells_what_it_found(folders, capsys):
     written = inspected(folders / "bert", capsys)
-    assert "BertForMaskedLM, of the type bert, masked" in written
+    assert "BertForMaskedLM, type bert, masked" in written
     assert "tied: bert.embeddings.word_embeddings.weight is cls.predictions.decoder.weight" in written
     assert "11 of 11 tokens, mask token [MASK]" in written
     assert "longest input: 9 tokens" in written
     assert "per-sentence gradients" not in written
-    assert "s a sentence of 9 tokens" in written
+    assert "s per sentence of 9 tokens" in written
 
 
 def test_a_folder_without_a_tokenizer_names_the_option(folders, capsys):
     written = inspected(folders / "gpt2", capsys)
-    assert "GPT2LMHeadModel, of the type gpt2, causal" in written
-    assert "none of its 11 tokens; give token numbers with --token-ids\n" in written
+    assert "GPT2LMHeadModel, type gpt2, causal" in written
+    assert "none for its 11 tokens; give token numbers with --token-ids\n" in written
 
 
 def test_a_model_that_padding_reaches_is_told(folders, capsys):

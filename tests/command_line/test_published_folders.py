@@ -92,8 +92,8 @@ def test_an_untidy_folder_is_measured_as_it_is(tmp_path, capsys, publish):
     with torch.random.fork_rng():
         text = publish(tmp_path / "model")
     inspected = check(tmp_path / "model", text, capsys)
-    assert ("small letters" in inspected) == (publish is of_google)
-    assert ("words apart by white space" in inspected) == (publish is of_reactions)
+    assert ("lower case" in inspected) == (publish is of_google)
+    assert ("splits words at white space" in inspected) == (publish is of_reactions)
 
 
 REACTIONS = "C C ( = O ) Cl . O C C >> C C ( = O ) O C C\nc 1 c c c c c 1 Br . N >> c 1 c c c c c 1 N\n"

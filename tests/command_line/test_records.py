@@ -41,11 +41,11 @@ def test_what_is_packed_and_what_is_not_is_said_and_unpacked_runs_are_listed(
     assert run("records", "pack", str(results), str(file)) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"{file}: 2 records of 1 finished runs",
-        "left out: checkpoints, references, and what pages tell of languages, which are made again",
-        "left out: values sentence by sentence of 2 records (none kept, or more than 512)",
-        "left out: 1 runs without all of their records (bbbbbbbb)",
+        "left out: checkpoints, references, and the data of language pages; all of these can be recomputed",
+        "left out: per-sentence values of 2 records (none kept, or more than 512)",
+        "left out: 1 runs with incomplete records (bbbbbbbb)",
     ]
-    for said in ("1 runs, records alone", "1 runs were there already"):
+    for said in ("1 runs, records only", "1 runs were already there"):
         assert run("records", "unpack", str(file), str(other)) == 0
         assert said in capsys.readouterr().out
     assert run("runs", str(other), "--json") == 0

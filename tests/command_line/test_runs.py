@@ -178,7 +178,7 @@ def test_compare_at_one_loss(results: Path, capsys: pytest.CaptureFixture[str]) 
     found = json.loads(capsys.readouterr().out)
     assert found["loss"] == 1.5
     assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--same-loss"]) == 0
-    assert "nothing is measured of both" in capsys.readouterr().out  # but the loss itself
+    assert "nothing is measured for both" in capsys.readouterr().out  # but the loss itself
 
 
 def test_runs_of_different_languages_are_compared_in_their_settings(

@@ -58,7 +58,7 @@ def test_pages_of_another_scale_stay_as_they_are(
     arguments = ("theorem-5.1", "--length", "4", "--samples", "3", "--json", "--output", str(tmp_path))
     assert run(*arguments) == 0
     told = capsys.readouterr()
-    assert "not those of the scale laptop: its pages stay as they are" in told.err
+    assert "not those of the scale laptop: the pages there stay as they are" in told.err
     assert "report:" not in told.err
     assert json.loads(told.out)["statements"]
     assert (tmp_path / "site" / "index.html").read_text() == "of the night"

@@ -65,7 +65,7 @@ def test_the_page_says_all_and_loads_nothing(tmp_path: Path) -> None:
     assert f"<mark>{portrait.sentences[0][2]}</mark>" in html
     for words in portrait.sentences[1:]:
         assert " ".join(words) in html
-    for text in ("state-5", "4 classes", language.digest, "nats (n = 40)", "sentences a second"):
+    for text in ("state-5", "4 classes", language.digest, "nats (n = 40)", "sentences per second"):
         assert text in html
     assert re.search(
         r"room 0\.\d{3} ± 0\.\d{3}; price [\d.e-]+ nats ± .*, given the two neighbouring words", html

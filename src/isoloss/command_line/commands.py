@@ -32,7 +32,7 @@ from isoloss.command_line.terminal import announced_when_slow
 from isoloss.errors import BadInput, did_you_mean
 
 WIDEST = 100
-END = """`isoloss COMMAND --help` tells a command's options, with an example.
+END = """`isoloss COMMAND --help` lists a command's options, with an example.
 `isoloss --tyro-print-completion bash` (or zsh, tcsh) prints completions for a shell."""
 
 

@@ -53,7 +53,7 @@ def compare_runs(options: CompareRunsOptions) -> None:
         print(f"{_OTHER_LANGUAGES}: only their settings are compared.")
 
 
-_OTHER_LANGUAGES = "the runs are of different languages, so that nothing is measured on the same sentences"
+_OTHER_LANGUAGES = "the runs are of different languages, so nothing is measured on the same sentences"
 
 
 def _print(
@@ -72,10 +72,10 @@ def _print(
     console.print(settings if changed else "no setting differs")
     wholes = [each for each in found if "group" not in each.record.settings]
     if not wholes:
-        console.print("nothing is measured of both on one set of sentences at one step")
+        console.print("nothing is measured for both runs on the same sentences at the same step")
         return
     where = "" if loss is None else f" at a loss of {loss:.5g} nats"
-    table = Table(title=f"{names[1]} less {names[0]}{where}")
+    table = Table(title=f"{names[1]} minus {names[0]}{where}")
     for heading in ("step", "quantity", *names, "difference", "error"):
         table.add_column(heading, justify="left" if heading in ("quantity", "error") else "right")
     for each in wholes:
@@ -85,7 +85,9 @@ def _print(
         table.add_row(_steps(each), quantity_in_words(each.record), *numbers, _PAIRED[each.paired])
     console.print(table)
     if not all(each.paired for each in wholes):
-        console.print("not paired: no value a sentence is kept; the two errors are taken as independent")
+        console.print(
+            "not paired: no values per sentence are kept, so the two errors are taken as independent"
+        )
 
 
 _PAIRED = {True: "paired", False: "not paired"}

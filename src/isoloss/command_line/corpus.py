@@ -108,5 +108,6 @@ def _show(name: str, facts: dict[str, Any]) -> None:
     print(f"in {facts['folder']}")
     if facts["training"]["padding_share"] > MUCH_PADDING:
         print(
-            "more than half is padding, for the documents are short; --across-documents packs them end to end"
+            "more than half is padding because the documents are short; --across-documents packs them end to "
+            "end"
         )

@@ -149,10 +149,10 @@ def _total(rows: Sequence[Row]) -> Row:
 
 def _assumed(machine: Device) -> str:
     return (
-        f"Hours: {UTILISATION:.0%} of the matrix rate of {machine.name}, of {A100.name}, and of "
-        f"{H100['float32'].name} or {H100['bfloat16'].name}, as a run is precise; small models reach less "
-        "(--measure tells); measuring not counted. GB of memory: of one run's training, at least. GB on "
-        "disk: of checkpoints."
+        f"Hours: at {UTILISATION:.0%} of the matrix rate of {machine.name}, of {A100.name}, and of "
+        f"{H100['float32'].name} or {H100['bfloat16'].name}, depending on the precision of the run; small "
+        "models reach less (--measure shows how much); measuring is not included. GB of memory: at least, "
+        "for training one run. GB on disk: for checkpoints."
     )
 
 

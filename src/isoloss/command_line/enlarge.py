@@ -32,8 +32,10 @@ def enlarge(options: EnlargeOptions) -> None:
 
 def _show(enlarged: EnlargedCheckpoint, out: Path) -> None:
     table = Table(
-        caption=f"{enlarged.dtype} weights; scores of random sentences differ by at most "
-        f"{enlarged.difference:.2g}, the largest is {enlarged.largest_score:.2g}"
+        caption=(
+            f"{enlarged.dtype} weights; scores of random sentences differ by at most "
+            f"{enlarged.difference:.2g}, the largest score is {enlarged.largest_score:.2g}"
+        )
     )
     for heading in ("", "width", "heads", "layers", "inner width", "parameters"):
         table.add_column(heading, justify="right")

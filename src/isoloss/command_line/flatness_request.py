@@ -160,7 +160,7 @@ def _load(request: FlatnessOptions) -> tuple[dict[str, PreTrainedModel], Predict
     predictions: dict[str, Prediction] = {}
     for name in request.models:
         if damage := damage_to(Path(name)):
-            print(f"{damage}: what is measured is of other weights than were trained", file=sys.stderr)
+            print(f"{damage}: the measured weights are not the trained ones", file=sys.stderr)
         model, predictions[name] = load_any_language_model(
             name, request.objective, getattr(torch, request.dtype)
         )

@@ -86,8 +86,8 @@ def _lines_of(verdict: FlatterVerdict) -> list[str]:
     )
     answer = (
         f"{verdict.second} flatter than {verdict.first} at the same loss? {verdict.answer}: trace {trace}, "
-        f"relative to the weights {normalised} nats, loss {loss} nats (of {verdict.loss_of_first:.4g}); "
-        f"each {verdict.second} less {verdict.first}"
+        f"relative to the weights {normalised} nats, loss {loss} nats (of {verdict.loss_of_first:.4g}); each "
+        f"is {verdict.second} minus {verdict.first}"
     )
     return [answer, *(f"warning: {each}" for each in verdict.warnings)]
 
@@ -112,7 +112,7 @@ def _table(measured: ComparedFlatness, models: list[str]) -> Table:
 
 def _row_title(record: Record) -> str:
     if "reference" in record.settings:
-        return f"less {record.settings['reference']}"
+        return f"minus {record.settings['reference']}"
     strengths = [
         f", {name} {record.settings[name]}" for name in ("radius", "noise") if name in record.settings
     ]
@@ -134,20 +134,18 @@ def _notes(measured: ComparedFlatness, shown: Shown) -> list[str]:
     ]
     if measured.ways:
         ways = ", ".join(f"{way} {count}" for way, count in measured.ways.items())
-        notes.append(f"parameter tensors by the method that gave their part: {ways}")
+        notes.append(f"parameter tensors by the method used: {ways}")
     for name, model in shown.models.items():
         frozen = sum(not parameter.requires_grad for parameter in model.parameters())
         if frozen:
             notes.append(f"{name}: {frozen} tensors are frozen and left out")
     for name, way in measured.apart.items():
-        notes.append(f"{name}: its scores change with padding, so that it was handed {way}")
+        notes.append(f"{name}: its scores change with padding, so it was given {way}")
     if measured.reading.cut:
-        notes.append(f"{len(measured.reading.cut):,} sentences were cut to the model's longest")
+        notes.append(f"{len(measured.reading.cut):,} sentences were truncated to the model's maximum length")
     notes += [_undetermined(each) for each in measured.records if _is_undetermined(each)]
     if whole.settings.get("converged") is False:
-        notes.append(
-            f"the eigenvalue is not as exact as it should be: residual {whole.settings['residual']:.2g}"
-        )
+        notes.append(f"the eigenvalue has not converged: residual {whole.settings['residual']:.2g}")
     return [*notes, *_about_the_text(measured.reading, shown.batches.corpus)]
 
 
@@ -170,7 +168,7 @@ def _undetermined(record: Record) -> str:
     number = f"about {sentences:,.0f}" if needed < MOST_SENTENCES else "more than a billion"
     return (
         f"warning: the sign of {record.quantity} of {record.checkpoint} is undetermined; {number} sentences "
-        "would settle it, if the value is as found"
+        "would settle it, if the true value is the one found"
     )
 
 

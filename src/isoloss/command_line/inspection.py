@@ -96,7 +96,7 @@ def inspect_models(options: InspectOptions) -> int:
             trial = trial_measurement(placed, objective, tokens, longest)
         held = sum(p.numel() * p.element_size() for p in placed.parameters())
         lines = [
-            f"{name}: {type(model).__name__}, of the type {model.config.model_type}, {prediction}",
+            f"{name}: {type(model).__name__}, type {model.config.model_type}, {prediction}",
             _parameters(model),
             _tokenizer(name, prediction, tokens),
             f"longest input: {'as long as memory allows' if longest is None else f'{longest:,} tokens'}",
@@ -120,16 +120,16 @@ def _tokenizer(name: str, prediction: Prediction, tokens: int) -> str:
         tokenizer = load_tokenizer(name)
     except BadInput:
         more = " and --mask-token-id" if prediction == "masked" else ""
-        return f"tokenizer: none of its {tokens:,} tokens; give token numbers with --token-ids{more}"
+        return f"tokenizer: none for its {tokens:,} tokens; give token numbers with --token-ids{more}"
     backend = getattr(tokenizer, "backend_tokenizer", None)
     said = [
         f"{type(tokenizer).__name__}, {len(tokenizer):,} of {tokens:,} tokens",
         f"mask token {tokenizer.mask_token}" if tokenizer.mask_token else None,
         f"unknown {tokenizer.unk_token}" if tokenizer.unk_token else None,
-        "words apart by white space"
+        "splits words at white space"
         if isinstance(getattr(backend, "pre_tokenizer", 0), WhitespaceSplit)
         else None,
-        "small letters" if getattr(getattr(backend, "normalizer", None), "lowercase", False) else None,
+        "lower case" if getattr(getattr(backend, "normalizer", None), "lowercase", False) else None,
     ]
     lost = lost_capitals(tokenizer)
     warning = "" if lost is None else f"\n  warning: {lost}"
@@ -142,7 +142,7 @@ def _trial(trial: Trial, held: int, device: str) -> list[str]:
     weights, kept = held / 2**20, trial.bytes_a_sentence / 2**20
     return [
         f"measured by (tensors): {ways}{apart}",
-        f"memory: {weights:,.4g} MiB of weights, and {kept:,.3g} MiB a sentence of {trial.length} tokens",
-        f"time on {device}: {trial.seconds_a_sentence:.2g} s a sentence of {trial.length} tokens, so "
+        f"memory: {weights:,.4g} MiB of weights, plus {kept:,.3g} MiB per sentence of {trial.length} tokens",
+        f"time on {device}: {trial.seconds_a_sentence:.2g} s per sentence of {trial.length} tokens, so "
         f"{FIRST_SENTENCES * trial.seconds_a_sentence:.2g} s for the first {FIRST_SENTENCES}",
     ]

@@ -217,8 +217,8 @@ def _search(language_of: Callable[[int], Language], task: str, asked: SearchedFo
 
 def _summary(found: Search) -> str:
     return (
-        f"of {found.searched:,} languages {found.with_price:,} have a price within bounds, "
-        f"{len(found.ranked):,} of these room"
+        f"of {found.searched:,} languages, {found.with_price:,} have a price within bounds, and "
+        f"{len(found.ranked):,} of these have room"
     )
 
 

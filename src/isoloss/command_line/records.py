@@ -16,19 +16,19 @@ def records(options: RecordsOptions) -> None:
 def _pack(options: PackOptions) -> None:
     packed = pack_records(options.results, options.file, options.most_values)
     print(f"{options.file}: {packed.records:,} records of {packed.runs:,} finished runs")
-    print("left out: checkpoints, references, and what pages tell of languages, which are made again")
+    print("left out: checkpoints, references, and the data of language pages; all of these can be recomputed")
     if packed.without_values:
         print(
-            f"left out: values sentence by sentence of {packed.without_values:,} records (none kept, or more "
-            f"than {options.most_values})"
+            f"left out: per-sentence values of {packed.without_values:,} records (none kept, or more than "
+            f"{options.most_values})"
         )
     if packed.left_out:
         some = ", ".join(name[:8] for name in packed.left_out[:5])
-        print(f"left out: {len(packed.left_out):,} runs without all of their records ({some})")
+        print(f"left out: {len(packed.left_out):,} runs with incomplete records ({some})")
 
 
 def _unpack(options: UnpackOptions) -> None:
     unpacked = unpack_records(options.file, options.results)
-    print(f"{options.results}: {len(unpacked.made):,} runs, records alone, which will not be computed again")
+    print(f"{options.results}: {len(unpacked.made):,} runs, records only, which will not be computed again")
     if unpacked.there:
-        print(f"{len(unpacked.there):,} runs were there already and are left as they are")
+        print(f"{len(unpacked.there):,} runs were already there and are left as they are")

@@ -108,15 +108,15 @@ def _tell_of_what_is_there(chosen: Choice, folder: Path) -> None:
     older = sum(is_older(run.folder(folder)) for run in runs)
     if older:
         print(
-            f"{older} of the runs have records without digests, from an older isoloss: they are taken as "
-            "they are",
+            f"{older} of the runs have records without digests, from an older isoloss: they are used as they "
+            "are",
             file=sys.stderr,
         )
     alone = sum(is_records_alone(run, folder) for run in runs)
     if alone:
         print(
-            f"{alone} of the runs are there as records alone, unpacked without checkpoints: they are not "
-            "computed again",
+            f"{alone} of the runs have records only, unpacked without checkpoints: they are not computed "
+            "again",
             file=sys.stderr,
         )
 

@@ -48,7 +48,9 @@ def runs(options: RunsOptions) -> None:
         table_console().print(_table(rows, alike))
     # What all runs share is said once and is no column.
     if older := sum(is_older(run.folder) for run in chosen):
-        print(f"{older} of them have records without digests, from an older isoloss: damage does not show")
+        print(
+            f"{older} of them have records without digests, from an older isoloss: damage cannot be detected"
+        )
     print(", ".join([f"{len(chosen)} of {len(every)} runs", *(rows[0][name] for name in alike)]))
 
 

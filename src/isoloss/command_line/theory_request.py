@@ -59,8 +59,8 @@ def run_theory(request: TheoryOptions) -> int:
         page = _on_the_site(whole, lambda jobs, at: execute(jobs, progress=at), progress)
     if page is None:
         print(
-            f"the experiments in {whole.folder} are unfinished, or not those of the scale {whole.scale}: its "
-            "pages stay as they are; isoloss reproduce, called there again, sets the statements beside them",
+            f"the experiments in {whole.folder} are unfinished, or not those of the scale {whole.scale}: the "
+            "pages there stay as they are; running isoloss reproduce there again adds the statements",
             file=sys.stderr,
         )
     results = {

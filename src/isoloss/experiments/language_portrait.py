@@ -218,14 +218,14 @@ def _own(language: Language) -> tuple[str, Facts]:
             connected = f"{(language.transition > 0).sum().item() / language.transition.numel():.0%}"
             return "hidden Markov model", (
                 ("states", f"{len(language.initial):,}"),
-                ("transitions that are possible", connected),
+                ("possible transitions", connected),
             )
         case Dyck():
             strings = math.comb(language.length, language.length // 2)
-            balanced, share = f"{strings:,}, all as likely", language.balanced_share
+            balanced, share = f"{strings:,}, all equally likely", language.balanced_share
             if share == 1:
                 return "Dyck language", (("strings", balanced),)
-            rest = f"{2**language.length:,}, all as likely, for the rest"
+            rest = f"{2**language.length:,}, all equally likely, for the rest"
             return "Dyck language", (("strings", f"{balanced}, for {share:.0%} of the draws; {rest}"),)
         case CausalLM():
             return "causal language model", (

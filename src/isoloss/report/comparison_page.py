@@ -28,9 +28,9 @@ ACCURACY_AXIS = Axis("accuracy", "accuracy on the task", "accuracy_error")
 WAYS = {PROBE: "linear probe", FINE_TUNING: "fine-tuned"}
 
 SIZES = (
-    "The trace is a sum over parameters. Checkpoints of other sizes or architectures have other parameters, "
-    "so that their traces stand side by side here but are not compared: a model twice as wide has four times "
-    "as many weights. isoloss enlarge writes a small model with a large one’s parameters."
+    "The trace is a sum over parameters. Checkpoints of different sizes or architectures have different "
+    "parameters, so their traces are shown side by side but not compared: a model twice as wide has four "
+    "times as many weights. isoloss enlarge writes a small model with the parameters of a large one."
 )
 
 
@@ -89,8 +89,8 @@ def comparison_panels(comparison: Comparison) -> list[Panel]:
     ]
     if not accuracies.is_empty():
         caption = (
-            "Right answers on the test, ± the standard error over test examples and seeds. The majority is "
-            "what always saying the training examples' most common class gets right."
+            "Fraction of correct answers on the test, ± the standard error over test examples and seeds. The "
+            "majority always answers with the most common class of the training examples."
         )
         chart: Chart = Categories("checkpoint", ACCURACY_AXIS, Colour("by", "by"))
         panels.append(Panel("accuracy", "The task", caption, (chart,), accuracies))
@@ -98,23 +98,31 @@ def comparison_panels(comparison: Comparison) -> list[Panel]:
     alike = [each.name for each in comparison.checkpoints if not not_comparable(TRACE, each, first)]
     if {"trace", "accuracy"} <= set(data.columns) and len(alike) > 1:
         caption = (
-            f"The linear probe against the trace, of checkpoints with the parameters of {first.name}. At one "
-            "loss, the paper expects flatter ones to be better."
+            "Accuracy of the linear probe against the trace, for checkpoints with the same parameters as "
+            f"{first.name}. At the same loss, the paper expects flatter ones to be better."
         )
         against, shared = (Dots(TRACE_AXIS, ACCURACY_AXIS, CHECKPOINT),), pl.col("checkpoint").is_in(alike)
-        panels.append(Panel("trace-and-accuracy", "Flat and good?", caption, against, data.filter(shared)))
+        panels.append(
+            Panel(
+                "trace-and-accuracy",
+                "Are flatter checkpoints better?",
+                caption,
+                against,
+                data.filter(shared),
+            )
+        )
     return panels
 
 
 _HOW_DECIDED = (
-    "One checkpoint’s number less another’s, on the same sentences, masks and signs, or the same test "
-    "examples and seeds. A verdict is given where the whole interval agrees with it, and is open otherwise; "
-    f"all intervals of the table hold together with {100 * CONFIDENCE:g} % confidence."
+    "One checkpoint’s number minus another’s, on the same sentences, masks and signs, or on the same test "
+    "examples and seeds. A verdict is given where the whole interval agrees with it, and is left open "
+    f"otherwise; all intervals of the table hold jointly with {100 * CONFIDENCE:g} % confidence."
 )
 _CUT = (
-    (LOSS, "cut", "sentences of the text were cut to what the model reads"),
+    (LOSS, "cut", "sentences of the text were truncated to what the model can read"),
     (LOSS, "too_short", "sentences of the text have nothing to predict and are left out"),
-    (PROBE, "cut", "examples of the test were cut"),
+    (PROBE, "cut", "examples of the test were truncated"),
 )
 """By whose records' setting something is counted, and what."""
 _HOW_MEASURED = f"What the probe reads: the {DESCRIPTION}."

@@ -54,7 +54,7 @@ class ExperimentPage:
         complete, every = sum(is_complete(run, self.output) for run in experiment.runs), len(experiment.runs)
         problems = []
         if complete < every:
-            problems.append(f"{complete} of {every} runs are complete; claims are judged on those alone.")
+            problems.append(f"{complete} of {every} runs are complete; claims are judged only on these.")
         if result.table.is_empty() and (experiment.runs or experiment.references):
             return (), [*problems, "Nothing has been measured yet."]
         try:
@@ -63,7 +63,10 @@ class ExperimentPage:
             if not problems:
                 raise
             column = str(error).splitlines()[0]
-            return (), [*problems, f"The panels cannot be drawn without “{column}”, not measured yet."]
+            return (), [
+                *problems,
+                f"The panels cannot be drawn without “{column}”, which has not been measured yet.",
+            ]
 
     def _sections(self, result: ExperimentResult) -> list[Section]:
         experiment = result.experiment
@@ -78,13 +81,13 @@ class ExperimentPage:
         sections.append(Section("Every number", markup=_numbers(result.table, experiment.name)))
         if experiment.runs:
             text = (
-                "The command computes one run, and with it its dots, again, into a folder of its own; with "
-                "the same versions on the same machine its numbers are the same to the last bit."
+                "The command recomputes one run, and with it its dots, in a folder of its own. With the same "
+                "versions on the same machine, its numbers are identical to the last bit."
             )
             sections.append(Section("Runs", text=text, markup=self._runs(experiment)))
         if (beside := beside_shipped(result, self.scale)) is not None:
             markup = _beside(result.judgements, beside)
-            sections.append(Section("Beside the results that are shipped", beside.sentence, markup))
+            sections.append(Section("Comparison with the shipped results", beside.sentence, markup))
         return sections
 
     def _runs(self, experiment: Experiment) -> Markup:
@@ -121,7 +124,7 @@ def _registered(experiment: Experiment) -> list[tuple[str, str]]:
     commit = REGISTERED.get(experiment.name)
     if commit is None or not experiment.claims:
         return []
-    return [("claims fixed in", f"commit {commit[:12]}, whose docs/claims.md has them as they are judged")]
+    return [("claims fixed in", f"commit {commit[:12]}; its docs/claims.md lists them as they are judged")]
 
 
 def _beside(judgements: Sequence[Judgement], beside: BesideShipped) -> Markup:

@@ -65,7 +65,8 @@ def _parts(measured: ComparedFlatness, model: str) -> list[Panel]:
     axis = Axis("value", f"{measured.quantity} ({measured.records[0].unit})", "error")
     name = f"parts-of-{measured.quantity.replace('_', '-')}-of-{re.sub('[^A-Za-z0-9]+', '-', model)}"
     caption = (
-        f"Of {model}, ± the standard error over sentences; parts in layers and outside add up to the whole."
+        f"For {model}, ± the standard error over sentences; the parts in layers and outside of them add up "
+        "to the whole."
     )
     return [
         Panel(
@@ -93,7 +94,7 @@ def _over_steps(measured: ComparedFlatness, models: Sequence[str]) -> Panel | No
     axis = Axis("value", f"{quantity} ({measured.records[0].unit})", "error")
     chart = Lines(Axis("step", "step"), axis, Colour("run", "run"), "run")
     name = f"{measured.quantity.replace('_', '-')}-over-steps"
-    caption = "On the same sentences, masks and draws at every step, ± the standard error over sentences."
+    caption = "On the same sentences, masks and draws at every step; ± the standard error over sentences."
     return Panel(name, "Over the run", caption, (chart,), pl.DataFrame(rows).sort("step"))
 
 

@@ -46,8 +46,8 @@ def language_page(portrait: LanguagePortrait, name: str) -> Page:
 def _summary(portrait: LanguagePortrait) -> str:
     least = portrait.entropy[0]
     return (
-        "A language whose exact distribution is known: of every masked word, and of every next word. No "
-        f"model can predict masked words with a loss below the entropy of their distribution, "
+        "A language whose exact distribution is known, for every masked word and for every next word. No "
+        "model can predict masked words with a loss below the entropy of their distribution, "
         f"{least.value:.4g} ± {least.standard_error:.2g} nats."
     )
 
@@ -90,20 +90,22 @@ def _panels(portrait: LanguagePortrait) -> tuple[DrawnPanel, ...]:
 
 def _sections(portrait: LanguagePortrait) -> list[Section]:
     sampled = "masked_positions" in portrait.entropy[0].settings
-    text = "Of each sentence one masked position was taken, at random." if sampled else ""
+    text = "In each sentence one position, chosen at random, was masked." if sampled else ""
     rows = tuple((record_title(record), record_shown(record)) for record in portrait.entropy)
     sections = [Section("Entropy", text, rows=rows)]
     if portrait.tasks:
         sections.append(
             Section(
                 "Tasks",
-                text="What can be asked about a sentence's latent variables. The ceiling is how often, at "
-                "best, a reader of the sentence names the true one; the exact posterior does. Blind is "
-                "how often always giving the same answer does. Labels are the posterior's first choices; "
-                "the most common one's share is what a classifier learns without reading. Room is what it "
-                "cannot learn from the words alone: 1 - the accuracy of a linear probe on one-hot words. "
-                "Price is what a model's loss gives up by predicting each word from a narrow context, which "
-                "leaves out what the label lives on.",
+                text=(
+                    "Questions about a sentence's latent variables. Ceiling: how often the best possible "
+                    "reader of the sentence names the true value; the exact posterior attains it. Blind: how "
+                    "often a constant answer is right. Labels are the posterior's most probable values; the "
+                    "share of the most common one is what a classifier learns without reading. Room: what a "
+                    "classifier cannot learn from the words alone, 1 - the accuracy of a linear probe on "
+                    "one-hot words. Price: what a model's loss gives up by predicting each word from a "
+                    "narrow context, which leaves out what the label depends on."
+                ),
                 rows=tuple((task.name, _task(task)) for task in portrait.tasks),
             )
         )
@@ -158,8 +160,8 @@ def _price(price: Record) -> str:
 
 def _speed(record: Record) -> str:
     if record.value >= 1:
-        return f"{record.value:,.0f} sentences a second, all positions (timed on {record.n:,} sentences)"
-    return f"about {1 / record.value:,.1f} s a sentence, all positions (from one timed pass)"
+        return f"{record.value:,.0f} sentences per second, all positions (timed on {record.n:,} sentences)"
+    return f"about {1 / record.value:,.1f} s per sentence, all positions (from one timed pass)"
 
 
 def distribution_table(distribution: Float[Tensor, " c"], words: Sequence[str], true: int) -> pl.DataFrame:

@@ -36,8 +36,8 @@ def claims_as_latex(judgements: Sequence[Judgement], name: str) -> str:
     )
     parts = [_rows(part) for part in (effects, premises) if part]
     caption = (
-        f"Claims of {name}, each with its interval over seeds: effects first, judged together "
-        "by Holm's procedure at 95 %; then premises, each judged by itself."
+        f"Claims of {name}, each with its interval over seeds: effects first, judged jointly by Holm's "
+        "procedure at 95 %; then premises, each judged on its own."
     )
     return "\n".join(
         [

@@ -21,11 +21,11 @@ RANGES = (
 )
 """Columns of experiments' tables that the paper has too, what they are called, and their units."""
 TEXT = (
-    "The paper’s languages, models and steps are not ours, so losses and traces need not be equal: "
-    "what can be held against the paper is what happens at one loss, and by how much.",
-    "Of each figure, claim by claim, the paper’s number or words stand beside what was measured, with its "
-    "interval over seeds; the shaded side is what is claimed. Below it, what else the paper gives, and the "
-    "ranges drawn here.",
+    "The paper’s languages, models and numbers of steps differ from ours, so losses and traces need not be "
+    "equal. What can be compared with the paper is what happens at the same loss, and by how much.",
+    "For each figure, claim by claim, the paper’s number or words are shown next to what was measured, with "
+    "its interval over seeds; the shaded side is what is claimed. Below are the other numbers that the paper "
+    "gives, and the ranges plotted here.",
 )
 
 

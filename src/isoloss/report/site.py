@@ -29,8 +29,8 @@ from isoloss.theory.finding import Statement
 from isoloss.theory.statement_file import statement_content
 
 NOT_JUDGED = (
-    "At smoke scale nothing is judged: a few steps of tiny models show that everything runs, and nothing of "
-    "what holds. The laptop scale takes minutes: isoloss reproduce figure-1."
+    "At smoke scale nothing is judged: a few steps of tiny models show that everything runs, but not which "
+    "claims hold. The laptop scale takes minutes: isoloss reproduce figure-1."
 )
 
 
@@ -116,9 +116,9 @@ def _overview(
     return Overview(
         title="Same pre-training loss, better downstream: what holds?",
         text=(
-            "Liu, Xie, Li and Ma (ICML 2023) say that language models of one pre-training loss differ "
-            "downstream, and that flatness tells which is better. Here is their evidence computed again "
-            f"from nothing at {site.scale} scale: {figures} from {runs}{evidence}, and "
+            "Liu, Xie, Li and Ma (ICML 2023) find that language models with the same pre-training loss "
+            "differ downstream, and that flatness tells which is better. Here their evidence is recomputed "
+            f"from scratch at {site.scale} scale: {figures} from {runs}{evidence}, and "
             f"{'no verdict yet' if site.scale == UNJUDGED else 'every verdict'}.",
         ),
         answers=answers(of_experiments, of_statements),

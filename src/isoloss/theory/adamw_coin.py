@@ -142,13 +142,13 @@ def adamw_coin(settings: CoinSettings, progress: Progress = silent) -> Statement
         name="adamw-coin",
         title="AdamW at an exact fit leaves the flattest point: one coin, in closed form",
         text=(
-            f"One coin is predicted by σ(uV), V a sum of {settings.copies} parameters. Runs of AdamW start "
-            "at the best fit of least trace, where equation (1) would hold them. The derivation says that "
-            "they leave it for the least Σ √H_ii, by a clock α²k with no batch in it as long as the "
-            "second moment remembers for longer than AdamW takes to come back to an exact fit, and by how "
-            "much slower otherwise. It would fail if the trace stood still, at another rate, or by another "
-            "clock. What equation (1) says of SGD cannot be said of AdamW: the least trace is not what it "
-            "seeks."
+            f"A coin is predicted by σ(uV), where V is a sum of {settings.copies} parameters. Runs of AdamW "
+            "start at the best fit of least trace, where equation (1) would hold them. The derivation says "
+            "that they leave it for the least Σ √H_ii. Their clock is α²k, independent of the batch, as long "
+            "as the second moment's memory is longer than the time AdamW takes to return to an exact fit; "
+            "otherwise the derivation says by how much they are slower. It would fail if the trace stood "
+            "still, or changed at another rate or by another clock. What equation (1) says of SGD does not "
+            "hold for AdamW: AdamW does not seek the least trace."
         ),
         findings=coin_findings(model, runs, settings.tolerance),
         panels=(_coin_panel(model, runs),),
@@ -169,7 +169,7 @@ def coin_findings(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float)
             Finding(
                 name=f"decay, memory {memory:g}, B = {batch}",
                 sentence=(
-                    f"As α → 0 with 1 - β2 = {memory:g} α, log(n u - V) falls by the predicted share of "
+                    f"As α → 0 with 1 - β2 = {memory:g} α, log(n u - V) falls by the predicted fraction of "
                     "(n / 2 logit p) α²k."
                 ),
                 source=SOURCE,
@@ -193,7 +193,9 @@ def _rise_of_trace(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float
     traces = model.trace(run.differences[-1]) / model.trace(start)
     return Finding(
         name="rise of the trace",
-        sentence="AdamW leaves the least trace, and raises it as far as the flow of Σ √H_ii does.",
+        sentence=(
+            "AdamW leaves the point of least trace, and raises the trace as far as the flow of Σ √H_ii does."
+        ),
         source=SOURCE,
         predicted=float(model.trace(fallen) / model.trace(start)),
         relation="equal to",
@@ -224,8 +226,8 @@ def _coin_panel(model: CopiedCoin, runs: Sequence[CoinRuns]) -> Panel:
         name="adamw-coin-decay",
         title="AdamW's mean and the closed form",
         caption=(
-            f"Mean of n u - V over its start at α = {last:g}, with its standard error; dashed, the "
-            "prediction. A quicker second moment drifts less, and more so with small batches."
+            f"Mean of n u - V relative to its start at α = {last:g}, with its standard error; dashed: the "
+            "prediction. With a faster second moment the drift is slower, the more so for small batches."
         ),
         charts=(
             Lines(

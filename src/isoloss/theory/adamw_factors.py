@@ -88,11 +88,12 @@ def adamw_factors(settings: FactorSettings, progress: Progress = silent) -> Stat
         name="adamw-factors",
         title="AdamW at an exact fit: a table of logits in two factors",
         text=(
-            f"Logits U Vᵀ of {len(distributions.weight)} contexts have {model.parameters} parameters, on "
-            "whose best fits three flows are integrated from one point: AdamW's, with what its second "
-            "moment follows of the gradient's swings; that of Σ √H_ii alone, which a slow second moment "
-            "would give; and equation (1). Runs of AdamW start there. The derivation would fail if they "
-            "fell by another amount as α → 0, or ended nearer to another flow."
+            f"Logits U Vᵀ of {len(distributions.weight)} contexts have {model.parameters} parameters. On "
+            "their best fits, three flows are integrated from one point: AdamW's, including how its second "
+            "moment follows the fluctuations of the gradient; the flow of Σ √H_ii alone, which a slow second "
+            "moment would give; and equation (1). Runs of AdamW start at the same point. The derivation "
+            "would fail if Σ √H_ii fell by another amount as α → 0, or if the runs ended nearer to another "
+            "flow."
         ),
         findings=tuple(findings),
         panels=(_factor_panel(minimisers, start, runs),),
@@ -145,7 +146,7 @@ def factor_findings(
     return (
         Finding(
             name=f"fall of Σ √H_ii, {batch}",
-            sentence="As α → 0, Σ √H_ii falls along AdamW as far as along its flow, whatever the batch.",
+            sentence="As α → 0, Σ √H_ii falls as far along AdamW as along its flow, whatever the batch size.",
             source=SOURCE,
             predicted=1.0,
             relation="equal to",
@@ -157,7 +158,7 @@ def factor_findings(
         ),
         Finding(
             name=f"distance from the flow, {batch}",
-            sentence="At the last α the runs' mean end is that of AdamW's flow.",
+            sentence="At the last α, the mean endpoint of the runs is that of AdamW's flow.",
             source=SOURCE,
             predicted=0.0,
             relation="at most",
@@ -170,8 +171,8 @@ def factor_findings(
         Finding(
             name=f"distance from the other flows, {batch}",
             sentence=(
-                "It is at least twice as far from the flow of Σ √H_ii alone, which leaves the second "
-                "moment's memory out, and from every point of the flow of the trace."
+                "The endpoint is at least twice as far from the flow of Σ √H_ii alone, which ignores the "
+                "second moment's memory, and from every point of the flow of the trace."
             ),
             source=SOURCE,
             predicted=2 * own / moved,
@@ -219,10 +220,11 @@ def _factor_panel(minimisers: Minimisers, start: Float[Tensor, " P"], runs: Sequ
     add(runs[0].of_trace, "equation (1)", "equation (1)", predicted=True)
     return Panel(
         name="adamw-factors-ends",
-        title="Three ways along the best fits",
+        title="Three paths along the best fits",
         caption=(
-            "Trace and Σ √H_ii along equation (1), and from the start to the ends of AdamW's flow and of "
-            "that of Σ √H_ii alone (straight lines), dashed; dots are the mean ends of AdamW, one for each α."
+            "Trace and Σ √H_ii along equation (1), and (straight lines) from the start to the ends of "
+            "AdamW's flow and of the flow of Σ √H_ii alone; all dashed. Dots are the mean endpoints of "
+            "AdamW, one for each α."
         ),
         charts=(
             Lines(

@@ -70,10 +70,10 @@ def appendix_b_4(settings: AppendixB4Settings, progress: Progress = silent) -> S
         name="appendix-b.4",
         title="Is a small model a point of a large one's parameter space?",
         text=(
-            "Feed-forward networks and small transformers with random weights, in float64, are enlarged "
-            "by the functions behind `isoloss enlarge` (docs/enlarging.md). Outputs are compared, and "
-            "traces: that of the feed-forward networks' Hessian, computed densely, and that of the "
-            "transformers' Fisher information, with every label in turn, by kind of parameter."
+            "Feed-forward networks and small transformers with random weights, in float64, are enlarged by "
+            "the functions behind `isoloss enlarge` (docs/enlarging.md). Outputs and traces are compared: "
+            "for feed-forward networks the trace of the Hessian, computed densely; for transformers that of "
+            "the Fisher information, over every label in turn, by kind of parameter."
         ),
         findings=(
             *feed_forward,
@@ -84,13 +84,14 @@ def appendix_b_4(settings: AppendixB4Settings, progress: Progress = silent) -> S
         panels=(_epsilon_panel(epsilons), _trace_panel(traces)),
         settings=stated(settings),
         corrections=(
-            "B.4's added zero blocks are not the identity post-LN: their norms undo the small model's "
-            "last gain and bias, which must move to the last added norm. Pre-LN they are exact.",
-            "B.4's divided embeddings meet the next layer norm's epsilon as if it were k² times as large: "
-            "exact only as epsilon goes to 0. Left undivided they are exact, the output's scale moving to "
-            "the last norm.",
-            "The trace is kept for the matrices alone: tied embeddings' is multiplied by k in the paper's "
-            "form and divided by k in the exact one, that of biases and gains is divided by k.",
+            "In post-LN models the zero blocks that B.4 adds are not the identity: their norms undo the "
+            "small model's last gain and bias, which must move to the last added norm. In pre-LN models they "
+            "are exact.",
+            "B.4 divides the embeddings, so that the next layer norm sees an epsilon k² times as large: this "
+            "is exact only as epsilon goes to 0. Left undivided, the embeddings are exact; the scaling of "
+            "the output moves to the last norm.",
+            "Only the matrices keep their trace: that of the tied embeddings is multiplied by k in the "
+            "paper's form and divided by k in the exact form, and that of biases and gains is divided by k.",
         ),
     )
 
@@ -146,7 +147,10 @@ def epsilon_finding(epsilons: pl.DataFrame) -> Finding:
     ]
     return Finding(
         name="divided_embeddings_epsilon_exponent",
-        sentence="Divided embeddings change the scores as the norm's epsilon: the exponent farthest off.",
+        sentence=(
+            "Divided embeddings change the scores in proportion to the norm's epsilon: the exponent farthest "
+            "off."
+        ),
         source="B.4.2",
         predicted=1.0,
         relation="equal to",
@@ -169,11 +173,11 @@ def trace_findings(traces: pl.DataFrame) -> tuple[Finding, Finding]:
     matrices = off.filter(pl.col("kind") == MATRICES)["unchanged"].to_list()
     return (
         _unchanged(
-            "trace_of_matrices_change", "Enlarged, matrices keep their trace", "Section 4", matrices, 1e-6
+            "trace_of_matrices_change", "Enlarged matrices keep their trace", "Section 4", matrices, 1e-6
         ),
         _unchanged(
             "trace_factors_off_documented",
-            "Every kind's trace changes by its factor in docs/enlarging.md",
+            "The trace of every kind of parameter changes by its factor in docs/enlarging.md",
             "Section 4, B.4",
             off["documented"].to_list(),
             1e-6,
@@ -250,8 +254,8 @@ def _trace_factors(settings: AppendixB4Settings) -> Iterator[Row]:
 def _epsilon_panel(epsilons: pl.DataFrame) -> Panel:
     return Panel(
         name="epsilon",
-        title="What a layer norm's epsilon does to an enlarged model",
-        caption="Largest relative change of a score, widened; what lies below 1e-14 is rounding.",
+        title="How a layer norm's epsilon affects an enlarged model",
+        caption="Largest relative change of a score after widening; values below 1e-14 are rounding errors.",
         charts=(
             Lines(
                 x=Axis("epsilon", "epsilon", logarithmic=True),
@@ -276,7 +280,7 @@ def _trace_panel(traces: pl.DataFrame) -> Panel:
     return Panel(
         name="traces",
         title="What happens to the trace, by kind of parameter",
-        caption="Exact trace of the Fisher information, widened, tied embeddings.",
+        caption="Exact trace of the Fisher information, after widening, with tied embeddings.",
         charts=(Table(tuple(Axis(column, title) for column, title in columns.items())),),
         data=traces,
     )

@@ -47,9 +47,9 @@ def downstream_error(settings: DownstreamErrorSettings, progress: Progress = sil
         name="downstream-error",
         title="Does the flattest solution transfer from fewer strings than random features?",
         text=(
-            "Solutions of the same pre-training loss, zero, are refitted downstream: features are frozen, "
-            "and the shortest output layer that fits n random strings is taken. Its squared error is over "
-            "all 2^T strings; the same samples are given to every solution."
+            "Solutions with the same pre-training loss, zero, are refitted on the downstream task: the "
+            "features are frozen, and the minimum-norm output layer that fits n random strings is taken. Its "
+            "squared error is computed over all 2^T strings, with the same samples for every solution."
         ),
         findings=error_findings(settings, losses),
         panels=(_panel(settings, losses),),
@@ -90,7 +90,9 @@ def error_findings(settings: DownstreamErrorSettings, losses: Losses) -> tuple[F
         ),
         Finding(
             name="random_features_less_flattest_error",
-            sentence=f"After {n} strings random features have the larger error: the mean paired difference.",
+            sentence=(
+                f"After {n} strings, the error of random features is larger: the mean paired difference."
+            ),
             source=SOURCE,
             predicted=0.0,
             relation="at least",
@@ -145,8 +147,8 @@ def _panel(settings: DownstreamErrorSettings, losses: Losses) -> Panel:
         name="error",
         title="Downstream error after n strings",
         caption=(
-            f"Mean over {settings.repetitions} samples and its standard error; split neurons are as flat "
-            "as two where the ReLU's derivative at 0 is 0 (lemma-g.3)."
+            f"Mean over {settings.repetitions} samples and its standard error; split neurons are as flat as "
+            "two if the ReLU's derivative at 0 is taken as 0 (lemma-g.3)."
         ),
         charts=(
             Lines(

@@ -58,9 +58,9 @@ def flattest_solution(settings: FlattestSettings, progress: Progress = silent) -
         text=(
             "Random weights Q, K, V and u are fitted to predict every masked bracket, and then moved by "
             "conjugate gradients that lower the trace of the Hessian and nothing else. Each step is "
-            "projected on the tangent space of the zero-loss solutions and brought back to them by Newton "
-            "corrections. The end would contradict the paper with a trace beside the bound or with "
-            "neurons that do not count brackets."
+            "projected onto the tangent space of the zero-loss solutions and brought back to them by Newton "
+            "corrections. An endpoint would contradict the paper if its trace were below the bound, or if "
+            "its neurons did not count brackets."
         ),
         findings=descent_findings(table, settings.reached, settings.uneven),
         panels=(_panel(table),),
@@ -85,7 +85,7 @@ def descent_findings(table: pl.DataFrame, reached: float, uneven: float) -> tupl
         ),
         Finding(
             name="share_of_descents_at_bound",
-            sentence="Most descents end at the bound; the others are held up by kinks of the ReLU.",
+            sentence="Most descents end at the bound; the others get stuck at kinks of the ReLU.",
             source=SOURCE,
             predicted=0.5,
             relation="at least",
@@ -95,7 +95,7 @@ def descent_findings(table: pl.DataFrame, reached: float, uneven: float) -> tupl
         ),
         Finding(
             name="unevenness_at_bound",
-            sentence="Where a descent ends at the bound, every neuron reads all brackets alike.",
+            sentence="Where a descent ends at the bound, every neuron reads all brackets equally.",
             source=SOURCE,
             predicted=0.0,
             relation="equal to",
@@ -132,7 +132,10 @@ def _panel(table: pl.DataFrame) -> Panel:
     return Panel(
         name="descent",
         title="Descents on the trace among solutions",
-        caption="A line a start; left how far the trace is above the bound, right how unevenly neurons read.",
+        caption=(
+            "One line per start. Left: how far the trace is above the bound; right: how unevenly the neurons "
+            "read."
+        ),
         charts=(
             Lines(step, Axis("excess", "trace over 4/(m √T), less 1", logarithmic=True), seed, "seed"),
             Lines(step, Axis("unevenness", "unevenness of the neurons"), seed, "seed"),

@@ -171,7 +171,7 @@ def codimension_finding(race: FlowAgainstSGD, predicted: int) -> Finding:
     wrong = [found for found in race.codimensions if found != predicted]
     return Finding(
         name="codimension",
-        sentence="Along the flow ∇²L has the rank C (V - 1), the number of independent probabilities.",
+        sentence="Along the flow, ∇²L has rank C (V - 1), the number of independent probabilities.",
         source="Assumption 3.1",
         predicted=predicted,
         relation="equal to",
@@ -187,7 +187,7 @@ def fall_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
     limit = race.fall_in_the_limit
     return Finding(
         name="fall of the trace",
-        sentence="As η → 0, SGD's trace falls as far as that of the flow dθ/dt = -(1/4B) ∇_Γ Tr ∇²L.",
+        sentence="As η → 0, SGD's trace falls as far as along the flow dθ/dt = -(1/4B) ∇_Γ Tr ∇²L.",
         source=SOURCE,
         predicted=1.0,
         relation="equal to",
@@ -204,7 +204,7 @@ def fall_at_last_rate_finding(race: FlowAgainstSGD, tolerance: float) -> Finding
     fall, error = race.fall(race.runs[-1])
     return Finding(
         name="fall of the trace",
-        sentence="At the last learning rate SGD's trace falls about as far as that of equation (1).",
+        sentence="At the last learning rate, SGD's trace falls about as far as along equation (1).",
         source=SOURCE,
         predicted=1.0,
         relation="equal to",
@@ -221,7 +221,7 @@ def order_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
     order = race.order_of_distance
     return Finding(
         name="order of the distance",
-        sentence="The runs' root mean square distance from the flow falls as √η.",
+        sentence="The root mean square distance of the runs from the flow falls as √η.",
         source=f"{SOURCE}: convergence as η → 0; across Γ runs have the variance η / 2B",
         predicted=0.5,
         relation="equal to",
@@ -238,9 +238,9 @@ def trace_panel(race: FlowAgainstSGD, name: str, of_what: str) -> Panel:
         name=name,
         title=f"Trace against time: {of_what}",
         caption=(
-            "The trace along the flow of equation (1), dashed, and of SGD's runs at t = kη²: means with "
-            "their standard errors, and single runs of the smallest learning rate. Runs swing about Γ, by "
-            "less the smaller η is."
+            "The trace along the flow of equation (1) (dashed) and along SGD's runs, at t = kη²: means with "
+            "their standard errors, and single runs at the smallest learning rate. Runs fluctuate around Γ, "
+            "less so for smaller η."
         ),
         charts=(
             Lines(

@@ -58,12 +58,12 @@ def hidden_units(settings: HiddenUnitsSettings, progress: Progress = silent) -> 
         name="hidden-units",
         title="Two solutions of one loss: two units that count brackets, and many sampled ones",
         text=(
-            f"Strings of T = {settings.length} brackets. Solution (1) has two hidden units, which read "
-            "brackets all alike; the units of solution (2) are sampled and its last layer fitted. Both "
-            "predict every masked bracket. A unit's squared correlation with the downstream g*, over all "
-            "unmasked strings, is 1 for a unit that counts and 1/T on average for one of a random direction: "
-            "it would fail if a solution missed a bracket, if a counting unit told less than all of g*, if "
-            "sampled units told more of it than chance, or if the traces were alike."
+            f"Strings of T = {settings.length} brackets. Solution (1) has two hidden units that read all "
+            "brackets alike; solution (2) has sampled units and a fitted last layer. Both predict every "
+            "masked bracket. Over all unmasked strings, a unit's squared correlation with the downstream "
+            "target g* is 1 for a unit that counts and 1/T on average for one with a random direction. It "
+            "would fail if a solution missed a bracket, if a counting unit carried less than all of g*, if "
+            "sampled units carried more of it than chance, or if the traces were alike."
         ),
         findings=(
             *solution_findings(settings, strings, counting, sampled),
@@ -77,8 +77,8 @@ def hidden_units(settings: HiddenUnitsSettings, progress: Progress = silent) -> 
         ),
         settings=stated(settings),
         corrections=(
-            "The caption says that the attention sums the encodings. Attention weights add up to 1, so that "
-            "attention that looks everywhere alike takes their mean, z/T, and the weights make up for it.",
+            "The caption says that the attention sums the encodings. Attention weights add up to 1, so "
+            "uniform attention takes their mean, z/T, and the weights of the model make up for it.",
         ),
     )
 
@@ -115,7 +115,7 @@ def solution_findings(
     missed = [
         Finding(
             name=f"farthest output, {name}",
-            sentence=f"Of no masked string does {name} miss the bracket.",
+            sentence=f"{name} misses the bracket of no masked string.",
             source=SOURCE,
             predicted=0.0,
             relation="equal to",
@@ -129,7 +129,7 @@ def solution_findings(
         *missed,
         Finding(
             name="trace, solution (1)",
-            sentence="Solution (1) has the trace 4/(m √T), the least that there is.",
+            sentence="Solution (1) has the trace 4/(m √T), the smallest possible.",
             source=SOURCE,
             predicted=least,
             relation="equal to",
@@ -139,7 +139,7 @@ def solution_findings(
         ),
         Finding(
             name="ratio of the traces",
-            sentence="Solution (1) is much flatter than solution (2), of as many units.",
+            sentence="Solution (1) is much flatter than solution (2), which has as many units.",
             source=SOURCE,
             predicted=settings.flatter,
             relation="at least",
@@ -158,7 +158,7 @@ def unit_findings(
     return (
         Finding(
             name="told by a unit of solution (1)",
-            sentence="A living unit of solution (1) tells all of g* on unmasked strings.",
+            sentence="An active unit of solution (1) determines g* completely on unmasked strings.",
             source=SOURCE,
             predicted=1.0,
             relation="equal to",
@@ -168,7 +168,7 @@ def unit_findings(
         ),
         Finding(
             name="told by a unit of solution (2)",
-            sentence="A sampled unit tells of g* what a random direction does, a share of 1/T.",
+            sentence="A sampled unit carries as much of g* as a random direction does, a share of 1/T.",
             source=SOURCE,
             predicted=chance,
             relation="equal to",
@@ -186,8 +186,9 @@ def _encodings(strings: BracketStrings, length: int) -> Panel:
     return _heights(
         "encodings",
         f"Encodings of a string of {length} (Figure 12, left), computed",
-        f"A column a bracket, masked at place {MASKED_PLACE + 1}: 1 at its place for ⟨, -1 for ⟩, and in the "
-        f"second half of the coordinates (from {length + 1} on) for a mask. The last column is z, their sum.",
+        f"One column per bracket, masked at position {MASKED_PLACE + 1}: 1 at its position for ⟨, -1 for ⟩, "
+        f"and in the second half of the coordinates (from {length + 1} on) for a mask. The last column is z, "
+        "their sum.",
         columns,
         (Axis("column", "place in the string; then z"), Axis("coordinate", "coordinate")),
     )
@@ -231,8 +232,11 @@ def _transfer(counting: OneLayerTransformer, sampled: OneLayerTransformer, strin
             ]
     return Panel(
         name="transfer",
-        title="What two units of each solution give on unmasked strings",
-        caption="A dot a string: the downstream target g* across, the unit's output over its largest up.",
+        title="Outputs of two units of each solution on unmasked strings",
+        caption=(
+            "One dot per string. Horizontal: the downstream target g*; vertical: the unit's output over its "
+            "largest."
+        ),
         charts=(
             Dots(Axis("target", "g*"), Axis("value", "σ(V_i h) over its largest"), Colour("unit", "unit")),
         ),

@@ -86,11 +86,11 @@ def lemma_3_2(settings: BartlettSettings, progress: Progress = silent) -> Statem
         name="lemma-3.2",
         title="Are gradient covariance, Hessian and Fisher information equal at an exact fit?",
         text=(
-            "Three models are put at the exact distribution of a small language, and each matrix is "
-            "computed by itself: the covariance over all contexts and words, the Hessian by differentiating "
-            "the loss twice, the Fisher information from the model's own labels. They would differ if the "
-            "model were not at an exact fit. Off the exact fit by δ in probabilities both gaps are first "
-            "order in δ and KL is second, so that gaps grow as KL^(1/2): exactly in the limit, about so at "
+            "Three models are put at the exact distribution of a small language, and each matrix is computed "
+            "independently: the covariance over all contexts and words, the Hessian by differentiating the "
+            "loss twice, the Fisher information from the model's own labels. They would differ if the model "
+            "were not at an exact fit. If the probabilities are off by δ, both gaps are first order in δ and "
+            "the KL is second order, so the gaps grow as KL^(1/2): exactly in the limit, approximately at "
             f"checkpoints of training runs within {NEAR_THE_DISTRIBUTION} nats."
         ),
         findings=(
@@ -162,7 +162,7 @@ def exponent_findings(
         fitted = gap_exponent(points)
         return Finding(
             name=f"exponent of {name}, {where}",
-            sentence=f"||{name}|| / ||F|| grows as the root of KL(distribution || model).",
+            sentence=f"||{name}|| / ||F|| grows as the square root of KL(distribution || model).",
             source=f"{SOURCE}; first order in the probabilities' error",
             predicted=0.5,
             relation="equal to",
@@ -189,11 +189,11 @@ def gap_panel(trained: Sequence[CheckpointMatrices]) -> Panel:
     rows += [(kl, kl**0.5, "√KL", "√KL", True) for kl in (min(kls), max(kls))]
     return Panel(
         name="lemma-3.2-gaps",
-        title="How the three matrices part off the exact fit",
+        title="How the three matrices diverge away from the exact fit",
         caption=(
             "Relative Frobenius distances of gradient covariance and Hessian from the Fisher information at "
-            "checkpoints of training runs, against the checkpoint's KL from the distribution. √KL, dashed, "
-            "shows the slope that is predicted; its height is not."
+            "checkpoints of training runs, against the checkpoint's KL from the distribution. The dashed "
+            "line √KL shows the predicted slope; its height is arbitrary."
         ),
         charts=(
             Lines(
@@ -222,7 +222,10 @@ def trace_panel(trained: Sequence[CheckpointMatrices]) -> Panel:
     return Panel(
         name="lemma-3.2-traces",
         title="The three traces along training runs",
-        caption="Traces of Fisher information, Hessian and gradient covariance at the same checkpoints.",
+        caption=(
+            "Traces of the Fisher information, the Hessian and the gradient covariance at the same "
+            "checkpoints."
+        ),
         charts=(
             Lines(
                 Axis("kl", "KL(distribution || model) (nats)", logarithmic=True),

@@ -84,9 +84,9 @@ def lemma_g_1(settings: LemmaG1Settings, progress: Progress = silent) -> Stateme
         title="Is no solution flatter than 4/(m √T)?",
         text=(
             "The trace of the loss's Hessian over Q, K, V and u is computed in closed form over the whole "
-            "distribution of pre-training. Solutions with random Q, K and V, solutions with random "
-            "features, and the ends of descents that do nothing but lower the trace would show a bound that "
-            "is too high; the two-neuron solution shows whether it is met."
+            "pre-training distribution. Solutions with random Q, K and V, solutions with random features, "
+            "and the endpoints of descents on the trace alone would reveal a bound that is too high; the "
+            "two-neuron solution shows whether the bound is attained."
         ),
         findings=(
             bound_finding(found, settings.tolerance),
@@ -96,11 +96,10 @@ def lemma_g_1(settings: LemmaG1Settings, progress: Progress = silent) -> Stateme
         panels=(_bound_panel(flattest), _solutions_panel(found)),
         settings=stated(settings),
         corrections=(
-            "The lemma prints √(4/T). With f's factor 1/m and the second derivative 2 of the squared "
-            "loss, its own chain of inequalities gives 4/(m √T): the same for m = 2, less for every "
-            "larger m.",
-            "The chain counts a neuron with V_i h = 0 as firing (1[V_i h >= 0]) and its conditions for "
-            "equality do not (V_i h > 0); see lemma-g.3 for what that lets through.",
+            "The lemma states √(4/T). With f's factor 1/m and the second derivative 2 of the squared loss, "
+            "its own chain of inequalities gives 4/(m √T): the same for m = 2, less for every larger m.",
+            "The chain of inequalities counts a neuron with V_i h = 0 as firing (1[V_i h >= 0]), whereas its "
+            "conditions for equality do not (V_i h > 0); see lemma-g.3 for the consequences.",
         ),
     )
 
@@ -220,8 +219,8 @@ def _bound_panel(flattest: pl.DataFrame) -> Panel:
 def _solutions_panel(found: pl.DataFrame) -> Panel:
     return Panel(
         name="solutions",
-        title="Solutions, how flat they are",
-        caption="Every dot predicts all masked brackets; 1 is the bound 4/(m √T).",
+        title="How flat the solutions are",
+        caption="Every dot is a solution that predicts all masked brackets; 1 is the bound 4/(m √T).",
         charts=(
             Categories(
                 category="kind",

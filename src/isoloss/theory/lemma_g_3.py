@@ -57,11 +57,11 @@ def lemma_g_3(settings: LemmaG3Settings, progress: Progress = silent) -> Stateme
         name="lemma-g.3",
         title="Do the flattest neurons count brackets?",
         text=(
-            "Lemma G.3 says that weights which meet the bound of Lemma G.1 have neurons c 1_T on the "
-            "brackets. A solution is built that meets conditions (3) to (5) and is not of this form, each "
-            "of its neurons at the kink V_i h = 0 of the ReLU on some masked strings. Where no neuron is "
-            "at a kink, the lemma is a statement on a linear system, whose rank is computed. What the "
-            "trace is right beside the kinks is measured by nudging the weights."
+            "Lemma G.3 says that weights which attain the bound of Lemma G.1 have neurons c 1_T on the "
+            "brackets. A solution is constructed that meets conditions (3) to (5) but is not of this form: "
+            "each of its neurons is at the kink V_i h = 0 of the ReLU on some masked strings. Where no "
+            "neuron is at a kink, the lemma is a statement about a linear system, whose rank is computed. "
+            "The trace close to the kinks is measured by perturbing the weights."
         ),
         findings=(
             *counterexample_findings(split, strings),
@@ -71,13 +71,13 @@ def lemma_g_3(settings: LemmaG3Settings, progress: Progress = silent) -> Stateme
         panels=(_panel(nudged),),
         settings=stated(settings),
         corrections=(
-            "The proof takes a neuron that is c on some strings of one target and 0 on the others for "
-            "impossible when T >= 6. It is not: c/2 (1_T ± e_i; ±e_i) is one, for every i, and two such "
-            "neurons complete each other. With the ReLU's derivative 0 at 0 they meet the bound, so the "
+            "The proof assumes that a neuron cannot be c on some strings of one target and 0 on the others "
+            "when T >= 6. It can: c/2 (1_T ± e_i; ±e_i) is such a neuron, for every i, and two such neurons "
+            "complement each other. With the ReLU's derivative at 0 taken as 0 they attain the bound, so the "
             "lemma and the uniqueness behind Theorem 5.1 fail as printed.",
-            "They hold where the loss is twice differentiable, that is where V_i h is nowhere 0: beside the "
-            "kinks the split solution's trace is half as large again, since of each masked string and its "
-            "mirror image one makes the silent neuron fire.",
+            "They hold where the loss is twice differentiable, that is, where V_i h is nowhere 0: next to "
+            "the kinks the split solution's trace is half as large again, since one of each masked string "
+            "and its mirror image makes the silent neuron fire.",
         ),
     )
 
@@ -93,7 +93,7 @@ def counterexample_findings(model: OneLayerTransformer, strings: BracketStrings)
     return (
         Finding(
             name="split_neurons_off_bound",
-            sentence="With derivative 0 at kinks, split neurons meet the bound and conditions (3) to (5).",
+            sentence="With derivative 0 at kinks, split neurons attain the bound and conditions (3) to (5).",
             source="Lemma G.1",
             predicted=0.0,
             relation="equal to",
@@ -144,7 +144,7 @@ def nudged_findings(nudged: pl.DataFrame, tolerance: float) -> tuple[Finding, Fi
     return (
         Finding(
             name="trace_beside_two_neurons",
-            sentence="Beside the two-neuron solution, which has no kinks, the trace is that of the bound.",
+            sentence="Next to the two-neuron solution, which has no kinks, the trace equals the bound.",
             source=SOURCE,
             predicted=1.0,
             relation="equal to",
@@ -154,7 +154,9 @@ def nudged_findings(nudged: pl.DataFrame, tolerance: float) -> tuple[Finding, Fi
         ),
         Finding(
             name="trace_beside_split_neurons",
-            sentence="Beside the split solution the trace is 3/2 of the bound: its flatness is the kinks'.",
+            sentence=(
+                "Next to the split solution the trace is 3/2 of the bound: its flatness comes from the kinks."
+            ),
             source=SOURCE,
             predicted=1.5,
             relation="equal to",
@@ -194,8 +196,11 @@ def _panel(nudged: pl.DataFrame) -> Panel:
     )
     return Panel(
         name="kinks",
-        title="Two solutions at the bound, and right beside it",
-        caption="Trace over 4/(m √T), the ReLU's derivative at 0 taken as 0, and after nudges of 1e-5.",
+        title="Two solutions at the bound, and their immediate neighbourhood",
+        caption=(
+            "Trace over 4/(m √T), with the ReLU's derivative at 0 taken as 0, and after perturbations of "
+            "1e-5."
+        ),
         charts=(
             Categories(
                 category="case",

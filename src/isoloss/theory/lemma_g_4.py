@@ -61,8 +61,8 @@ def lemma_g_4(settings: LemmaG4Settings, progress: Progress = silent) -> Stateme
         title="Is the trace of the Hessian 2 E ‖∇f‖² at zero loss?",
         text=(
             "The Hessian over Q, K, V and u is computed densely, by autograd in float64, over the whole "
-            "distribution of pre-training. At solutions with all weights random, and at those that a random "
-            "search for the largest deviation finds, its trace is divided by E ‖∇f‖²; everywhere else on "
+            "pre-training distribution. Its trace is divided by E ‖∇f‖² at solutions with all weights "
+            "random, and at those where a random search finds the largest deviation. Everywhere else along "
             "the way it is compared with the closed form, which holds at any loss."
         ),
         findings=(
@@ -72,8 +72,8 @@ def lemma_g_4(settings: LemmaG4Settings, progress: Progress = silent) -> Stateme
         panels=(_panel(away),),
         settings=stated(settings),
         corrections=(
-            "The paper's Hessian of the squared loss has ℓ''/2 in place of ℓ'', so that it states E ‖∇f‖²; "
-            "the trace is twice as large.",
+            "The paper's Hessian of the squared loss has ℓ''/2 in place of ℓ'', so it states E ‖∇f‖²; the "
+            "trace is twice as large.",
         ),
     )
 
@@ -100,7 +100,7 @@ def identity_finding(
     """The `factor` that is farthest from the constant, of those of solutions of zero loss."""
     return Finding(
         name="hessian_trace_over_gradient_norm",
-        sentence="At zero loss Tr ∇²L is twice E ‖∇f‖²: the factor farthest from it.",
+        sentence="At zero loss, Tr ∇²L is twice E ‖∇f‖²: the factor farthest off.",
         source=SOURCE,
         predicted=constant,
         relation="equal to",
@@ -116,7 +116,7 @@ def closed_form_finding(away: pl.DataFrame, tolerance: float) -> Finding:
     off = (away["closed_form"] / away["dense"] - 1).abs().to_numpy().max()
     return Finding(
         name="closed_form_off_dense_trace",
-        sentence="The closed form is the dense Hessian's trace, at any loss: largest relative difference.",
+        sentence="The closed form equals the dense Hessian's trace at any loss: largest relative difference.",
         source="Section 5",
         predicted=0.0,
         relation="equal to",
@@ -172,8 +172,8 @@ def _away(settings: LemmaG4Settings, strings: BracketStrings, seed: int) -> pl.D
 def _panel(away: pl.DataFrame) -> Panel:
     return Panel(
         name="factor",
-        title="The trace over the gradients' norm, at the solutions and away from them",
-        caption="2 at zero loss, for all weights; away from it the curvature of f comes in.",
+        title="The trace over the squared gradient norm, at the solutions and away from them",
+        caption="2 at zero loss, for all weights; away from it the curvature of f contributes.",
         charts=(
             Dots(
                 x=Axis("loss", "pre-training loss", logarithmic=True),

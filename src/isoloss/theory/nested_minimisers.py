@@ -65,18 +65,20 @@ def nested_minimisers(settings: NestedSettings, progress: Progress = silent) -> 
         name="nested-minimisers",
         title="Has a larger model the smaller one's minimisers, and flatter ones?",
         text=(
-            f"One coin, p = {settings.heads:g}, is predicted by σ(Σ u_i v_i) with one pair of factors and "
-            f"with {settings.pairs}. A minimiser of the small model, with pairs of zeros beside it, is one "
-            "of the large model and as flat. Equation (1) is integrated from several minimisers of each. As "
-            "Σ (u_i² + v_i²) ≥ 2 |Σ u_i v_i|, no minimiser of either has a trace below 2 p(1-p) |logit p|: "
-            "it would fail if a flow ended elsewhere, or if the two models' ends differed."
+            f"A coin, p = {settings.heads:g}, is predicted by σ(Σ u_i v_i) with one pair of factors and with "
+            f"{settings.pairs}. A minimiser of the small model, padded with pairs of zeros, is a minimiser "
+            "of the large model and equally flat. Equation (1) is integrated from several minimisers of "
+            "each. Since Σ (u_i² + v_i²) ≥ 2 |Σ u_i v_i|, no minimiser of either model has a trace below 2 "
+            "p(1-p) |logit p|. It would fail if a flow ended elsewhere, or if the endpoints of the two "
+            "models differed."
         ),
         findings=_findings(settings, coin, traces),
         panels=(_panel(traces, _least_trace(coin)),),
         settings=stated(settings),
         corrections=(
-            "The figure says that larger models can achieve flatter minima than smaller ones. As minimisers "
-            "are nested, their least trace cannot be larger; on this coin it is the same.",
+            "The figure says that larger models can achieve flatter minima than smaller ones. Since the "
+            "minimisers are nested, the least trace of a larger model cannot be larger; on this coin it is "
+            "the same.",
         ),
     )
 
@@ -111,12 +113,12 @@ def _findings(settings: NestedSettings, coin: BiasedCoin, traces: list[_Traces])
     minimisers, least = Minimisers(CoinOfPairs(), coin.distributions), _least_trace(coin)
     small = [coin.minimiser(d) for d in settings.differences]
     apart = [abs(minimisers.trace(_embedded(at, settings.pairs)) - minimisers.trace(at)) for at in small]
-    sentence = "A small model's minimiser is a large model's, of the same trace."
+    sentence = "A minimiser of the small model is one of the large model, with the same trace."
     findings = [_finding("embedding", sentence, 0.0, max(apart), len(apart), 1e-12)]
     for pairs in (1, settings.pairs):
         ends = [flow.values[-1] for flow in traces if flow.pairs == pairs]
         farthest = max(ends, key=lambda trace: abs(trace - least))
-        sentence = f"With {_in_words(pairs)} the flow of the trace ends at the trace {LEAST}."
+        sentence = f"With {_in_words(pairs)}, the flow of the trace ends at the trace {LEAST}."
         name = f"least trace, {_in_words(pairs)}"
         findings.append(_finding(name, sentence, least, farthest, len(ends), settings.tolerance * least))
     return tuple(findings)
@@ -168,8 +170,10 @@ def _panel(traces: list[_Traces], least: float) -> Panel:
     return Panel(
         name="nested-traces",
         title="The interaction of size and implicit bias (Figure 11, right), computed",
-        caption="Trace of the Hessian along equation (1), from several minimisers of each model. Dashed: the "
-        "least trace that a minimiser of either can have.",
+        caption=(
+            "Trace of the Hessian along equation (1), from several minimisers of each model. Dashed: the "
+            "smallest trace that a minimiser of either can have."
+        ),
         charts=(
             Lines(
                 Axis("t", "t"),

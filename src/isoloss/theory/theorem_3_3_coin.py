@@ -133,10 +133,11 @@ def theorem_3_3_coin(settings: CoinSettings, progress: Progress = silent) -> Sta
         name="theorem-3.3-coin",
         title="Does SGD at an exact fit flatten? One coin, in closed form",
         text=(
-            "One coin is predicted by σ(uv), whose best fits are the curve uv = logit p. Runs of SGD from "
-            "one point of it are compared with equation (1), which says that E[u² - v²] decays as "
-            "exp(-p(1-p) t/B) in t = kη². It would fail at another constant or another rate: the decay of "
-            "the runs is measured, extrapolated to η = 0, and each error must fall with η in its own order."
+            "A coin is predicted by σ(uv), whose best fits are the curve uv = logit p. Runs of SGD from one "
+            "point of the curve are compared with equation (1), which says that E[u² - v²] decays as "
+            "exp(-p(1-p) t/B) in t = kη². It would fail with another constant or another rate: the decay of "
+            "the runs is measured and extrapolated to η = 0, and each error must fall with η at its own "
+            "order."
         ),
         findings=coin_findings(runs, settings.rate_tolerance, settings.order_tolerance),
         panels=(_decay_panel(runs), coin_landscape(coin, settings.difference, picture)),
@@ -216,7 +217,7 @@ def _decay_panel(runs: Sequence[CoinRuns]) -> Panel:
         title="SGD's mean and the closed form",
         caption=(
             f"Mean of u² - v² over {runs[0].settings.paths:,} runs with its standard error, against t / B = "
-            "kη² / B: one curve for every batch size and, as η falls, every learning rate."
+            "kη² / B: one curve for all batch sizes and, as η falls, for all learning rates."
         ),
         charts=(
             Lines(
@@ -256,8 +257,8 @@ def coin_landscape(coin: BiasedCoin, difference: float, settings: SGDSettings) -
         name="coin-landscape",
         title="Which minimum does implicit bias lead to? (Figure 11, left), computed",
         caption=(
-            f"The loss of one coin, p = {coin.heads:g}, over (u, v) less its minimum. Once on the curve of "
-            "minimisers SGD drifts along it to the flattest one, as the flow of the trace does."
+            f"The loss of a coin, p = {coin.heads:g}, over (u, v), minus its minimum. Once on the curve of "
+            "minimisers, SGD drifts along it to the flattest one, as the flow of the trace does."
         ),
         charts=(
             Landscape(

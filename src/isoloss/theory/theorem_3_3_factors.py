@@ -55,9 +55,9 @@ def theorem_3_3_factors(settings: FactorSettings, progress: Progress = silent) -
         text=(
             f"Logits U Vᵀ of {len(distributions.weight)} contexts and {settings.words} words have "
             f"{model.parameters} parameters and {distributions.codimension} independent probabilities, so "
-            f"that their minimisers are a manifold of {model.parameters - distributions.codimension} "
-            "dimensions. Equation (1) is integrated on it, and runs of SGD start where it starts. It would "
-            "fail at another constant, or if SGD drifted along another direction of the manifold."
+            f"their minimisers form a manifold of {model.parameters - distributions.codimension} dimensions. "
+            "Equation (1) is integrated on it, and runs of SGD start from the same point. It would fail with "
+            "another constant, or if SGD drifted in another direction on the manifold."
         ),
         findings=(
             codimension_finding(race, distributions.codimension),

@@ -69,11 +69,11 @@ def theorem_3_3_transformer(settings: TransformerSettings, progress: Progress = 
         text=(
             f"A transformer of {len(start):,} parameters predicts each masked word of a language of "
             f"{len(minimisers.distributions.weight)} contexts exactly. Gradients of the trace are exact, "
-            "over all contexts in float64, and projected to the null space of ∇²L at eigenvalues below "
-            "1e-12 of the largest. The fall of the trace along runs of SGD is compared with that of "
-            "equation (1). It would fail at another constant, or if the gradient were not projected. The "
-            "theorem is about η → 0: at the last learning rate SGD, along the direction of least curvature, "
-            f"{flattest:.2g}, returns to an exact fit in {returning:.2g} of t, and the race lasts "
+            "over all contexts in float64, and are projected onto the null space of ∇²L (eigenvalues below "
+            "1e-12 of the largest). The fall of the trace along runs of SGD is compared with that along "
+            "equation (1). It would fail with another constant, or if the gradient were not projected. The "
+            "theorem is about η → 0: at the last learning rate, SGD returns to an exact fit along the "
+            f"direction of least curvature, {flattest:.2g}, in {returning:.2g} of t, and the race lasts "
             f"{race.times[-1]:.2g}."
         ),
         findings=(

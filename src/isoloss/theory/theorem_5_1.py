@@ -59,22 +59,23 @@ def theorem_5_1(settings: Theorem51Settings, progress: Progress = silent) -> Sta
         name="theorem-5.1",
         title="Does the flattest solution learn the downstream task from a few strings?",
         text=(
-            "On the flattest solution's features, the shortest output layer that fits n downstream "
-            "strings is the right one just when the strings hold both signs of g*. How often that fails "
-            "is counted over all samples in whole numbers, given by a formula, and simulated: strings are "
-            "drawn, the layer is fitted, and its loss is taken over the whole downstream distribution. The "
-            "paper's 2^-n takes strings on which g* is zero for informative, and one sign for enough."
+            "On the features of the flattest solution, the minimum-norm output layer that fits n downstream "
+            "strings is the right one exactly when the strings include both signs of g*. How often that "
+            "fails is counted over all samples in whole numbers, given by a formula, and simulated: strings "
+            "are drawn, the layer is fitted, and its loss is computed over the whole downstream "
+            "distribution. The paper's 2^-n counts strings on which g* is zero as informative, and takes one "
+            "sign to be enough."
         ),
         findings=failure_findings(settings, counted, corrected_failure(length, samples), printed, simulated),
         panels=(_panel(curve),),
         settings=stated(settings),
         corrections=(
-            "Unmasked strings of even length have even g*, zero with probability P0 = C(T, T/2) / 2^T "
-            f"({float(balanced_share(length)):.4g} for T = {length}), and both signs must appear: the "
-            "failure is 2((1 + P0)/2)^n - P0^n, larger than the theorem's 2^-n.",
-            "The theorem's proof rests on Lemma G.3, which neurons that stand at the kink of the ReLU on "
-            "some masked strings escape (see lemma-g.3): with derivative 0 there, such a solution is as "
-            "flat, and two strings, say, never suffice for it (the split neurons of the picture).",
+            "Unmasked strings of even length have even g*, which is zero with probability P0 = C(T, T/2) / "
+            f"2^T ({float(balanced_share(length)):.4g} for T = {length}), and both signs must appear: the "
+            "probability of failure is 2((1 + P0)/2)^n - P0^n, larger than the theorem's 2^-n.",
+            "The theorem's proof relies on Lemma G.3, which does not cover neurons at the kink of the ReLU "
+            "on some masked strings (see lemma-g.3): with derivative 0 there, such a solution is equally "
+            "flat, and two strings, for example, are never enough for it (the split neurons in the chart).",
         ),
     )
 
@@ -99,7 +100,7 @@ def failure_findings(
         ),
         Finding(
             name="failure_probability_simulated",
-            sentence=f"Refitting the flattest solution on {sizes} fails as often as is counted.",
+            sentence=f"Refitting the flattest solution on {sizes} fails as often as counted.",
             source=SOURCE,
             predicted=counted,
             relation="equal to",
@@ -136,7 +137,7 @@ def _curve(settings: Theorem51Settings, progress: Progress) -> pl.DataFrame:
         for name, model in models.items():
             found = simulated_failure(model, n, settings.repetitions, settings.seed)
             rows.append((name, n, found.value, found.standard_error, False))
-        progress("failures over the number of strings", n, settings.longest_curve)
+        progress("Failures against the number of strings", n, settings.longest_curve)
     columns = ["series", "samples", "failure", "standard_error", "formula"]
     return pl.DataFrame(rows, schema=columns, orient="row")
 
@@ -144,7 +145,7 @@ def _curve(settings: Theorem51Settings, progress: Progress) -> pl.DataFrame:
 def _panel(curve: pl.DataFrame) -> Panel:
     return Panel(
         name="failure",
-        title="How often n downstream strings are too few",
+        title="How often n downstream strings are not enough",
         caption="Dashed: exact count, and the paper's 2^-n; dots: simulated, with standard errors.",
         charts=(
             Lines(

@@ -50,10 +50,10 @@ def theorem_g_6(settings: TheoremG6Settings, progress: Progress = silent) -> Sta
         name="theorem-g.6",
         title="Do random features fit pre-training without being flat?",
         text=(
-            "Neurons V_i ~ N(0, T I) are drawn, and the shortest output layer that predicts every masked "
-            "bracket is solved for. Its size for ever more neurons follows from the kernel E σ(vᵀh) "
-            "σ(vᵀh'), in closed form. The trace of each solution is compared with the flattest, also "
-            "after every neuron has been rescaled for the least trace that its outputs allow."
+            "Neurons V_i ~ N(0, T I) are drawn, and the minimum-norm output layer that predicts every masked "
+            "bracket is solved for. Its norm as the number of neurons grows follows from the kernel E σ(vᵀh) "
+            "σ(vᵀh'), in closed form. The trace of each solution is compared with the flattest, also after "
+            "every neuron has been rescaled to the least trace that its outputs allow."
         ),
         findings=(
             fit_finding(found),
@@ -64,9 +64,9 @@ def theorem_g_6(settings: TheoremG6Settings, progress: Progress = silent) -> Sta
         panels=(_panel(found),),
         settings=stated(settings),
         corrections=(
-            "The theorem bounds ‖u'‖² by O(T²/δ), which lacks the number of neurons: u_i = a(V_i) with E "
-            "a² = O(T²) has ‖u'‖² of order m T². In the limit ‖u‖²/m is 4 T².",
-            "The proof's y = -√T 1ᵀh and ‖h‖ = 1/T are y = -T 1ᵀh and ‖h‖ = 1/√T for h = (1/T) Σ x_j.",
+            "The theorem bounds ‖u'‖² by O(T²/δ), which omits the number of neurons: u_i = a(V_i) with E a² "
+            "= O(T²) has ‖u'‖² of order m T². In the limit ‖u‖²/m is 4 T².",
+            "The proof's y = -√T 1ᵀh and ‖h‖ = 1/T should be y = -T 1ᵀh and ‖h‖ = 1/√T for h = (1/T) Σ x_j.",
         ),
     )
 
@@ -91,7 +91,10 @@ def fit_finding(found: pl.DataFrame) -> Finding:
     """1e-6 is the loss 1e-12: what linear systems with conditions up to 1e9 leave in float64."""
     return Finding(
         name="random_features_miss",
-        sentence="As many random neurons as strings, or more, predict every masked bracket: farthest output.",
+        sentence=(
+            "With at least as many random neurons as strings, every masked bracket is predicted: farthest "
+            "output."
+        ),
         source=SOURCE,
         predicted=0.0,
         relation="equal to",
@@ -105,7 +108,9 @@ def limit_finding(length: int, limit: float) -> Finding:
     """`limit` is ‖u‖²/(m T²) for many neurons."""
     return Finding(
         name=f"random_features_norm_{length}",
-        sentence=f"For ever more random neurons ‖u‖² tends to 4 T² m: its limit over T² m, T = {length}.",
+        sentence=(
+            f"As the number of random neurons grows, ‖u‖² tends to 4 T² m: its limit over T² m, T = {length}."
+        ),
         source=SOURCE,
         predicted=4.0,
         relation="equal to",
@@ -121,7 +126,7 @@ def growth_finding(found: pl.DataFrame, tolerance: float) -> Finding:
     slope = np.polyfit(longest["neurons"].log().to_numpy(), longest["norm"].log().to_numpy(), 1)[0]
     return Finding(
         name="random_features_norm_exponent",
-        sentence="‖u‖² grows as the number of neurons: the exponent of m.",
+        sentence="‖u‖² grows in proportion to the number of neurons: the exponent of m.",
         source=SOURCE,
         predicted=1.0,
         relation="equal to",
@@ -136,7 +141,9 @@ def trace_finding(found: pl.DataFrame) -> Finding:
     """Whether the flattest solution is flatter than random features, rescaled in their favour."""
     return Finding(
         name="random_features_trace_over_flattest",
-        sentence="Random features, even rescaled, are less flat than two neurons: least trace over 4/(m √T).",
+        sentence=(
+            "Random features, even rescaled, are less flat than two neurons: the least trace over 4/(m √T)."
+        ),
         source="Section 5",
         predicted=1.0,
         relation="at least",
@@ -182,8 +189,8 @@ def _panel(found: pl.DataFrame) -> Panel:
     )
     return Panel(
         name="trace",
-        title="Random features against the flattest solution",
-        caption="Trace of the Hessian over that of the two-neuron solution with as many neurons.",
+        title="Random features compared with the flattest solution",
+        caption="Trace of the Hessian over that of the two-neuron solution with the same number of neurons.",
         charts=(
             Lines(
                 x=Axis("neurons", "neurons m", logarithmic=True),

@@ -200,15 +200,15 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     )
     moved, bars = (
         means.filter(pl.col(PART) == DRIFT),
-        "Dots are means over seeds, bars their standard errors.",
+        "Dots are means over seeds, error bars their standard errors.",
     )
     both = means.filter(pl.col(PART).is_in([START, DRIFT, SGD_PART]))
     return (
         Panel(
             "clock",
-            "Is there one clock, with no batch in it?",
-            "Trace and Σ √H_ii over t = α²k̄ / 4, k̄ the mean step of the averaged weights; the dashed line is "
-            f"the start. {bars}",
+            "Is there a single clock, independent of the batch?",
+            "Trace and Σ √H_ii against t = α²k̄ / 4, where k̄ is the mean step of the averaged weights; the "
+            f"dashed line is the start. {bars}",
             tuple(
                 Lines(TIME, axis, BY_PACE, "pace", predicted="beginning", dashed=START)
                 for axis in (TRACE, ROOT)
@@ -218,8 +218,8 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
         ),
         Panel(
             "by-the-clock-of-sgd",
-            "Or is it SGD's?",
-            f"If AdamW drifted as SGD does, there would be one curve here. {bars}",
+            "Or is it SGD's clock?",
+            f"If AdamW drifted as SGD does, all runs would lie on one curve here. {bars}",
             (
                 Lines(SGD_TIME, TRACE, BY_PACE, "pace"),
                 Table((Axis("pace", "pace"), Axis("seeds", "seeds"), TIME, TRACE, ROOT, LOSS, RAW_LOSS)),
@@ -228,8 +228,8 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
         ),
         Panel(
             "what-descends",
-            "What descends?",
-            f"Σ √H_ii over the trace, as both fall from the start: along AdamW and along SGD. {bars}",
+            "What decreases?",
+            f"Σ √H_ii against the trace as both fall from the start, along AdamW and along SGD. {bars}",
             (Lines(TRACE, ROOT, BY_PACE, "pace"),),
             both,
         ),

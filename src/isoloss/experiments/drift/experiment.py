@@ -37,14 +37,15 @@ def drift(scale: Scale, task: str) -> Experiment:
         title="Does SGD drift to flatter minima by one clock?",
         question=Question.THEORY,
         text=(
-            "Theorem 3.3: where the loss is minimal, SGD with learning rate η and batches of B moves along "
+            "Theorem 3.3: where the loss is minimal, SGD with learning rate η and batch size B moves along "
             "the minima against the gradient of the trace of the Hessian, dθ/dτ = -∇_Γ Tr ∇²L, and its clock "
-            "is τ = η²k / 4B. So runs that differ in η, B and the number of steps k must lie on one curve "
-            "over τ, and at one η and k a batch four times as large goes a quarter as far.",
-            "From each of AdamW's last checkpoints plain SGD starts: no momentum, weight decay, warm-up or "
+            "is τ = η²k / 4B. Runs that differ in η, B and the number of steps k must therefore lie on one "
+            "curve over τ; at the same η and k, a batch four times as large goes a quarter as far.",
+            "Plain SGD starts from each of AdamW's last checkpoints: no momentum, weight decay, warm-up or "
             "dropout. Trace, loss and accuracy are those of weights averaged over the last steps; an average "
-            "is as old as its mean step, and so is its τ. The control has the learning rate and the steps of "
-            "one of the runs and so large a batch that hardly any noise is left.",
+            "counts as being at the mean of its steps, and τ is computed from that. The control has the "
+            "learning rate and number of steps of one of the runs, and a batch so large that hardly any "
+            "noise is left.",
         ),
         runs=every_drift_run(scale, scale.drift, task, scale.sizes.probes_beside(task)),
         claims=CLAIMS,
@@ -93,13 +94,13 @@ def drift_limits(scale: Scale) -> Experiment:
         question=Question.THEORY,
         title="How far does SGD's clock tell the time?",
         text=(
-            "Theorem 3.3 is about small rates and about SGD without momentum, weight decay or dropout. Here "
-            "each of these is changed by itself, from the drift's own starts, and the trace is held against "
-            "the curve that plain SGD gives: over τ = η²k / 4B, with η / (1 - m) for η where there is a "
-            "momentum m.",
-            f"The law is said to hold where the trace is never further from that curve than {BAND:g} of its "
-            "fall, which is what the drift's own paces are claimed to keep to. Nothing here is a claim: "
-            "where a law ends is looked for, and each panel says what was found.",
+            "Theorem 3.3 is about small learning rates and about SGD without momentum, weight decay or "
+            "dropout. Here each of these is changed on its own, from the starting points of the drift "
+            "experiment, and the trace is compared with the curve of plain SGD: over τ = η²k / 4B, with η / "
+            "(1 - m) in place of η where there is a momentum m.",
+            f"The law is said to hold where the trace never departs from that curve by more than {BAND:g} of "
+            "its fall, the tolerance claimed for the drift experiment's own runs. Nothing here is a claim: "
+            "the experiment looks for where the law breaks down, and each panel says what was found.",
         ),
         runs=departed(scale.grammar, short.widths, scale.seeds[:LIMIT_SEEDS], departures, quantities),
         panels=limit_panels,
@@ -127,14 +128,16 @@ def adamw_clock(scale: Scale) -> Experiment:
         question=Question.THEORY,
         title="Does AdamW drift by a clock of its own, without the batch?",
         text=(
-            "Theorem 3.3's clock is SGD's: τ = η²k / 4B. Where the noise of gradients has the covariance "
-            "H / B and AdamW divides by its root, the same argument gives another: t = α²k / 4, whatever the "
-            "batch is, along which Σ_i √H_ii descends and not the trace. So runs that differ in α, B and the "
-            "number of steps k must lie on one curve over t, and at one α and k the batch must not matter.",
-            "From each of AdamW's last checkpoints AdamW goes on without weight decay, at other rates and "
-            "batches, its rate rising over the first hundred steps. Trace, Σ √H_ii and loss are those of "
-            "weights averaged over the last 200 steps, and so is the time. Σ √H_ii is over the exact "
-            "diagonal of the Fisher information. SGD goes on from the same starts for comparison.",
+            "The clock of Theorem 3.3 is SGD's: τ = η²k / 4B. Where gradient noise has covariance H / B and "
+            "AdamW divides by its square root, the same argument gives a different clock, t = α²k / 4, "
+            "whatever the batch size; along it Σ_i √H_ii decreases, not the trace. Runs that differ in α, B "
+            "and the number of steps k must therefore lie on one curve over t, and at the same α and k the "
+            "batch size must not matter.",
+            "From each of AdamW's last checkpoints, AdamW continues without weight decay, at other learning "
+            "rates and batch sizes; the learning rate warms up over the first hundred steps. Trace, Σ √H_ii "
+            "and loss are those of weights averaged over the last 200 steps, and the time is averaged in the "
+            "same way. Σ √H_ii is computed from the exact diagonal of the Fisher information. SGD continues "
+            "from the same starts for comparison.",
         ),
         runs=(*started, *departed(grammar, width, few, arms, quantities)[len(few) :]),
         claims=adamw.CLAIMS,
@@ -164,14 +167,16 @@ def flatness_interventions(scale: Scale, task: str) -> Experiment:
         title="Is flatter better where flatness alone is set?",
         question=Question.FLATNESS,
         text=(
-            "The paper finds, among models of one pre-training loss, that flatter ones do better downstream, "
-            "and infers that flatness is why. Here flatness is set: from each of AdamW's last checkpoints "
-            "four ways go on for as many steps, to one loss. SGD with noise becomes flatter, by Theorem 3.3; "
-            f"with {settings.quieter} times the batch, and so hardly any noise, it does not; the flatness "
-            "regulariser descends L + (σ²/2) Tr H, with the weight that the noise of SGD has; and the same "
-            "with its sign turned becomes sharper, as strongly as the pre-training loss allows.",
-            "If flatness is why, accuracy falls as the trace is made to rise, whatever the way. The probes "
-            "are the paper's, one on standardised features, and both read from few examples.",
+            "The paper finds that, among models of the same pre-training loss, flatter ones do better "
+            "downstream, and infers that flatness is the reason. Here flatness is set directly: from each of "
+            "AdamW's last checkpoints, training continues in four ways, for the same number of steps and to "
+            f"the same loss. SGD with noise becomes flatter, by Theorem 3.3. SGD with {settings.quieter} "
+            "times the batch, hence hardly any noise, does not. The flatness regulariser descends L + (σ²/2) "
+            "Tr H, weighted as the noise of SGD weights it. The same regulariser with its sign reversed "
+            "makes the model sharper, as strongly as the pre-training loss allows.",
+            "If flatness is the reason, accuracy falls whenever the trace is made to rise, whichever way is "
+            "used. The probes are the paper's and one on standardised features; both are also trained on few "
+            "examples.",
         ),
         runs=departed(scale.grammar, (settings.width,), settings.seeds, settings.departures, quantities),
         claims=ways.CLAIMS,

@@ -161,8 +161,9 @@ def intervention_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     return (
         Panel(
             "accuracy-over-trace",
-            "Does accuracy follow flatness, where nothing else has changed?",
-            "A dot a start and way, all at about one loss; bars are one standard error over sentences.",
+            "Does accuracy follow flatness when nothing else changes?",
+            "One dot per start and way, all at about the same loss; bars are one standard error over "
+            "sentences.",
             (
                 *(Dots(TRACE, axis, BY_WAY) for axis in known),
                 Table((Axis("pace", "way"), Axis("seed", "seed"), TRACE, LOSS, *known)),

@@ -126,8 +126,8 @@ def _panel(varied: str, means: pl.DataFrame, found: pl.DataFrame, time: Axis) ->
     return Panel(
         f"limit-{varied.replace(' ', '-')}",
         f"How far does the clock hold? {varied[0].upper()}{varied[1:]}",
-        f"{how_far(found)} The dashed lines are the law's curve: runs that differ in rate and batch alone. "
-        "Dots are means over seeds, bars their standard errors.",
+        f"{how_far(found)} The dashed lines are the law's curve, from runs that differ only in learning rate "
+        "and batch size. Dots are means over seeds, error bars their standard errors.",
         (
             Lines(time, TRACE, BY_ARM, "pace", predicted="behind", dashed="plain paces"),
             Lines(time, LOSS, BY_ARM, "pace", predicted="behind", dashed="plain paces"),

@@ -58,10 +58,10 @@ def example_panels(table: pl.DataFrame, fewer: Sequence[int], train: int) -> tup
     return tuple(
         Panel(
             f"examples-{_key(*rows.select(MODEL).row(0))}",
-            f"From how many examples? {_title(*rows.select(MODEL).row(0))}",
-            "The start and each pace's last checkpoint, by the paper's probe and by one on features of mean "
-            "0 and deviation 1. Shown beside the claims, which do not look at it. Dots are means over seeds, "
-            "bars their standard errors.",
+            f"How many labelled examples does it take? {_title(*rows.select(MODEL).row(0))}",
+            "The start and the last checkpoint of each pace, with the paper's probe and with one on features "
+            "of mean 0 and deviation 1. Shown for comparison; the claims do not use it. Dots are means over "
+            "seeds, error bars their standard errors.",
             charts,
             rows,
         )
@@ -102,7 +102,7 @@ def mean_over_seeds(table: pl.DataFrame, clock: AnyClock = Pace) -> pl.DataFrame
 
 def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Panel]:
     where, key = _title(language, width), _key(language, width)
-    bars = "Dots are means over seeds, bars their standard errors."
+    bars = "Dots are means over seeds, error bars their standard errors."
     columns = [axis for axis in (TRACE, ACCURACY, LOSS, RAW_LOSS) if axis.column in rows.columns]
     charts = [Lines(TIME, axis, BY_PACE, "pace", predicted="beginning", dashed=START) for axis in columns[:2]]
     over_distance = [Lines(DISTANCE, axis, BY_PACE, "pace") for axis in (TRACE, *columns[2:])]
@@ -110,17 +110,17 @@ def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Pan
     return (
         Panel(
             f"clock-{key}",
-            f"Is there one clock? {where}",
-            "Trace and accuracy over τ = η²k̄ / 4B, k̄ the mean step of the averaged weights; the dashed line "
-            f"is the start. The control has hardly any noise, and so hardly any τ. {bars}",
+            f"Is there a single clock? {where}",
+            "Trace and accuracy against τ = η²k̄ / 4B, where k̄ is the mean step of the averaged weights; "
+            f"the dashed line is the start. The control has hardly any noise, and so hardly any τ. {bars}",
             tuple(charts),
             with_beginning(rows),
             "stacked",
         ),
         Panel(
             f"distance-{key}",
-            f"Or does the distance that they have descended tell? {where}",
-            "Descent without noise would go by ηk, and there would be one curve here. " + bars,
+            f"Or is it the distance descended that matters? {where}",
+            "Without noise, descent would follow ηk, and all runs would lie on one curve here. " + bars,
             (*over_distance, Table((Axis("pace", "pace"), SEEDS, TIME, DISTANCE, *columns))),
             moved,
         ),

@@ -107,15 +107,17 @@ def ablations(scale: Scale) -> Experiment:
         title="Do the released pipeline's own choices matter?",
         question=Question.ALGORITHM,
         text=(
-            "The authors' released code differs from their text: it masks 15 % of the words in five copies "
-            "of a sentence, lets the learning rate fall linearly, and probes with dropout of 0.1 on the "
-            "features, minibatches of 512 and a rate that falls after 50 steps. Everywhere else here the "
-            "text is followed. On this page each choice is made alone, all else as in Figure 1.",
-            "The rate falls to 0 at the run's end, over its own length; a batch has as many masked rows "
-            "either way, and so a fifth of the sentences with copies. 15 % of "
-            f"{grammar.language.maximum_length} words, rounded, are {masked}.",
-            "Where a claim holds, what is found by the text's choice may stand for what the pipeline would "
-            "find, on this language and at this length; where not, no accuracy goes without its choice.",
+            "The authors' released code differs from the paper's text: it masks 15 % of the words in five "
+            "copies of each sentence, decays the learning rate linearly, and trains probes with dropout of "
+            "0.1 on the features, minibatches of 512 and a learning rate that decays after 50 steps. "
+            "Everywhere else, this reproduction follows the text. Here each choice is made on its own, with "
+            "all else as in Figure 1.",
+            "The learning rate decays to 0 over the length of the run. A batch has the same number of masked "
+            "rows in either case, so with five copies it holds a fifth of the sentences. 15 % of "
+            f"{grammar.language.maximum_length} words, rounded, is {masked}.",
+            "Where a claim holds, results obtained with the text's choice can stand in for the pipeline's, "
+            "on this language and at this training length. Where it does not, no accuracy should be quoted "
+            "without naming the choice behind it.",
         ),
         runs=_runs(scale, probe, released),
         claims=CLAIMS,
@@ -162,16 +164,16 @@ def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
         return ()
     rows = table.filter(pl.col("step").is_not_null())
     caption = (
-        "A dot a run, at its last step. Bars of accuracy: one standard deviation over seeds of the probe; of "
+        "One dot per run, at its last step. Bars of accuracy: one standard deviation over probe seeds; of "
         "KL: one standard error over sentences."
     )
     shown = [
-        Axis(ACCURACY, "accuracy, the text's probe", f"{ACCURACY}_deviation"),
-        Axis(RELEASED, "accuracy, the released probe", f"{RELEASED}_deviation"),
+        Axis(ACCURACY, "accuracy, probe as in the text", f"{ACCURACY}_deviation"),
+        Axis(RELEASED, "accuracy, released probe", f"{RELEASED}_deviation"),
         KL,
     ]
     charts = tuple(Categories(CHOICE, axis, BY_SEED) for axis in shown if axis.column in rows.columns)
-    return (Panel("choices", "Each choice alone", caption, charts, rows),) if charts else ()
+    return (Panel("choices", "Each choice on its own", caption, charts, rows),) if charts else ()
 
 
 PAPERS_DIMENSION = 512
@@ -211,11 +213,12 @@ def projection(scale: Scale) -> Experiment:
         question=Question.LARGER,
         text=(
             "The paper concatenates the vectors of all words and says that a Gaussian projection to 512 "
-            "dimensions does not affect the final performance, so that models of all sizes may be probed "
-            "alike. Here the last checkpoint of each run is probed twice, on all its features and on their "
-            f"projection to {dimension}: 512, or half of the narrowest model's features where they are few.",
-            "Where the claim holds, models of several widths may be probed at one dimension, and what a "
-            "larger one gains is not its probe's size; of fewer dimensions that says nothing.",
+            "dimensions does not affect the final performance, which lets models of all sizes be probed in "
+            "the same way. Here the last checkpoint of each run is probed twice: on all its features, and on "
+            f"their projection to {dimension} dimensions (512, or half the number of features of the "
+            "narrowest model if that is smaller).",
+            "If the claim holds, models of different widths can be probed at one dimension, and what a "
+            "larger model gains is not due to a larger probe. It says nothing about smaller dimensions.",
         ),
         runs=grammar_runs(scale, tuple(MeasuredAt(q, last) for q in (scale.sizes.loss(), probe, projected))),
         claims=PROJECTION_CLAIMS,
@@ -245,5 +248,5 @@ def _projection_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
         Axis(PROJECTED, "accuracy on projected features", f"{PROJECTED}_deviation"),
         BY_WIDTH,
     )
-    caption = "A dot a run, at its last checkpoint. Bars: one standard deviation over seeds of the probe."
+    caption = "One dot per run, at its last checkpoint. Bars: one standard deviation over probe seeds."
     return (Panel("projection", "All features against projected ones", caption, (chart,), rows),)

@@ -4,12 +4,13 @@ from isoloss.experiments.scales.scale import MeasurementSizes
 from isoloss.panels import Axis, Colour
 
 OWN_TASK = (
-    "GLUE's texts are beyond the laptop's language of 24 pieces and sentences of 6: of the pieces that "
-    "its teacher's vocabulary cuts them into, 70 % of film reviews' and 71 % of QNLI's are none of the 24, "
-    "a text has 61 or 62, and of 1,894 snippets of reviews not one is of known pieces alone. The language's "
-    "own tasks have no room: what a probe of the words alone does not tell of how a sentence began is 0.07 "
-    "at most, so that little of what features add can show. The experiment glue-of-causal-language probes "
-    "the models on such texts all the same, beside a model that was never trained."
+    "GLUE's texts are out of reach of the laptop scale's language, which has 24 tokens and sentences of 6. "
+    "Tokenised with its teacher's vocabulary, 70 % of the tokens in film reviews and 71 % of those in QNLI "
+    "are none of the 24; a text has 61 or 62 tokens; and of 1,894 review snippets not one consists of known "
+    "tokens alone. The language's own tasks leave little room for improvement: a probe on the words alone is "
+    "at most 0.07 short of perfect at telling how a sentence began, so features can add little. The "
+    "experiment glue-of-causal-language nevertheless probes the models on such texts, next to an untrained "
+    "model."
 )
 """Counted on the stand-ins' test parts (`MovieSnippets`, `AnsweringSentences`); rooms: `isoloss describe`."""
 
@@ -28,7 +29,7 @@ BY_SEED = Colour("seed", "seed")
 def probe_bars(sizes: MeasurementSizes) -> str:
     """Of the probe's accuracy."""
     return (
-        f"Bars of accuracy: one standard deviation over {len(sizes.probe.seeds)} seeds of the probe, each on "
+        f"Bars of accuracy: one standard deviation over {len(sizes.probe.seeds)} probe seeds, each on "
         f"{sizes.probe_test:,} test sentences. "
     )
 
@@ -37,13 +38,14 @@ def loss_bars(sizes: MeasurementSizes) -> str:
     """Of the exact loss and of its KL."""
     return (
         f"Bars of loss and KL: one standard error of KL(distribution || model) over {sizes.loss_sentences:,} "
-        "sentences; the distribution's entropy, common to all models, adds the same to each. "
+        "sentences; the loss adds the entropy of the distribution, the same constant for all models. "
     )
 
 
 def trace_bars(sizes: MeasurementSizes) -> str:
     """Of the trace."""
     return (
-        f"Bars of the trace: one standard error over {sizes.trace_sentences:,} sentences. It is that of the "
-        "Fisher information, the Hessian's own where the model has learnt the distribution (Lemma 3.2). "
+        f"Bars of the trace: one standard error over {sizes.trace_sentences:,} sentences. The trace is that "
+        "of the Fisher information, which equals the Hessian's where the model has learnt the distribution "
+        "(Lemma 3.2). "
     )

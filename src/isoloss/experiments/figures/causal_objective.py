@@ -87,12 +87,12 @@ def causal_objective(scale: Scale) -> Experiment:
         title="Does predicting the next word in place of a masked one change it?",
         question=Question.ALGORITHM,
         text=(
-            "Most language models of today predict the next word. Here a causal transformer of the same "
-            "shape is trained by the same rule on the same sentences; its loss, KL and trace are those of "
-            "its own objective, all from the exact distribution of the next word, the end of the sentence "
-            "included.",
-            "The two objectives' losses and traces measure different things and are not compared with each "
-            "other: what is compared are the tasks, and whether a trace falls as training goes on.",
+            "Most language models today predict the next word. Here a causal transformer of the same shape "
+            "is trained with the same update rule on the same sentences. Its loss, KL and trace are those of "
+            "its own objective, all computed from the exact distribution of the next word, including the end "
+            "of the sentence.",
+            "Losses and traces of the two objectives measure different things and are not compared. What is "
+            "compared is downstream accuracy, and whether each trace falls as training goes on.",
         ),
         runs=masked
         + causal_runs(
@@ -136,8 +136,8 @@ def causal_runs(scale: Scale, measured: tuple[MeasuredAt, ...]) -> tuple[Planned
 
 def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     every = table.filter(pl.col("step").is_not_null())
-    steps = "A line a run. KL and trace are those of each run's own objective."
-    dots = "Checkpoints after saturation; the two traces are of different losses."
+    steps = "One line per run. KL and trace are those of each run's own objective."
+    dots = "Checkpoints after saturation. The traces of the two objectives are of different losses."
     return (
         Panel(
             "steps",

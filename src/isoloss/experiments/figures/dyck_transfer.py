@@ -147,20 +147,20 @@ def dyck_transfer(scale: Scale) -> Experiment:
         title="Does the flattest transformer on Dyck strings transfer best?",
         question=Question.FLATNESS,
         text=(
-            "Section 5 proves of a two-layer model on Dyck strings, as many ⟨ as ⟩, that of all solutions of "
-            "zero loss the flattest has the feature that transfers: g* = #⟩ - #⟨, from few labelled strings "
-            "of any brackets. Those solutions are made, not trained. Here transformers are trained, on "
-            f"strings of {language.length} brackets that are balanced with probability "
-            f"{language.balanced_share:g} and uniform else, so that no bracket is certain and the "
-            "distribution of a masked one depends on the g* of the others alone.",
-            f"From AdamW's checkpoint of step {settings.parting:,} several ways go on for as many steps. "
-            "Downstream is the paper's task: the features of the first bracket are frozen, the shortest "
-            "linear head that fits n uniform strings is taken, and its squared error in g* is over all 2^T "
-            "strings, exactly; the median over samples. A model after one step, as good as untrained, is "
-            "shown beside them: its "
-            "features are hardly more than averages of the brackets, which is what g* is.",
-            "A reader may conclude whether the theorem's order, the flattest first, holds among solutions "
-            "that training finds, and not whether pre-training helps with a task that needs none.",
+            "Section 5 proves, for a two-layer model on Dyck strings (as many ⟨ as ⟩), that the flattest of "
+            "all zero-loss solutions has the feature that transfers, g* = #⟩ - #⟨, from few labelled strings "
+            "of any brackets. Those solutions are constructed, not trained. Here transformers are trained on "
+            f"strings of {language.length} brackets, which are balanced with probability "
+            f"{language.balanced_share:g} and uniform otherwise. No bracket is then certain, and the "
+            "distribution of a masked one depends only on the g* of the others.",
+            f"From AdamW's checkpoint at step {settings.parting:,}, training continues in several ways, each "
+            "for the same number of steps. The downstream task is the paper's: the features of the first "
+            "bracket are frozen, the minimum-norm linear head that fits n uniform strings is taken, and its "
+            "squared error in g* is computed exactly, over all 2^T strings; the median over samples is "
+            "shown. A model after one step, practically untrained, is shown next to them: its features are "
+            "little more than averages of the brackets, which is what g* is.",
+            "The question is whether the theorem's order, flattest first, also holds among solutions that "
+            "training finds. Whether pre-training helps with a task that needs none is not tested.",
         ),
         runs=settings.runs(quantities),
         claims=CLAIMS,
@@ -206,9 +206,15 @@ def _panels(table: pl.DataFrame, scale: Scale, settings: DyckRuns) -> tuple[Pane
         Panel(
             "transfer",
             "Error in counting brackets over the trace",
-            f"A dot a run, its last checkpoint.{beside} {bars}",
+            f"One dot per run, at its last checkpoint.{beside} {bars}",
             tuple(Dots(TRACE, axis, BY_WAY) for axis in by_strings),
             last,
         ),
-        Panel("loss", "Are they at one loss?", f"A dot a run. {bars}", (Dots(KL, TRACE, BY_WAY),), last),
+        Panel(
+            "loss",
+            "Do they have the same loss?",
+            f"One dot per run. {bars}",
+            (Dots(KL, TRACE, BY_WAY),),
+            last,
+        ),
     )

@@ -111,8 +111,8 @@ CLAIMS = (
 REFERENCE = "chance and ceiling"
 HELD_AGAINST = (
     ("chance_accuracy", "chance"),
-    ("words_accuracy", "a probe of the words alone"),
-    ("untrained_accuracy", "the best of untrained models"),
+    ("words_accuracy", "a probe on the words alone"),
+    ("untrained_accuracy", "the best untrained model"),
     ("posterior_accuracy", "ceiling (the exact posterior)"),
 )
 """Columns of the references, and what they are called in captions."""
@@ -133,10 +133,11 @@ def figure_1(scale: Scale, task: str) -> Experiment:
         question=Question.FLATNESS,
         text=(
             "The paper pre-trains transformers of several sizes on sentences of a grammar whose exact "
-            "distribution is known, and compares checkpoints whose loss has converged: all at one loss, "
-            "they differ in downstream accuracy, and the trace of the Hessian tells the better ones apart.",
-            "First all three along each run, over one axis of steps. Then each checkpoint after the loss has "
-            "converged as a dot.",
+            "distribution is known, and compares checkpoints whose loss has converged. All have the same "
+            "loss but differ in downstream accuracy, and the trace of the Hessian tells the better ones "
+            "apart.",
+            "First, loss, trace and accuracy along each run, against pre-training steps. Then one dot per "
+            "checkpoint after the loss has converged.",
         ),
         runs=grammar_runs(scale, (*measured, *beside)),
         references=(
@@ -155,23 +156,24 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     every = table.filter(pl.col("step").is_not_null())
     dots, saturated_from = every.filter("saturated"), scale.grammar.saturated_from
     vertical = (
-        f"{_reference(table)}Up and down: one standard deviation over {len(scale.sizes.probe.seeds)} seeds "
-        f"of the probe, each on {scale.sizes.probe_test:,} test sentences. "
+        f"{_reference(table)}Vertical bars: one standard deviation over {len(scale.sizes.probe.seeds)} probe "
+        f"seeds, each on {scale.sizes.probe_test:,} test sentences. "
     )
     of_loss = (
-        f"Across: one standard error of KL(distribution || model) over {scale.sizes.loss_sentences:,} "
-        "sentences; the entropy of the distribution, which all dots share, adds the same to each."
+        "Horizontal bars: one standard error of KL(distribution || model) over "
+        f"{scale.sizes.loss_sentences:,} sentences; the entropy of the distribution adds the same constant "
+        "to all dots."
     )
     of_trace = (
-        f"Across: one standard error over {scale.sizes.trace_sentences:,} sentences. The trace is that of "
-        "the Fisher information, the Hessian's own where the model has learnt the distribution (Lemma 3.2). "
-        "Traces of different widths are over different parameters: claims rank a run's dots among themselves "
-        "alone, and only Figure 5 enlarges the models to one shape."
+        f"Horizontal bars: one standard error over {scale.sizes.trace_sentences:,} sentences. The trace is "
+        "that of the Fisher information, which equals the Hessian's where the model has learnt the "
+        "distribution (Lemma 3.2). Traces of different widths are sums over different parameters, so claims "
+        "only rank the dots of one run against each other; only Figure 5 enlarges the models to one shape."
     )
     of_steps = (
-        "A line a run, over one axis of steps. The dots below are the checkpoints from the dashed line (step "
-        f"{saturated_from:,}) on, on which claims are judged. {loss_bars(scale.sizes)}"
-        f"{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
+        "One line per run, on a shared axis of steps. The dots below are the checkpoints from the dashed "
+        f"line (step {saturated_from:,}) on; claims are judged on these. "
+        f"{loss_bars(scale.sizes)}{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
     )
     over_steps = tuple(
         Lines(STEP, y, BY_WIDTH, "run", marked=saturated_from) for y in (LOSS, TRACE, ACCURACY)
@@ -201,12 +203,20 @@ def _over_examples(every: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel,
         for suffix, number in numbers.items()
     ]
     caption = (
-        "The last checkpoints. The paper's probe has one learning rate whatever the scale of the features; "
-        "beside it, features of mean 0 and deviation 1. Bars: one standard deviation over two draws of the "
-        f"sentences; at {sizes.probe_train:,}, over seeds of the probe."
+        "The last checkpoints. The paper's probe has one learning rate, whatever the scale of the features; "
+        "next to it, the same probe on features standardised to mean 0 and deviation 1. Bars: one standard "
+        f"deviation over two draws of the sentences; at {sizes.probe_train:,}, over probe seeds."
     )
     charts = tuple(Lines(EXAMPLES, y, BY_WIDTH, "run") for y in (ACCURACY, OF_STANDARDISED))
-    return (Panel("examples", "Accuracy over labelled sentences", caption, charts, pl.concat(rows)),)
+    return (
+        Panel(
+            "examples",
+            "Accuracy against the number of labelled sentences",
+            caption,
+            charts,
+            pl.concat(rows),
+        ),
+    )
 
 
 def _reference(table: pl.DataFrame) -> str:

@@ -42,13 +42,14 @@ def figure_5(scale: Scale) -> Experiment:
         title="Are larger models flatter and better, viewed in one parameter space?",
         question=Question.LARGER,
         text=(
-            "Traces of models of different sizes are over different parameters. So each model is viewed as a "
-            "point in the parameter space of one larger architecture, by setting copies of its weights side "
-            "by side and adding layers that do nothing (B.4), and the traces there are compared.",
-            "The paper's construction changes the function a little and multiplies the part of the tied "
-            "embeddings by the number of copies k, larger for smaller models. A form that leaves the "
-            "function exactly as it is divides that part by k instead. Both are shown: where they disagree "
-            "about the order of sizes, the construction decides it and not the models.",
+            "Traces of models of different sizes are sums over different parameters. So each model is viewed "
+            "as a point in the parameter space of one larger architecture, by placing copies of its weights "
+            "side by side and adding layers that do nothing (B.4), and the traces there are compared.",
+            "The paper's construction changes the function slightly and multiplies the tied embeddings' part "
+            "of the trace by the number of copies k, which is larger for smaller models. A variant that "
+            "leaves the function exactly unchanged divides that part by k instead. Both are shown. Where "
+            "they disagree about the order of sizes, that order is decided by the construction, not by the "
+            "models.",
         ),
         runs=tuple(replace(run, saturated_from=steps[0]) for run in grammar_runs(of_sizes, measured)),
         claims=CLAIMS,
@@ -65,11 +66,13 @@ def figure_5(scale: Scale) -> Experiment:
 
 def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     bars = (
-        f"Across: one standard error over {scale.sizes_compared.sentences:,} sentences. Up and down: one "
-        f"standard deviation over {len(scale.sizes.probe.seeds)} seeds of the probe. Each dot is a "
+        f"Horizontal bars: one standard error over {scale.sizes_compared.sentences:,} sentences. Vertical "
+        f"bars: one standard deviation over {len(scale.sizes.probe.seeds)} probe seeds. One dot per "
         f"checkpoint from step {scale.grammar.compared_steps[0]:,} on."
     )
-    enlarged = "Every model enlarged to one shape; a logarithmic axis, as factors are what is compared."
+    enlarged = (
+        "Every model enlarged to one shape. The axis is logarithmic because ratios are what is compared."
+    )
     as_is = "The same models' traces over their own parameters, and their losses."
     dots = table.filter(pl.col("step").is_not_null())
     both = tuple(Dots(x, ACCURACY, BY_WIDTH) for x in (EXACT, PAPER))

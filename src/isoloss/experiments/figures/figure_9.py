@@ -45,11 +45,11 @@ def figure_9(scale: Scale) -> Experiment:
         title="Does the KL divergence come to rest, as the loss does?",
         question=Question.LOSS,
         text=(
-            "The loss is the distribution's entropy, which no model changes, plus KL(distribution || "
-            "model). The paper shows the logarithm of the latter: it resolves what the loss hides, and "
-            "still levels off.",
-            "Levelling off is judged on all checkpoints of a run, not only on those that count as "
-            "saturated: whether the slope of log KL lessens is the question.",
+            "The loss is the entropy of the distribution, which no model can change, plus KL(distribution || "
+            "model). The paper plots the logarithm of the KL: it resolves what the loss hides, and still "
+            "levels off.",
+            "Levelling off is judged on all checkpoints of a run, not only on those that count as saturated: "
+            "the question is whether the slope of log KL becomes less steep.",
         ),
         runs=tuple(run for task in tasks for run in _runs(task, scale)),
         references=tuple(task.reference(scale.sizes) for task in tasks),
@@ -79,14 +79,14 @@ def _panels(task: ShownTask, table: pl.DataFrame, scale: Scale) -> tuple[Panel, 
     steps = Panel(
         f"{task.key}-steps",
         f"{task.title}: over steps",
-        f"A line a run, {len(scale.seeds)} seeds a width. {of_loss}",
+        f"One line per run, {len(scale.seeds)} seeds per width. {of_loss}",
         (Lines(STEP, LOG_KL, BY_WIDTH, "run", marked=task.runs.saturated_from),),
         every,
     )
     sizes = Panel(
         f"{task.key}-sizes",
         f"{task.title}: over sizes",
-        f"{task.chance_and_ceiling(table)}A dot a run at step {task.runs.steps:,}, a line for each seed. "
+        f"{task.chance_and_ceiling(table)}One dot per run at step {task.runs.steps:,}, one line per seed. "
         f"{of_loss}{probe_bars(scale.sizes)}",
         tuple(Lines(SIZE, y, BY_SEED, "seed") for y in (LOG_KL, ACCURACY)),
         task.last_rows(table),

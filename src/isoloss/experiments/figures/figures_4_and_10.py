@@ -41,9 +41,10 @@ def figure_4(scale: Scale) -> Experiment:
         title="Does the trace fall along SGD, and does accuracy rise?",
         question=Question.FLATNESS,
         text=(
-            "Theorem 3.3: once the loss is minimal, SGD moves along the minima towards smaller trace of the "
-            "Hessian. The paper pre-trains with SGD, its warm-up 12 % of the steps, and follows trace and "
-            "accuracy: 235M parameters on the grammar (task C), 67M on the hidden Markov model (task-10).",
+            "Theorem 3.3: once the loss is minimal, SGD moves along the set of minimisers towards a smaller "
+            "trace of the Hessian. The paper pre-trains with SGD, with a warm-up over 12 % of the steps, and "
+            "follows trace and accuracy: 235M parameters on the grammar (task C), 67M on the hidden Markov "
+            "model (task-10).",
             _start(scale.descents.grammar),
             drift_in_words(scale.descents.grammar),
             "The paper's right panel, OpenWebText and SST-2, is the experiment real-text-steps.",
@@ -74,12 +75,12 @@ def drift_in_words(descent: DescentRuns) -> str:
     paper = PAPER.grammar
     rule = descent.update_rule
     return (
-        f"Over k steps at rate η and batch B SGD drifts along the minima for a time η²k/4B (Theorem 3.3): "
-        f"{rule.learning_rate:g}² · {descent.steps:,} / (4 · {descent.batch_size:,}) = "
-        f"{descent.drift_time:.1e} here. The paper's rate and batch (B.2), over {paper.steps:,} steps, give "
-        f"{paper.drift_time:.1e}. On a small grammar the trace halves in a time of about 0.2 (experiment "
-        "drift), so in the paper's time this drift moves nothing that could be measured: what changes there "
-        "is a loss that is still falling."
+        "Over k steps with learning rate η and batch size B, SGD drifts along the minima for a time η²k/4B "
+        f"(Theorem 3.3): {rule.learning_rate:g}² · {descent.steps:,} / (4 · {descent.batch_size:,}) = "
+        f"{descent.drift_time:.1e} here. The paper's learning rate and batch size (B.2), over "
+        f"{paper.steps:,} steps, give {paper.drift_time:.1e}. On a small grammar the trace halves in a time "
+        "of about 0.2 (experiment drift). In the paper's time this drift therefore has no measurable effect: "
+        "what changes there is a loss that is still falling."
     )
 
 
@@ -87,12 +88,12 @@ def _start(descent: DescentRuns) -> str:
     match descent.start:
         case "last checkpoint":
             return (
-                "Here SGD starts from the last checkpoints of AdamW, without dropout and weight decay: what "
-                "moves the models is the gradient of the loss and its noise alone. The first checkpoint is "
-                "after one step, and shows where SGD begins."
+                "Here SGD starts from the last checkpoints of AdamW, without dropout or weight decay, so "
+                "that only the gradient of the loss and its noise move the models. The first checkpoint is "
+                "taken after one step and shows where SGD begins."
             )
         case "fresh weights":
-            return "Here too SGD starts from fresh weights, without dropout and weight decay."
+            return "Here too SGD starts from fresh weights, without dropout or weight decay."
 
 
 def flatter_and_better(task: ShownTask, paper_gain: str) -> tuple[Claim, ...]:
@@ -149,8 +150,8 @@ def figure_10(scale: Scale) -> Experiment:
         question=Question.FLATNESS,
         text=(
             "The runs of Figure 4 on the paper's other tasks: A and B on the grammar, task-6 on the hidden "
-            "Markov model. That the trace falls is judged with Figure 4; here, that flatter checkpoints "
-            "of a run do better.",
+            "Markov model. Whether the trace falls is judged with Figure 4; the question here is whether "
+            "flatter checkpoints of a run do better.",
         ),
         runs=tuple(run for task, descent in shown for run in task.descents(descent, scale)),
         references=tuple(task.reference(scale.sizes) for task, _ in shown),

@@ -28,8 +28,9 @@ WORD_START = "Ġ"
 TREES = 3
 SEED = 6
 CAPTION = (
-    "The words of the sentence stand below, in order; above them the symbols that they come from. The tasks "
-    "ask for the symbol of the whole, of its first half, and of its first quarter, given the words below it."
+    "The words of the sentence are at the bottom, in order, below the symbols that they derive from. The "
+    "tasks ask for the symbol of the whole sentence, of its first half and of its first quarter, given the "
+    "words below it."
 )
 
 
@@ -43,8 +44,8 @@ def figure_6(scale: Scale) -> Experiment:
         name="figure-6",
         title="What do the grammar's sentences and their trees look like?",
         text=(
-            "Sentences are drawn from a random grammar, each with the tree that it was derived by. Models "
-            "see the words alone.",
+            "Sentences are drawn from a random grammar, each together with its derivation tree. Models see "
+            "only the words.",
         ),
         runs=(),
         panels=lambda _: tree_panels(language),
@@ -74,9 +75,9 @@ def figure_7(language: LanguagePlan) -> Experiment:
         name="figure-7",
         title="What do the causal language model's sentences look like?",
         text=(
-            "A causal language model over its own vocabulary, cut to its most frequent words, generates this "
-            "language word by word, to a fixed length. The paper's is OPT with 125M parameters, 2,000 words "
-            "and 24 positions.",
+            "A causal language model over its own vocabulary, restricted to its most frequent words, "
+            "generates this language word by word, to a fixed length. The paper uses OPT with 125M "
+            "parameters, 2,000 words and 24 positions.",
         ),
         runs=(),
         references=(PlannedReference("sentences", language, DrawnSentences(SENTENCES, SEED_OF_SENTENCES)),),
@@ -96,7 +97,7 @@ def sentence_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     """One table, a row a sentence; the vocabulary's pieces are put together again."""
     texts = [text for name in table.columns if name.startswith("sentence_") for text in table[name]]
     rows = pl.DataFrame({"sentence": [readable(text) for text in texts]}, schema={"sentence": pl.String})
-    caption = f"The first sentences drawn with seed {SEED}, cut off where their length ends."
+    caption = f"The first sentences drawn with seed {SEED}, truncated at their fixed length."
     return (Panel("sentences", "Sentences", caption, (Table((Axis("sentence", "sentence"),)),), rows),)
 
 

@@ -50,13 +50,13 @@ def flatness_measures(scale: Scale) -> Experiment:
         title="Which measure of flatness ranks accuracy best?",
         question=Question.FLATNESS,
         text=(
-            "The paper measures flatness by the trace of the Hessian. Others have measured it otherwise: by "
-            "the Hessian's largest eigenvalue, by how much the loss rises a little way along its gradient "
-            "(SAM), by the gradient's norm, by traces that do not change when layers are rescaled. Each "
-            "ranks the saturated checkpoints of all sizes, and of all update rules at one size, and is held "
-            "against how they rank downstream.",
-            "Coefficients are 1 where the least of the measure goes with the best accuracy throughout. Those "
-            "given loss and parameters compare checkpoints alike in both.",
+            "The paper measures flatness by the trace of the Hessian. Others use the Hessian's largest "
+            "eigenvalue, the rise of the loss a short distance along its gradient (SAM), the gradient's "
+            "norm, or traces that are invariant to rescaling of layers. Each measure ranks the saturated "
+            "checkpoints of all sizes, and of all update rules at one size, and this ranking is compared "
+            "with that by downstream accuracy.",
+            "A coefficient of 1 means that smaller values of the measure always go with better accuracy. "
+            "Coefficients given loss and parameters compare checkpoints that are alike in both.",
         ),
         runs=_runs(scale),
         claims=CLAIMS,
@@ -106,8 +106,8 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
 def ranking_panel(name: str, title: str, runs: Sequence[pl.DataFrame], columns: Sequence[str]) -> Panel:
     """How the trace, the columns and the loss rank the accuracy of the runs' checkpoints."""
     caption = (
-        "Intervals of 95 % each, over seeds as clusters, on Fisher's scale; bars in the picture are one "
-        "standard error. The loss is there for comparison."
+        "Each interval is at 95 %, over seeds as clusters, on Fisher's scale; bars in the chart are one "
+        "standard error. The loss is included for comparison."
     )
     charts = (Categories("measure", VALUE, COEFFICIENT), Table(RANKS))
     ranks = rank_correlation_table(runs, ["trace", *columns, "loss"], given=GIVEN)
@@ -119,7 +119,7 @@ def _measures_panel(runs: Sequence[pl.DataFrame], columns: Sequence[str], scale:
     return Panel(
         "measures",
         "Each measure against accuracy",
-        f"Checkpoints after saturation. Across: one standard error. {probe_bars(scale.sizes)}",
+        f"Checkpoints after saturation. Horizontal bars: one standard error. {probe_bars(scale.sizes)}",
         tuple(Dots(axis, ACCURACY, RULE) for axis in (TRACE, *axes)),
         pl.concat(runs, how="diagonal_relaxed"),
     )

@@ -108,20 +108,22 @@ def glue_of_causal_language(scale: Scale) -> Experiment:
         title="Do students of a causal model's language do better on real text, later and larger?",
         question=Question.LATER,
         text=(
-            "The paper's Figures 2 (b), 3 (c) and 8 probe models trained on sentences of OPT's 2,000 most "
-            "frequent tokens for SST-2 and QNLI. Only what is generated is so restricted: the student "
-            "keeps all of the teacher's tokens, and reads texts tokenised ordinarily. Those never generated "
-            "keep embeddings near their start, so that much of what a probe finds no training has put there: "
-            "beside each model stands the same model untrained, and a bag of the same tokens.",
-            "What is claimed is the gain over the untrained model, where the student has come near the "
-            "distribution. Where it has not, nothing is judged. Beside the authors' way with tokens never "
-            "generated stand two others: texts cut up by those merges alone that lead to generated words, "
-            "and [MASK].",
-            "The language of two cores has few words and short sentences, to which texts are cut: what it "
-            "knows of them is told in the caption. SmolLM2 in OPT's place takes a GPU: sentences of 8 "
-            "tokens for one night's run, 1.5 million, are 3e15 operations, two days of a core.",
+            "In Figures 2 (b), 3 (c) and 8 the paper trains models on sentences of OPT's 2,000 most frequent "
+            "tokens and probes them on SST-2 and QNLI. The restriction applies only to what is generated: "
+            "the student keeps all of the teacher's tokens and reads ordinarily tokenised text. Tokens that "
+            "are never generated keep embeddings close to their initialisation, so much of what a probe "
+            "finds does not come from training. Each model is therefore shown next to the same model "
+            "untrained, and next to a bag of the same tokens.",
+            "Claims are about the gain over the untrained model, where the student has come close to the "
+            "distribution; where it has not, nothing is judged. Besides the authors' treatment of tokens "
+            "that are never generated, two others are shown: texts tokenised only with the merges that lead "
+            "to generated words, and texts in which such tokens are replaced by [MASK].",
+            "A language that two cores can train on has few words and short sentences, and texts are "
+            "truncated to its length; the caption says how much of them the language covers. SmolLM2 in "
+            "place of OPT takes a GPU: sentences of 8 tokens for one night's run, 1.5 million of them, cost "
+            "3e15 operations, or two days on one core.",
             "A gain over the untrained model is what training on the language put into the student; accuracy "
-            "alone may be the tokens' own.",
+            "alone may come from the tokens themselves.",
         ),
         runs=runs_of_sizes(runs, scale.seeds, tuple(measured)),
         references=tuple(references),
@@ -223,7 +225,7 @@ def _panels_of(task: ComparedTask, table: pl.DataFrame, rows: pl.DataFrame) -> t
     steps = Panel(
         f"{task.column}-steps",
         f"{task.source.name}: over pre-training steps",
-        f"{told}A line a run. Bars of accuracy: one standard deviation over seeds of the probe.",
+        f"{told}One line per run. Bars of accuracy: one standard deviation over probe seeds.",
         (Lines(STEP, LOSS, BY_WIDTH, "run"), Lines(STEP, accuracy, BY_WIDTH, "run")),
         rows,
     )
@@ -238,12 +240,13 @@ def _panels_of(task: ComparedTask, table: pl.DataFrame, rows: pl.DataFrame) -> t
         ]
     )
     caption = (
-        f"{told}A dot a run, at its last step. “As they are” reads tokens never generated with embeddings "
-        "near their start, “resegment” cuts them into generated words and bytes, “mask” reads [MASK]."
+        f"{told}One dot per run, at its last step. “As they are” reads tokens that were never generated with "
+        "embeddings close to their initialisation, “resegment” cuts them into generated words and bytes, "
+        "“mask” replaces them by [MASK]."
     )
     chart = Categories("read", Axis("accuracy", f"{task.source.name}: accuracy"), BY_WIDTH)
     return steps, Panel(
-        f"{task.column}-controls", f"{task.source.name}: beside its controls", caption, (chart,), beside
+        f"{task.column}-controls", f"{task.source.name}: next to its controls", caption, (chart,), beside
     )
 
 
@@ -255,7 +258,7 @@ def _converged(rows: pl.DataFrame) -> str:
     if not share >= CONVERGED:
         return f"At the end {share:.2%} of the loss is left to learn. "
     return (
-        f"The students have not converged: {share:.2%} of the loss is left to learn at the end, and nothing "
+        f"The students have not converged: {share:.2%} of the loss is left to learn at the end, so nothing "
         "is judged. "
     )
 
@@ -268,7 +271,7 @@ def _controls(task: ComparedTask, table: pl.DataFrame) -> str:
         return ""
     majority, bag, coverage, anew, longer = (table[name].drop_nulls()[0] for name in names)
     return (
-        f"A bag of the same tokens is right {bag:.1%} of the time, the most common class {majority:.1%}. Of "
-        f"the test texts' tokens {coverage:.1%} are words that the language has ({anew:.1%} where they are "
-        f"cut up anew), and {longer:.1%} of the texts are longer than its sentences and cut. "
+        f"A bag of the same tokens has an accuracy of {bag:.1%}, the most common class {majority:.1%}. Of "
+        f"the test texts' tokens, {coverage:.1%} are words of the language ({anew:.1%} after "
+        f"re-segmentation), and {longer:.1%} of the texts are longer than its sentences and truncated. "
     )

@@ -110,14 +110,15 @@ def lazy_to_rich(scale: Scale) -> Experiment:
         title="Does it matter how large the weights start?",
         question=Question.FLATNESS,
         text=(
-            "The larger a network's weights start, the less they need to move to fit, and the less its "
-            "features become those of the task (lazy training, Chizat et al. 2019; kernel and rich regimes, "
-            "Woodworth et al. 2020). That is a way to one pre-training loss at different minima which the "
-            "paper does not take: it compares sizes, steps and an adversary. Here models of one size start "
-            f"with the deviations {', '.join(f'{each:g}' for each in DEVIATIONS)}, all else as in Figure 1, "
-            "and are compared where both of a pair fall to the lowest loss that both reach.",
-            "A reader may conclude whether a minimum's flatness and its features go together when what "
-            "tells the minima apart is where training began.",
+            "The larger the initial weights of a network, the less they need to move to fit the data, and "
+            "the less its features adapt to the task (lazy training, Chizat et al. 2019; kernel and rich "
+            "regimes, Woodworth et al. 2020). This is a way to reach one pre-training loss at different "
+            "minima that the paper does not consider: it compares sizes, steps and an adversary. Here models "
+            "of one size are initialised with standard deviations of "
+            f"{', '.join(f'{each:g}' for each in DEVIATIONS)}, all else as in Figure 1, and the two runs of "
+            "a pair are compared where each falls to the lowest loss that both reach.",
+            "The question is whether the flatness of a minimum and the quality of its features go together "
+            "when the minima differ only in where training began.",
         ),
         runs=_runs(scale),
         claims=CLAIMS,
@@ -156,5 +157,5 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     every = table.filter(pl.col("step").is_not_null())
     by_deviation = Colour("rule", "initial deviation")
     charts = tuple(Lines(STEP, y, by_deviation, "run") for y in (KL, TRACE, ACCURACY))
-    caption = f"A line a run. {loss_bars(scale.sizes)}{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
+    caption = f"One line per run. {loss_bars(scale.sizes)}{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
     return (Panel("steps", "Loss, trace and accuracy over steps", caption, charts, every, "stacked"),)

@@ -43,10 +43,10 @@ def longer_training(scale: Scale) -> Experiment:
         title="Does longer training always help?",
         question=Question.LATER,
         text=(
-            "The paper finds that after its loss has converged a model goes on becoming flatter and better. "
+            "The paper finds that a model keeps becoming flatter and better after its loss has converged. "
             "Springer et al. (2025) find that models trained for too long are more sensitive to noise on "
-            "their weights, and worse once they are fine-tuned. Both are looked for here in one run, trained "
-            "several times as long as the others.",
+            "their weights, and worse after fine-tuning. Here both effects are looked for in the same run, "
+            "trained several times as long as the others.",
         ),
         runs=longer_runs(scale),
         claims=longer_training_claims(usual_end, noise_column(scale.flatness.noises[1])),
@@ -96,15 +96,16 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     ending = scale.grammar.steps
     seeds, tuned = len(scale.sizes.probe.seeds), len(scale.longer.fine_tuning.seeds)
     caption = (
-        f"A line a run. The dashed line is step {ending:,}, where the other runs end. Bars "
-        f"of accuracies: one standard deviation over {seeds} seeds of the probe, {tuned} of fine-tuning; "
-        "others one standard error over sentences."
+        f"One line per run. The dashed line is at step {ending:,}, where the other runs end. Bars of "
+        f"accuracies: one standard deviation over {seeds} seeds of the probe, {tuned} of fine-tuning; all "
+        "other bars: one standard error over sentences."
     )
     of_steps = tuple(Lines(STEP, y, BY_SEED, "run", marked=ending) for y in (KL, ACCURACY, FINE_TUNED, TRACE))
     rises = tuple(Lines(STEP, _rise(noise), BY_SEED, "run", marked=ending) for noise in scale.flatness.noises)
     of_noise = (
-        "Rise of the exact loss when Gaussian noise is added to the weights, σ times the deviation that each "
-        "tensor had before pre-training. Bars: one standard error over draws, each on its own sentences."
+        "Rise of the exact loss when Gaussian noise is added to the weights, with σ times the standard "
+        "deviation that each tensor had before pre-training. Bars: one standard error over draws, each on "
+        "its own sentences."
     )
     return (
         Panel("steps", "Far past saturation", caption, of_steps, every),

@@ -90,14 +90,14 @@ def other_distributions(scale: Scale) -> Experiment:
         title="Do the flatter do better on other distributions?",
         question=Question.FLATNESS,
         text=(
-            "The paper trains and tests its probes on one distribution. Here a probe that is trained on the "
-            "language is tested on two other distributions over the same sentences: with roots each a "
-            "quarter as likely as the one before, and with all right sides of a symbol equally likely. "
-            "Labels are everywhere the argmax of the language's own exact posterior, which the probe was "
-            "taught: a probe that has found what the label depends on loses nothing, one that has found what "
-            "happens to go with it does.",
-            "A reader may conclude whether what goes with flatness along a run is of the features, and "
-            "carries over, or of the distribution that the probe was trained on.",
+            "The paper trains and tests its probes on the same distribution. Here a probe trained on the "
+            "language is tested on two other distributions over the same sentences: one with each root a "
+            "quarter as likely as the one before, and one with all right-hand sides of a symbol equally "
+            "likely. Labels are always the argmax of the language's own exact posterior, on which the probe "
+            "was trained. A probe that has found what the label depends on loses nothing; a probe that "
+            "relies on what merely correlates with it does.",
+            "The question is whether what goes with flatness along a run belongs to the features, and "
+            "carries over, or to the distribution that the probe was trained on.",
         ),
         runs=grammar_runs(scale, measured),
         claims=CLAIMS,
@@ -117,5 +117,5 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     ]
     charts = tuple(Dots(TRACE, axis, BY_WIDTH) for axis in axes if axis.column in table.columns)
     dots = table.filter(pl.col("step").is_not_null())
-    caption = f"Each checkpoint after saturation a dot. {trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
+    caption = f"One dot per checkpoint after saturation. {trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
     return (Panel("trace", "Trace against accuracy on each distribution", caption, charts, dots),)

@@ -50,11 +50,11 @@ PAPER_NUMBERS = (
     (SAM_RULE, "loss 1.89; QNLI 84.4 %, SST-2 90.1 %, RTE 62.5 %; trace 22.15 ± 0.26"),
 )
 PROBED = (
-    "At this scale accuracy is a linear probe's: fine-tuned as the paper does it, a pilot run's model of "
-    "this size said one class of every text."
+    "At this scale accuracy is that of a linear probe: fine-tuned as in the paper, a pilot run's model of "
+    "this size predicted the same class for every text."
 )
 ABSENT = (
-    "{absent} are measured where texts of their form are in the cache, and these are not: “isoloss task "
+    "{absent} are measured once texts of their form are in the cache, which they are not: “isoloss task "
     "qnli-form” fetches those of both (358 MB), and the same command then measures them."
 )
 
@@ -77,17 +77,17 @@ def real_text_algorithms(scale: Scale) -> Experiment:
         question=Question.ALGORITHM,
         text=(
             "The BookCorpus rows of Tables 1 and 2: the paper trains a transformer of 330M parameters with "
-            "dropout and weight decay, without them, and without them by SAM, and fine-tunes each for tasks "
-            "of GLUE. With almost the same validation loss, the one without is sharper and worse, and SAM "
-            "mends both.",
-            "Two ways to pre-train are compared, seed by seed, where each first falls to the lowest "
-            "validation loss that both reach, interpolated between checkpoints: at one step their losses "
-            "need not agree.",
+            "dropout and weight decay, without them, and without them but with SAM, and fine-tunes each on "
+            "tasks of GLUE. At almost the same validation loss, the model without regularisation is sharper "
+            "and worse, and SAM makes up for both.",
+            "Two pre-training algorithms are compared, seed by seed, where each first falls to the lowest "
+            "validation loss that both reach, interpolated between checkpoints: at the same step their "
+            "losses need not agree.",
             *((runs.chosen_late,) if runs.chosen_late else ()),
             *((PROBED,) if sizes.fine_tuning is None else ()),
             *((ABSENT.format(absent=" and ".join(absent)),) if absent else ()),
-            "An experiment of its own beside Tables 1 and 2: its texts have to be fetched, and its claims "
-            "are corrected for being several among themselves.",
+            "This is a separate experiment from Tables 1 and 2: its texts have to be downloaded, and its "
+            "claims are corrected for multiple testing among themselves.",
         ),
         runs=compared_runs(settings, scale.seeds, measured),
         references=tuple(majority(runs, task.source, sizes, (("rule", "majority"),)) for task in tasks),
@@ -122,17 +122,17 @@ def _panels(table: pl.DataFrame, accuracies: tuple[Axis, ...]) -> tuple[Panel, .
         Panel(
             "last",
             "After the last step",
-            "Mean over pre-training seeds ± one standard error over them, where each run ends; the paper's "
-            f"tables show these numbers of one run each. {_majorities(table)}",
+            "Mean over pre-training seeds ± one standard error over them, at the end of each run; the "
+            f"paper's tables show these numbers for one run each. {_majorities(table)}",
             (Table((rule, loss, training, *columns, Axis("runs", "seeds"))),),
             mean_over_runs(last, "rule", ["loss", "training_loss", *names]),
         ),
         Panel(
             "pairs",
-            "Each seed's pairs, at the loss that they share",
-            "Two rows a pair; ± one standard error over texts, documents or sequences, with that of the "
-            "place between checkpoints. “Same loss”: whether they agree to within 0.5 % of it, as far as "
-            "their errors tell. These pairs are what claims are judged on.",
+            "The pairs of each seed, at their common loss",
+            "Two rows per pair; ± one standard error over texts, documents or sequences, including the error "
+            "of the interpolation between checkpoints. “Same loss”: whether the two agree to within 0.5 % of "
+            "it, as far as their errors tell. Claims are judged on these pairs.",
             (
                 Table(
                     (
@@ -162,7 +162,8 @@ def _majorities(table: pl.DataFrame) -> str:
     rows = table.filter(pl.col("majority_accuracy").is_not_null()).iter_rows(named=True)
     said = [
         f"{row['task']}: the most common class is right {row['majority_accuracy']:.1%} of the time on "
-        f"{row['test_texts']:,} test texts ({row['left_out']:,} more stand in the corpus's validation part)"
+        f"{row['test_texts']:,} test texts ({row['left_out']:,} more also appear in the corpus's validation "
+        "part)"
         for row in rows
     ]
     return "; ".join(said) + ". "

@@ -68,13 +68,13 @@ def real_text_steps(scale: Scale) -> Experiment:
         title="Are later checkpoints better and flatter, on real text?",
         question=Question.LATER,
         text=(
-            "Figures 2 (c) and 4 (right): the paper follows a model of 25M parameters that AdamW pre-trains "
-            "on OpenWebText from step 400,000 to 1,400,000; accuracy on SST-2 rises, and the trace falls.",
-            "No distribution of real text is known, so there is no least loss to compare with, and the loss "
-            "is that on documents held out. Where it still falls, that a later model does better says "
-            "nothing about models of one loss; the first claim tells whether it does.",
-            "An experiment of its own beside Figures 2 and 4: its texts have to be fetched, and its claims "
-            "are corrected for being several among themselves.",
+            "Figures 2 (c) and 4 (right): the paper follows a model of 25M parameters, pre-trained by AdamW "
+            "on OpenWebText, from step 400,000 to 1,400,000. Accuracy on SST-2 rises, and the trace falls.",
+            "The distribution of real text is unknown, so there is no minimal loss to compare with, and the "
+            "loss is measured on held-out documents. Where it is still falling, better accuracy of a later "
+            "model says nothing about models at the same loss; the first claim tells whether it is.",
+            "This is a separate experiment from Figures 2 and 4: its texts have to be downloaded, and its "
+            "claims are corrected for multiple testing among themselves.",
         ),
         runs=followed_runs(runs, scale.seeds, measured),
         references=(majority(runs, task, sizes),),
@@ -97,10 +97,10 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
         return ()
     sizes = scale.real_text.sizes
     caption = (
-        f"{_majority(table)}A line for each of {len(scale.seeds)} seeds. Bars of the loss: one standard "
-        f"error over {_sequences(rows, 'loss')} validation documents; of the trace, over "
+        f"{_majority(table)}One line for each of {len(scale.seeds)} seeds. Bars of the loss: one standard "
+        f"error over {_sequences(rows, 'loss')} validation documents; of the trace: over "
         f"{_sequences(rows, 'trace')} sequences, with all masks of the objective at once; of accuracy: one "
-        f"standard deviation over {len(sizes.probe.seeds)} seeds of the probe."
+        f"standard deviation over {len(sizes.probe.seeds)} probe seeds."
     )
     loss, accuracy, trace = (Lines(STEP, y, BY_SEED, "run") for y in (LOSS, PROBE, TRACE))
     charts = (loss, accuracy, trace, Dots(TRACE, PROBE, BY_SEED))
@@ -113,7 +113,7 @@ def _majority(table: pl.DataFrame) -> str:
     row = table.filter(pl.col("majority_accuracy").is_not_null()).row(0, named=True)
     return (
         f"The most common class is right {row['majority_accuracy']:.1%} of the time on {row['test_texts']:,} "
-        f"test texts; {row['left_out']:,} more stand in the corpus's validation part and are left out. "
+        f"test texts; {row['left_out']:,} more also appear in the corpus's validation part and are left out. "
     )
 
 

@@ -57,13 +57,13 @@ def roots_or_trace(scale: Scale) -> Experiment:
         title="Does what AdamW seeks rank accuracy better than the trace?",
         question=Question.FLATNESS,
         text=(
-            "At the distribution SGD's drift descends the trace (Theorem 3.3); in AdamW's coordinates the "
-            "same limit descends the sum of the roots of the Hessian's diagonal (isoloss theory adamw). "
-            "If flatness is what AdamW's drift brings, that sum should fall along its runs, and if the "
-            "drift is what makes models better, it should tell the better checkpoints apart at least as "
-            "well.",
-            "A reader may conclude which of the two measures to look at along runs of AdamW. Both could also "
-            "fall for want of a little loss that is still being learnt.",
+            "Once a model has reached the distribution, SGD's drift descends the trace (Theorem 3.3). In "
+            "AdamW's coordinates, the same limit descends the sum of the square roots of the Hessian's "
+            "diagonal (isoloss theory adamw). If AdamW's drift is what produces flatness, that sum should "
+            "fall along its runs. If the drift is what makes models better, the sum should tell the better "
+            "checkpoints apart at least as well as the trace does.",
+            "The question is which of the two measures to look at along runs of AdamW. Both could also fall "
+            "simply because a little of the loss is still being learnt.",
         ),
         runs=grammar_runs(scale, tuple(MeasuredAt(quantity, dots) for quantity in quantities)),
         claims=CLAIMS,
@@ -83,7 +83,7 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
     dots = table.filter(pl.col("step").is_not_null())
     charts = tuple(Dots(x, ACCURACY, BY_WIDTH) for x in (ROOTS, TRACE) if x.column in table.columns)
     caption = (
-        f"Each checkpoint after saturation a dot. Across: one standard error. {probe_bars(scale.sizes)}"
-        "Sums of different widths are over different parameters."
+        "One dot per checkpoint after saturation. Horizontal bars: one standard error. "
+        f"{probe_bars(scale.sizes)}Sums of different widths are over different parameters."
     )
     return (Panel("roots", "Σ √H_ii and the trace against accuracy", caption, charts, dots),)

@@ -208,9 +208,9 @@ def descent_panels(shown: Descending, table: pl.DataFrame, scale: Scale) -> tupl
 def _panel(task: ShownTask, descent: DescentRuns, table: pl.DataFrame, scale: Scale) -> Panel:
     marked = descent.saturated_from
     caption = (
-        f"{task.chance_and_ceiling(table)}A line for each of {len(scale.seeds)} seeds, width "
-        f"{descent.width}, from {START[descent.start]}. Claims are judged on the checkpoints "
-        f"from the end of SGD's warm-up (dashed line, step {marked:,}) on. "
+        f"{task.chance_and_ceiling(table)}One line for each of {len(scale.seeds)} seeds, width "
+        f"{descent.width}, starting from {START[descent.start]}. Claims are judged on the checkpoints from "
+        f"the end of SGD's warm-up (dashed line, step {marked:,}) on. "
         f"{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
     )
     trace, accuracy, loss = (

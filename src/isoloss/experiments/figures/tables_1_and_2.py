@@ -33,13 +33,13 @@ COLUMNS_2 = (
 ADVERSARIAL = "adversarial"
 TASK_A, TASK_B = "accuracy_a", "accuracy_b"
 TEXT = (
-    "Models of one architecture and one loss can differ downstream. The adversarial algorithm lowers the "
-    "pre-training loss as AdamW does while it works against the downstream tasks (A.5).",
-    "The adversary's run and AdamW's of the same seed, hence on the same sentences, are compared where each "
-    "first falls to the lowest loss that both reach, interpolated between checkpoints. Whether the two "
-    "losses are the same, to within 0.5 % and with their errors, is computed.",
+    "Models with the same architecture and the same loss can differ downstream. The adversarial algorithm "
+    "lowers the pre-training loss as AdamW does, while working against the downstream tasks (A.5).",
+    "The adversary's run and AdamW's run with the same seed, hence on the same sentences, are compared where "
+    "each first falls to the lowest loss that both reach, interpolated between checkpoints. Whether the two "
+    "losses agree to within 0.5 %, given their errors, is tested.",
 )
-REAL_TEXT = "The paper's rows of BookCorpus are the experiment real-text-algorithms."
+REAL_TEXT = "The paper's BookCorpus rows are the experiment real-text-algorithms."
 
 
 def algorithm_panels(table: pl.DataFrame, columns: tuple[Axis, ...]) -> tuple[Panel, ...]:
@@ -66,17 +66,18 @@ def algorithm_panels(table: pl.DataFrame, columns: tuple[Axis, ...]) -> tuple[Pa
         Panel(
             "algorithms",
             "Algorithms at the same loss",
-            "Mean over pre-training seeds ± one standard error over them; of a small model at its end; of "
-            f"the lookup table, which has no seed, one standard error over test sentences. {REAL_TEXT}",
+            "Mean over pre-training seeds ± one standard error over them; the small model is taken at the "
+            "end of its run; for the lookup table, which has no seed, one standard error over test "
+            f"sentences. {REAL_TEXT}",
             (Table((named, loss, *columns, Axis("runs", "seeds"))),),
             summary,
         ),
         Panel(
             "pairs",
-            "Each seed's pair",
-            "Both runs where they first have the loss that the pair shares; ± one standard error over "
-            "sentences, with that of the place between checkpoints. “Same loss”: whether the two agree to "
-            "within 0.5 % of the loss, as far as their errors tell.",
+            "The pair of each seed",
+            "Both runs where they first reach their common loss; ± one standard error over sentences, "
+            "including the error of the interpolation between checkpoints. “Same loss”: whether the two "
+            "agree to within 0.5 % of the loss, as far as their errors tell.",
             (Table(by_seed),),
             rows,
         ),
@@ -210,12 +211,12 @@ def table_1(scale: Scale) -> Experiment:
         question=Question.ALGORITHM,
         text=(
             *TEXT,
-            "The lookup table answers with the distribution itself: no loss is lower than its, the "
-            "distribution's entropy. Its vector of a word is the distribution of that word, for the same "
-            "linear probe.",
-            "In the paper the adversary's model of 235M parameters does worse on task B than one of 9M that "
-            "AdamW trained. Here too a smaller one stands beside it, where its training ends.",
-            f"{REAL_TEXT} There QNLI and SST-2 are the tasks.",
+            "The lookup table outputs the distribution itself, so its loss, the entropy of the distribution, "
+            "is the lowest possible. Its feature vector for a word is the distribution of that word, given "
+            "to the same linear probe.",
+            "In the paper the adversary's model of 235M parameters does worse on task B than a 9M model "
+            "trained by AdamW. Here too a smaller model is shown for comparison, at the end of its training.",
+            f"{REAL_TEXT} Its tasks are QNLI and SST-2.",
         ),
         runs=(
             *adamw_runs(scale, (loss, *probes)),
@@ -270,7 +271,7 @@ def table_2(scale: Scale) -> Experiment:
         name="table-2",
         title="Does the algorithm of pre-training decide flatness at the same loss?",
         question=Question.ALGORITHM,
-        text=(*TEXT, f"{REAL_TEXT} There RTE is the task."),
+        text=(*TEXT, f"{REAL_TEXT} Its task is RTE."),
         runs=adamw_runs(scale, measured) + rule_runs(scale, adversary, measured),
         claims=CLAIMS_2,
         panels=lambda table: algorithm_panels(table, COLUMNS_2),

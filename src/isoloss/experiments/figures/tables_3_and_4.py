@@ -32,9 +32,9 @@ COLUMNS = (
 )
 WITH_BERT = (Axis("with_bert_vocabulary", "with BERT's vocabulary and 512 positions"),)
 COUNTS = (
-    "Of the pre-LN transformer with tied embeddings. The paper names its models by sizes from 2M to 950M; "
-    "that is what comes out with BERT's vocabulary of 30,522 words (2.07M at width 64, 234.4M at width 1024, "
-    "948.6M at width 1920)."
+    "Parameters of the pre-LN transformer with tied embeddings. The paper names its models by sizes from 2M "
+    "to 950M, which are the counts with BERT's vocabulary of 30,522 words (2.07M at width 64, 234.4M at "
+    "width 1024, 948.6M at width 1920)."
 )
 
 
@@ -84,25 +84,25 @@ def table_3(scale: Scale) -> Experiment:
     own = Panel(
         "scale",
         f"Shapes at the scale “{scale.name}”",
-        f"On this scale's grammar: {language.words} words, sentences of {language.maximum_length} at most.",
+        f"On this scale's grammar: {language.words} words, sentences of at most {language.maximum_length}.",
         (Table(COLUMNS),),
         shape_rows(shapes, language.words, language.maximum_length),
     )
-    caption = f"On the paper's grammar: {PAPER_WORDS} words, sentences of {PAPER_LENGTH} at most."
+    caption = f"On the paper's grammar: {PAPER_WORDS} words, sentences of at most {PAPER_LENGTH}."
     return Experiment(
         name="table-3",
         title="Which shapes do the transformers have?",
-        text=("The transformers that are compared at one loss, smallest first.",),
+        text=("The transformers that are compared at the same loss, smallest first.",),
         runs=(),
         panels=lambda _: (shape_panel("paper", "Table 3", caption, TABLE_3), own),
     )
 
 
 CAPTION = (
-    f"On the paper's grammar: {PAPER_WORDS} words, sentences of {PAPER_LENGTH} at most. Inner widths are "
-    f"four times the width, as B.4 says. Table 4 prints {', '.join(map(str, TABLE_4_PRINTED_INNER))}: with "
-    "these neither would the parameters be as many as the paper says, nor would the enlarged models be of "
-    "one shape."
+    f"On the paper's grammar: {PAPER_WORDS} words, sentences of at most {PAPER_LENGTH}. Inner widths are "
+    f"four times the width, as in B.4. Table 4 prints {', '.join(map(str, TABLE_4_PRINTED_INNER))}; with "
+    "these, the parameter counts would not match the paper's, and the enlarged models would not have one "
+    "shape."
 )
 
 
@@ -116,7 +116,7 @@ def table_4(scale: Scale) -> Experiment:
         title="Which shapes are enlarged to one?",
         text=(
             "To compare the flatness of models of different sizes, each is viewed as a point in the "
-            "parameter space of one larger model. Its width is a common multiple of theirs.",
+            "parameter space of one larger model, whose width is a common multiple of theirs.",
         ),
         runs=(),
         panels=lambda _: (
@@ -151,10 +151,12 @@ def enlarging_panel(name: str, title: str, shapes: list[Shape] | tuple[Shape, ..
     data = pl.DataFrame(rows)
     widths = sorted(set(data["enlarged_inner_width"]))
     meet = (
-        f"All have an inner width of {widths[0]:,} then."
+        f"All have an inner width of {widths[0]:,}."
         if len(widths) == 1
-        else f"Their inner widths do not meet in one: they lie from {widths[0]:,} to {widths[-1]:,}, so the "
-        "enlarged models are not all of one shape."
+        else (
+            f"Their inner widths differ, from {widths[0]:,} to {widths[-1]:,}, so the enlarged models do not "
+            "all have the same shape."
+        )
     )
     caption = f"Each is enlarged to width {common.width:,} and {common.layers} layers. {meet}"
     return Panel(name, title, caption, (Table(ENLARGED),), data)

@@ -117,12 +117,13 @@ def update_rules(scale: Scale) -> Experiment:
         title="Do other update rules find flatter minima at AdamW's loss?",
         question=Question.ALGORITHM,
         text=(
-            "The paper compares sizes, steps and the adversary; it pre-trains by AdamW throughout. Other "
-            "rules lead to other minima. Each rule here trains the same architecture on the same sentences.",
-            "A rule's run and AdamW's of the same seed are compared where each first falls to the lowest "
-            "loss that both reach, interpolated between checkpoints. A rule that is quicker is thus held "
-            "against AdamW at a later step, and what steps alone do is part of what is seen; the table has "
-            "them.",
+            "The paper compares sizes, steps and the adversary, and always pre-trains with AdamW. Other "
+            "update rules lead to other minima. Here each rule trains the same architecture on the same "
+            "sentences.",
+            "A rule's run and AdamW's run with the same seed are compared where each first falls to the "
+            "lowest loss that both reach, interpolated between checkpoints. A faster rule is thus compared "
+            "with AdamW at a later step, so part of the difference is the effect of steps alone; the table "
+            "lists the steps.",
         ),
         runs=adamw_runs(scale, measured) + rule_runs(scale, rules, measured),
         claims=CLAIMS,
@@ -141,8 +142,9 @@ def _panels(table: pl.DataFrame, rules: list[str]) -> tuple[Panel, ...]:
         Panel(
             "same-loss",
             "Flatter and better than AdamW, at the same loss",
-            "A row a rule and seed; bars are one standard error over sentences, as of independent numbers, "
-            "with that of the place between checkpoints. Below 0 doublings: flatter than AdamW.",
+            "One row per rule and seed. Bars are one standard error over sentences, with the two errors "
+            "taken as independent, including that of the interpolation between checkpoints. Below 0 "
+            "doublings: flatter than AdamW.",
             (
                 Categories("rule", Axis("doublings", "log2(trace / AdamW's)", "doublings_error"), SEED),
                 Categories(
@@ -153,15 +155,16 @@ def _panels(table: pl.DataFrame, rules: list[str]) -> tuple[Panel, ...]:
         ),
         Panel(
             "pairs",
-            "Each pair at its loss",
-            "Two rows a pair. “Same loss”: whether they agree to within 0.5 %, as far as their errors tell.",
+            "Each pair at its common loss",
+            "Two rows per pair. “Same loss”: whether the two agree to within 0.5 %, as far as their errors "
+            "tell.",
             (Table(TABLE), Dots(TRACE, PROBE, RULE)),
             pairs,
         ),
         Panel(
             "steps",
-            "All three over pre-training steps",
-            "A line a run; bars are one standard error over sentences.",
+            "KL, accuracy and trace over pre-training steps",
+            "One line per run; bars are one standard error over sentences.",
             tuple(Lines(STEP, y, RULE, "run") for y in (KL, PROBE, TRACE)),
             every,
         ),

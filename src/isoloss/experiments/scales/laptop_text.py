@@ -44,9 +44,10 @@ _COMPARED_ON_TEXT = replace(
     checkpoint_steps=(354, 500, 707, 1000, 1414),
     measured_from=354,
     chosen_late=(
-        "Checkpoints before step 2,000 are measured since a first measurement of runs with other seeds, from "
-        "that step on, found none by SAM at a loss in common with the others: it takes longer to a loss, and "
-        "meets them where they were early on. Its traces at later steps had been seen by then."
+        "Checkpoints before step 2,000 are measured because a first measurement, of runs with other seeds "
+        "and from that step on, found no SAM checkpoint at a loss shared with the others: SAM takes longer "
+        "to reach a loss, and meets them where they were early on. Its traces at later steps had been seen "
+        "by then."
     ),
 )
 
