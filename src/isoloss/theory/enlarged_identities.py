@@ -94,7 +94,7 @@ def random_feed_forward(widths: tuple[int, ...], slope: float, seed: int) -> Fee
 
 
 def random_transformer(architecture: Callable[[Shape], Architecture], seed: int) -> PreTrainedModel:
-    """A small transformer in float64, so far from its start that every part has a gradient to speak of."""
+    """A small transformer in float64, so far from initialisation that every part has a sizeable gradient."""
     model = architecture(Shape(8, 2, 2, 12)).build(WORDS, LONGEST, seed=seed).double().eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

@@ -145,7 +145,7 @@ def _conjugate(
     direction: Float[Tensor, " p"],
     jacobian: Float[Tensor, "n p"],
 ) -> Float[Tensor, " p"]:
-    """Polak and Ribière's direction, from the last gradient and direction; the gradient where it leads up."""
+    """Polak and Ribière's direction, from the last gradient and direction; the gradient if that is uphill."""
     share = max(0.0, float(gradient @ (gradient - before) / before.square().sum()))
     conjugate = gradient + share * _tangent(direction, jacobian)
     return conjugate if float(conjugate @ gradient) > 0 else gradient

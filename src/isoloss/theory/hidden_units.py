@@ -18,7 +18,7 @@ from isoloss.theory.zero_loss_solutions import corrected_bound, random_features,
 
 SOURCE = "Figure 12"
 SHARE_OF_CHANCE = 0.25
-"""A sampled unit may tell so much of chance more or less: little, since a counting unit tells T times it."""
+"""Tolerance for a sampled unit, as a share of chance: small, since a counting unit tells T times chance."""
 MASKED_PLACE = 2
 """The index, from 0, of the string that is drawn."""
 
