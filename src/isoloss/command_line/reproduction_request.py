@@ -100,7 +100,7 @@ def choice(request: ReproduceOptions) -> Choice:
 def other_experiments(
     request: ReproduceOptions, scale: Scale, chosen: Sequence[str] = ()
 ) -> dict[str, Callable[[], Experiment]]:
-    """What makes each experiment but the `chosen`, by name: a folder's site shows those that are done."""
+    """Functions that create all experiments but `chosen`, by name: a folder's site shows finished ones."""
     return {name: partial(_as_asked, request, scale, name) for name in EXPERIMENTS if name not in chosen}
 
 
