@@ -1,4 +1,4 @@
-"""A language small enough to write down."""
+"""A language small enough to be written down."""
 
 import itertools
 
@@ -8,7 +8,7 @@ from isoloss.languages.sentences import Sentences
 
 
 class EnumeratedLanguage:
-    """Sentences of 2 to 4 of three words, each with a probability of its own; some have none."""
+    """Sentences of 2 to 4 of three words, each with its own probability; some have none."""
 
     vocabulary = ("a", "b", "c")
     maximum_length = 4

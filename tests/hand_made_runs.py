@@ -23,7 +23,7 @@ SPECIFICATION = {
 }
 
 Sentences = Mapping[int, Sequence[float]]
-"""A value a sentence, by step."""
+"""A value per sentence, by step."""
 
 
 def write_run(
@@ -70,7 +70,7 @@ def write_run(
 def write_measurement(
     folder: Path, step: int, quantity: str, where: str, sentences: np.ndarray, kept: bool, task: str = ""
 ) -> None:
-    """A record that is the mean of the sentences' values, which are kept beside it."""
+    """A record that is the mean of the sentences' values, which are stored beside it."""
     error = float(sentences.std(ddof=1) / len(sentences) ** 0.5)
     settings = {"step": step, "measured_on": where} | ({"task": task} if task else {})
     record = Record(quantity, float(sentences.mean()), "nats", error, len(sentences), settings=settings)
@@ -82,7 +82,7 @@ def write_measurement(
 
 
 def write_names(output: Path, experiment: str, runs: Mapping[str, str]) -> None:
-    """What an experiment calls its runs, by folder."""
+    """An experiment's names for its runs, by folder."""
     path = output / "experiments" / f"{experiment}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps({"name": experiment, "title": "", "runs": dict(runs)}))

@@ -8,11 +8,11 @@ from isoloss.progress import Progress
 
 
 def in_turn(jobs: Sequence[Job], progress: Progress) -> Outcome:
-    """Do the jobs one after the other; what needs one that failed fails."""
+    """Do the jobs one after the other; those that need a failed one fail."""
     failures: list[Notice] = []
     notices: list[Notice] = []
     names = {job.name for job in jobs}
-    for job in jobs:  # in an order in which what is needed comes first
+    for job in jobs:  # in an order in which dependencies come first
         assert job.after is None or job.after in names
         if job.after in {failure.job for failure in failures}:
             failures.append(Notice(job.name, f"it needs {job.after}"))

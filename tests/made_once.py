@@ -10,7 +10,7 @@ from filelock import FileLock
 
 
 def made_once(name: str, make: Callable[[Path], object], factory: pytest.TempPathFactory) -> Path:
-    """The folder `name` that `make` was given, by whichever process came first; the others wait for it."""
+    """The folder `name` passed to `make` by whichever process came first; the others wait for it."""
     own = factory.getbasetemp()
     folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / name
     made = folder.with_suffix(".made")

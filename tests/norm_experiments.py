@@ -1,4 +1,4 @@
-"""Experiments of runs that take a fraction of a second, whose quantity leaves a trace of each measurement."""
+"""Experiments with runs of a fraction of a second, whose quantity records each of its measurements."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Factor:
 
 @dataclass(frozen=True)
 class WeightNorm:
-    """The norm of all weights, times a factor; says in a file that it was measured."""
+    """The norm of all weights, times a factor; records in a file that it was measured."""
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)

@@ -1,4 +1,4 @@
-"""`isoloss reproduce figure-1 --scale smoke`, done once, by a process of its own, for all tests of it."""
+"""`isoloss reproduce figure-1 --scale smoke`, run once, in its own process, for all tests of it."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ SMOKE = ("reproduce", "figure-1", "--scale", "smoke")
 
 
 def smoke_reproduction(factory: pytest.TempPathFactory) -> Path:
-    """The folder of the command, with its `results`, and in `told.json` what `--json` printed."""
+    """The folder of the command, with its `results`, and the output of `--json` in `told.json`."""
 
     def run(folder: Path) -> None:
         command = [sys.executable, "-m", "isoloss.cli", *SMOKE, "--json"]

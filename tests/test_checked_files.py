@@ -71,7 +71,7 @@ def test_every_flipped_bit_is_seen_or_changes_nothing(kind: str, tmp_path: Path)
             assert str(read(path, "a")) == str(expected)
         except BadInput:
             seen += 1
-    # The others are blanks: those that pad a header, and a last line's end.
+    # The others are spaces: the padding of a header, and the end of a last line.
     assert seen > 0.95 * len(whole)
 
 

@@ -1,4 +1,4 @@
-"""What is lost by counting denormal numbers as zero, and that the thread gets its arithmetic back."""
+"""The effect of flushing denormal numbers to zero, and that the thread's arithmetic is restored."""
 
 import pytest
 import torch

@@ -9,7 +9,7 @@ import isoloss
 
 
 def _typed_imports() -> dict[str, str]:
-    """The module of each name that type checkers are told of."""
+    """The module of each name that type checkers see."""
     tree = ast.parse(Path(isoloss.__file__).read_text())
     (told,) = (node for node in tree.body if isinstance(node, ast.If))
     return {

@@ -1,4 +1,4 @@
-"""The checks that all other tests run under find what they are for."""
+"""The run-time checks active in all other tests find the errors they are meant for."""
 
 import jaxtyping
 import numpy as np

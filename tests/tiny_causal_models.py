@@ -67,14 +67,14 @@ def tiny_language(kind, length=6, dtype=torch.float64, memory_bytes=1 << 26):
 
 
 def tiny_tokenizer():
-    """A tokenizer of these models' tokens, each a number after a blank."""
+    """A tokenizer for these models' tokens, each a number after a space."""
     pieces = {"<pad>": 0, "<s>": 1} | {f"Ġ{number}": number for number in range(2, TOKENS)}
     fast = Tokenizer(models.WordLevel(pieces, unk_token="<pad>"))
     return PreTrainedTokenizerFast(tokenizer_object=fast, bos_token="<s>", eos_token="<s>", pad_token="<pad>")
 
 
 def tiny_checkpoint(kind, folder):
-    """A model and its tokenizer as `AutoModelForCausalLM` and `AutoTokenizer` read them."""
+    """A model and its tokenizer in the format of `AutoModelForCausalLM` and `AutoTokenizer`."""
     tiny_causal_model(kind, torch.float32).save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
     return folder
@@ -91,7 +91,7 @@ def joint_log_probabilities(model, ids):
 
 
 def masked_distributions_by_full_passes(model, sentence):
-    """[T, K]: every word put in every place, one full forward pass over all T K sentences."""
+    """[T, K]: every word substituted at every position, one full forward pass over all T K sentences."""
     length, words = len(sentence), len(CHOSEN)
     tried = sentence.repeat(length, words, 1)
     for place in range(length):

@@ -1,4 +1,4 @@
-"""Every architecture that flatness is known to measure, tiny, with weights drawn far from zero."""
+"""Every architecture for which flatness is known to work, tiny, with weights drawn far from zero."""
 
 import copy
 import functools
@@ -68,7 +68,7 @@ CAUSAL = {
 
 
 def tiny_language_model(name, tied=True, attention="sdpa"):
-    """float64 and in evaluation mode, the caller's own; the global random state is left as found."""
+    """float64 and in evaluation mode, not shared; the global random state is left unchanged."""
     return copy.deepcopy(_built(name, tied, attention))
 
 

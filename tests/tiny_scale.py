@@ -1,4 +1,4 @@
-"""The smoke scale for tests that carry experiments out to see that they are measured and drawn whole."""
+"""The smoke scale for tests that carry out experiments to check that all is measured and drawn."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from isoloss.measurements.linear_probe import ProbeSettings
 
 
 def tiny_scale(seeds: tuple[int, ...] = (1,)) -> Scale:
-    """Smoke's runs of these seeds, measured on a few sentences, by two probes of an epoch."""
+    """Smoke's runs with these seeds, measured on a few sentences, by two probes of one epoch."""
     scale = smoke()
     probe = ProbeSettings(seeds=(0, 1), epochs=1)
     sizes = replace(scale.sizes, loss_sentences=8, trace_sentences=8, probe=probe)

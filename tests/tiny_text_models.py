@@ -16,7 +16,7 @@ NUMBERS = {word: number for number, word in enumerate((*SPECIAL, *WORDS))}
 
 
 def text_tokenizer(causal=False):
-    """As BERT's, or as GPT-2's, which adds nothing to a text; a line break is a token of its own there."""
+    """As BERT's, or as GPT-2's, which adds nothing to a text; a line break is a separate token there."""
     numbers = NUMBERS | ({"\n": len(NUMBERS)} if causal else {})
     tokenizer = Tokenizer(models.WordLevel(numbers, unk_token="[UNK]"))
     if causal:

@@ -1,4 +1,4 @@
-"""Files of JSON that show when they are not what was written."""
+"""JSON files that reveal when their content is not what was written."""
 
 import hashlib
 import json
@@ -9,10 +9,10 @@ from isoloss.errors import BadInput
 from isoloss.files import write_atomically
 
 SEAL = "sha256"
-"""Under which an object keeps its digest."""
+"""The key under which an object keeps its digest."""
 
 SEAL_LENGTH = 64
-"""Of a digest in hexadecimal."""
+"""Length of a hexadecimal digest."""
 
 FORMAT = "1"
 """Version of the file layout, incremented when it changes; files of another version are refused."""
@@ -23,9 +23,9 @@ the digests of existing settings."""
 
 
 def write_json(path: Path, content: Any, name: str) -> None:
-    """Write plain data as JSON, complete or absent; `name` says what they are, and is asked for again.
+    """Write plain data as JSON, complete or absent; `name` identifies them and is required for reading.
 
-    Raises IsolossError where the file cannot be written.
+    Raises IsolossError if the file cannot be written.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "some.json"
@@ -38,7 +38,7 @@ def write_json(path: Path, content: Any, name: str) -> None:
 
 
 def read_json(path: Path, name: str) -> Any:
-    """What `write_json` wrote under that name. Raises BadInput where the file is anything else."""
+    """What `write_json` wrote under that name. Raises BadInput if the file is anything else."""
     try:
         whole = json.loads(path.read_bytes())
         intact = whole["format"] == FORMAT and whole["digest"] == _digest(whole["content"], name)
@@ -52,7 +52,7 @@ def read_json(path: Path, name: str) -> Any:
 def write_sealed(path: Path, content: dict[str, Any], name: str) -> None:
     """Write an object of plain data as indented JSON with its `sealed` digest, complete or absent.
 
-    Raises IsolossError where the file cannot be written.
+    Raises IsolossError if the file cannot be written.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "some.json"
@@ -71,7 +71,7 @@ def write_sealed(path: Path, content: dict[str, Any], name: str) -> None:
 def read_sealed(path: Path, name: str) -> dict[str, Any]:
     """The object that `write_sealed` wrote under that name.
 
-    One without a digest, as early 0.2.0 wrote, is taken as it is. Raises BadInput where the file is anything
+    One without a digest, as written by early 0.2.0, is accepted. Raises BadInput if the file is anything
     else.
     """
     try:
@@ -81,14 +81,14 @@ def read_sealed(path: Path, name: str) -> dict[str, Any]:
 
 
 def sealed(content: dict[str, Any], name: str) -> dict[str, Any]:
-    """The object with `sha256`, the digest of `name` and of all the rest."""
+    """The object with `sha256`, the digest of `name` and everything else."""
     return {**content, SEAL: _digest(content, name)}
 
 
 def unsealed(content: Any, name: str) -> dict[str, Any]:
     """The content without its digest, verified; content that never had a digest is returned as it is.
 
-    Raises ValueError where the digest does not match, and where `content` is no object.
+    Raises ValueError if the digest does not match or if `content` is not an object.
     """
     if not isinstance(content, dict):
         raise ValueError("it is no object")
@@ -103,7 +103,7 @@ def unsealed(content: Any, name: str) -> dict[str, Any]:
 
 
 def _seal_by_another_key(content: dict[str, Any], name: str) -> bool:
-    """Whether a value is the digest of all others: then it is the seal's key that was damaged."""
+    """Whether a value is the digest of all others: then the seal's key was damaged."""
     return any(
         value == _digest({other: content[other] for other in content if other != key}, name)
         for key, value in content.items()
@@ -112,12 +112,12 @@ def _seal_by_another_key(content: dict[str, Any], name: str) -> bool:
 
 
 def damaged(path: Path) -> BadInput:
-    """What is raised where a file is anything but what was written under its name."""
+    """The error for a file that is anything but what was written under its name."""
     return BadInput(f"{path} is damaged or not what its name says; delete it and run again")
 
 
 def json_digest(content: Any) -> str:
-    """SHA-256 of plain data: equal data have equal digests, however their objects are ordered."""
+    """SHA-256 of plain data: equal data have equal digests, whatever the order of keys."""
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Files of tensors that show when they are not what was written, without pickle.
+"""Tensor files, without pickle, that reveal when their content is not what was written.
 
 No file is ever unpickled: reading one runs no code, wherever it comes from.
 """
@@ -26,9 +26,9 @@ METADATA = "isoloss"
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], name: str) -> None:
-    """Write tensors as safetensors, complete or absent; `name` says what they are, and is asked for again.
+    """Write tensors as safetensors, complete or absent; `name` identifies them and is required for reading.
 
-    Raises IsolossError where the file cannot be written.
+    Raises IsolossError if the file cannot be written.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "ones.safetensors"
@@ -41,12 +41,12 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], name: str) -> None:
     """
     own = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in tensors.items()}
     said = json.dumps({"format": FORMAT, "digest": _tensors_digest(own, name)})
-    # One entry: of several the order in the file is left to chance.
+    # A single entry, since the order of several in the file is arbitrary.
     write_atomically(path, safetensors.torch.save(own, metadata={METADATA: said}))
 
 
 def read_tensors(path: Path, name: str) -> Tensors:
-    """What `write_tensors` wrote under that name. Raises BadInput where the file is anything else."""
+    """What `write_tensors` wrote under that name. Raises BadInput if the file is anything else."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             said = json.loads((file.metadata() or {})[METADATA])
@@ -59,7 +59,7 @@ def read_tensors(path: Path, name: str) -> Tensors:
 
 
 def text_tensor(content: Any) -> Tensor:
-    """Plain data as the bytes of its JSON, to be kept among tensors.
+    """Plain data as the bytes of their JSON, to be stored among tensors.
 
     >>> data_of(text_tensor(["two", "texts"]))
     ['two', 'texts']
@@ -68,13 +68,13 @@ def text_tensor(content: Any) -> Tensor:
 
 
 def data_of(text: Tensor) -> Any:
-    """What `text_tensor` was given, its tuples as lists."""
+    """The data given to `text_tensor`, with tuples as lists."""
     return json.loads(text.numpy().tobytes())
 
 
 @runtime_checkable
 class SaysItsTensors(Protocol):
-    """A dataclass that serialises itself to named tensors, not field by field."""
+    """A dataclass that serialises itself to named tensors instead of field by field."""
 
     def tensors(self) -> Tensors:
         """Its whole content as tensors by name."""
@@ -106,7 +106,7 @@ def tensors_of(drawn: Any) -> Tensors:
 
 
 def drawn_of(kind: type[Drawn], tensors: Mapping[str, Tensor]) -> Drawn:
-    """The dataclass of that kind that `tensors_of` took apart. Raises KeyError where a tensor is missing.
+    """The dataclass of that kind from the result of `tensors_of`. Raises KeyError if a tensor is missing.
 
     >>> from isoloss.languages.sentences import Sentences
     >>> drawn_of(Sentences, tensors_of(Sentences.from_lists([[0, 1], [2]]))).lengths

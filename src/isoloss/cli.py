@@ -1,4 +1,4 @@
-"""The `isoloss` command: reads what is asked, then imports what does it; one line for a user's mistake."""
+"""The `isoloss` command: parses the arguments, then imports what it needs; one line for a user's mistake."""
 
 import errno
 import os
@@ -15,21 +15,21 @@ LONGEST_LINE = 2000
 GOING_ON = ("reproduce", "theory", "compare", "corpus", "task")
 """Commands that keep what they have finished."""
 OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT, errno.EFBIG)
-"""What the system says where standard output, which has no file's name, cannot be written."""
+"""The system's messages when standard output, which has no file name, cannot be written."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave with its exit code.
+    """Run the command line and exit with its exit code.
 
-    0: done; 1: done in part, the rest is named; 2: a mistake that the user can mend, said in one line;
-    130: interrupted, and the same command goes on from there.
+    0: done; 1: done in part, with the rest named; 2: a mistake that the user can fix, stated in one line;
+    130: interrupted, and the same command resumes from there.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = _run(arguments)
         if sys.stdout is not None:  # it may have been closed
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader (`head`, say) has enough
+    except BrokenPipeError:  # the reader (e.g. `head`) has enough
         _silence_output()
         code = EXIT_BROKEN_PIPE
     except (OSError, UnicodeEncodeError) as error:
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("isoloss: this takes more memory than there is; give smaller numbers", file=sys.stderr)
         code = EXIT_MISTAKE
     except KeyboardInterrupt:
-        if arguments is None:  # the process ends here: a second Ctrl-C must not take code and line away
+        if arguments is None:  # the process ends here: a second Ctrl-C must not suppress code and line
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         (command, *_) = (*(sys.argv[1:] if arguments is None else arguments), "")
         kept = "; what was finished is kept, and the same command goes on from there" * (command in GOING_ON)
@@ -69,7 +69,7 @@ def _interrupt(_signal: int, _frame: object) -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    # Imported here so that Ctrl-C at the very start is answered as calmly as later.
+    # Imported here so that Ctrl-C at the very start is handled as calmly as later.
     from isoloss.command_line.commands import dispatch
     from isoloss.errors import IsolossError
 
@@ -81,7 +81,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _in_one_line(sentence: str) -> str:
-    """A sentence that quotes what it was given, which may be a whole file: its beginning and its end."""
+    """The beginning and end of a message that quotes its input, which may be a whole file."""
     line = " ".join(sentence.splitlines())
     return (
         line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"

@@ -1,4 +1,4 @@
-"""The device that is computed on, what it says when its memory is full, and denormal numbers on it."""
+"""The device for computation, its out-of-memory errors, and denormal numbers on it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,29 +9,29 @@ from isoloss.errors import BadInput
 
 
 def usable_device(device: str) -> torch.device:
-    """The device of that name. Raises BadInput when this machine cannot use it."""
+    """The device of that name. Raises BadInput if this machine cannot use it."""
     try:
         number = torch.zeros(1, device=device)
-        number.item()  # "meta" is a device too, but one that holds no numbers
-        return number.device  # with its index, where there are several of a kind
+        number.item()  # "meta" is a device too, but one that stores no numbers
+        return number.device  # with its index, if there are several of a kind
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).splitlines()[0]
         raise BadInput(f"the device '{device}' cannot be used ({reason}); choose cpu or cuda") from error
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether that is what torch's error says; on a CPU its type does not."""
+    """Whether torch's error says that memory is exhausted; on a CPU its type does not tell."""
     of_a_processor = ("can't allocate memory", "not enough memory")
     return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in of_a_processor)
 
 
 @contextmanager
 def denormals_flushed() -> Iterator[None]:
-    """Meanwhile this thread's numbers under 1e-38 (float32; 2e-308 in float64) count as zero.
+    """Within the block, this thread flushes numbers below 1e-38 (float32; 2e-308 in float64) to zero.
 
-    Attention of a model that has been trained for long is so sharp that most of its gradients are denormal:
-    a backward pass takes two to three times as long with them. They are lost beside the numbers they are
-    added to. Processors that cannot flush them go on with them.
+    The attention of a model that has been trained for long is so sharp that most of its gradients are
+    denormal, and a backward pass takes two to three times as long with them. They are negligible beside the
+    numbers to which they are added. Processors that cannot flush them keep them.
 
     >>> with denormals_flushed():
     ...     float(torch.tensor(1e-30) * 1e-10)

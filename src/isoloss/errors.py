@@ -1,11 +1,11 @@
-"""Errors that a user can mend: one clear sentence each, shown without a traceback."""
+"""Errors that a user can fix: one clear sentence each, shown without a traceback."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 class IsolossError(Exception):
-    """Something the user can mend; its text says what is wrong, where, and what to do.
+    """Something that the user can fix; its text says what is wrong, where, and what to do.
 
     >>> raise IsolossError("no such scale: 'huge'; choose smoke, laptop or paper")
     Traceback (most recent call last):
@@ -18,19 +18,19 @@ class BadInput(IsolossError, ValueError):
 
 
 class Interrupted(IsolossError):
-    """Work that stopped early; what was finished is kept and the same command goes on from there."""
+    """Work that stopped early; what was finished is kept, and the same command resumes from there."""
 
 
 class FolderHeld(IsolossError):
-    """Another process works in the folder; it may let go."""
+    """Another process is working in the folder; it may release it."""
 
 
 class Terminated(KeyboardInterrupt):
-    """The process was told to end (SIGTERM): as Ctrl-C, but that work elsewhere may go on without it."""
+    """The process was told to end (SIGTERM): like Ctrl-C, but work elsewhere may continue without it."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question that ends a sentence about an unknown name; empty where no known name is near.
+    """A question to append to a sentence about an unknown name; empty if no known name is similar.
 
     >>> did_you_mean("flatnes", ["flatness", "compare"])
     "; did you mean 'flatness'?"

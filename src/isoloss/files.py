@@ -14,13 +14,13 @@ from safetensors import SafetensorError
 from isoloss.errors import BadInput, IsolossError
 
 TEMPORARY = r"\..+\.[0-9a-f]{32}\.part"
-"""Names of what is being written."""
+"""Names of files while they are being written."""
 
 
 def read_text(path: Path, kind: str) -> str:
     """The text of a UTF-8 file; `kind` says what it should be, for example "a grammar in NLTK's notation".
 
-    Raises BadInput when there is no such file, when it cannot be read, or when it is no text.
+    Raises BadInput if there is no such file, if it cannot be read, or if it is not text.
 
     >>> read_text(Path("none.pcfg"), "a grammar")
     Traceback (most recent call last):
@@ -46,9 +46,9 @@ def read_text(path: Path, kind: str) -> str:
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write `content` to `path` so that a reader, or a crash, sees all of it or none.
+    """Write `content` to `path` so that a reader, or a crash, sees all of it or nothing.
 
-    Raises IsolossError when the folder cannot be written or the disk is full.
+    Raises IsolossError if the folder cannot be written or the disk is full.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -75,7 +75,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 def complete_folder(path: Path) -> Iterator[Path]:
     """A temporary folder to write in, which becomes `path` when the block ends: complete, or absent.
 
-    Raises IsolossError when the system refuses, also because there is such a folder and something is in it.
+    Raises IsolossError if the system refuses, also because the folder exists and is not empty.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "new"
@@ -101,9 +101,9 @@ def complete_folder(path: Path) -> Iterator[Path]:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what killed processes left half written in the folder itself, under temporary names.
+    """Remove partial files that killed processes left in the folder itself, under temporary names.
 
-    Only a process that is alone in the folder may call this.
+    May only be called by a process that has the folder to itself.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -120,7 +120,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's content. Raises OSError where it cannot be read."""
+    """SHA-256 of a file's content. Raises OSError if it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

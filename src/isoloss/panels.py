@@ -1,4 +1,4 @@
-"""Panels of a figure as plain data: what is drawn against what; the report turns them into pictures."""
+"""Panels of a figure as plain data: what is plotted against what; the report turns them into pictures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import polars as pl
 
 @dataclass(frozen=True)
 class Axis:
-    """A column to draw, its title with the unit, its error's column (half the bar's length; empty: none)."""
+    """A column to plot, its title with the unit, its error's column (half the bar's length; empty: none)."""
 
     column: str
     title: str
@@ -19,7 +19,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Colour:
-    """The column that colours and marks tell apart; `ordered` values (sizes) get colours in an order."""
+    """The column shown by colours and marks; `ordered` values (sizes) get colours in order."""
 
     column: str
     title: str
@@ -28,7 +28,7 @@ class Colour:
 
 @dataclass(frozen=True)
 class Dots:
-    """Each row a dot, with error bars on both axes."""
+    """A dot per row, with error bars on both axes."""
 
     x: Axis
     y: Axis
@@ -37,10 +37,10 @@ class Dots:
 
 @dataclass(frozen=True)
 class Lines:
-    """A line for each value of the column `series`, through dots with bars on y.
+    """A line for each value of the column `series`, through dots with error bars on y.
 
     Rows whose column `predicted` is true are a dashed line without dots, which the legend calls `dashed`: a
-    prediction, unless said otherwise. `marked` is where a dashed rule stands across x, none by default.
+    prediction, unless stated otherwise. `marked` is the x of a dashed vertical rule, none by default.
     """
 
     x: Axis
@@ -54,7 +54,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Categories:
-    """Each row a dot with its bar over its category: a table's rows as a picture."""
+    """A dot per row, with its error bar, over its category: a table's rows as a picture."""
 
     category: str
     y: Axis
@@ -63,7 +63,7 @@ class Categories:
 
 @dataclass(frozen=True)
 class Bars:
-    """Each row a bar from zero with its error, at its category, and beside those of other colours there."""
+    """A bar per row, from zero, with its error, at its category and beside those of other colours there."""
 
     category: str
     y: Axis
@@ -72,7 +72,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of the data with their titles; one whose error is named shows value ± error."""
+    """Columns of the data with their titles; one with a named error shows value ± error."""
 
     columns: tuple[Axis, ...]
 
@@ -83,7 +83,7 @@ class Landscape:
 
     Rows whose column `height` is a number are the cells of a regular grid, each centred at its (x, y). Rows
     whose height is null are points of lines: those of one `series` are joined in the order of the rows and
-    named in the legend; a series of one row is a dot. Both axes have one unit, so that angles are true.
+    named in the legend; a series of one row is a dot. Both axes have the same unit, so that angles are true.
     """
 
     x: Axis
@@ -109,7 +109,7 @@ class TreeNode(Protocol):
 
 @dataclass(frozen=True)
 class Tree:
-    """A derivation tree, drawn from its root; nothing of the panel's data."""
+    """A derivation tree, drawn from its root; it uses none of the panel's data."""
 
     root: TreeNode
 
@@ -122,9 +122,9 @@ Layout = Literal["beside", "stacked"]
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of a figure: charts over one table of numbers, and what they show.
+    """One panel of a figure: charts of one table of numbers, and a caption.
 
-    They are side by side, or one above another: so charts over the same x axis are aligned.
+    They are side by side or stacked: stacked charts over the same x axis are aligned.
     """
 
     name: str
@@ -136,7 +136,7 @@ class Panel:
 
 
 def columns_of(chart: Chart) -> tuple[str, ...]:
-    """The columns of a panel's data that a chart draws.
+    """The columns of a panel's data that a chart uses.
 
     >>> columns_of(Dots(Axis("loss", "", "kl_error"), Axis("trace", ""), Colour("width", "")))
     ('loss', 'kl_error', 'trace', 'width')

@@ -1,11 +1,11 @@
-"""Progress of long work: the interface that computations report to and that the command line displays."""
+"""Progress of long work: the interface to which computations report and that the command line displays."""
 
 from typing import Protocol, runtime_checkable
 
 
 @runtime_checkable
 class Progress(Protocol):
-    """Receives how far a named piece of work has come."""
+    """Receives the progress of a named piece of work."""
 
     def __call__(self, task: str, completed: float, total: float, message: str = "") -> None:
         """Report that `completed` of `total` units of `task` are done; `message` is a short status."""
@@ -13,14 +13,14 @@ class Progress(Protocol):
 
 
 def silent(task: str, completed: float, total: float, message: str = "") -> None:
-    """Report to nobody: the default everywhere below the command line.
+    """Ignore reports: the default everywhere below the command line.
 
     >>> silent("sampling", 3, 10)
     """
 
 
 def part_of(progress: Progress, done: int, parts: int) -> Progress:
-    """Reports to `progress` for the part that comes after `done` of all `parts`.
+    """Reports to `progress` for the part that follows the first `done` of all `parts`.
 
     >>> part_of(lambda task, completed, total, message="": print(task, completed, total), 1, 4)("fit", 3, 6)
     fit 1.5 4

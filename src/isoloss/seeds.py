@@ -1,4 +1,4 @@
-"""One seed a run; everything random in it is drawn from seeds derived here."""
+"""One seed per run; everything random in it is drawn from seeds derived here."""
 
 import hashlib
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ import torch
 def derived_seed(seed: int, purpose: str, number: int = 0) -> int:
     """The 32-bit seed of draw `number` for `purpose`: a pure function, the same on every machine.
 
-    torch's CPU generator reads 32 bits of its seed and no more, so independent hashes would repeat a batch
-    about once in 10^5. Here the numbers of one purpose are permuted (MurmurHash3's finaliser, a bijection,
-    started where a hash of seed and purpose says): none of a run's first 2^32 draws share a seed.
+    torch's CPU generator uses only 32 bits of its seed, so independent hashes would repeat a batch about once
+    in 10^5. Here the numbers of one purpose are permuted (MurmurHash3's finaliser, a bijection, with an
+    offset from a hash of seed and purpose): none of a run's first 2^32 draws share a seed.
 
     >>> derived_seed(0, "batch", 1) == derived_seed(0, "batch", 1)
     True
@@ -28,15 +28,15 @@ def derived_seed(seed: int, purpose: str, number: int = 0) -> int:
 
 @contextmanager
 def caller_randomness_kept(device: torch.device) -> Iterator[None]:
-    """Give the global generators, which dropout draws from, back as they were found."""
+    """Restore the global generators, from which dropout draws, afterwards."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
 
 
 def seed_dropout(seed: int, step: int, device: torch.device, process: int = 0) -> None:
-    """Make a step's dropout a pure function of (seed, step, process): a resumed run needs no random state.
+    """Make a step's dropout a pure function of (seed, step, process): resuming needs no random state.
 
-    `device` has its index where its kind has several. Takes 2 microseconds on the CPU, where
+    `device` has its index if there are several of its kind. Takes 2 microseconds on the CPU, whereas
     `torch.manual_seed` would take 170.
     """
     number = derived_seed(seed, f"dropout of process {process}" if process else "dropout", step)

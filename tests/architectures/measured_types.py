@@ -1,4 +1,4 @@
-"""Each type measured through `isoloss flatness`, and held to one ordinary backward pass a sentence."""
+"""Each type measured through `isoloss flatness`, compared with one ordinary backward pass per sentence."""
 
 import contextlib
 import io
@@ -27,14 +27,14 @@ from isoloss.objectives.batch import Batch
 LENGTHS = (7, 4, 6, 4, 12, 3, 5, 6)
 RATE = 0.3
 TOLERANCE = {"float64": 1e-4, "float32": 1e-3}
-"""Relative; models of float64 weights take some steps in float32."""
+"""Relative; models with float64 weights compute some steps in float32."""
 
 Answer = Literal["measured", "refused", "skipped", "wrong"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one type: how its tensors were measured, or in a sentence why it was not."""
+    """The outcome for one type: how its tensors were measured, or a sentence on why it was not."""
 
     model_type: str
     predicts: Prediction
@@ -43,7 +43,7 @@ class Outcome:
 
 
 def outcome(model_type: str, predicts: Prediction) -> Outcome:
-    """Build, save, measure through the command and compare; skipped: what plain transformers cannot."""
+    """Build, save, measure through the command and compare; skipped if plain transformers cannot."""
     with tempfile.TemporaryDirectory() as name, quiet(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         folder = Path(name) / "model"
@@ -57,12 +57,12 @@ def outcome(model_type: str, predicts: Prediction) -> Outcome:
 
 
 def _oracle(folder: Path, model_type: str, predicts: Prediction) -> tuple[str, list[Tensor]]:
-    """The values in float64 or, of types that are written for float32 alone, in that."""
+    """The values in float64, or in float32 for types that are written for it alone."""
     try:
         return "float64", _dense_values(folder, predicts, torch.float64)
     except (RuntimeError, ArithmeticError):
         return "float32", _dense_values(folder, predicts, torch.float32)
-    except ValueError:  # the text part's own configuration is of no type known: published is the whole one
+    except ValueError:  # the text part's own configuration has no known type: the whole one is published
         tiny_configuration(model_type, predicts).save_pretrained(folder)
         return "float64", _dense_values(folder, predicts, torch.float64)
 
@@ -92,7 +92,7 @@ def _through_the_command(
 
 
 def _how(ways: dict[str, int]) -> str:
-    """What share of the tensors went by which way."""
+    """The share of the tensors measured in each way."""
     used = Counter({way: count for way, count in ways.items() if way != "not used"})
     alone = used["per-sentence gradients"]
     if not alone:
@@ -130,7 +130,7 @@ def _batches(predicts: Prediction) -> Iterator[Batch]:
 def _dense_values(folder: Path, predicts: Prediction, dtype: torch.dtype) -> list[Tensor]:
     """Each sentence's value by ordinary gradients, alone and without padding.
 
-    Twice: as drawn, and with the mean of the output layer's part, which is taken where that layer is known.
+    Twice: as drawn, and with the mean of the output layer's part, which is used if that layer is known.
     """
     kind = AutoModelForMaskedLM if predicts == "masked" else AutoModelForCausalLM
     model = kind.from_pretrained(folder, dtype=dtype).eval()

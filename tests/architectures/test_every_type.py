@@ -1,4 +1,4 @@
-"""Every type in the mappings of `transformers`, held to ordinary gradients or refused in a sentence."""
+"""Every type in the mappings of `transformers`, compared with ordinary gradients or refused in a sentence."""
 
 import pytest
 from measured_types import outcome
@@ -16,7 +16,7 @@ QUICK = {
     ("causal", "mixtral"): "factors",
     ("causal", "xlm"): "factors",
 }
-"""A few of each kind: sizes and ways that others share."""
+"""A few of each kind, with sizes and structures that others share."""
 
 
 @pytest.mark.parametrize(("predicts", "model_type"), QUICK)

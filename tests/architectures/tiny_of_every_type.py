@@ -59,7 +59,7 @@ SIZES: dict[str, Any] = {
     **dict.fromkeys(("model_max_length", "max_target_positions", "max_source_positions"), 48),
     **dict.fromkeys(("router_hidden_size", "d_rel", "rel_extent", "gated_norm_rank"), 8),
 }  # fmt: skip
-"""Sizes by the names that configurations give them; what a type has not is left out."""
+"""Sizes by their names in configurations; those that a type lacks are left out."""
 
 NOISE = {"longformer": 0.02}
 """Added to the weights at the start; Longformer masks by the lowest number, which larger scores overflow."""
@@ -68,7 +68,7 @@ CAUSAL_SWITCHES = {"is_decoder": True, "causal": True}
 
 
 def tiny_language_model(model_type: str, prediction: Prediction) -> PreTrainedModel:
-    """float32, in evaluation mode, weights far from their small start; leaves the random state as found."""
+    """float32, in evaluation mode, weights far from their small start; leaves the random state unchanged."""
     config = tiny_configuration(model_type, prediction)
     kind = AutoModelForMaskedLM if prediction == "masked" else AutoModelForCausalLM
     generator = torch.Generator().manual_seed(1)
@@ -84,7 +84,7 @@ def tiny_language_model(model_type: str, prediction: Prediction) -> PreTrainedMo
 
 
 def tiny_configuration(model_type: str, prediction: Prediction) -> PreTrainedConfig:
-    """The type's own configuration with `SIZES` for whatever it has of them, and `ODD` for what it needs."""
+    """The type's own configuration with those of `SIZES` that it has, and `ODD` for special requirements."""
     config_class = CONFIG_MAPPING[model_type]
     settings = _shrunk(config_class) | ODD.get(model_type, {})
     if prediction == "causal":
@@ -113,7 +113,7 @@ def _shrunk(config_class: type[PreTrainedConfig]) -> dict[str, Any]:
 
 
 def _layers(defaults: dict[str, Any]) -> dict[str, Any]:
-    """A layer of each kind, where the kinds are listed."""
+    """A layer of each kind, if the kinds are listed."""
     listed = [name for name in ("layer_types", "mlp_layer_types", "layers_block_type") if defaults.get(name)]
     kinds = {name: list(dict.fromkeys(defaults[name])) for name in listed}
     number = max(2, *(len(each) for each in kinds.values())) if kinds else 2
@@ -199,4 +199,4 @@ ODD: dict[str, dict[str, Any]] = {
     "zamba2": {"attention_hidden_size": 32, "attention_head_dim": 8, "mamba_headdim": 16},
     "zaya": {"num_experts_per_tok": 1},
 }
-"""What some types need beside their sizes."""
+"""What some types need in addition to their sizes."""

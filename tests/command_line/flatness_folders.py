@@ -1,4 +1,4 @@
-"""What `isoloss flatness` is asked to measure in its tests: tiny models, texts and token numbers."""
+"""The inputs of `isoloss flatness` in its tests: tiny models, texts and token numbers."""
 
 import json
 import random
@@ -27,7 +27,7 @@ def save(model, folder, tokenizer=True):
 
 
 def save_models(folder):
-    """Folders of models, a text and a file of token numbers of 40 sentences, ten times over."""
+    """Folders of models, a text and a file of token numbers of 40 sentences, repeated ten times."""
     for seed, (name, architecture) in enumerate(KINDS.items()):
         save(architecture(Shape(8, 2, 1, 8)).build(len(WORDS), 8, seed), folder / name)
     save(GPT2Transformer(Shape(8, 2, 1, 8)).build(len(WORDS), 8, 3), folder / "gpt2")

@@ -1,4 +1,4 @@
-"""A command whose output is read no further, as `isoloss sample ... | head -1` is."""
+"""A command whose output is not read to the end, as in `isoloss sample ... | head -1`."""
 
 import multiprocessing
 import os
@@ -12,9 +12,9 @@ FORK = multiprocessing.get_context("fork")
 
 
 def left_by_its_reader(arguments: Sequence[str], folder: Path, lines: int) -> tuple[int | None, str]:
-    """The command's exit code and what it told on stderr, where only so many lines of its output are read.
+    """The command's exit code and its stderr, if only that many lines of its output are read.
 
-    In a child, since the command takes standard output away from its process.
+    In a child process, since the command closes its process's standard output.
     """
     outward, error = os.pipe(), os.pipe()
 

@@ -31,7 +31,7 @@ def save(model, folder, causal=False):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Folders of models, a text and a task whose label is the half of the words that a text is from."""
+    """Folders of models, a text and a task whose label is the half of the vocabulary that a text is from."""
     folder = tmp_path_factory.mktemp("models")
     for name, settings in {
         "a": {},
@@ -66,7 +66,7 @@ def run(models, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(models)
 
     def command(*arguments, output=tmp_path / "report.html"):
-        capsys.readouterr()  # bars of what was saved before
+        capsys.readouterr()  # progress bars for what was saved before
         with pytest.raises(SystemExit) as leaving:
             main(["compare", *arguments, "--output", str(output)])
         written = capsys.readouterr()
@@ -262,7 +262,7 @@ def test_the_report_is_html_that_can_be_written(run, tmp_path):
 
 
 def test_words_that_a_tokenizer_does_not_know_are_named(run, models, tmp_path):
-    """A language's own words alone: its tokenizer replaces none."""
+    """Only a language's own words: its tokenizer replaces none."""
     from isoloss.models.tokenizer import word_tokenizer
 
     folders = []

@@ -1,4 +1,4 @@
-"""`isoloss corpus` prepares, tells what there is, and answers a mistake with one line."""
+"""`isoloss corpus` prepares, describes the corpus, and answers a mistake with one line."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`isoloss flatness`: what it measures, against dense derivatives, and how it tells it."""
+"""`isoloss flatness`: what it measures, against dense derivatives, and how it reports it."""
 
 import contextlib
 import json
@@ -42,7 +42,7 @@ def records(written):
 
 
 def dense_trace(model, ids, positions):
-    """Σ_y p_y ||∇ log p_y||² of each prediction, from its whole Jacobian, and their mean."""
+    """Σ_y p_y ||∇ log p_y||² of each prediction, from its full Jacobian, and their mean."""
     parameters = list(model.parameters())
     logits = model(torch.tensor(ids)).logits
     total = 0.0

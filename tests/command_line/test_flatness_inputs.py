@@ -1,4 +1,4 @@
-"""`isoloss flatness` on texts and folders that are not as they should be."""
+"""`isoloss flatness` on invalid texts and folders."""
 
 import json
 
@@ -45,7 +45,7 @@ def test_lines_too_long_are_cut_and_said(run, models):
 
 
 def test_what_a_text_does_not_tell_is_said(run, models):
-    """The tokenizer of the tests refuses words that it has no token for; this one replaces them."""
+    """The tokenizer of the tests rejects words that it has no token for; this one replaces them."""
     (models / "unsure").mkdir(exist_ok=True)
     for path in (models / "bert").iterdir():
         (models / "unsure" / path.name).write_bytes(path.read_bytes())
@@ -127,7 +127,7 @@ def test_scores_that_are_not_finite_are_named_by_line(run, models):
     save_file(weights, path, metadata={"format": "pt"})
     config = json.loads((models / "diverged" / "config.json").read_text())
     (models / "diverged" / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
-    # Equally long, since padding would let what is not finite reach the sentences beside it.
+    # Equally long, since padding would let non-finite values reach the other sentences.
     (models / "named.txt").write_text("a b a\n" * 20 + "h h h\n" + "a b a\n" * 5)
     code, _, error = run("diverged", "--text", "named.txt")
     assert code == 2

@@ -1,4 +1,4 @@
-"""Every command takes an HMM file where it takes a grammar; the content tells which it is."""
+"""Every command that takes a grammar also takes an HMM file; the content determines which it is."""
 
 import json
 from math import exp

@@ -1,4 +1,4 @@
-"""`isoloss inspect`: what stands in a folder, in a few lines, and how it would be measured."""
+"""`isoloss inspect`: the contents of a folder in a few lines, and how it would be measured."""
 
 import pytest
 import torch

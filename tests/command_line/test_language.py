@@ -1,4 +1,4 @@
-"""`isoloss language` makes files that the other commands take."""
+"""`isoloss language` writes files that the other commands accept."""
 
 import json
 from pathlib import Path

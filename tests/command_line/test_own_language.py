@@ -1,4 +1,4 @@
-"""A language of the user's in the place of the scale's, as the experiments are planned on it."""
+"""A user's own language in place of the scale's, as the experiments are planned on it."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from isoloss.pretraining.flatness_regularised import Sharpened
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A file of a grammar, of an HMM, of balanced strings, and of these among uniform ones."""
+    """Files of a grammar, an HMM, balanced strings, and balanced strings mixed with uniform ones."""
     hmm = random_hmm(words=5, states=4, blocks=1, length=6, seed=3)
     texts = {
         "grammar": write_grammar(laptop_grammar(3)),
@@ -57,7 +57,7 @@ def test_every_experiment_is_planned_on_the_language_alone(
 
 
 def test_what_is_sharpened_keeps_to_losses_as_far_above_the_entropy(files: dict[str, Path]) -> None:
-    """Two words have at most ln 2 nats, half of what the scale's grammar has."""
+    """Two words have at most ln 2 nats, half the entropy of the scale's grammar."""
     (planned,) = asked(files["mixed"], "flatness-interventions").experiments
     rules = [run.update_rule for run in planned.runs]
     (window,) = {rule.loss_window for rule in rules if isinstance(rule, Sharpened)}

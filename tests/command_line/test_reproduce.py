@@ -60,7 +60,7 @@ def test_a_mistake_is_one_sentence_before_any_work(
     assert leaving.value.code == 2
     assert says in told.err
     assert "Traceback" not in told.err
-    # The command line's own parser frames what it has to say.
+    # The command line's own parser frames its messages.
     assert len(told.err.strip().splitlines()) == 1 or "huge" in arguments
     assert told.out == ""
     assert not (tmp_path / "results").exists()
@@ -128,7 +128,7 @@ def test_a_dry_run_can_time_the_models_themselves(
     rate = cache(this_machine)  # half a second each time that it is measured
     for module in (reproduction, throughput):
         monkeypatch.setattr(module, "this_machine", rate)
-    # A grammar, and a causal model that has yet to be trained: neither is made for this.
+    # A grammar, and a causal model that is not trained yet: neither is supported here.
     names = ("figure-1", "figure-2")
     assert (
         reproduce_experiments(ReproduceOptions(names, "smoke", None, dry_run=True, measure=True, json=True))
@@ -171,7 +171,7 @@ def test_a_run_again_is_of_the_task_that_was_measured(tmp_path: Path) -> None:
     (task,) = {dict(each.settings)["downstream task"] for each in chosen.experiments[:1]}
     for experiment in chosen.experiments:
         assert f"--task {task}" in command_again(asked, experiment, experiment.runs[0])
-    # What is measured for the scale's own task is so again, whatever was asked of another experiment.
+    # Measurements for the scale's own task are repeated, whatever was requested of another experiment.
     asked = ReproduceOptions(("figure-1",), "smoke", tmp_path, task="prefix-4", any_task=True)
     drift = choice(asked).others["drift"]()
     assert "task" not in command_again(asked, drift, drift.runs[0])

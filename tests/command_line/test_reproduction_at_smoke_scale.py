@@ -35,7 +35,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Done:
 
 @pytest.fixture
 def isoloss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Called:
-    """The command in this process, its jobs too: exit code, what it printed and what it told."""
+    """The command and its jobs in this process: exit code, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(reproduction, "run_jobs", lambda jobs, processes, progress: in_turn(jobs, progress))
 
@@ -49,7 +49,7 @@ def isoloss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 class References(HTMLParser):
-    """The places that a page refers to, and the names of those of its own that can be referred to."""
+    """The links of a page, and the anchors to which links to it can point."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ def test_every_reference_of_every_page_leads_somewhere_in_the_site(done: Done) -
     assert [names[0], names[1], names[3]] == ["figure-1", "index", "paper-and-here"]
     assert re.fullmatch("language-[0-9a-f]{8}", names[2])
     for path, references in pages.items():
-        assert len(path.read_text()) < 3e5  # the charts' JavaScript is not in it
+        assert len(path.read_text()) < 3e5  # it does not contain the charts' JavaScript
         assert len(references.places) > 5
         for place in references.places:
             file, _, name = place.partition("#")

@@ -94,7 +94,7 @@ def test_runs_are_listed_by_experiment_and_name(tmp_path: Path, capsys: pytest.C
 def test_of_one_quantity_the_plainest_number_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its own trace, not the enlarged model's; its probe's, not the untrained model's or another way's."""
+    """Its own trace, not the enlarged model's; its probe's accuracy, not the untrained or another one's."""
     folder = write_run(tmp_path, "aaaa1111", trace={40: [5.0, 6.0]})
     accuracy = "linear_probe_accuracy"
     written = [("a1", {"policy": "untrained"}), ("b2", {"of": {}}), ("c3", {"policy": "mask"})]
@@ -178,7 +178,7 @@ def test_compare_at_one_loss(results: Path, capsys: pytest.CaptureFixture[str]) 
     found = json.loads(capsys.readouterr().out)
     assert found["loss"] == 1.5
     assert run(["compare-runs", "aaaa", "aabb", "--results", str(results), "--same-loss"]) == 0
-    assert "nothing is measured for both" in capsys.readouterr().out  # but the loss itself
+    assert "nothing is measured for both" in capsys.readouterr().out  # except the loss itself
 
 
 def test_runs_of_different_languages_are_compared_in_their_settings(

@@ -1,4 +1,4 @@
-"""`isoloss language grammar-search` and `hmm-search` rank languages, the same ones every time."""
+"""`isoloss language grammar-search` and `hmm-search` rank languages reproducibly."""
 
 import json
 

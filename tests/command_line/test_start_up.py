@@ -33,12 +33,12 @@ def test_help_imports_nothing_that_takes_long() -> None:
 
 @pytest.mark.parametrize("asked", [[], ["reproduce"]])
 def test_help_takes_half_a_second_at_most(asked: list[str]) -> None:
-    # The best of three, since a busy machine counts time that is another's.
+    # The best of three, since a busy machine adds the time of others.
     assert min(_seconds_of_help(asked) for _ in range(3)) < 0.5
 
 
 def _seconds_of_help(asked: list[str]) -> float:
-    """Seconds of a core."""
+    """In seconds of one core."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert _python("-m", "isoloss", *asked, "--help").returncode == 0
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

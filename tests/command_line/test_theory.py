@@ -1,4 +1,4 @@
-"""`isoloss theory` computes, keeps, and tells."""
+"""`isoloss theory` computes, stores, and reports."""
 
 import json
 from pathlib import Path

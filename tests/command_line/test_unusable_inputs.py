@@ -1,4 +1,4 @@
-"""Inputs of the kind that fuzzing found: each ends at once, in one sentence that says what to do."""
+"""Inputs of the kind found by fuzzing: each ends at once, with one sentence that says what to do."""
 
 import json
 import resource

@@ -1,4 +1,4 @@
-"""Rows of data sets as documents, through the loading that every data set goes through."""
+"""Rows of data sets as documents, through the loading common to all data sets."""
 
 import sys
 import types

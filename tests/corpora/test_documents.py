@@ -1,4 +1,4 @@
-"""Documents are read one at a time, from what users have, and what cannot be read is named."""
+"""Documents are read one at a time, from users' formats, and unreadable ones are named."""
 
 import json
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_read_is_named(written, monkeypatch, name, content, sente
 
 
 def test_a_row_group_of_parquet_is_read_once(tmp_path, monkeypatch):
-    """Slices of the file would read it again for each."""
+    """Slices of the file would read it again for each slice."""
     path, asked = tmp_path / "a.parquet", []
     pl.DataFrame({"text": [f"text {row}" for row in range(5000)]}).write_parquet(path, row_group_size=5000)
     collect = pl.LazyFrame.collect

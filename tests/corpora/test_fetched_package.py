@@ -1,4 +1,4 @@
-"""What pip brings is unpacked once, held to its digest, and complete or absent."""
+"""Pip's download is unpacked once, checked against its digest, and complete or absent."""
 
 import hashlib
 import http.client
@@ -32,7 +32,7 @@ def digest_of(files):
 
 @pytest.fixture
 def downloads(monkeypatch):
-    """A pip that lays an archive with the files that `calls.files` names where it is told to."""
+    """A pip that writes an archive with the files of `calls.files` to the requested folder."""
 
     class Calls(list):
         def __init__(self):
@@ -139,7 +139,7 @@ def test_stand_ins_are_named_before_they_are_fetched():
 
 
 class Index:
-    """An index that lists one archive and sends it, in place of `urlopen`; `asked` holds the requests."""
+    """An index that lists one archive and sends it, in place of `urlopen`; `asked` records the requests."""
 
     def __init__(self, link="../../files/a-1.0.tar.gz"):
         content = io.BytesIO()

@@ -38,7 +38,7 @@ def test_packing_agrees_with_cutting_one_document_at_a_time(width):
 
 
 def test_standing_in_a_row_is_found_wherever_it_is():
-    """Against a look at every place, of texts shorter and longer than what is compared at once."""
+    """Against a check of every position, for texts shorter and longer than what is compared at once."""
     generator = np.random.default_rng(0)
     sequences = generator.integers(0, 3, (20, 24))
     sequences[3, 10:] = -1

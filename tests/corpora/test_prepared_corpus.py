@@ -1,4 +1,4 @@
-"""Corpora on disk: what is in them, without duplicates, and that an interruption changes nothing."""
+"""Corpora on disk: their contents, without duplicates, and that an interruption changes nothing."""
 
 import json
 import pickle
@@ -44,7 +44,7 @@ def test_every_document_is_there_once_in_one_part_in_its_own_sequences(corpus, l
         for tokens, document in zip(*sequences(corpus, part), strict=True):
             assert found.setdefault(document, (part, []))[0] == part
             found[document][1].extend(tokens)
-    # All 120 and none of the three that say the same again; a sequence's eighth is less than a word.
+    # All 120, without the three duplicates; an eighth of a sequence is less than a word.
     assert sorted(found) == list(range(120))
     for document, (part, tokens) in found.items():
         assert corpus.tokenizer.decode(tokens) == lines[document]
@@ -161,7 +161,7 @@ def test_who_asks_while_another_prepares_waits_for_it(lines, tmp_path):
         ),
         (["a"] * 9, {}, "of 9 documents, 8 of them duplicates"),
         (["  ", ""], {}, "the corpus has no documents"),
-        # Two of these validate, but one has fewer words than the eighth of a sequence.
+        # Two of these are for validation, but one has fewer words than an eighth of a sequence.
         (
             ["cat " * n for n in range(1, 40) if n != 17],
             {"length": 65, "validation_share": 0.05},
@@ -210,6 +210,6 @@ def test_a_kill_after_the_last_rename_leaves_nothing_over(lines, tmp_path):
     made = prepared_corpus(request, tmp_path)
     journal = made.folder / tokenisation.JOURNAL_FILE
     assert not journal.exists()
-    journal.write_text("{}")  # as where the kill came before it was removed
+    journal.write_text("{}")  # as if killed before it was removed
     assert prepared_corpus(request, tmp_path).folder == made.folder
     assert not journal.exists()

@@ -1,4 +1,4 @@
-"""Files of a source distribution alone: downloaded by digest, and no code of the package's is run."""
+"""Files found only in a source distribution: downloaded by digest, without running code of the package."""
 
 import hashlib
 import io
@@ -17,7 +17,7 @@ CONTENTS = {"a-1.0/data/asked.json": b"[1]", "a-1.0/more/claimed.json": b"[2]"}
 
 
 def archive_of(files):
-    """A gzipped tar archive, with a script and a way out of the folder beside the files."""
+    """A gzipped tar archive with a script and a path that leaves the folder, beside the files."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as archive:
         more = {"a-1.0/setup.py": b"raise SystemExit", "../data/asked.json": b"[9]"}
@@ -41,7 +41,7 @@ PACKAGE = FetchedPackage(
 
 @pytest.fixture
 def index(monkeypatch):
-    """An index that lists the package's archive, and says what it was asked for."""
+    """An index that lists the package's archive and records its requests."""
 
     class Index(list):
         archive = ARCHIVE

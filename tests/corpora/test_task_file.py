@@ -78,7 +78,7 @@ def test_pairs_that_share_a_text_are_in_one_part():
 
 
 def test_joined_pairs_are_divided_in_the_shares_asked():
-    """The least of several hashes is low; a part must not have more for that."""
+    """The minimum of several hashes is small; this must not enlarge any part."""
     found = linked_task([(f"{n // 4}", f"of {n}") for n in range(8000)], Shares(0.0, 0.2))
     # 2000 groups of four: three standard errors.
     assert abs(len(found.test) - 1600) < 3 * 4 * (2000 * 0.16) ** 0.5
@@ -169,7 +169,7 @@ def test_a_column_that_is_named_twice_is_refused(columns, tmp_path):
         (("10", "-2"), ("-2", "10")),
         (("--1", "1"), ("--1", "1")),
         (("9" * 5000, "10"), ("10", "9" * 5000)),
-        (("1", "01"), ("01", "1")),  # one number: the order is that of how they are written
+        (("1", "01"), ("01", "1")),  # one number: they are ordered as they are written
     ],
 )
 def test_classes_are_in_the_order_of_numbers_where_all_are(labels, classes, tmp_path):

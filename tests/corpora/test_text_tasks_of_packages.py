@@ -1,4 +1,4 @@
-"""Tasks made of texts that packages carry, on a few such texts made here; and GLUE's without its hub."""
+"""Tasks from texts in packages, on a few such texts made here; and GLUE's without its hub."""
 
 import io
 import random
@@ -86,7 +86,7 @@ def test_snippets_known_from_training_are_not_in_the_test():
     labelled = labelled_snippets(f"text,label,source\n{rows}A long review,1,imdb\n")
     assert len(labelled) == 60
     found = scored(
-        "1\t2.5\tFilm 7, isn't it ''good''?\n"  # known but for how it is written
+        "1\t2.5\tFilm 7, isn't it ''good''?\n"  # known, except for its formatting
         "2\t-0.9\tPB&amp;J, again.\n"
         "3\t0.8\tSo so.\n"  # neutral, as 0.8 is in the middle fifth
         "4\t0.81\tRather fine!\n"
@@ -120,7 +120,7 @@ def test_a_question_comes_with_the_sentence_that_answers_it_and_with_the_nearest
         for part in parts(task)
         for row in range(len(part))
     ]
-    assert len(every) == 30 * 4  # a question across sentences, and one of a paragraph of one, are left out
+    assert len(every) == 30 * 4  # without questions across sentences, or about paragraphs of one
     of_one = sorted(pair for pair in every if pair[0].endswith("Place 3?") or pair[0].endswith("in Place 3?"))
     assert of_one == [
         ("How high is the hill of Place 3?", "Its town, e.g. the new one, is old.", 1),

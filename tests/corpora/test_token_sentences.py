@@ -72,7 +72,7 @@ def test_an_empty_text_is_refused(tmp_path):
 
 
 class Part:
-    """A part of a data set, of columns."""
+    """One split of a data set, given its columns."""
 
     def __init__(self, **columns):
         self.columns = columns

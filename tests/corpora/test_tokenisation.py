@@ -1,4 +1,4 @@
-"""Text on its way into a corpus: an interruption changes nothing, and what no tokenizer can take is named."""
+"""Tokenising a corpus: an interruption changes nothing, and text that no tokenizer accepts is named."""
 
 import itertools
 from dataclasses import replace
@@ -21,7 +21,7 @@ def lines():
 
 
 class InterruptedSource:
-    """The documents of another source, and Ctrl-C after some of them, one of the times they are read."""
+    """The documents of another source, with Ctrl-C after some of them on one of the passes over them."""
 
     def __init__(self, source: DocumentSource, after: int, time: int) -> None:
         self.source, self.after, self.digest, self.time = source, after, source.digest, time
@@ -70,12 +70,12 @@ def test_an_interrupted_preparation_goes_on_to_the_same_bits(lines, monkeypatch,
     monkeypatch.setattr(tokenisation, "SHARD_CHARACTERS", 500)
     request = request_for(tmp_path / "a.txt", lines, across_documents=across)
     whole = prepared_corpus(request, tmp_path / "whole")
-    # An own vocabulary reads them all twice before any is tokenised, and is kept.
+    # An own vocabulary reads them all twice before any is tokenised, and is stored.
     for after, time in ((40, 3), (90, 1)):
         interrupted = replace(request, source=InterruptedSource(request.source, after, time))
         with pytest.raises(KeyboardInterrupt):
             prepared_corpus(interrupted, tmp_path / "cut")
-        # A crash may leave more than the journal knows of.
+        # A crash may leave more than the journal records.
         (left,) = (tmp_path / "cut" / "corpora").glob(".*.part")
         with (left / "training.tokens").open("ab") as file:
             file.write(b"torn")

@@ -1,4 +1,4 @@
-"""Word pieces made of a text: the same each time, and no rare letters."""
+"""Word pieces trained on a text: reproducible, and without rare letters."""
 
 import pytest
 from small_corpora import texts
@@ -11,7 +11,7 @@ from isoloss.models.tokenizer import word_tokenizer
 
 
 def test_an_own_vocabulary_is_the_same_each_time():
-    # The package's trainer numbers letters by a hash table, which this would show.
+    # The package's trainer numbers letters by a hash table, which this would reveal.
     written = texts(60, seed=1)
     found = [word_pieces(lambda: iter(written), 120).get_vocab() for _ in range(5)]
     assert all(each == found[0] for each in found)

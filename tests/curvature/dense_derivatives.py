@@ -11,7 +11,7 @@ def flat(tensors):
 
 
 def dense_hessian(scalar, parameters):
-    """[P, P] of what `scalar()` computes from `parameters`, by name."""
+    """The [P, P] Hessian of `scalar()` in `parameters`, by name."""
     leaves = list(parameters.values())
     with sdpa_kernel(SDPBackend.MATH):
         gradient = flat(torch.autograd.grad(scalar(), leaves, create_graph=True, materialize_grads=True))
@@ -28,7 +28,7 @@ def dense_hessian(scalar, parameters):
 
 
 def group_indices(parameters):
-    """Each group's places in the flat vector of parameters."""
+    """The indices of each group in the flat vector of parameters."""
     indices, start = {}, 0
     for name, parameter in parameters.items():
         places = torch.arange(start, start + parameter.numel())

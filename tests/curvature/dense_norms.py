@@ -1,4 +1,4 @@
-"""The oracle of per-sentence norms: one ordinary backward pass a sentence."""
+"""The oracle of per-sentence norms: one ordinary backward pass per sentence."""
 
 from collections import defaultdict
 
@@ -21,7 +21,7 @@ def dense_squared_norms(model, logits, rows, cotangents):
 
 
 def noise_of_the_output_layer(model, objective, batch, directions):
-    """Its squared gradient less the mean of that, for each sentence: what a drawn value leaves out."""
+    """For each sentence, its squared gradient minus the mean of that, which a drawn value omits."""
     read = []
     layer = model.get_output_embeddings()
     hook = layer.register_forward_hook(lambda _, inputs, __: read.append(inputs[0].detach()))

@@ -1,4 +1,4 @@
-"""Everything about a model and the random numbers that measuring must leave as found."""
+"""The state of a model and of the random numbers that measuring must leave unchanged."""
 
 import torch
 

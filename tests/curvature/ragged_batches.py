@@ -1,4 +1,4 @@
-"""Ragged sentences of two words, and batches of them with one mask or several masks a sentence."""
+"""Ragged sentences of two words, and batches of them with one mask or several masks per sentence."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Every architecture against dense gradients of the whole model, whose logits are made everywhere."""
+"""Every architecture against dense gradients of the whole model, with logits computed everywhere."""
 
 from dataclasses import replace
 
@@ -69,7 +69,7 @@ def train(model, batch, steps=4):
     optimizer.zero_grad()
 
 
-# Of trained weights in the fast suite the batch that is padded and of several predictions.
+# For trained weights, the fast suite uses the batch with padding and several predictions.
 WEIGHTS_AND_BATCHES = [
     pytest.param(
         weights,

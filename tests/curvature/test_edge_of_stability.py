@@ -1,4 +1,4 @@
-"""The edge where descent begins to diverge."""
+"""The edge at which descent starts to diverge."""
 
 from functools import partial
 

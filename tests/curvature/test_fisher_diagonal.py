@@ -1,4 +1,4 @@
-"""The diagonal of the Fisher information against the dense matrix in float64, one score after the other."""
+"""The diagonal of the Fisher information against the dense matrix in float64, score by score."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def sentences(number: int) -> Batch:
 
 
 def uneven() -> Batch:
-    """The first of two sentences has two predictions, and the second padding."""
+    """The first of two sentences has two predictions, and the second has padding."""
     one = sentences(2)
     mask = one.attention_mask.clone()
     mask[1, -1] = False

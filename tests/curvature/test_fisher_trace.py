@@ -37,7 +37,7 @@ def several_masks():
 
 
 def dense_traces(model, batch):
-    """Each sentence's mean over its masks of Σ_y p_y ||∇ log p_y||², one backward pass a label."""
+    """Each sentence's mean over its masks of Σ_y p_y ||∇ log p_y||², one backward pass per label."""
     model.eval()
     log_p = OBJECTIVE.logits(model, batch).log_softmax(1)
     parameters = list(model.parameters())
@@ -51,7 +51,7 @@ def dense_traces(model, batch):
 
 
 def repeated(piece, times):
-    """The one sentence of `piece`, `times` over."""
+    """The single sentence of `piece`, repeated `times` times."""
     masks = len(piece.targets)
     return Batch(
         piece.input_ids.expand(times, -1),
@@ -110,7 +110,7 @@ def test_values_are_those_of_the_seeds_signs(model, several_masks):
 
 
 def test_error_bar_covers_the_true_trace(model, one_mask):
-    """2,000 samples of 300 sentences, each sentence with its own signs, drawn from all there are."""
+    """2,000 samples of 300 sentences, each sentence with its own signs, drawn from all possible ones."""
     table = torch.stack(
         [over_all_signs(model, piece) for piece in single_sentences(model, one_mask).values()]
     )

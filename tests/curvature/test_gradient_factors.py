@@ -66,7 +66,7 @@ def test_norms_of_vectors():
 
 
 def test_half_precision_is_multiplied_in_single():
-    """Three hundred ones are more than half precision counts to."""
+    """Three hundred ones are more than half precision can count."""
     ones = torch.ones(1, 300, 20, dtype=torch.bfloat16)
     assert squared_norms([OuterProducts(ones, ones)], (20, 20), 1 << 20).tolist() == [300.0**2 * 400]
     words = Lookups(torch.zeros(1, 300, dtype=torch.int64), ones)
@@ -76,7 +76,7 @@ def test_half_precision_is_multiplied_in_single():
 @pytest.mark.parametrize("memory_bytes", [1, 1 << 20])
 @pytest.mark.parametrize("places", [1, 5])
 def test_a_known_mean_takes_the_place_of_the_products_own_norm(places, memory_bytes):
-    """Whether by the products or by the matrix; with words looked up, these and the cross term stay."""
+    """Whether computed by products or by matrix; with words looked up, these and the cross term remain."""
     own, words = products(places, ROWS, COLUMNS), lookups(7, ROWS, COLUMNS)
     mean = torch.tensor([1.0, 2.0, 30.0], dtype=torch.float64)
     known = OuterProducts(own.left, own.right, mean)

@@ -70,7 +70,7 @@ def test_unequal_blocks_weigh_by_their_sentences():
 
 @pytest.mark.parametrize(("size", "lowest", "highest"), [(1.0, 0.93, 0.97), (0.0, 0.93, 1.0)])
 def test_the_error_bar_covers_and_the_square_is_unbiased(size, lowest, highest):
-    """2,000 samples of 64 gradients whose mean is known; where that is zero the jackknife is cautious."""
+    """2,000 samples of 64 gradients with known mean; if the mean is zero, the jackknife is conservative."""
     generator = torch.Generator().manual_seed(1)
     mean = size * torch.tensor([0.9, -0.5, 0.4, 0.0], dtype=torch.float64)
     estimates = []

@@ -34,7 +34,7 @@ OBJECTIVE = MaskedObjective()
 
 
 def small_model(architecture, layers=1):
-    """One layer, and small enough for dense second derivatives; weights far from their small start."""
+    """One layer, small enough for dense second derivatives; weights far from their small initial values."""
     model = architecture(Shape(8, 2, layers, 8)).build(ragged_batches.WORDS, ragged_batches.LENGTH, seed=0)
     generator = torch.Generator().manual_seed(1)
     model.double()
@@ -67,7 +67,7 @@ def case(request):
 
 
 def precision(model):
-    # Llama's norms and rotations are computed in float32 whatever the model's own precision is.
+    # Llama's norms and rotations are computed in float32 whatever the model's own precision.
     return 1e-4 if isinstance(model, LlamaForCausalLM) else 1e-9
 
 
@@ -88,7 +88,7 @@ def test_products_are_the_dense_hessians_and_it_splits_into_fisher_and_residual(
         flat(product.values()), hessian @ flat(probe.values()), rtol=precision(model), atol=1e-6
     )
 
-    # The Fisher information from every prediction's Jacobian, with no label in sight.
+    # The Fisher information from every prediction's Jacobian, without any labels.
     logits = objective.logits(model, batch)
     p = logits.softmax(1).detach()
     weights = 1 / (len(batch) * torch.bincount(batch.rows)[batch.rows].double())
@@ -105,7 +105,7 @@ def test_products_are_the_dense_hessians_and_it_splits_into_fisher_and_residual(
 
 
 def test_the_mean_over_signs_and_probes_is_the_dense_trace():
-    """Many sentences over, each with signs and each cluster with a probe of its own."""
+    """Repeated sentences, each with its own signs and each cluster with its own probe."""
     model, batch, times = small_model(PreLayerNormTransformer), ragged_batches.several_masks(), 40
     parameters = trainable_parameters(model)
     hessian = dense_hessian(lambda: mean_loss(model, OBJECTIVE, batch, 0, None), parameters)
@@ -156,7 +156,7 @@ def test_clusters(case):
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_at_the_distribution_itself_nothing_is_left_beside_the_fisher(architecture):
-    """Lemma 3.2, with the model's own distribution as the labels'; under the data's labels there is a gap."""
+    """Lemma 3.2, with the model's own distribution for the labels; under the data's labels there is a gap."""
     model, batch = small_model(architecture), ragged_batches.one_mask()
     own = hessian_trace(
         model, [batch], OBJECTIVE, distribution=lambda b: OBJECTIVE.logits(model, b).softmax(1).detach()
@@ -169,7 +169,7 @@ def test_at_the_distribution_itself_nothing_is_left_beside_the_fisher(architectu
 
 @pytest.mark.parametrize("objective", [MaskedObjective(), NextWordObjective()])
 def test_exact_distributions_as_labels(objective):
-    """A distribution put in by hand, one prediction after the other, through the language's own tables."""
+    """A distribution inserted by hand, one prediction after the other, through the language's own tables."""
     language = pcfg(
         parse_grammar("S -> A B [0.6] | B [0.4]\nA -> 'a' [0.3] | 'b' [0.7]\nB -> 'c' [0.5] | 'b' [0.5]")
     )
@@ -185,7 +185,7 @@ def test_exact_distributions_as_labels(objective):
         tables = language.next_log_probabilities(sentences).exp()
         expected = tables[batch.rows, batch.positions]
         torch.testing.assert_close(torch.cat([distribution[:, 3:], distribution[:, 1:2]], dim=1), expected)
-    # Each label is among those that its distribution allows.
+    # Each label is possible under its distribution.
     assert (distribution[torch.arange(len(distribution)), batch.targets] > 0).all()
 
 
@@ -233,7 +233,7 @@ class Broken(Exception):
 
 
 class FailsAt:
-    """Reads off as the masked objective does, until its call number `last`."""
+    """Computes logits as the masked objective does, until its call number `last`."""
 
     def __init__(self, last):
         self.left = last

@@ -15,7 +15,7 @@ def test_a_sentences_bits_depend_on_the_seed_and_its_number_alone():
 
 
 def test_signs_are_fair_and_independent():
-    """Of 4,000 draws of 12 signs, means and all products of two are within 4.5 standard errors of zero."""
+    """For 4,000 draws of 12 signs, means and all pairwise products are within 4.5 standard errors of zero."""
     n = 4000
     bits = sign_bits(torch.arange(n // 2), torch.full((n // 2,), 2), 12, seed=0)
     signs = signs_of(bits, 12, torch.float64)

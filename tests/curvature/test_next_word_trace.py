@@ -1,4 +1,4 @@
-"""The trace for next-word prediction: many predictions a sentence, and causal models."""
+"""The trace for next-word prediction: many predictions per sentence, and causal models."""
 
 import pytest
 import ragged_batches
@@ -52,7 +52,7 @@ def test_values_are_those_of_dense_gradients_with_the_seeds_signs(model, batch):
 
 
 def test_the_mean_over_signs_is_the_dense_trace(model, batch):
-    """Against Σ_y p_y ||∇ log p_y||² of every event, one backward pass a label."""
+    """Against Σ_y p_y ||∇ log p_y||² of every event, one backward pass per label."""
     model.eval()
     parameters = list(model.parameters())
     log_p = OBJECTIVE.logits(model, batch).log_softmax(1)
@@ -63,7 +63,7 @@ def test_the_mean_over_signs_is_the_dense_trace(model, batch):
             squared = sum(g.square().sum() for g in gradients)
             dense[row] += (log_p[j, label].exp() * squared).detach()
     dense /= torch.bincount(batch.rows)
-    # Equal sentences have signs of their own.
+    # Equal sentences have their own signs.
     times, drawn = 400, ragged_batches.sentences()
     repeated = Sentences(drawn.ids.repeat(times, 1), drawn.lengths.repeat(times))
     trace = fisher_trace(model, [OBJECTIVE.every_prediction(repeated)], OBJECTIVE, seed=3)

@@ -88,7 +88,7 @@ def test_under_the_models_own_distribution_it_is_the_normalised_trace():
 
 
 def test_the_error_bar_is_that_over_draws_and_sentences():
-    """Of sets of sentences and draws that are independent: the deviation of the estimates is the error."""
+    """For independent sets of sentences and draws, the standard deviation of the estimates is the error."""
     model, pool = TwoLayers(tokens=5), ragged_batches.one_mask()
     generator, estimates = torch.Generator().manual_seed(0), []
     for seed in range(40):
@@ -98,7 +98,7 @@ def test_the_error_bar_is_that_over_draws_and_sentences():
         estimates.append(found.estimates[0.1])
     deviation = float(torch.tensor([estimate.value for estimate in estimates]).std())
     errors = torch.tensor([estimate.standard_error for estimate in estimates])
-    # The deviation of 40 numbers is known within 11 %: three times that.
+    # The standard deviation of 40 numbers is known within 11 %: three times that.
     assert float(errors.square().mean().sqrt()) == pytest.approx(deviation, rel=0.33)
 
 

@@ -25,7 +25,7 @@ def model():
 
 
 def test_each_tensors_trace_is_weighted_by_its_own_mean_square(model):
-    """The trace of a model whose other tensors are frozen, at the same signs."""
+    """The trace of a model whose other tensors are frozen, with the same signs."""
     batch = ragged_batches.several_masks()
     for name, parameter in model.named_parameters():
         parameter.requires_grad_("layer.1" in name or "word_embeddings" in name)

@@ -49,7 +49,7 @@ def directions(batch, tokens=5):
 
 
 def check(model, objective, batch, tokens=5, memory_bytes=1 << 30):
-    """Against dense gradients, in evaluation mode; gives what was found."""
+    """Against dense gradients, in evaluation mode; returns the computed values."""
     cotangents = directions(batch, tokens)
     found = per_sentence_squared_norms(
         model, objective, batch, lambda _: cotangents, memory_bytes=memory_bytes
@@ -145,7 +145,7 @@ BATCHES = [batch_of(3, 4, 1), batch_of(4, 4, 2), batch_of(2, 3, 3), batch_of(1, 
     ],
 )
 def test_models_of_other_kinds(build, slow, batch):
-    """`slow` are those that take per-sentence gradients where there are several sentences."""
+    """`slow` are those that use per-sentence gradients if there are several sentences."""
     model = build()
     found = check(model, Whole(), batch)
     taken = {name for name, way in found.ways.items() if way == "per-sentence gradients"}
@@ -177,7 +177,7 @@ def test_a_parameter_that_is_not_used_has_no_gradient():
 
 
 def test_the_row_of_the_padding_is_not_learned_by_looking_it_up():
-    """A padding id among the words that are read: a tied matrix still learns its row as an output."""
+    """A padding id among the words that are read: a tied matrix still trains its row as an output."""
     model = InPlace()
     model.words = nn.Embedding(5, 4, padding_idx=0).double()
     model.output.weight = model.words.weight

@@ -1,4 +1,4 @@
-"""Two trained models from packages, where somebody has fetched and unpacked them."""
+"""Two trained models from packages, if somebody has fetched and unpacked them."""
 
 import os
 import re
@@ -52,7 +52,7 @@ def test_albert_that_was_trained_on_reactions():
     batch = Batch(ids, present, rows, positions, targets)
     model = load_masked_language_model(ALBERT).double()
     loss = torch.nn.functional.cross_entropy(MaskedObjective().logits(model, batch), targets)
-    assert loss.item() < 1.5  # against 6.4 of a uniform guess: it was trained, and is read as it was
+    assert loss.item() < 1.5  # against 6.4 of a uniform guess: it was trained, and is read correctly
     cotangents = torch.randn(5, 591, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     check(model, MaskedObjective(), batch, cotangents, tolerance=1e-8)
 

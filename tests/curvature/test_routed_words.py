@@ -1,4 +1,4 @@
-"""Experts, each of which reads words picked out for it, against dense gradients of the whole model."""
+"""Experts, each of which reads words selected for it, against dense gradients of the whole model."""
 
 import pytest
 import torch
@@ -49,7 +49,7 @@ def check(model, objective, batch, tokens):
     return found
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 3])  # with 3 every expert reads all words, not in their order
+@pytest.mark.parametrize("at_once", [1, 2, 3])  # with 3, every expert reads all words, not in their order
 @pytest.mark.parametrize("build", [mixtral, gpt_oss, qwen2_moe])
 def test_experts_are_measured_by_the_factors_of_their_products(build, at_once):
     torch.manual_seed(1)
@@ -64,7 +64,7 @@ def test_experts_are_measured_by_the_factors_of_their_products(build, at_once):
 
 
 class Shuffled(nn.Module):
-    """Words in another order or only some of them, through layers of torch, cut in two."""
+    """Words in another order or only some of them, through torch layers, split in two."""
 
     def __init__(self, picked):
         super().__init__()
@@ -100,7 +100,7 @@ def test_words_are_told_by_where_they_were_picked(picked):
 
 
 class Stacked(nn.Module):
-    """One parameter that is both read whole and by a part of it."""
+    """A parameter that is read both as a whole and in part."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Words that a model flattens position by position: each row still counts to its own sentence."""
+"""Words that a model flattens position by position: each row still counts towards its own sentence."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ class ReadOff:
 
 
 class Flattened(nn.Module):
-    """Words flattened for a feed-forward part, whose rows come one after another."""
+    """Words flattened for a feed-forward part, with consecutive rows."""
 
     def __init__(self):
         super().__init__()
@@ -58,7 +58,7 @@ class TorchEncoder(nn.Module):
 
 
 class SeesOthers(SentencesFirst):
-    """A word's state has that of the sentence before it in the batch."""
+    """A word's state includes that of the previous sentence in the batch."""
 
     def forward(self, ids):
         states = self.words(ids)
@@ -94,7 +94,7 @@ def test_sentences_that_see_each_other_are_kept_apart_also_after_a_batch_of_one(
 
 
 class Interleaved(SentencesFirst):
-    """Its rows are in an order that no view tells."""
+    """Its rows are in an order that no view describes."""
 
     def of_rows(self, states):
         flat = states.reshape(-1, WIDTH)
@@ -112,7 +112,7 @@ def test_rows_of_unknown_order_take_each_sentences_own_gradient():
 
 
 class Routed(SentencesFirst):
-    """Words of one kind take another path, whose rows are picked and put back by their numbers."""
+    """Words of one kind take another path, whose rows are selected and put back by index."""
 
     def of_rows(self, states):
         flat = self.norm(states.transpose(0, 1).reshape(-1, WIDTH))
@@ -130,7 +130,7 @@ def test_a_layout_that_is_not_understood_is_measured_a_sentence_at_a_time():
 
 
 class Recomputed(SentencesFirst):
-    """Its feed-forward part is computed again in the backward pass."""
+    """Its feed-forward part is recomputed in the backward pass."""
 
     def of_rows(self, states):
         return checkpoint(super().of_rows, states, use_reentrant=False)

@@ -32,7 +32,7 @@ def total(traces):
 
 
 def dense_traces(model, batch):
-    """Each sentence's mean over its masks of Σ_y p_y ||∇ log p_y||², one backward pass a label."""
+    """Each sentence's mean over its masks of Σ_y p_y ||∇ log p_y||², one backward pass per label."""
     log_p = OBJECTIVE.logits(model.eval(), batch).log_softmax(1)
     traces = torch.zeros(len(batch), dtype=torch.float64)
     for j, row in enumerate(batch.rows.tolist()):
@@ -80,7 +80,7 @@ def test_the_mean_over_draws_is_the_dense_trace_where_numbers_of_masks_differ(mo
     standard_error = values.std(0) / times**0.5
     dense = dense_traces(model, several_masks)
     assert float(((values.mean(0) - dense) / standard_error).abs().max()) < 4
-    # Narrow enough to notice a trace that is summed or averaged wrongly.
+    # Narrow enough to notice a trace that is summed or averaged incorrectly.
     assert float((standard_error / dense).max()) < 0.1
 
 
@@ -136,7 +136,7 @@ def test_what_is_kept_for_the_backward_pass_is_counted():
 
 
 class Limited:
-    """Memory holds the gradients of `most` sentences, by the words of torch on a CPU."""
+    """Memory for the gradients of `most` sentences, with torch's message for a CPU."""
 
     def __init__(self, most, message="DefaultCPUAllocator: can't allocate memory: you tried to allocate"):
         self.most, self.message, self.sizes = most, message, []

@@ -13,7 +13,7 @@ BATCH = ragged_batches.one_mask()
 
 
 class Replayed:
-    """Values that were settled beforehand, one a sentence."""
+    """Values fixed in advance, one per sentence."""
 
     def __init__(self, values):
         self.values, self.sentences = values, 0
@@ -33,7 +33,7 @@ def measured(values, stopping, batches=200):
 
 def test_it_stops_at_the_relative_error_and_never_before_the_fewest():
     values = torch.tensor([1.0, 3.0]).repeat(600)
-    # Relative error 1 / (2 √n), nearly: 0.02 at n = 625.
+    # Relative error about 1 / (2 √n): 0.02 at n = 625.
     reason, sentences = measured(values, Stopping(relative_error=0.02))
     assert reason == "the relative error asked was reached"
     assert 625 <= sentences <= 631

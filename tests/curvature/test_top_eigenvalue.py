@@ -73,7 +73,7 @@ def partly_frozen(architecture):
 
 @functools.cache
 def dense(architecture):
-    """The last eigenvalue, its vector v, and v·H_i v of each sentence, which is a block of its own here."""
+    """The last eigenvalue, its vector v, and v·H_i v for each sentence, which is its own block here."""
     model, batch = partly_frozen(architecture).eval(), ragged_batches.several_masks()
     parameters = trainable_parameters(model)
     hessian = dense_hessian(lambda: mean_loss(model, OBJECTIVE, batch, 0, None), parameters)

@@ -35,7 +35,7 @@ def batch(sentences: int):
 
 
 def scores(model, masked, **kept):
-    """Of each prediction and word: log p_y, and its gradient."""
+    """For each prediction and word: log p_y and its gradient."""
     leaves = list(trainable_parameters(model).values())
     for row in MASKED.logits(model, masked).log_softmax(dim=1):
         for surprise in row:
@@ -46,7 +46,7 @@ def scores(model, masked, **kept):
 
 
 def exact_trace(model, masked):
-    """Σ_y p_y ||∇ log p_y||², the mean over predictions, as a function that can be differentiated."""
+    """Σ_y p_y ||∇ log p_y||², the mean over predictions, as a differentiable function."""
     squares = (
         surprise.exp() * score.square().sum() for surprise, score in scores(model, masked, create_graph=True)
     )
@@ -70,7 +70,7 @@ def dense_fisher(model, masked):
 
 
 def fisher_of_scores(model, masked):
-    """Σ_y p_y ∇ log p_y ∇ log p_yᵀ, the mean over predictions: many times as fast as second derivatives."""
+    """Σ_y p_y ∇ log p_y ∇ log p_yᵀ, the mean over predictions: many times faster than second derivatives."""
     rows = [surprise.detach().mul(0.5).exp() * score for surprise, score in scores(model, masked)]
     return torch.stack(rows).T @ torch.stack(rows) / len(masked.rows)
 
@@ -121,7 +121,7 @@ def test_the_rate_covers_what_dense_matrices_give(model) -> None:
     expected = float((-2.0 * values).exp() @ (gradient @ vectors).square())
     assert found.value == pytest.approx(expected, abs=4 * found.standard_error)
     assert 0 < found.standard_error < 0.5 * expected
-    assert found.n == 4  # the parts whose spread is the error
+    assert found.n == 4  # the parts whose spread gives the error
 
 
 def test_a_sentence_of_many_predictions_weighs_as_much_as_one_of_few(model) -> None:

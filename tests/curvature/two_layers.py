@@ -1,11 +1,11 @@
-"""The cheapest model with a hidden layer, for what needs many measurements, and how it is asked."""
+"""The cheapest model with a hidden layer, for tests with many measurements, and its objective."""
 
 import torch
 from torch import nn
 
 
 class TwoLayers(nn.Module):
-    """Scores of the tokens from how often each is in the sentence, through a ReLU; float64."""
+    """Scores of the tokens from their counts in the sentence, through a ReLU; float64."""
 
     def __init__(self, tokens, hidden=4):
         super().__init__()
@@ -20,7 +20,7 @@ class TwoLayers(nn.Module):
 
 
 class FromCounts:
-    """The objective that hands the counts to it."""
+    """The objective that passes the counts to it."""
 
     def logits(self, model, batch):
         tokens = torch.arange(model.first.in_features)

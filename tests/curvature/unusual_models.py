@@ -7,7 +7,7 @@ from isoloss.objectives.batch import Batch
 
 
 class Whole:
-    """The objective of models that score every position of a batch's words by themselves."""
+    """The objective of models that score every position of a batch's words themselves."""
 
     def logits(self, model, batch):
         return model(batch.input_ids)[batch.rows, batch.positions]
@@ -36,7 +36,7 @@ class Model(nn.Module):
 
 
 class LookedAtElsewhere(Model):
-    """A weight of one layer is used by hand as well, as a matrix and as an embedding."""
+    """A weight of one layer that is also used directly, as a matrix and as an embedding."""
 
     def __init__(self):
         super().__init__(layer=lambda: nn.Linear(4, 5))
@@ -47,7 +47,7 @@ class LookedAtElsewhere(Model):
 
 
 class UnknownUse(Model):
-    """The same weight in a layer and in something that is no layer."""
+    """The same weight in a layer and in a module that is not a layer."""
 
     def __init__(self):
         super().__init__(layer=lambda: nn.Linear(4, 4))
@@ -57,7 +57,7 @@ class UnknownUse(Model):
 
 
 class LooseParameters(Model):
-    """A number, a gain, a bias, a table of positions and a matrix that belong to no layer of torch."""
+    """A number, a gain, a bias, a table of positions and a matrix that belong to no torch layer."""
 
     def __init__(self):
         super().__init__(
@@ -74,7 +74,7 @@ class LooseParameters(Model):
 
 
 class ShiftedVectors(Model):
-    """Gains of 1 + w, as Gemma has them, and shifted by a table; and a shifted bias."""
+    """Gains of 1 + w, as in Gemma, and shifted by a table; and a shifted bias."""
 
     def __init__(self):
         super().__init__(
@@ -90,7 +90,7 @@ class ShiftedVectors(Model):
 
 
 class OneForAll(Model):
-    """A gain of a single number, of which a vector's every place has the same."""
+    """A gain that is a single number, shared by all entries of a vector."""
 
     def __init__(self):
         super().__init__(gain=lambda: nn.Parameter(torch.tensor([1.5])))
@@ -100,7 +100,7 @@ class OneForAll(Model):
 
 
 class TwiceShifted(Model):
-    """What is added to the weight depends on the weight, or is counted twice: no constant shift."""
+    """The term added to the weight depends on the weight, or is counted twice: not a constant shift."""
 
     def __init__(self):
         super().__init__(gain=lambda: nn.Parameter(torch.randn(4)))
@@ -111,7 +111,7 @@ class TwiceShifted(Model):
 
 
 class SharedTable(Model):
-    """A layer reads a table that all sentences share, of as many rows as there are predictions, or words."""
+    """A layer reads a table shared by all sentences, with as many rows as there are predictions, or words."""
 
     def __init__(self, rows):
         super().__init__(
@@ -123,7 +123,7 @@ class SharedTable(Model):
 
 
 class PositionsOfAll(Model):
-    """Positions as GPT-2 has them, [1, S], or without the 1; added before or after they are scaled."""
+    """Positions as in GPT-2, [1, S], or without the 1; added before or after they are scaled."""
 
     def __init__(self, dimensions, scale):
         super().__init__(places=lambda: nn.Embedding(6, 4, padding_idx=1))
@@ -136,7 +136,7 @@ class PositionsOfAll(Model):
 
 
 class BiasOfPairs(Model):
-    """A bias for each pair of positions from a table, [S, S], as T5 has it."""
+    """A bias for each pair of positions from a table, [S, S], as in T5."""
 
     def __init__(self):
         super().__init__(pairs=lambda: nn.Embedding(9, 4))
@@ -166,7 +166,7 @@ class Recurrent(Model):
 
 
 class InPlace(Model):
-    """What embeddings and layers give out is overwritten."""
+    """Outputs of embeddings and layers are overwritten."""
 
     def __init__(self):
         super().__init__(layer=lambda: nn.Linear(4, 4))

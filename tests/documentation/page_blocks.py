@@ -12,9 +12,9 @@ _FENCED = re.compile(r"^```(\S*) ?([^\n]*)\n(.*?)^```$", flags=re.DOTALL | re.MU
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, the file that it is to be saved as (empty: none), and its text.
+    """A fenced block: its language, the file to which it is to be saved (empty: none), and its text.
 
-    `line` is that of the page on which the text begins.
+    `line` is the line of the page on which the text starts.
     """
 
     page: Path
@@ -25,12 +25,12 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Where it stands, as tracebacks write it."""
+        """Its location, in the format of tracebacks."""
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
 
 def blocks(page: Path) -> list[Block]:
-    """The page's blocks in their order."""
+    """The page's blocks in order."""
     text = page.read_text()
     return [
         Block(page, text.count("\n", 0, found.start(3)) + 1, *found.groups())
@@ -39,7 +39,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(block: Block) -> list[str]:
-    """The lines of a block of commands, those that go on over a line's end as one."""
+    """The lines of a block of commands, with continued lines joined."""
     return [line for line in block.text.replace("\\\n", " ").splitlines() if line.strip()]
 
 
@@ -49,6 +49,6 @@ def prose(page: Path) -> str:
 
 
 def links(page: Path) -> list[str]:
-    """What the page refers to within the project."""
+    """The links of the page within the project."""
     found = re.findall(r"\]\(([^)\s]+)\)", prose(page))
     return [link for link in found if not re.match(r"\w+:", link)]

@@ -1,4 +1,4 @@
-"""What the pages take to be there, under the names that they give it: small models, texts and a grammar."""
+"""What the pages assume to exist, under the names that they use: small models, texts and a grammar."""
 
 import json
 import random
@@ -38,7 +38,7 @@ BOOK = " ".join(["The cats purr. The dogs bark. He said so."] * 40)
 
 
 def understood(request: ReproduceOptions) -> int:
-    """What `isoloss reproduce` checks before it begins: where runs are done, and which they are."""
+    """What `isoloss reproduce` checks before it starts: the place of the runs, and which runs."""
     executor(request)
     print(*(run.name for run in choice(request).runs))
     return 0
@@ -60,7 +60,7 @@ def material(folder: Path) -> None:
 
 
 def lay_out(made: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copy what `material` made into `folder`, keep commands from taking hours, and go there."""
+    """Copy what `material` made into `folder`, shorten commands that would take hours, and go there."""
     shutil.copytree(made, folder, dirs_exist_ok=True)
     monkeypatch.setattr("isoloss.experiments.teacher.gutenberg_books", lambda *_: (BOOK,))
     tiny = partial(Teacher, architecture=GPT2Transformer(Shape(16, 2, 1, 32), dropout=0.0), batch_size=8)
@@ -76,7 +76,7 @@ def _untrained(folder: Path, seed: int) -> None:
 
 
 def the_second_flatter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first two models the other way round."""
+    """The first two models in reverse order."""
     for seed, name in enumerate(("my-other-bert", "my-bert")):
         _untrained(folder / name, seed)
 
@@ -118,4 +118,4 @@ MORE: dict[str, Callable[[Path, pytest.MonkeyPatch], None]] = {
     "compare-checkpoints.md": checkpoints_and_labelled_texts,
     "real-text.md": articles,
 }
-"""What single pages take to be there beside."""
+"""What individual pages assume in addition."""

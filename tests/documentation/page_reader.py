@@ -1,4 +1,4 @@
-"""A reader who does all that a page says, block after block, in one folder."""
+"""A reader who executes everything on a page, block after block, in one folder."""
 
 import re
 import shlex
@@ -20,16 +20,16 @@ SMALLER = {
     "describe": ["--sentences", "20"],
     "theory": ["--smoke"],
 }
-"""Options by a word of a command, that let it end in a second."""
+"""Options, by a word of a command, that make it end within a second."""
 
 NOT_RUN = ("bibtex", "json", "text")
-"""Blocks that are read and not done: text, and what the block before them prints."""
+"""Blocks that are read and not executed: text, and the output of the block before them."""
 
 
 class Reader:
-    """Follows one page in the folder at hand; `names` are Python's, `printed` what each block told.
+    """Follows one page in the current folder; `names` are Python's, `printed` is the output of each block.
 
-    `done` are commands whose results are in the folder already, with what they printed.
+    `done` are commands whose results are already in the folder, with their output.
     """
 
     def __init__(self, capsys: pytest.CaptureFixture[str], done: Mapping[str, str]) -> None:
@@ -38,7 +38,7 @@ class Reader:
         self.printed: list[str] = []
 
     def follow(self, blocks: list[Block]) -> None:
-        """Do the blocks in their order, and compare what they print with the block of text after them."""
+        """Execute the blocks in order, and compare their output with the block of text after them."""
         for number, block in enumerate(blocks):
             if block.file:
                 Path(block.file).write_text(block.text)
@@ -54,7 +54,7 @@ class Reader:
                 )
 
     def _program(self, block: Block) -> str:
-        # Empty lines before it, so that tracebacks name the page's own.
+        # Preceded by empty lines, so that tracebacks show the page's own line numbers.
         exec(compile("\n" * (block.line - 1) + block.text, str(block.page), "exec"), self.names)
         return self.capsys.readouterr().out
 
@@ -94,11 +94,11 @@ class Reader:
 
 
 def makefile_targets() -> set[str]:
-    """What `make` can be asked for."""
+    """The targets of `make`."""
     return set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
 
 
 def extras() -> set[str]:
-    """What `pip install 'isoloss[...]'` can be asked for."""
+    """The extras of `pip install 'isoloss[...]'`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     return set(project["optional-dependencies"])

@@ -23,7 +23,7 @@ def test_every_name_is_there() -> None:
 
 
 def test_the_packages_are_in_the_order_of_the_layers() -> None:
-    """The page's table begins at the top, as the contract does; packages beside each other in any order."""
+    """The page's table starts at the top, as the contract does; packages on one level are in any order."""
     contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
     floor = {
         name: number for number, row in enumerate(contract["layers"]) for name in re.findall(r"\w+", row)

@@ -1,4 +1,4 @@
-"""Everything that a page of the documentation shows is done, and what it says comes of it is checked."""
+"""Every block on every page of the documentation is executed, and its claimed output is checked."""
 
 import importlib.util
 import json
@@ -82,11 +82,11 @@ CHECKED: dict[str, Callable[[Reader], None]] = {
     "real-text.md": a_corpus_is_prepared_and_trained_on,
     "update-rules.md": sgd_goes_on_at_a_measured_rate,
 }
-"""What is to be looked at in what a page's blocks have told."""
+"""What to check in the output of a page's blocks."""
 
 
 LONG = ("drift.md", "paper-scale.md", "reproducing.md", "run-on-a-cluster.md")
-"""Pages whose commands take long, and are tested at smoke scale elsewhere too."""
+"""Pages whose commands take long, and are also tested at smoke scale elsewhere."""
 
 
 @pytest.mark.parametrize(
@@ -131,5 +131,5 @@ def test_its_links_lead_somewhere(page: Path) -> None:
     for link in links(page):
         path = link.split("#")[0]
         target = page.parent / path if path else page
-        made = target.parent.name == "reference" or target.name == "guides.rst"  # which `make docs` writes
+        made = target.parent.name == "reference" or target.name == "guides.rst"  # written by `make docs`
         assert made or target.is_file(), f"{page.name}: {link}"

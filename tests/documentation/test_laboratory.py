@@ -1,4 +1,4 @@
-"""The notebook for teachers: carried out, and stored with what its cells give."""
+"""The notebook for teachers: executed, and stored with the output of its cells."""
 
 import json
 import time
@@ -15,7 +15,7 @@ def notebook() -> dict[str, Any]:
 
 
 def outputs(notebook: dict[str, Any]) -> list[list[str]]:
-    """What kinds of output each code cell has."""
+    """The kinds of output of each code cell."""
     return [
         [kind for output in cell["outputs"] for kind in output.get("data", {"text": ""})]
         for cell in notebook["cells"]

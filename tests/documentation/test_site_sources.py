@@ -1,4 +1,4 @@
-"""What the site is made of besides the pages: claims, docstrings as plain text, and lists of pages."""
+"""The site's sources besides the pages: claims, docstrings as plain text, and lists of pages."""
 
 import re
 import sys
@@ -24,10 +24,10 @@ def _extensions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_no_claim_has_changed_unseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one was changed on purpose, `make claims` writes the page anew, and the change stands in it."""
+    """If one was changed on purpose, `make claims` rewrites the page, and the change is stated in it."""
     from claims_page import PAGE, claims_page
 
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # as where no text has been fetched
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # as if no text has been fetched
     experiments = every_experiment(laptop())
     assert PAGE.read_text() == claims_page(experiments)
     claims = [claim for experiment in experiments for claim in experiment.claims]
@@ -58,7 +58,7 @@ def test_the_page_of_architectures_is_as_its_script_writes_it() -> None:
 
 
 def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
-    """After another run `make results` writes the page and README's caption and table anew."""
+    """After another run, `make results` rewrites the page and README's caption and table."""
     from results_page import PAGE, README, read_kept, results_page, with_results
 
     kept = read_kept()
@@ -70,7 +70,7 @@ def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
 
 
 def test_no_setting_of_the_papers_scale_has_changed_unseen() -> None:
-    """Where one was changed on purpose, `make paper-scale` writes the page anew."""
+    """If one was changed on purpose, `make paper-scale` rewrites the page."""
     from paper_scale_page import PAGE, paper_scale_page
 
     assert PAGE.read_text() == paper_scale_page(paper())

@@ -1,4 +1,4 @@
-"""What pages say in words, in tables and in data, beyond that their blocks can be done."""
+"""What pages say in words, tables and data, beyond the fact that their blocks can be executed."""
 
 import json
 import re
@@ -107,7 +107,7 @@ def test_the_coin_is_a_language_and_an_hmm_without_noise() -> None:
 
 
 def test_the_invariant_of_rescaling_holds_to_the_last_digits() -> None:
-    """With one seed's signs, for the scores are the same and so is what the signs weigh."""
+    """With the signs of one seed, since the scores are the same and so are the weights of the signs."""
     (rescaling,) = (text for text in texts("flatness.md", "python") if "ReluNetwork" in text)
     names: dict[str, Any] = {"__name__": "page", "fisher_trace": fisher_trace}
     exec(rescaling.split("torch.manual_seed(0)")[0], names)

@@ -1,11 +1,11 @@
-"""SLURM's commands as shell scripts that do jobs on this machine, with a queue of what was requeued."""
+"""SLURM's commands as shell scripts that run jobs on this machine, with a queue for requeued ones."""
 
 import os
 import stat
 from pathlib import Path
 
 SCRIPTS = {
-    # A job is its script in the background, again as long as it asks to be queued again.
+    # A job is its script in the background, repeated as long as it asks to be requeued.
     "sbatch": """
         id=$(( $(cat $S/last 2>/dev/null || echo 100) + 1 )); echo $id > $S/last
         cp "$1" $S/$id.sh; echo RUNNING > $S/$id.state
@@ -40,7 +40,7 @@ SCRIPTS = {
 
 
 def install(folder: Path, monkeypatch) -> Path:
-    """Put the commands on the path; their state is in the folder that is returned."""
+    """Put the commands on the path; their state is in the returned folder."""
     state, commands = folder / "state", folder / "commands"
     state.mkdir(parents=True)
     commands.mkdir()

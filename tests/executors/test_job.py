@@ -16,7 +16,7 @@ def job(name: str, cost: float = 1.0, after: str | None = None) -> Job:
 
 
 class Played:
-    """A backend that plays what it is told: the job begun first ends first, as `failing` says."""
+    """A backend that follows a script: the job started first ends first, as determined by `failing`."""
 
     def __init__(self, room: int, failing: Iterable[str] = (), interrupted_at: str = "") -> None:
         self.room, self.failing, self.interrupted_at = room, set(failing), interrupted_at
@@ -94,7 +94,7 @@ def test_a_running_jobs_part_counts() -> None:
     schedule.take()
     schedule.advance(Advanced("a", 1, 2, ""))
     assert schedule.share == pytest.approx(1.5 / 4)
-    schedule.advance(Advanced("a", 0, 2, ""))  # begun again elsewhere
+    schedule.advance(Advanced("a", 0, 2, ""))  # restarted elsewhere
     assert schedule.share == 0
 
 

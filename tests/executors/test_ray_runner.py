@@ -90,7 +90,7 @@ def digests(run: Path) -> list[str]:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
-    # The jobs of this file are found by its name on the nodes too.
+    # The nodes also find the jobs of this file by its name.
     paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     ray = pytest.importorskip("ray")

@@ -26,7 +26,7 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     submitit = pytest.importorskip("submitit")
     submitit.SlurmJob.watcher.clear()
-    # The jobs of this file are found by its name in other processes too.
+    # Other processes also find the jobs of this file by its name.
     paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     monkeypatch.setattr(submitit.SlurmJob, "_results_timeout_s", 0)
@@ -49,7 +49,7 @@ def be_killed(progress: Progress) -> list[str]:
 
 
 def run_out_of_time_once(path: Path, progress: Progress) -> list[str]:
-    """The first time it is told, as SLURM does, that its time ends; the second time it goes on."""
+    """The first time it is told, as by SLURM, that its time ends; the second time it continues."""
     begun = len(path.read_text().splitlines()) if path.exists() else 0
     with path.open("a") as file:
         file.write("begun\n")
@@ -139,7 +139,7 @@ def test_an_interrupt_cancels_and_a_lost_caller_finds_its_jobs_again(slurm: Path
         if path.exists() and path.read_text():
             raise KeyboardInterrupt
 
-    with pytest.MonkeyPatch.context() as patch:  # a caller that is killed cancels nothing
+    with pytest.MonkeyPatch.context() as patch:  # a killed caller cancels nothing
         patch.setattr(slurm_runner._SlurmJobs, "stop", lambda self: None)
         with pytest.raises(KeyboardInterrupt):
             run_jobs_on_slurm(jobs, tmp_path / "jobs", until_it_runs)
@@ -155,7 +155,7 @@ def test_an_interrupt_cancels_and_a_lost_caller_finds_its_jobs_again(slurm: Path
 
 
 def test_jobs_of_one_key_are_one_whatever_their_pickles(slurm: Path, tmp_path: Path) -> None:
-    """And a caller that is told to end leaves them to themselves."""
+    """And a caller that is told to end leaves them running."""
     path = tmp_path / "process"
 
     def told_to_end(task: str, completed: float, total: float, message: str = "") -> None:

@@ -1,6 +1,6 @@
 """Names under which runs and measurements are stored; run as a script, writes tests/data/stored-names.txt.
 
-Whoever changes one of them on purpose makes all stored results of it be computed again.
+Changing one of them on purpose makes all its stored results be computed again.
 """
 
 from dataclasses import replace
@@ -104,7 +104,7 @@ REFERENCES = (TaskReference(PROBE), LookupTableReference(ExactLossQuantity(64, 1
 
 
 def stored_names() -> str:
-    """A line each: the first digits of the digest, and what it names."""
+    """One line each: the first digits of the digest, and what it identifies."""
     language = LANGUAGES["grammar"]
     lines = [f"{each.digest[:16]} language {name}" for name, each in LANGUAGES.items()]
     lines += [f"{run.folder(Path()).name} run {name}" for name, run in RUNS.items()]

@@ -24,7 +24,7 @@ from isoloss.verdict import Verdict
 
 
 def frame(rule: str, seed: int | None, loss: float, accuracy: float, trace: float) -> pl.DataFrame:
-    """Two checkpoints, alike but for the loss; a reference, which has no seed, is one row without a trace."""
+    """Two checkpoints that differ only in loss; a reference, which has no seed, is one row without trace."""
     last = {"loss": loss, TASK_A: accuracy, TASK_B: accuracy - 0.2, TASK_C: accuracy - 0.1, "trace": trace}
     rows = [{**last, "loss": loss + 0.5, "step": 10}, {**last, "step": 20}]
     columns = {f"{name}_error": 0.001 for name in (*last, "kl")} | {f"{name}_sentences": 50 for name in last}

@@ -84,7 +84,7 @@ def test_many_seeds_that_agree_exactly_are_evidence() -> None:
 
 
 def test_runs_of_one_seed_are_one_cluster() -> None:
-    """Each seed run at four sizes: as much as each seed run once, not four times as much."""
+    """Each seed run at four sizes counts as much as each seed run once, not four times as much."""
     changes = [-2.0, -1.0, 0.5]
     once = runs_changing_by(changes)
     often = [run_of(seed, change, size) for seed, change in enumerate(changes) for size in "abcd"]
@@ -156,7 +156,7 @@ def test_intervals_agree_with_the_verdicts_of_holms_procedure() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_holm_is_the_closed_test_of_bonferroni(seed: int) -> None:
-    """A hypothesis is rejected where Bonferroni rejects every intersection that it is part of."""
+    """A hypothesis is rejected if Bonferroni rejects every intersection that contains it."""
     p_values = np.random.default_rng(seed).choice([0.004, 0.012, 0.012, 0.02, 0.03, 0.2, 1.0], 5).tolist()
     subsets = list(chain.from_iterable(combinations(range(5), size) for size in range(1, 6)))
     adjusted, levels = holm_adjusted(p_values), holm_levels(p_values, 0.05)
@@ -203,13 +203,13 @@ def test_an_open_claim_says_how_many_seeds_would_decide_it() -> None:
 
 
 def mean_of_those_known(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over runs of their last trace, nan ones left out: as seeds without a pair are."""
+    """Mean over runs of their last trace, without nan, as for seeds without a pair."""
     known = [run["trace"][-1] for run in runs if np.isfinite(run["trace"][-1])]
     return float(np.mean(known)) if known else float("nan")
 
 
 def runs_with(values: Sequence[float], seeds: int) -> list[pl.DataFrame]:
-    """A run a seed; those beyond the `values` contribute nothing."""
+    """One run per seed; those beyond the `values` contribute nothing."""
     padded = [*values, *[float("nan")] * (seeds - len(values))]
     return [pl.DataFrame({"seed": seed, "trace": [value]}) for seed, value in enumerate(padded)]
 
@@ -238,7 +238,7 @@ def test_seeds_that_contribute_nothing_count_as_if_they_had_not_been_run(known: 
 def test_seeds_that_agree_contribute_though_none_is_missed() -> None:
     found = SeedBootstrap.of(runs_with([-5.0] * 6, 9)).estimate(mean_of_those_known)
     assert (found.clusters, found.standard_error) == (6, 0)
-    # One row has no correlation, and five rows that rise have that of six.
+    # One row has no correlation, and five increasing rows have that of six.
     rising = [pl.DataFrame({"seed": seed, "x": [1.0 * seed], "y": [2.0 * seed]}) for seed in range(1, 7)]
 
     def correlation(runs: Sequence[pl.DataFrame]) -> float:
@@ -249,7 +249,7 @@ def test_seeds_that_agree_contribute_though_none_is_missed() -> None:
 
 
 def test_a_part_that_rests_on_one_seed_has_no_spread() -> None:
-    """A difference of two means, one of them of a single seed: the others' agreement says nothing of it."""
+    """A difference of two means, one of a single seed: the others' agreement says nothing about its error."""
     runs = [run_of(seed, change, "b") for seed, change in enumerate([1.0, 1.1, 0.9, 1.0, 1.05])]
     runs.append(run_of(0, 5.0, "a"))
 

@@ -1,4 +1,4 @@
-"""A misspelt column is an error before anything is measured, and no column is made that was not told of."""
+"""A misspelt column is an error before anything is measured, and no undeclared column is made."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -90,7 +90,7 @@ def test_what_invented_numbers_lack_is_no_misspelling(statistic: Statistic) -> N
 
 
 class Unsaid(RootFisherQuantity):
-    """Tells of another column than it makes."""
+    """Declares another column than it makes."""
 
     column_names = names_with_errors("root_of_fisher")
 

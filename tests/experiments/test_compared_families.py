@@ -1,4 +1,4 @@
-"""Each family of runs that are compared, carried out in one process on a scale of seconds."""
+"""Each family of compared runs, carried out in one process on a scale of seconds."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def carried_out(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 def axes(chart: Chart) -> tuple[Axis, ...]:
-    """The columns that it draws; of the charts that these experiments have."""
+    """The columns that it draws, for the kinds of charts in these experiments."""
     if isinstance(chart, Table):
         return chart.columns
     if isinstance(chart, Dots | Lines):

@@ -1,4 +1,4 @@
-"""Runs that are planned on real text: what can be measured of them, and what is refused at once."""
+"""Runs planned on real text: what can be measured of them, and what is refused at once."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What runs cost: operations against their closed forms, bytes against real files, rates against a clock."""
+"""The cost of runs: operations against closed forms, bytes against real files, rates against a clock."""
 
 from dataclasses import dataclass, replace
 from functools import cache
@@ -65,7 +65,7 @@ RATE = cache(this_machine)
 
 
 def a_transformers_layers(inner_matrices: int) -> float:
-    """Forward operations of the layers a sentence: four square matrices, the inner ones, and attention."""
+    """Forward operations of the layers per sentence: four square matrices, the inner ones, and attention."""
     d = SHAPE.width
     weights = SHAPE.layers * (4 * d**2 + inner_matrices * d * SHAPE.inner_width)
     return 2 * weights * TOKENS + SHAPE.layers * 4 * TOKENS**2 * d
@@ -111,7 +111,7 @@ def test_an_lstms_operations_are_four_gates_of_two_matrices_in_each_direction() 
 
 @dataclass(frozen=True)
 class OfMyOwn:
-    """An architecture that the package has not heard of."""
+    """An architecture unknown to the package."""
 
     inner: LSTM
 
@@ -194,7 +194,7 @@ def test_a_runs_cost_is_its_steps_and_the_features_of_its_largest_probe() -> Non
     assert cost.operations == 3 * cost.step.operations
     assert cost.feature_bytes == (1000 + 50) * 8 * 16 * 4
     assert run_cost(planned()).feature_bytes == 0
-    # The estimate at once leaves out the three special tokens' scores.
+    # The quick estimate leaves out the three special tokens' scores.
     assert run_operations(planned()) == pytest.approx(cost.operations, rel=0.02)
     assert hours(cost.operations, Device("", 1.0), share=0.5) == pytest.approx(cost.operations * 2 / 3600)
 
@@ -244,7 +244,7 @@ def specification(**changes: object) -> PretrainingSpecification:
 
 @pytest.fixture
 def _one_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The machine's, which takes half a second to measure."""
+    """The machine's rate, which takes half a second to measure."""
     monkeypatch.setattr(throughput, "this_machine", RATE)
 
 
@@ -276,7 +276,7 @@ def test_a_step_that_takes_too_long_is_measured_on_fewer_sentences(monkeypatch: 
 
 @pytest.mark.usefixtures("_one_rate")
 def test_a_step_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throughput.os, "sysconf", lambda name: 100)  # pages, and bytes a page
+    monkeypatch.setattr(throughput.os, "sysconf", lambda name: 100)  # pages, and bytes per page
     with pytest.raises(BadInput, match=r"a step needs about .* GB and cpu has 0 GB"):
         measured_throughput(specification(), LANGUAGE)
 

@@ -1,4 +1,4 @@
-"""Every quantity's measuring set, kept and restored, is the one that was drawn."""
+"""Every quantity's measuring set is unchanged after it is stored and restored."""
 
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -55,7 +55,7 @@ QUANTITIES = [
 
 
 def parts(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """All that a nested dataclass is made of, by path."""
+    """All parts of a nested dataclass, by path."""
     if is_dataclass(value) and not isinstance(value, type(LANGUAGE)):
         for field in fields(value):
             yield from parts(getattr(value, field.name), f"{path}.{field.name}")

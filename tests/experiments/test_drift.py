@@ -35,7 +35,7 @@ def test_the_experiment_is_carried_out_and_drawn(tmp_path: Path) -> None:
 
 
 def few(experiment: Experiment, varied: str) -> tuple[PlannedRun, ...]:
-    """The runs of the first seed that are plain or vary only this."""
+    """The runs of the first seed that are plain or vary only this setting."""
     seed = experiment.runs[0].first_seed
     of_seed = (run for run in experiment.runs if run.first_seed == seed)
     return tuple(run for run in of_seed if dict(run.labels).get("varied", varied) == varied)

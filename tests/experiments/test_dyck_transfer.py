@@ -23,7 +23,7 @@ WAYS = (PLAIN, "flattened", "adversary")
 def frames(
     traces: tuple[float, ...], errors: tuple[float, ...], losses: tuple[float, ...]
 ) -> list[pl.DataFrame]:
-    """A run a seed and way."""
+    """One run per seed and way."""
     return [
         pl.DataFrame(
             {
@@ -65,7 +65,7 @@ def test_the_ways_leave_one_beginning_and_end_together() -> None:
 
 
 def test_what_counts_by_itself_is_read_off_one_string() -> None:
-    """Of the feature g* itself a head on one string whose g* is not 0 makes no error; of noise it does."""
+    """With the feature g* itself, a head fitted on one string with g* ≠ 0 has no error; with noise it has."""
     strings = every_string(6)
     target = mismatches(strings).double()
     drawn = (target != 0).nonzero()[:5]

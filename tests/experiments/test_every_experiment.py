@@ -1,4 +1,4 @@
-"""What holds of every experiment by itself, on folders with nothing in them and on rows made by hand."""
+"""Properties of every experiment by itself, on empty folders and on rows made by hand."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -41,7 +41,7 @@ MEASURED = {
     ],
     0.5,
 )
-"""What each column is at a run's first checkpoint; it has an error and a number of sentences beside it."""
+"""The value of each column at a run's first checkpoint; its error and number of sentences come with it."""
 
 
 @pytest.mark.parametrize("scale", [laptop, night])
@@ -56,7 +56,7 @@ def test_each_can_be_asked_for_alone(scale: Callable[[], Scale], tmp_path: Path)
 
 
 def rows_of(run: PlannedRun) -> pl.DataFrame:
-    """As `experiment_table` has them where everything is measured; numbers fall along the run."""
+    """As in `experiment_table` when everything is measured; numbers fall along the run."""
     place = {"run": run.name, "seed": run.first_seed, "saturated": True, "complete": True} | dict(run.labels)
     rows: list[dict[str, object]] = []
     for row, step in enumerate(run.checkpoint_steps):
@@ -70,7 +70,7 @@ def rows_of(run: PlannedRun) -> pl.DataFrame:
 
 @pytest.mark.parametrize("experiment", every_experiment(laptop()), ids=lambda experiment: experiment.name)
 def test_a_single_run_is_judged_inconclusive(experiment: Experiment) -> None:
-    """As `reproduce --runs` asks for it; the pages print that command for each run."""
+    """As requested by `reproduce --runs`; the pages print that command for each run."""
     for run in experiment.runs:
         for judged in judge(experiment.claims, [rows_of(run)]):
             assert judged.verdict == Verdict.INCONCLUSIVE

@@ -189,7 +189,7 @@ def test_a_start_that_is_not_asked_for_is_no_job_where_what_goes_on_from_it_is_c
     shutil.rmtree(origin.folder(output))
     assert experiment_jobs([one], one.runs, output, "cpu") == []
     of_both = experiment(origin, *one.runs)
-    assert len(experiment_jobs([of_both], of_both.runs, output, "cpu")) == 2  # asked for, it is made again
+    assert len(experiment_jobs([of_both], of_both.runs, output, "cpu")) == 2  # on request, it is made again
 
 
 def test_what_cannot_be_an_experiment_is_refused(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_what_is_damaged_is_told_of_with_its_cost_and_made_again(tmp_path: Path)
     (before,) = carry_out_experiments([one], output, in_turn).experiments
     (first, second) = sorted(one.runs[0].folder(output).glob("measured/*/*.jsonl"))
     first.write_text(first.read_text().replace('"n": 5', '"n": 7'))
-    shutil.copy(first.with_name(second.name), second)  # what was measured at another step
+    shutil.copy(first.with_name(second.name), second)  # measured at another step
     (reference,) = (output / "references").iterdir()
     reference.write_text("")
     plan = one.runs[0].folder(output) / "plan.json"
@@ -293,7 +293,7 @@ keys = [f"{job.name}: {job.key}" for job in jobs]
 
 
 def test_a_job_has_one_key_in_whatever_process_it_is_made(tmp_path: Path) -> None:
-    """By it the same command finds a cluster's jobs again. Hashes, and with them sets, differ by process."""
+    """By it the same command finds a cluster's jobs again. Hashes, and hence sets, differ by process."""
     here: dict[str, list[str]] = {}
     exec(KEYS, here)
     called = [sys.executable, "-c", f"{KEYS}\nprint(*keys, sep='\\n')"]

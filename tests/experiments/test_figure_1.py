@@ -30,7 +30,7 @@ def run_of(
 
 
 def runs_along(losses: list[float], traces: list[float], accuracies: list[float]) -> list[pl.DataFrame]:
-    """Two widths of eight seeds alike but for a little noise."""
+    """Two widths of eight seeds, equal except for a little noise."""
     generator = np.random.default_rng(0)
     return [
         run_of(width, seed, *(np.array(column) * (1 + generator.random(6) / 1e4) for column in columns))
@@ -44,13 +44,13 @@ def verdicts_on(runs: list[pl.DataFrame]) -> set[Verdict]:
 
 
 def test_every_claim_can_hold() -> None:
-    """The loss wavers within a thousandth, the trace falls and accuracy rises."""
+    """The loss varies within a thousandth, the trace falls and accuracy rises."""
     losses, traces = [2.001, 2.0, 2.002, 2.0, 2.002, 2.001], [64.0, 50.0, 40.0, 32.0, 25.0, 20.0]
     assert verdicts_on(runs_along(losses, traces, [0.5, 0.6, 0.65, 0.7, 0.75, 0.8])) == {Verdict.SUPPORTED}
 
 
 def test_every_claim_can_fail() -> None:
-    """Losses fall and differ, the trace rises, and the sharper and later are the worse."""
+    """Losses fall and differ, the trace rises, and sharper and later checkpoints are worse."""
     losses = [2.5, 2.4, 2.3, 2.2, 2.1, 2.0]
     runs = runs_along(losses, [20.0, 25.0, 32.0, 40.0, 50.0, 64.0], [0.65, 0.8, 0.75, 0.7, 0.6, 0.5])
     apart = [run.with_columns(pl.col("loss", "kl") + 1) if run["width"][0] == 48 else run for run in runs]

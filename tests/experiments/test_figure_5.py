@@ -17,7 +17,7 @@ from isoloss.verdict import Verdict
 
 
 def frame(width: int, seed: int, traces: list[float], accuracies: list[float]) -> pl.DataFrame:
-    """Three checkpoints of one falling loss."""
+    """Three checkpoints with one falling loss."""
     measured = ("trace_exact", "trace_paper", "projected_accuracy")
     errors = dict.fromkeys(("kl_error", *(f"{name}_error" for name in measured)), 0.01)
     counts = {f"{name}_sentences": 50 for name in ("loss", *measured)}
@@ -53,7 +53,7 @@ def test_every_claim_can_hold_and_fail(traces, accuracies, expected) -> None:
     generator = np.random.default_rng(0)
     runs = []
     for seed in range(1, 6):
-        # Not the same in every seed: correlations that never vary would bound nothing.
+        # Not the same in every seed: correlations that never vary would give no bounds.
         middle = (accuracies[0] + accuracies[1]) / 2 if seed == 3 else accuracies[1]
         shown = (accuracies[0], middle, accuracies[2])
         for width, trace, accuracy in zip((32, 64, 128), traces, shown, strict=True):
@@ -63,7 +63,7 @@ def test_every_claim_can_hold_and_fail(traces, accuracies, expected) -> None:
 
 
 def test_the_forms_weigh_the_embeddings_by_k_and_by_its_inverse() -> None:
-    """Of a model of tied embeddings the paper's form has the larger trace, the exact form the smaller one."""
+    """With tied embeddings, the paper's form has the larger trace, the exact form the smaller one."""
     model = PreLayerNormTransformer(laptop_shape(16)).build(words=8, maximum_length=8, seed=0).eval()
     language = headline_grammar()
     subject = Subject("c", MaskedObjective(), {}, language)

@@ -1,4 +1,4 @@
-"""Figures 2, 3, 4, 8, 9 and 10: their statistics on tables made by hand, and what they plan."""
+"""Figures 2, 3, 4, 8, 9 and 10: their statistics on tables made by hand, and their planned runs."""
 
 import math
 from dataclasses import replace
@@ -28,7 +28,7 @@ FIGURES = (figure_2, figure_3, figure_4, figure_8, figure_9, figure_10)
 
 
 def contrary(experiment: Experiment) -> list[pl.DataFrame]:
-    """Runs that contradict whatever the figures claim: worse and apart as they grow and go on.
+    """Runs that contradict every claim of the figures: worse and further apart with size and training.
 
     They grow sharper too. Those of Figure 10, which claims no more than that the flatter are better, are
     flatter and worse; those of Figure 4 sharper and better.
@@ -77,7 +77,7 @@ def test_every_claim_can_fail(figure) -> None:
 
 
 def test_a_panel_without_runs_leaves_its_claims_open() -> None:
-    """The language that cannot be had takes no other panel's claims with it."""
+    """The unavailable language does not invalidate the other panels' claims."""
     experiment = figure_3(laptop())
     present = [run for run in contrary(experiment) if run["panel"][0] == "pcfg-b"]
     effects = {claim.name: claim.statistic(present) for claim in experiment.claims}
@@ -100,7 +100,7 @@ def test_figures_share_runs_and_what_is_measured_of_them() -> None:
     assert len(runs) == len(scale.seeds) * (sizes + 2)
     probes = [m.quantity for run in runs for m in run.measured if isinstance(m.quantity, ProbeQuantity)]
     assert {probe.task for probe in probes} == {task for family in families for task in family.tasks}
-    assert len(set(probes)) == 6  # tasks B and C are one
+    assert len(set(probes)) == 6  # tasks B and C are the same
 
 
 @pytest.mark.parametrize("figure", FIGURES)

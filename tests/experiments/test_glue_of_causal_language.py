@@ -1,4 +1,4 @@
-"""Students on real text: the whole way at smoke scale, statistics on tables made by hand, controls."""
+"""Students on real text: end to end at smoke scale, statistics on tables made by hand, controls."""
 
 import math
 from dataclasses import replace
@@ -82,7 +82,7 @@ def test_all_of_it_runs_and_a_student_that_has_not_converged_is_not_judged(tmp_p
 
 
 def untrained_control_is_a_model_of_the_runs_own_seed(experiment, output: Path) -> None:
-    """Oracle: the architecture built anew as training does; no trained weight reaches the control."""
+    """Oracle: the architecture rebuilt as in training; no trained weight reaches the control."""
     run = experiment.runs[0]
     (control,) = [m.quantity for m in run.measured if isinstance(m.quantity, UntrainedTextProbe)][:1]
     language = run.language.language(output, silent)

@@ -1,4 +1,4 @@
-"""The scale of one card: its settings beside the paper's, and all of it carried out at toy size here."""
+"""The scale of one GPU: its settings beside the paper's, and all of it carried out at toy size here."""
 
 from dataclasses import replace
 from functools import cache

@@ -29,7 +29,7 @@ def test_a_task_without_room_is_refused_with_one_that_has_it() -> None:
 
 
 def test_a_task_that_is_guessed_is_refused() -> None:
-    """prefix-4 has room and a label that is right on more than half of the sentences."""
+    """prefix-4 has room and a label that is correct on more than half of the sentences."""
     with pytest.raises(BadInput, match="prefix-4 is easily guessed: always giving its most common label"):
         headline_task(headline_grammar(), "prefix-4", SIZES)
 

@@ -30,7 +30,7 @@ LOSS, TRACE = ExactLossQuantity(8, seed=1), TraceQuantity(8, seed=2)
 
 @dataclass(frozen=True)
 class Later:
-    """A language that takes work."""
+    """A language that is expensive to build."""
 
     length: int
 
@@ -152,7 +152,7 @@ def test_only_languages_with_a_file_of_their_own_have_one() -> None:
 
 
 class Unwritten:
-    """A language of a user's own."""
+    """A user's own language."""
 
     vocabulary = ("a",)
     maximum_length = 1

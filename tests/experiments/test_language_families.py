@@ -70,7 +70,7 @@ def test_families_are_carried_out_and_drawn(results: dict[str, ExperimentResult]
 def test_claims_are_judged_on_saturated_checkpoints(results: dict[str, ExperimentResult]) -> None:
     frames = judged_runs(results["figure-2"].table)
     assert [frame["step"].to_list() for frame in frames] == [[20, 40]] * 2
-    # Whether the divergence levels off is asked of all.
+    # Every one is asked whether the divergence levels off.
     frames = judged_runs(results["figure-9"].table)
     assert [frame["step"].to_list() for frame in frames] == [[10, 20, 40]] * 4
     effects = {judged.claim.name: judged.effect for judged in results["figure-9"].judgements}
@@ -80,7 +80,7 @@ def test_claims_are_judged_on_saturated_checkpoints(results: dict[str, Experimen
 
 
 def test_sgd_begins_where_adamw_ended(results: dict[str, ExperimentResult]) -> None:
-    """A first step at a tenth of a small rate leaves the loss where it was, and the seed is the origin's."""
+    """A first step at a tenth of a small rate leaves the loss unchanged, and the seed is the origin's."""
     descent = results["figure-4"].table.filter(pl.col("panel") == "hmm-10", pl.col("step").is_not_null())
     adamw = results["figure-9"].table.filter(pl.col("run") == "hmm-10-width-8-seed-1", pl.col("step") == 40)
     assert descent["seed"].to_list() == [1, 1, 1]
@@ -104,7 +104,7 @@ def test_a_continuing_run_goes_on_where_it_was_cut(
 
 
 def test_a_teacher_is_trained_once(output: Path, results: dict[str, ExperimentResult]) -> None:
-    """Once its run is complete, its text is not asked for again."""
+    """Once its run is complete, its text is not requested again."""
     (folder,) = (output / "teachers").iterdir()
     plan = replace(SMOKE.language, prose=NoProse(SMOKE.language.prose.digest))
     assert plan.digest == SMOKE.language.digest

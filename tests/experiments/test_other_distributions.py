@@ -38,7 +38,7 @@ def test_training_is_the_languages_own_and_tests_are_the_shifted_ones(shift) -> 
 
 
 def test_the_shifts_change_the_distributions_as_they_say() -> None:
-    """Skewed roots alone: the likelihoods stay, so that posteriors differ by the ratio of the priors."""
+    """Only skewed roots: the likelihoods stay, so that posteriors differ by the ratio of the priors."""
     language = pcfg(laptop_grammar(5))
     sentences = shifted(language, "skewed roots").sample(400, torch.Generator().manual_seed(900))
     both = (language, shifted(language, "skewed roots"))

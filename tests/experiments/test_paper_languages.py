@@ -46,7 +46,7 @@ def test_the_hidden_markov_model_has_the_papers_sizes_and_entropy() -> None:
 
 
 def test_the_tasks_of_the_paper_are_there() -> None:
-    """A of the whole sentence, B and C of its first 16 and 8 words where those are one symbol's."""
+    """A of the whole sentence, B and C of its first 16 and 8 words if those are spanned by one symbol."""
     classes = {}
     for name in ("root", "prefix-16", "prefix-8", "prefix-16-likelihood"):
         task = named_task(language(), name)

@@ -1,4 +1,4 @@
-"""The probes beside the paper's, each against its parts put together by hand."""
+"""The probes beyond the paper's, each against its parts assembled by hand."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Models of real text: carried out on texts made up for it, and judged on tables made by hand."""
+"""Models of real text: carried out on invented texts, and judged on tables made by hand."""
 
 from dataclasses import replace
 
@@ -63,7 +63,7 @@ def test_everything_planned_is_measured_and_drawn(carried_out) -> None:
 
 
 def test_one_seed_sees_the_same_sequences_whatever_the_rule(carried_out) -> None:
-    """AdamW's runs are the same in both experiments, where these have one corpus."""
+    """AdamW's runs are the same in both experiments if these have the same corpus."""
     steps, algorithms = (result.experiment for result in carried_out.experiments)
     assert steps.runs[0].digest == algorithms.runs[0].digest
     assert [run.architecture.dropout for run in algorithms.runs] == [0.1, 0.0, 0.0]
@@ -118,7 +118,7 @@ def test_pairs_of_texts_are_measured_where_they_are_at_hand(monkeypatch, tmp_pat
 
 
 def frame(rule: str, seed: int, loss: float, accuracy: float, trace: float) -> pl.DataFrame:
-    """Three checkpoints, alike but for a falling loss."""
+    """Three checkpoints that differ only in a falling loss."""
     tuned = ("accuracy_sst_2", "accuracy_qnli", "accuracy_rte")
     values = {"trace": trace} | dict.fromkeys(tuned, accuracy)
     whole = pl.DataFrame({"step": [10, 20, 40], "loss": [loss + 0.5, loss + 0.2, loss]})

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_registered_claims_are_those_that_are_judged() -> None:
-    """Where the history is at hand, as it is not in an archive of the sources or a shallow clone."""
+    """If the history is available, unlike in an archive of the sources or a shallow clone."""
     sections = _sections((ROOT / "docs" / "claims.md").read_text())
     assert sections.keys() == REGISTERED.keys()
     commits = set(REGISTERED.values())
@@ -21,7 +21,7 @@ def test_the_registered_claims_are_those_that_are_judged() -> None:
 
 
 def _page_at(commit: str) -> str:
-    """The page of claims as that commit has it."""
+    """The page of claims at that commit."""
     command = ["git", "show", f"{commit}:docs/claims.md"]
     try:
         found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

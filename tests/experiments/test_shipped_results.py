@@ -53,7 +53,7 @@ def test_what_is_asked_to_be_otherwise_is_not_compared() -> None:
 
 
 def test_another_task_is_not_compared() -> None:
-    """Runs are the same whatever is probed, and their digests say nothing of it."""
+    """Runs are the same whatever is probed, and their digests do not depend on it."""
     (task,) = [value for name, value in SHIPPED.settings.items() if name == "downstream task"]
     same, other = result_of(list(SHIPPED.rows)), result_of(list(SHIPPED.rows))
     same = replace(same, experiment=replace(FIGURE_1, settings=(("downstream task", task),)))

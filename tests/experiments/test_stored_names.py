@@ -5,7 +5,7 @@ from isoloss.stored_runs.stored_run import REVISIONS
 
 
 def test_what_is_stored_keeps_its_names() -> None:
-    """Another name makes all stored results of it be computed again: rewrite the file only on purpose."""
+    """Another name makes all its stored results be computed again: rewrite the file only on purpose."""
     assert stored_names().splitlines() == FILE.read_text().splitlines()
 
 

@@ -17,7 +17,7 @@ from isoloss.pretraining.checkpoint import checkpoint_folders
 
 
 def book():
-    """Sentences of a made-up tongue in which every verb follows its noun."""
+    """Sentences of an invented language in which every verb follows its noun."""
     draw = random.Random(0)
     pairs = [("cats", "purr"), ("dogs", "bark"), ("birds", "sing")]
     return " ".join("The {} {}.".format(*draw.choice(pairs)) for _ in range(300)).replace(". ", ".\n", 50)
@@ -66,7 +66,7 @@ def test_a_teacher_learns_what_follows_what(teacher, tmp_path):
     language = pretrained_language(replace(teacher, words=60, steps=150), text, tmp_path)
     found = text.sample(200, torch.Generator().manual_seed(0))
     learned = float(language.log_probability(found).mean())
-    # Windows are "The cats purr ." and the like: three kinds, each as likely.
+    # Windows are "The cats purr ." and similar: three kinds, equally likely.
     assert len(found.ids.unique(dim=0)) == 3
     assert learned == pytest.approx(-1.0986, abs=0.15)
 

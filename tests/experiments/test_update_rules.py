@@ -30,7 +30,7 @@ def frame(rule: str, seed: int, trace: float, accuracy: float) -> pl.DataFrame:
 def runs_of(
     slope: float, regularised: tuple[float, float], generator: np.random.Generator
 ) -> list[pl.DataFrame]:
-    """Peers 1 to 4 doublings sharper (`slope` -1) or flatter (1) than AdamW, the sharper the better."""
+    """Peers 1 to 4 doublings sharper (`slope` -1) or flatter (1) than AdamW; sharper is better."""
     runs = []
     for seed in range(1, 7):
         noise = generator.random() / 100
@@ -62,7 +62,7 @@ def test_flatter_and_better_are_correlated_over_pairs() -> None:
         for rule, trace, accuracy in (("AdamW", 9999.0, 0.0), ("Lion", 32.0, 0.7), ("SOAP", 8.0, 0.9))
     ]
     assert flatter_is_better([*sharper_better, *second]) == 0.0
-    # One with a single pair counts as if it had not been run.
+    # A seed with a single pair counts as if it had not been run.
     third = [frame("AdamW", 3, 16.0, 0.8), frame("Lion", 3, 32.0, 0.9)]
     assert flatter_is_better([*sharper_better, *third]) == -1.0
 
@@ -73,7 +73,7 @@ def test_every_claim_can_hold_and_fail(expected) -> None:
     if expected is Verdict.SUPPORTED:
         runs = runs_of(1.0, (8.0, 0.83), generator)
     else:
-        # All rules are sharper than AdamW, and the sharper the better but for the regulariser, the sharpest.
+        # All rules are sharper than AdamW, and sharper is better except for the regulariser, the sharpest.
         runs = [
             frame(rule, seed, 16.0 * 2**by + generator.random() / 100, 0.8 + gain + generator.normal() / 60)
             for seed in range(1, 8)

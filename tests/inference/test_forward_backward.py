@@ -132,7 +132,7 @@ def test_masked_distributions_at_scale_are_those_of_substitution() -> None:
 
 
 def two_coins(stay: float, often: float) -> HiddenMarkovChain:
-    """A coin that mostly shows word 0 and one that mostly shows word 1; at `stay` = 1 they never change."""
+    """A coin that mostly shows word 0 and one that mostly shows word 1; with `stay` = 1 they never switch."""
     return HiddenMarkovChain(
         torch.tensor([0.5, 0.5], dtype=torch.float64),
         torch.tensor([[stay, 1 - stay], [1 - stay, stay]], dtype=torch.float64),
@@ -176,7 +176,7 @@ def test_tiny_probabilities_are_not_impossible(tiny: float) -> None:
     )
     log_tiny = float(torch.tensor(tiny, dtype=torch.float64).log())
     passed = forward(chain, torch.tensor([[0, 0, 0, 1]]))
-    # Through the second coin: the way in, the way back. Through the first alone: three rare words.
+    # Through the second coin: one switch each way. Through the first alone: three rare words.
     assert passed.log_probability.item() == pytest.approx(2 * log_tiny, rel=1e-10)
     assert passed.posteriors()[0, :, 1].tolist() == pytest.approx([1, 1, 1, 0], abs=1e-9)
 

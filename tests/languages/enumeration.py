@@ -75,7 +75,7 @@ def normalised(weights: Iterable[tuple[str, float]]) -> dict[str, float]:
 
 
 def leftmost_chain(tree: Derivation) -> dict[int, str]:
-    """The symbols that start the sentence by their number of words; of a unit chain the lowest."""
+    """The symbols that start the sentence, by their number of words; the lowest of a unit chain."""
     chain: dict[int, str] = {}
     node = tree
     while node.children:

@@ -1,6 +1,6 @@
-"""Small languages of every kind, each with all its sentences written down: what the contract test runs over.
+"""Small languages of every kind, each with all its sentences listed: the cases of the contract test.
 
-A new kind joins the contract by one more `Case` here.
+A new kind joins the contract with one more `Case` here.
 """
 
 import itertools
@@ -128,7 +128,7 @@ def dyck_case(length: int, share: float = 1.0) -> Case:
 
 
 def causal_case(kind: str, length: int) -> Case:
-    """A model of random weights over seven words, all of whose sentences go through full forward passes."""
+    """A model with random weights over seven words, all of whose sentences go through full forward passes."""
 
     @cache
     def sentences() -> dict[Words, float]:

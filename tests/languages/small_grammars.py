@@ -1,4 +1,4 @@
-"""Small grammars that between them have everything a grammar can have."""
+"""Small grammars that together cover all features of a grammar."""
 
 from isoloss.languages.grammar import Grammar
 from isoloss.languages.notation import parse_grammar

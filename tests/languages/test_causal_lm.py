@@ -39,7 +39,7 @@ def test_masked_distributions_equal_full_forward_passes(kind):
     )
     assert distributions.shape == (4, 6, 7)
     torch.testing.assert_close(distributions, expected, **EXACT)
-    # The distributions say something: they are not flat, and what follows a word matters.
+    # The distributions are informative: they are not flat, and the words after a position matter.
     assert float(distributions.exp().amax(2).max()) > 0.5
     before = language.next_log_probabilities(sentences)[:, :6, :7]
     assert float((distributions - before)[:, :-1].abs().amax()) > 0.5
@@ -157,7 +157,7 @@ def test_the_cost_is_told_before_anything_is_computed():
     told = []
     language.masked_log_probabilities_at(sentences, rows, positions, lambda *report: told.append(report))
     cost = language.distribution_cost(positions)
-    # 7 substitutes, and of 6 words those from the masked one up to the last but one.
+    # 7 substitutes, each with those of 6 words from the masked one up to the last but one.
     assert cost.tokens == 7 * (5 + 3 + 0)
     assert told[0] == ("exact distributions", 0.0, cost.operations, f"{cost}")
     assert told[-1][1:3] == (pytest.approx(cost.operations), cost.operations)

@@ -169,9 +169,9 @@ def test_constituents_that_hardly_a_sentence_has_are_refused() -> None:
 
 
 def test_sentences_shorter_than_the_prefix_are_refused() -> None:
-    """Whatever the rectangle that they stand in: no wider than they are, or wider."""
+    """Whatever the width of the rectangle that contains them: equal to theirs, or larger."""
     text = "S -> A 'z' [1]\nA -> 'x' 'y' [0.5] | 'x' B [0.5]\nB -> 'x' 'y' [1]"
-    language = pcfg(parse_grammar(text))  # A, which spans three words, spans two as well
+    language = pcfg(parse_grammar(text))  # A, which spans three words, also spans two
     two = encoded(language, [("x", "y")])
     wide = Sentences(torch.nn.functional.pad(two.ids, (0, 3), value=-1), two.lengths)
     for short in (two, wide):

@@ -1,4 +1,4 @@
-"""What every language promises, tested on every kind of language against all its sentences."""
+"""What every language guarantees, tested on every kind of language against all its sentences."""
 
 import itertools
 import pickle
@@ -31,13 +31,13 @@ def generator(seed: int) -> torch.Generator:
 
 
 def some(case: Case) -> list[Words]:
-    """Sentences of every length, not all of them where there are very many."""
+    """Sentences of every length, but not all of them if there are very many."""
     words = sorted(case.sentences(), key=lambda own: (len(own), own))
     return words[:: max(1, len(words) // SHOWN)]
 
 
 def padded(sentences: list[Words], columns: int = 0) -> Sentences:
-    """A batch of sentences with `columns` columns of padding more than they need."""
+    """A batch of sentences with `columns` more columns of padding than they need."""
     batch = Sentences.from_lists([list(words) for words in sentences])
     return Sentences(torch.nn.functional.pad(batch.ids, (0, columns), value=PADDING), batch.lengths)
 

@@ -1,4 +1,4 @@
-"""What the Dyck variant has beyond the contract."""
+"""Tests of the Dyck variant beyond the contract."""
 
 import itertools
 import math
@@ -30,7 +30,7 @@ def test_long_strings_are_balanced_and_every_place_is_even() -> None:
 
 
 def test_the_masked_bracket_is_the_missing_one() -> None:
-    """A masked bracket's distribution depends on the others alone; where they are wrong there is none."""
+    """A masked bracket's distribution depends only on the others; if these are invalid there is none."""
     language = dyck(4)
     right, wrong = Sentences.from_lists([[0, 1, 1, 0]]), Sentences.from_lists([[1, 1, 1, 0]])
     assert torch.equal(language.masked_log_probabilities(right)[0, 0], torch.tensor([0, -math.inf]).double())

@@ -1,4 +1,4 @@
-"""What HMMs have beyond the contract: states, sampling at scale, refusals."""
+"""Tests of HMMs beyond the contract: states, sampling at scale, refusals."""
 
 import math
 from dataclasses import replace
@@ -53,7 +53,7 @@ def test_blocks_never_mix() -> None:
 
 
 def test_posterior_states_are_right_as_often_as_they_say() -> None:
-    """The ceiling is calibrated: the mean largest posterior is how often the label is the true state."""
+    """The ceiling is calibrated: the mean largest posterior equals how often the label is the true state."""
     language = laptop_hmm(0)
     n = 4000
     sentences, states = language.sample_with_states(n, torch.Generator().manual_seed(1))

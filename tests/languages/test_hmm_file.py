@@ -1,4 +1,4 @@
-"""HMMs as files and from hmmlearn: what is written is read again, and what is refused."""
+"""HMMs as files and from hmmlearn: round trips, and what is refused."""
 
 import json
 from pathlib import Path

@@ -34,7 +34,7 @@ def test_the_exact_loss_is_that_of_all_words_within_its_error_bar(name):
         len(language.vocabulary), language.maximum_length, seed=0
     )
     of_one, of_all = OneMaskedWord(seed=1), MaskedObjective()
-    # A causal model reads every sentence again with every word in each place.
+    # A causal model rereads every sentence with every word in each position.
     n = 60 if name == "causal LM" else 300
     every = EvaluationSet.draw(language, n, seed=0)
     one = EvaluationSet.draw(language, n, seed=0, objective=of_one)

@@ -55,7 +55,7 @@ def test_the_first_word_is_drawn_by_its_distribution_among_the_openings_and_the_
     chi_square = float(((observed - expected) ** 2 / expected).sum())
     # The 99.99 % point is about the mean plus 4.5 standard deviations.
     assert chi_square < len(expected) + 4.5 * (2 * len(expected)) ** 0.5
-    # The ceiling is how often the label names the word that was drawn.
+    # The ceiling is how often the label is the word that was drawn.
     labelled = task.label(Sentences(drawn.ids[:, 1:], drawn.lengths - 1))
     named = (openings[labelled.labels] == drawn.ids[:, 0]).double()
     ceiling = labelled.posterior.amax(1)

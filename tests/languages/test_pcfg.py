@@ -25,7 +25,7 @@ def encoded(language: PCFG, words: list[tuple[str, ...]]) -> Sentences:
 
 
 def some(enumeration: Enumeration) -> list[tuple[str, ...]]:
-    """Sentences of every length, shortest first, not all of them where there are very many."""
+    """Sentences of every length, shortest first, but not all of them if there are very many."""
     words = sorted(enumeration.sentences, key=lambda own: (len(own), own))
     return words[:: max(1, len(words) // CHECKED)]
 
@@ -48,7 +48,8 @@ def test_next_distribution_is_that_of_enumeration(name: str) -> None:
     sentences = some(enumeration)[:60]
     distribution = language.next_log_probabilities(encoded(language, sentences)).exp()
     for row, words in enumerate(sentences):
-        # Without a maximum, what the enumeration leaves out weighs 1e-12, and more after a long prefix.
+        # Without a maximum, the sentences missing from the enumeration weigh 1e-12, and more after a long
+        # prefix.
         whole = name == "subcritical, whole"
         for place in range(min(4, len(words)) if whole else len(words) + 1):
             expected = list(enumeration.next_distribution(words[:place]).values())
@@ -152,7 +153,7 @@ def test_a_recursive_grammar_works_without_a_maximum_but_has_none() -> None:
 
 
 def test_unbounded_sentences_have_room() -> None:
-    """Means of 20 words and many beyond the room that sampling starts with."""
+    """Means of 20 words, and many sentences beyond the space with which sampling starts."""
     language = pcfg(grammar("S -> 'a' S [0.95] | 'b' [0.05]"))
     drawn = language.sample(4000, torch.Generator().manual_seed(0))
     assert int(drawn.lengths.max()) > 100

@@ -45,7 +45,7 @@ Chart = dict[tuple[int, int], dict[Symbol, float]]
 
 
 def textbook_chart(words: list[str], known: Chart) -> Chart:
-    """All of a sentence's parts, by dictionaries, from the numbers in the file; but what is `known`."""
+    """All of a sentence's parts, by dictionaries, from the numbers in the file; except those `known`."""
     binary, lexical, _ = rules()
     chart: Chart = dict(known)
     for place, word in enumerate(words):
@@ -79,7 +79,7 @@ def test_masked_distributions_are_those_of_substitution(length: int, places: int
     distribution = language().masked_log_probabilities(sentence)[0].exp()
     chart = textbook_chart(words, {})
     for place in range(0, length, length // places):
-        # Parts without the place are the same whatever word is there.
+        # Parts that do not contain the position are the same whatever word is there.
         same = {(start, end): cell for (start, end), cell in chart.items() if not start <= place < end}
         others = ([*words[:place], word, *words[place + 1 :]] for word in language().vocabulary)
         weights = torch.tensor([textbook_inside(other, same) for other in others], dtype=torch.float64)

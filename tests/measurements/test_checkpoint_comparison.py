@@ -1,4 +1,4 @@
-"""The order of the work and of what is told, by measurements that measure nothing."""
+"""The order of the work and of the reports, with measurements that measure nothing."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -72,7 +72,7 @@ def test_interrupted_work_tells_all_that_is_kept_of_later_stages_too(work):
 
 def test_what_an_older_revision_gave_is_measured_again(work, monkeypatch):
     assert work([A], made("loss")) == [[("a", "loss")]]
-    assert work([A], made("loss", interrupted=True)) == [[("a", "loss")]]  # kept, so that nothing interrupts
+    assert work([A], made("loss", interrupted=True)) == [[("a", "loss")]]  # stored: nothing interrupts
     monkeypatch.setattr(Nothing, "revision", 2)
     assert work([A], made("loss", interrupted=True)) == ["interrupted"]
     assert work([A], made("loss")) == [[("a", "loss")]]

@@ -36,7 +36,7 @@ def answers(checkpoints, measured, **options):
 
 
 def losses(shift, spread=0.0):
-    """Both models share what is hard about a sentence; `spread` they do not."""
+    """Both models share the difficulty of a sentence, but not `spread`."""
     first = 3 + NOISE
     return {
         ("a", LOSS): of_sentences("pretraining_loss", first),

@@ -90,7 +90,7 @@ def test_agrees_with_plain_sums_word_by_word(model, language, memory_bytes):
 
 
 def test_the_loss_is_the_expected_loss_of_words_drawn_from_the_distribution(model, language):
-    """Entropy + KL is what sampled labels would give on average."""
+    """Entropy + KL is the mean over sampled labels."""
     evaluation = EvaluationSet.draw(language, 30, seed=4)
     batch = OBJECTIVE.mask_every_position(evaluation.sentences)
     with torch.no_grad():
@@ -155,7 +155,7 @@ def test_a_model_of_another_vocabulary_is_refused(language):
     "architecture", [*ARCHITECTURES, lambda shape, tokens=None: LSTM(8, 1, tokens=tokens)]
 )
 def test_tokens_of_no_word_take_their_probability_and_nothing_else(architecture, language):
-    """Oracle: a model without them, of the same weights, whose loss is lower by -log(1 - their share)."""
+    """Oracle: a model without them, with the same weights, whose loss is lower by -log(1 - their share)."""
     small, large = (architecture(Shape(8, 2, 2, 12), tokens=n).build(3, 4, 0).double() for n in (None, 9))
     own, kept = small.state_dict(), large.state_dict()
     large.load_state_dict(

@@ -72,7 +72,7 @@ def test_a_task_is_learnt_and_the_checkpoints_are_ordinary_ones(architecture, tm
 
 
 def test_training_is_that_of_a_plain_loop(tmp_path):
-    """Without dropout: AdamW's update and the clipping written out, one example's gradient at a time."""
+    """Without dropout: AdamW's update and gradient clipping written out, one example's gradient at a time."""
     checkpoint = write(tmp_path / "model", dropout=0.0)
     settings = FineTuningSettings(
         seeds=(0, 1), epochs=1, learning_rate=1e-2, warm_up_steps=2, batch_size=50, maximum_norm=0.5

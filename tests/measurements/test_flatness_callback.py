@@ -118,7 +118,7 @@ def test_never_is_refused():
 
 
 class Tracker(TrainerCallback):
-    """What a tracker such as TensorBoard's is: a callback that hears of all that is logged."""
+    """A callback that receives everything that is logged, as a tracker such as TensorBoard's does."""
 
     def __init__(self):
         self.heard = []

@@ -1,4 +1,4 @@
-"""What is said of two models: flatter or not, and what makes the question void."""
+"""Verdicts on two models: flatter or not, and what invalidates the question."""
 
 import copy
 from dataclasses import replace

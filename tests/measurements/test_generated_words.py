@@ -1,4 +1,4 @@
-"""What a student reads of a text, against the text itself, and against byte-pair encoding written out."""
+"""A student's tokenisation of a text, against the text itself and a hand-written byte-pair encoding."""
 
 import json
 from itertools import pairwise
@@ -27,7 +27,7 @@ def whole() -> Tokenizer:
 
 
 def student(words: int = 8) -> StudentTokenizer:
-    """Its words: the pieces of highest number, so longest, in falling order."""
+    """Its words: the pieces with the highest numbers, hence the longest, in descending order."""
     pieces = whole().get_vocab()
     return student_tokenizer(whole(), sorted(pieces, key=pieces.__getitem__, reverse=True)[:words])
 
@@ -87,7 +87,7 @@ def test_tokens_never_generated_are_masked_and_nothing_else() -> None:
 def test_resegmented_texts_are_of_generated_words_and_single_characters() -> None:
     """Oracle: byte pairs merged by hand, those merges alone that stay within the words."""
     pieces = whole().get_vocab()
-    words = sorted(pieces, key=pieces.__getitem__)[:24]  # with all that their own merges need
+    words = sorted(pieces, key=pieces.__getitem__)[:24]  # with everything that their own merges need
     reader = student_tokenizer(whole(), words)
     layout = closed_within(whole(), words)
     plain, anew = reader.read(TEXTS, 100), reader.read(TEXTS, 100, "resegment")

@@ -87,7 +87,7 @@ def test_costly_distributions_are_taken_at_one_position_a_sentence_and_the_mean_
     assert record.settings == {"masked_positions": "one a sentence"}
     assert measured["next_word_entropy"].settings == {}
     assert measured["masked_entropy_token_averaged"].value == pytest.approx(record.value)
-    # One position a sentence: its own spread comes on top of that between sentences.
+    # One position per sentence: its own spread adds to that between sentences.
     between = float((table * (per_sentence - exact) ** 2).sum() / 400) ** 0.5
     assert record.standard_error > 1.1 * between
     following = entropies(language.next_log_probabilities(everything)).sum(1) / 4

@@ -50,7 +50,7 @@ def every_sentence(language):
 
 
 def log_probabilities_of(model, sentences):
-    """log of what the model gives each whole sentence with its end, one sentence at a time."""
+    """The model's log-probability of each whole sentence with its end, one sentence at a time."""
     model.eval()
     found = []
     for row, length in zip(sentences.ids, sentences.lengths.tolist(), strict=True):

@@ -24,7 +24,7 @@ def test_only_sentences_that_both_have_are_compared():
 
 
 def crossed(generator, n, seeds, of_examples, of_seeds, of_both):
-    """Normal numbers a seed (a row) and an example (a column) with the mean 0."""
+    """Normal numbers for each seed (a row) and example (a column), with mean 0."""
     return (
         of_examples * generator.normal(size=n)
         + of_seeds * generator.normal(size=(seeds, 1))

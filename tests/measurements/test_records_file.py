@@ -138,7 +138,7 @@ def test_cut_anywhere_only_the_torn_line_is_lost(path):
 
 
 def test_killed_while_writing_nothing_finished_is_lost(path):
-    """A process appends records one by one, says so, and is killed at some moment."""
+    """A process appends records one by one, reports each, and is killed at some moment."""
     script = (
         "import sys; from pathlib import Path; from isoloss.measurements.record import Record\n"
         "from isoloss.measurements.records_file import append_records\n"
@@ -213,7 +213,7 @@ def test_kept_values_have_the_records_means_and_errors() -> None:
     model = PreLayerNormTransformer(laptop_shape(16)).build(len(RAGGED.vocabulary), 5, seed=0)
     evaluation = EvaluationSet.draw(RAGGED, 20, seed=0)
     loss = exact_loss(model, MaskedObjective(), evaluation)
-    assert set(evaluation.predictions.tolist()) > {1, 2}  # so that there are token averages too
+    assert set(evaluation.predictions.tolist()) > {1, 2}  # so that there are also averages over tokens
     check(loss.records("", {}), loss.sentence_values(), {"masked_loss_subset_deviation"})
     trace, objective = TraceQuantity(12, seed=0), MaskedObjective()
     drawn = trace.draw(RAGGED, objective, silent)

@@ -21,7 +21,7 @@ SMALL = RoomSettings(train=500, test=1000)
 
 @dataclass(frozen=True)
 class OfFairWords:
-    """Two words, each a or b with one half; the label is the first, or whether both are the same."""
+    """Two words, each a or b with probability one half; the label is the first, or whether they are equal."""
 
     both: bool
     name: str = "of-fair-words"
@@ -45,7 +45,7 @@ def test_what_one_word_settles_has_no_room() -> None:
 
 
 def test_what_only_both_words_settle_has_room() -> None:
-    """No linear rule on the words is right on more than three of the four sentences."""
+    """No linear rule on the words is correct on more than three of the four sentences."""
     room = measure_room(COINS, OfFairWords(both=True), SMALL)
     assert room.room.value > 0.25 - 4 * 0.014
     assert room.record.settings == {"task": "of-fair-words", "examples": 500}
@@ -86,7 +86,7 @@ def test_the_price_of_coins_that_stay() -> None:
     stay = torch.tensor([[0.9, 0.1], [0.1, 0.9]], dtype=torch.float64)
     chain = hmm(["a", "b"], stay.mean(0), stay, eye, length=3)
     record = price(chain, chain.tasks()[0])
-    # States are seen, so the words beyond a neighbour say nothing.
+    # States are visible, so the words beyond a neighbour carry no information.
     assert record is not None
     assert record.value == pytest.approx(0.0, abs=1e-14)
     assert (record.standard_error, record.n) == (None, 8)

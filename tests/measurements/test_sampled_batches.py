@@ -24,7 +24,7 @@ def test_every_sentence_once_in_an_order_that_the_seed_settles():
 
 
 def test_the_masks_of_a_sentence_are_its_own():
-    """With other sentences around it the same place is masked."""
+    """With other sentences around it, the same position is masked."""
     masked = {}
     for corpus in (CORPUS, TokenCorpus(CORPUS.ids[:100], CORPUS.lines[:100])):
         batches = SampledBatches(corpus, OneMask(MASK), seed=3)

@@ -21,7 +21,7 @@ FAST = FineTuningSettings(seeds=(0, 1), epochs=8, learning_rate=3e-3, warm_up_st
 
 
 def examples(n, seed):
-    """Texts of 1 to 6 words from the half of WORDS that the label says."""
+    """Texts of 1 to 6 words from the half of WORDS given by the label."""
     chosen = random.Random(seed)
     labels = [chosen.randint(0, 1) for _ in range(n)]
     halves = WORDS[4:], WORDS[:4]
@@ -82,7 +82,7 @@ def test_a_task_is_learnt_by_fine_tuning_and_the_model_is_left_as_it_was(causal)
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_classifier_reads_the_vector_that_it_should(causal):
-    """The first token's of a masked model, the last one's of a causal model, whatever the padding."""
+    """The first token's in a masked model, the last one's in a causal model, whatever the padding."""
     model, tokenizer = text_model(causal), text_tokenizer(causal)
     classifier = classifier_of(model, ("x", "y"), seed=0, padding=2 if causal else 0).eval()
     inputs = text_inputs(model, tokenizer, TASK.test)[:9]

@@ -29,7 +29,7 @@ def model_of(seed: int) -> nn.Module:
 
 @pytest.fixture(scope="module")
 def sequences():
-    """150 sequences of 1 to 12 words from 40 documents, each of its own few words."""
+    """150 sequences of 1 to 12 words from 40 documents, each with its own few words."""
     generator = torch.Generator().manual_seed(0)
     documents = torch.randint(40, (150,), generator=generator).sort().values * 3
     lengths = torch.randint(1, LENGTH + 1, (150,), generator=generator)
@@ -38,7 +38,7 @@ def sequences():
 
 
 class Shown(ManyMasksObjective):
-    """Keeps what it drew."""
+    """Records its draws."""
 
     def draw(self, sentences, generator):
         batch = super().draw(sentences, generator)
@@ -79,7 +79,7 @@ def test_the_error_bar_is_that_of_drawing_other_documents(sequences):
     drawn = torch.randint(len(found.means), (4000, len(found.means)), generator=generator)
     totals = (found.means * found.predictions)[drawn].sum(1) / found.predictions.double()[drawn].sum(1)
     assert found.estimate.standard_error == pytest.approx(totals.std().item(), rel=0.1)
-    # Words of one document are alike: an error bar over single predictions would be too small.
+    # Words of one document are similar: an error bar over single predictions would be too small.
     alone = validation_loss(model_of(1), sequences[0], torch.arange(150), seed=3)
     assert alone.estimate.value == pytest.approx(found.estimate.value, rel=1e-12)
     assert alone.estimate.standard_error < found.estimate.standard_error

@@ -48,7 +48,7 @@ def whole_scores(model, ids, mask, positions):
 
 
 def gradients(model, scores, cotangents):
-    """Of every parameter, by name."""
+    """For every parameter, by name."""
     model.zero_grad()
     (scores * cotangents).sum().backward()
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}

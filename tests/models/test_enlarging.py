@@ -32,7 +32,7 @@ def test_what_the_guide_shows_runs():
 
 
 def sixteenth(shape: Shape) -> Shape:
-    """Heads of 4 instead of 64, everything else of Table 4 in proportion; heads and layers as they are."""
+    """Heads of 4 instead of 64, the rest of Table 4 in proportion; as many heads and layers as there."""
     return Shape(shape.width // 16, shape.heads, shape.layers, shape.inner_width // 16)
 
 
@@ -156,7 +156,7 @@ def squared_gradients(model, ids, cotangents):
 
 
 def trace_factor(name, k, form):
-    """What docs/enlarging.md says, with tied embeddings: the large trace over the small one."""
+    """As in docs/enlarging.md, with tied embeddings: the large trace over the small one."""
     if "embeddings." in name and "LayerNorm" not in name:
         return k if form is paper_form else 1 / k
     if name.startswith(("cls.predictions.transform.LayerNorm", "lm_head.layer_norm")):
@@ -229,7 +229,7 @@ def test_the_precision_is_kept(dtype):
     model = PostLayerNormTransformer(Shape(8, 2, 1, 16)).build(WORDS, LENGTH, seed=0).to(dtype).eval()
     wide = enlarged(model, Enlargement(width=4))
     assert {parameter.dtype for parameter in wide.parameters()} == {dtype}
-    # Powers of two divide without rounding; what is left is that of the sums.
+    # Powers of two divide without rounding; what remains is the rounding of the sums.
     assert farthest(wide, model) <= 4 * torch.finfo(dtype).eps * float(scores(model).abs().max())
 
 

@@ -128,7 +128,7 @@ def test_the_papers_counts_are_met_in_order(number, millions, apart):
 
 
 def test_a_layer_adds_to_what_it_reads(model):
-    """With weights of no output every layer is the identity, and the last norm is all."""
+    """If the weights have no output, every layer is the identity, and only the last norm remains."""
     for layer in model.lstm.layers.lstms:
         for weight in layer.parameters():
             torch.nn.init.zeros_(weight)

@@ -16,7 +16,7 @@ from tiny_causal_models import CHOSEN, MODELS, TOKENS, tiny_causal_model
 
 WORDS = torch.tensor(CHOSEN)
 EXACT = {"rtol": 0, "atol": 1e-12}
-# In plain attention `transformers` takes the softmax of OPT and Llama in single precision.
+# In plain attention, `transformers` computes the softmax of OPT and Llama in single precision.
 CLOSE = {"sdpa": EXACT, "eager": {"rtol": 1e-5, "atol": 1e-5}}
 
 

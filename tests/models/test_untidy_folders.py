@@ -1,4 +1,4 @@
-"""Folders as they are published: without a type, with other weights, with damaged files."""
+"""Folders as published: without a type, with other weights, with damaged files."""
 
 import json
 import shutil

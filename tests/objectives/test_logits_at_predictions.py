@@ -13,7 +13,7 @@ LOGITS = dict.fromkeys(MASKED, masked_logits) | dict.fromkeys(CAUSAL, causal_log
 
 
 def batch_of(lengths, width=5, left=False):
-    """The first word of each sentence and the last are predicted, also where they are one."""
+    """The first word of each sentence and the last are predicted, even if they are the same."""
     ids = torch.randint(2, TOKENS, (len(lengths), width), generator=torch.Generator().manual_seed(3))
     present = torch.arange(width) < torch.tensor(lengths)[:, None]
     present = present.flip(1) if left else present

@@ -1,4 +1,4 @@
-"""Models that let padding, or other sentences, reach a sentence: the same numbers however batched."""
+"""Models in which padding, or other sentences, affect a sentence: the same numbers in any batch."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ SENTENCES = [[5, 6, 7, 8], [9, 2], [3, 4, 5], [6, 7], [8, 9, 10], [2, 3, 4, 5, 6
 
 
 class Scored:
-    """The objective of models that score every position by themselves."""
+    """The objective of models that score every position themselves."""
 
     def logits(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         return model(batch.input_ids)[batch.rows, batch.positions]
@@ -40,14 +40,14 @@ class Words(nn.Module):
 
 
 class Neighbours(Words):
-    """Reads a sentence's neighbouring words too, padding among them."""
+    """Also reads a sentence's neighbouring words, including padding."""
 
     def mixed(self, x: torch.Tensor) -> torch.Tensor:
         return (x + nn.functional.pad(x[:, 1:], (0, 0, 0, 1)) + x.mean(dim=1, keepdim=True)).sin()
 
 
 class OtherSentences(Words):
-    """Takes the batch's mean away."""
+    """Subtracts the batch's mean."""
 
     def mixed(self, x: torch.Tensor) -> torch.Tensor:
         return (x - x.mean(dim=(0, 1))).sin()

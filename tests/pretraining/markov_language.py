@@ -13,7 +13,7 @@ from isoloss.languages.task import Task
 
 @dataclass(frozen=True)
 class MarkovLanguage:
-    """Word 0 or 1 first, evenly; then the same word again with probability `stay`."""
+    """Word 0 or 1 first, equally likely; then the same word again with probability `stay`."""
 
     stay: float = 0.9
     shortest: int = 5
@@ -28,7 +28,7 @@ class MarkovLanguage:
         return hashlib.sha256(repr(self).encode()).hexdigest()
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
-        # A row of uniforms a sentence, so that 5 and 5 sentences are the 10 of one call.
+        # A row of uniforms per sentence, so that 5 and 5 sentences are the 10 of one call.
         uniforms = torch.rand(n, self.maximum_length + 1, generator=generator, dtype=torch.float64)
         flips = (uniforms[:, 1:] >= self.stay).long()
         flips[:, 0] = uniforms[:, 1] >= 0.5

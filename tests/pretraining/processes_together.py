@@ -1,4 +1,4 @@
-"""Several processes that train together, as `torchrun` would start them, forked from the test's own."""
+"""Several processes that train together, as if started by `torchrun`, forked from the test's own."""
 
 import multiprocessing
 import os
@@ -19,7 +19,7 @@ FORK = multiprocessing.get_context("fork")
 
 
 def in_processes(count: int, work: Callable[[Processes], Any], folder: Path) -> list[Any]:
-    """What `work` returns in each process, or the text of the IsolossError it raised there."""
+    """The return value of `work` in each process, or the text of the IsolossError that it raised there."""
     folder.mkdir(parents=True, exist_ok=True)
     children = [FORK.Process(target=partial(_one, count, n, work, folder)) for n in range(count)]
     for child in children:
@@ -34,8 +34,9 @@ def _one(count: int, number: int, work: Callable[[Processes], Any], folder: Path
     names = {"WORLD_SIZE": count, "RANK": number, "LOCAL_RANK": number, "LOCAL_WORLD_SIZE": count}
     os.environ |= {name: str(value) for name, value in names.items()} | {"OMP_NUM_THREADS": "1"}
     torch.set_num_threads(1)
-    PartialState._reset_state()  # of what another test in this process has brought about
-    # A file to meet at, not a port, which another test could take in between; accelerate uses the group.
+    PartialState._reset_state()  # caused by another test in this process
+    # They meet through a file, not a port, which another test could take in between; accelerate uses the
+    # group.
     meeting = f"file://{folder / 'meeting'}"
     torch.distributed.init_process_group("gloo", init_method=meeting, rank=number, world_size=count)
     try:
@@ -44,4 +45,4 @@ def _one(count: int, number: int, work: Callable[[Processes], Any], folder: Path
     except IsolossError as error:
         result = str(error)
     torch.save(result, folder / f"result-{number}")
-    os._exit(0)  # leaving as pytest would is not a child's business
+    os._exit(0)  # a child must not exit as pytest would

@@ -19,7 +19,7 @@ LANGUAGE = MarkovLanguage()
 
 
 def small(steps: int = 40, seed: int = 0, **changes: object) -> PretrainingSpecification:
-    """A run of a few milliseconds a step."""
+    """A run of a few milliseconds per step."""
     specification = PretrainingSpecification(
         architecture=PreLayerNormTransformer(Shape(8, 2, 1, 16)),
         update_rule=AdamW(learning_rate=1e-2, warm_up_steps=10),
@@ -60,7 +60,7 @@ class FailingLanguage(MarkovLanguage):
 
 @dataclass(frozen=True)
 class FirstWord:
-    """Which word a sentence of the language begins with."""
+    """Which word a sentence of the language starts with."""
 
     language: "TaskedLanguage"
     name: str = "first-word"

@@ -14,7 +14,7 @@ from isoloss.pretraining.descent import check_warm_up, warmed_up
 
 
 def test_adamw_is_the_textbooks_in_float64() -> None:
-    """Loshchilov and Hutter 2019, algorithm 2, written out; decay on matrices alone."""
+    """Loshchilov and Hutter 2019, algorithm 2, written out; decay on matrices only."""
     settings = AdamW(learning_rate=0.01, warm_up_steps=2, epsilon=1e-6, weight_decay=0.5)
     model = tiny()
     rule = settings.build(training_of(model))
@@ -53,7 +53,7 @@ def test_every_parameter_is_trained_once_and_vectors_do_not_decay() -> None:
 
 
 def test_the_rate_falls_linearly_where_that_is_asked_for() -> None:
-    """Oracle: the schedule that the released code names, as `transformers` has it, a step later."""
+    """Oracle: the schedule named in the released code, as in `transformers`, one step later."""
     settings = AdamW(learning_rate=0.5, warm_up_steps=3, decay="linear")
     descent = settings.descent(training_of(tiny()))
     descent.steps = 9

@@ -27,7 +27,7 @@ def features(n: int, width: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]
 
 @pytest.mark.parametrize("width", [4, 30])
 def test_the_head_is_what_gradient_descent_on_it_finds(width: int) -> None:
-    """Fewer and more features than sentences; bias free, squared loss on one-hot labels."""
+    """Fewer and more features than sentences; bias unpenalised, squared loss on one-hot labels."""
     (x, y), (x_new, y_new) = features(12, width, 0), features(7, width, 1)
     ridge = 0.3
     centred = x - x.mean(dim=0)

@@ -270,7 +270,7 @@ def _write_with_little_room(run: Path, bytes_a_file: int, answer: Connection) ->
 def test_a_disk_that_refuses_gives_a_sentence_and_leaves_what_was_there(
     bytes_a_file: int, tmp_path: Path
 ) -> None:
-    """The system's own refusal, at whichever file is the first that is too large."""
+    """The system's own refusal, at the first file that is too large."""
     before = write(tmp_path, 5)
     here, there = FORK.Pipe()
     process = FORK.Process(target=_write_with_little_room, args=(tmp_path, bytes_a_file, there))

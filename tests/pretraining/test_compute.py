@@ -1,4 +1,4 @@
-"""Mixed precision and compilation: they name a run, stay close to float32, and are training's alone."""
+"""Mixed precision and compilation: they name a run, stay close to float32, and affect only training."""
 
 import shutil
 from dataclasses import replace
@@ -45,7 +45,7 @@ def gradient_of(compute: Compute, model: nn.Module, number: int) -> tuple[float,
 
 def test_the_default_leaves_objective_and_digest_as_they_were() -> None:
     assert Compute().of(MASKED, model_without_dropout()) is MASKED
-    # Of the run before there was such a setting.
+    # Of the run from before there was such a setting.
     assert "compute" not in settings_as_json(small())
     assert small().digest == "b9f2bee5438cc14ea7c0b75f1ee7adf7476f5c83701c9828eee840a499c54b16"
     digests = {small(compute=compute).digest for compute in (Compute(), BFLOAT16, Compute(compiled=True))}
@@ -102,11 +102,11 @@ def test_a_run_in_bfloat16_learns_keeps_float32_weights_and_resumes_to_the_bit(t
 def test_a_traced_forward_pass_gives_each_batch_its_own_loss(
     backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Batch for batch what plain float32 gives, and the model is left as ever."""
+    """Batch for batch the results of plain float32, with the model left unchanged."""
     model, compute = model_without_dropout(), Compute(compiled=True)
     expected = [gradient_of(Compute(), model, number) for number in (0, 1)]
     plain = torch.compile
-    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # a checker of types cannot be traced
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # a type checker cannot be traced
     monkeypatch.setattr(torch, "compile", lambda function: plain(function, backend=backend))
     objective = compute.of(MASKED, model)
     for number in (0, 1, 0):  # also those of a second batch: nothing of the first is compiled in

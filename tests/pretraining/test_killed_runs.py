@@ -1,4 +1,4 @@
-"""Runs that are killed, and those whose workers are, end with the bits of the undisturbed run."""
+"""Killed runs, and those whose workers are killed, end with the bits of the uninterrupted run."""
 
 import multiprocessing
 import os
@@ -44,7 +44,7 @@ def test_killed_at_random_moments_a_run_ends_with_the_undisturbed_bits(workers: 
         before = len(checkpoint_folders(folder))
         process = FORK.Process(target=_train_long, args=(folder, workers))
         process.start()
-        # A random moment after the next checkpoint: the run gets on, however slow the machine.
+        # A random moment after the next checkpoint: the run makes progress, however slow the machine.
         while len(checkpoint_folders(folder)) == before and process.is_alive():
             time.sleep(0.001)
         process.join(timeout=0.1 * float(torch.rand((), generator=generator)))
@@ -60,7 +60,7 @@ def test_killed_at_random_moments_a_run_ends_with_the_undisturbed_bits(workers: 
 
 
 def _killed_while_writing(folder: Path, name: str) -> None:
-    """Kill this process as it writes the file `name` of its third checkpoint."""
+    """Kill this process while it writes the file `name` of its third checkpoint."""
     seen = 0
     plain = Path.open
 

@@ -1,4 +1,4 @@
-"""Batches passed in parts: the gradient is the whole batch's, the memory one part's."""
+"""Batches passed in parts: the gradient is that of the whole batch, the memory that of one part."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from isoloss.pretraining.specification import Compute, settings_as_json
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 
-# Sentences of different numbers of predictions, in a batch that no part divides.
+# Sentences with different numbers of predictions, in a batch that no part size divides.
 MASKS, SENTENCES, STEPS = ManyMasksObjective(share=0.4), 17, 3
 QUICK = AdamW(learning_rate=1e-2, warm_up_steps=0)
 RULES: dict[str, UpdateRuleSettings] = {
@@ -89,7 +89,7 @@ def test_rules_that_need_the_whole_batch_say_so(rule: UpdateRuleSettings, name: 
 
 @dataclass(frozen=True)
 class Counting(ManyMasksObjective):
-    """Notes how many sentences each forward pass has."""
+    """Records the number of sentences in each forward pass."""
 
     seen: tuple[list[int], ...] = ([],)
 

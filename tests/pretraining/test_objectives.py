@@ -51,7 +51,7 @@ def test_batches_are_parts_of_what_the_objective_makes_of_a_block(objective):
         assert torch.equal(part.positions, block.positions[kept])
         assert torch.equal(part.targets, block.targets[kept])
         assert torch.equal(part.input_ids, block.input_ids[1000 * number : 1000 * (number + 1)])
-        # Where a word is shown as it is, the model sees its target.
+        # If a word is left as it is, the model sees its target.
         assert (part.attention_mask[part.rows, part.positions]).all()
     assert sum(len(part.rows) for part in parts) == len(block.rows)
 
@@ -68,7 +68,8 @@ def test_next_word_training_reaches_the_languages_entropy(tmp_path, architecture
         checkpoint_steps=(250, 300),
     )
     report = pretrain(run, LANGUAGE, tmp_path)
-    # Five words and, as often, six: the first word and an end after the fifth are a toss, the rest is `stay`.
+    # Five words or, equally often, six: the first word and an end after the fifth are a toss, the rest is
+    # `stay`.
     toss, stays = math.log(2), -sum(p * math.log(p) for p in (LANGUAGE.stay, 1 - LANGUAGE.stay))
     entropy = ((2 * toss + 4 * stays) / 6 + (2 * toss + 5 * stays) / 7) / 2
     # The training loss is a mean over 50 batches of 128 sentences, with dropout.

@@ -46,8 +46,8 @@ def test_lion_is_its_algorithm_with_decay_on_matrices() -> None:
                 weight -= rate * (sign + decay * weight)
                 moment.mul_(0.99).add_(0.01 * gradient)
     for (name, weight), expected in zip(model.named_parameters(), oracle.parameters(), strict=True):
-        if "key.bias" not in name:  # softmax does not see it: its gradient's sign is rounding's
-            # The package decays first and moves then: η² terms differ.
+        if "key.bias" not in name:  # softmax is invariant to it: its gradient's sign is due to rounding
+            # The package decays first and then moves: η² terms differ.
             torch.testing.assert_close(weight, expected, rtol=0, atol=4 * 0.01**2, msg=name)
 
 
@@ -80,12 +80,12 @@ def test_sophia_is_its_algorithm() -> None:
                 move = (moment / (0.05 * curvature).clamp(min=0.05 * 1e-12)).clamp(-1, 1)
                 weight -= 0.01 * min(1, step / 2) * move
     for (name, weight), expected in zip(model.named_parameters(), oracle.parameters(), strict=True):
-        if "key.bias" not in name:  # softmax does not see it: its gradient is rounding
+        if "key.bias" not in name:  # softmax is invariant to it: its gradient is only rounding
             torch.testing.assert_close(weight, expected, rtol=1e-8, atol=1e-10, msg=name)
 
 
 def test_sophias_estimate_has_the_fishers_diagonal_as_its_mean() -> None:
-    """With several predictions a sentence, against the bias's in closed form."""
+    """With several predictions per sentence, against the bias's in closed form."""
     model = tiny()
     batch = Stream(LANGUAGE, ManyMasksObjective(share=0.4), 4, seed=0).batch(0)
     training = training_of(model)
@@ -167,7 +167,7 @@ def test_soap_with_its_first_bases_is_adam_in_them() -> None:
     right = torch.linalg.eigh(first.T @ first)[1].flip(1)
     rotated = left.T @ second @ right
     update = left.T @ (start[place] - weights_of(model)[place]) @ right / 0.01
-    # Where eigenvalues vanish the basis is rounding's own choice.
+    # Where eigenvalues vanish, rounding chooses the basis.
     told = slice(0, int(torch.linalg.matrix_rank(first, rtol=1e-3)))
     assert told.stop >= 4
     expected = rotated / (rotated.abs() + 1e-8)

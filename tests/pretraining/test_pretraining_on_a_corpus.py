@@ -1,4 +1,4 @@
-"""Pre-training on a packed corpus: the same loop, its tokenizer beside the weights, the same bits again."""
+"""Pre-training on a packed corpus: the same loop, its tokenizer beside the weights, reproducible bits."""
 
 import torch
 from runs import outcome

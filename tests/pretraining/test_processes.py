@@ -51,7 +51,7 @@ RULES: dict[str, UpdateRuleSettings] = {
 }
 CASES = {
     **{rule: (settings, OBJECTIVE) for rule, settings in RULES.items()},
-    # Sentences of different numbers of predictions: the mean of shares is that of sentences all the same.
+    # Sentences with different numbers of predictions: the mean over shares still is that over sentences.
     "AdamW, many masks": (QUICK, ManyMasksObjective(share=0.4)),
     "SAM, many masks": (RULES["SAM"], ManyMasksObjective(share=0.4)),
 }
@@ -75,7 +75,7 @@ def test_every_rule_ends_where_one_process_does(tmp_path: Path) -> None:
     alone = everything(ALONE)
     for of_one in in_processes(3, everything, tmp_path):
         for case, (weights, losses, readings) in of_one.items():
-            # Muon multiplies in bfloat16, where the last digit of a sum may tip a rounding.
+            # Muon multiplies in bfloat16, in which the last digit of a sum may change a rounding.
             tolerance = 1e-3 if "Muon" in case else 1e-9
             expected_weights, expected_losses, expected_readings = alone[case]
             assert losses == pytest.approx(expected_losses, rel=tolerance), case
@@ -88,7 +88,7 @@ def test_every_rule_ends_where_one_process_does(tmp_path: Path) -> None:
 def test_rules_whose_steps_are_no_smooth_function_of_the_gradient_agree_among_processes(
     tmp_path: Path,
 ) -> None:
-    """Lion moves by signs, Sophia by drawn labels; SOAP's bases turn. All processes still hold the same."""
+    """Lion uses signs, Sophia drawn labels; SOAP's bases rotate. All processes still hold equal weights."""
     rules = (Lion(1e-3, warm_up_steps=0), Sophia(warm_up_steps=0, clipping=0.01, estimate_steps=2))
 
     def work(processes: Processes) -> list[Any]:
@@ -126,7 +126,7 @@ def test_a_run_is_one_processs_run_and_goes_on_with_another_number(tmp_path: Pat
         return report.resumed_from, report.last.step
 
     assert in_processes(2, work, tmp_path / "first") == [(0, 20), (0, 20)]
-    assert told.read_text() == "0" * (20 + 3)  # the main process alone, at every step and checkpoint
+    assert told.read_text() == "0" * (20 + 3)  # only the main process, at every step and checkpoint
     assert_alike(tmp_path / "alone", tmp_path / "together", steps=[5, 10, 20])
 
     def lose(name: str) -> None:
@@ -206,7 +206,7 @@ def test_a_process_that_dies_leaves_the_other_a_sentence(tmp_path: Path) -> None
 
 @dataclass(frozen=True)
 class OwnGradient:
-    """A rule that forgets the other processes."""
+    """A rule that ignores the other processes."""
 
     def build(self, training: Training) -> GradientRule:
         def gradient(batch: Batch, step: int) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""A folder is one run's, and one process's at a time."""
+"""A folder belongs to one run, and to one process at a time."""
 
 import multiprocessing
 import os

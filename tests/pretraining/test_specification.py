@@ -87,7 +87,7 @@ def test_log_spaced_steps(first: int, more: int, per_doubling: int) -> None:
     assert list(steps) == sorted(set(steps))
     assert (steps[0], steps[-1]) == (first, last)
     ratio = 2 ** (1 / per_doubling)
-    # Rounding moves a step by half at most.
+    # Rounding moves a step by at most one half.
     assert all(after <= before * ratio + (1 + ratio) / 2 for before, after in pairwise(steps))
 
 

@@ -75,7 +75,7 @@ def test_no_two_draws_of_a_purpose_share_a_seed_and_seeds_have_32_bits() -> None
     assert all(0 <= seed < 2**32 for seed in seeds)
     assert derived_seed(3, "sentences") != derived_seed(3, "dropout")
     assert derived_seed(3, "sentences") != derived_seed(4, "sentences")
-    # torch reads no more bits than these: why seeds are permuted and not hashed.
+    # torch reads no more bits than these, which is why seeds are permuted and not hashed.
     low, high = (torch.Generator().manual_seed(seed) for seed in (5, 5 + 2**32))
     assert torch.equal(torch.rand(4, generator=low), torch.rand(4, generator=high))
 

@@ -1,4 +1,4 @@
-"""What trackers are told of a run: means of the loss, readings, checkpoints, settings; and that they end."""
+"""What trackers receive from a run: means of the loss, readings, checkpoints, settings, and the end."""
 
 import sys
 from dataclasses import replace
@@ -21,7 +21,7 @@ from isoloss.pretraining.update_rule import UpdateRule
 
 
 def recorded(specification: Any, language: Any, folder: Path, every: int) -> tuple[list[float], list[Any]]:
-    """Each step's loss, and all that was logged."""
+    """Each step's loss, and everything that was logged."""
     losses: list[float] = []
     told: list[Any] = []
     tracked = Tracked(lambda numbers, step: told.append((step, numbers)), every)
@@ -115,7 +115,7 @@ def test_trackers_are_made_by_name_and_one_that_is_missing_says_how_to_get_it(
     monkeypatch.setitem(sys.modules, name, ModuleType(name))
     tracker = tracker_named(name, tmp_path, "run")
     assert tracker.name == name
-    if name == "wandb":  # nothing is sent that was not asked for
+    if name == "wandb":  # nothing is sent that was not requested
         assert tracker.init_kwargs["mode"] == "offline"
         assert tracker_named(name, tmp_path, "run", online=True).init_kwargs["mode"] == "online"
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""What every update rule keeps: resuming, seeds, learning, and the refusal of impossible settings."""
+"""What every update rule guarantees: resuming, seeds, learning, and the refusal of impossible settings."""
 
 import copy
 import math
@@ -59,7 +59,7 @@ def built(
     model = PostLayerNormTransformer(Shape(16, 2, 1, 32), dropout).build(2, LANGUAGE.maximum_length, seed=1)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
-        for weight in model.parameters():  # away from the small start, where SGD would linger
+        for weight in model.parameters():  # away from the small start, where SGD would be slow
             weight += 0.2 * torch.randn(weight.shape, generator=generator)
     training = Training(model.train(), objective, LANGUAGE, 0, STEPS, BATCH_SIZE)
     return model, settings.build(training)
@@ -98,7 +98,7 @@ class TestContract:
     def test_it_learns_well_below_the_uniform_with_dropout(self, settings: UpdateRuleSettings) -> None:
         _, rule = built(settings)
         losses = train(rule, 1, STEPS)
-        assert losses[-10:].mean() < 0.45 < math.log(2)  # two words, evenly
+        assert losses[-10:].mean() < 0.45 < math.log(2)  # two words, equally likely
 
     def test_a_saved_rule_goes_on_to_the_same_bits(self, settings: UpdateRuleSettings) -> None:
         model, rule = built(settings)

@@ -31,7 +31,7 @@ def tiny() -> torch.nn.Module:
 
 
 def moved(model: torch.nn.Module, steps: int) -> list[torch.Tensor]:
-    """The model's parameters after each of so many random steps, which it takes as they are asked for."""
+    """The model's parameters after each of several random steps, which are taken on request."""
     generator = torch.Generator().manual_seed(5)
     for _ in range(steps):
         for parameter in model.parameters():
@@ -86,7 +86,7 @@ def test_tied_parameters_stay_tied_and_buffers_are_the_models() -> None:
 
 
 def weights(folder: Path) -> dict[str, str]:
-    """Digests of every file of every checkpoint that is the same for one specification."""
+    """Digests of every checkpoint file that is the same for the same specification."""
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for checkpoint in checkpoint_folders(folder)

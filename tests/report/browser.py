@@ -1,4 +1,4 @@
-"""Headless Chromium, spoken to over a pipe in its DevTools protocol, which needs no further package."""
+"""Headless Chromium, controlled over a pipe in its DevTools protocol, which needs no further package."""
 
 import json
 import os
@@ -11,12 +11,12 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def browser_program() -> str | None:
-    """Where a Chromium is, if there is one."""
+    """The path of a Chromium, if there is one."""
     return next((found for name in PROGRAMS if (found := shutil.which(name))), None)
 
 
 class Browser:
-    """One window. Raises RuntimeError where the browser refuses what it is told, or is gone."""
+    """One window. Raises RuntimeError if the browser refuses a command, or is gone."""
 
     def __init__(self, program: str, profile: Path) -> None:
         read, self._write = os.pipe()
@@ -52,7 +52,7 @@ class Browser:
         return result
 
     def open(self, page: Path, width: int, scheme: str) -> None:
-        """Show a page as wide as that in a light or dark scheme, until all that it refers to is loaded."""
+        """Show a page of that width in a light or dark scheme, and wait until everything is loaded."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.tell("Emulation.setDeviceMetricsOverride", **size)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -62,7 +62,7 @@ class Browser:
             pass
 
     def evaluate(self, expression: str) -> Any:
-        """The value of an expression on the page, once it is there where it is a promise."""
+        """The value of an expression on the page, after waiting for it if it is a promise."""
         found = self.tell(
             "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True, timeout=60_000
         )
@@ -71,7 +71,7 @@ class Browser:
         return found["result"].get("value")
 
     def press(self, key: str, text: str = "") -> None:
-        """A key down and up."""
+        """Press and release a key."""
         code = {"Tab": 9, "Enter": 13}[key]
         about = {"key": key, "code": key, "windowsVirtualKeyCode": code}
         self.tell("Input.dispatchKeyEvent", type="keyDown", text=text, **about)

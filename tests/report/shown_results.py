@@ -1,4 +1,4 @@
-"""Results as experiments give them, made by hand: nothing is trained or measured."""
+"""Experiments' results made by hand: nothing is trained or measured."""
 
 import json
 import math
@@ -116,7 +116,7 @@ def experiment_result(name: str, widths: tuple[int, ...], outcome: Outcome = WEL
 
 
 def words_alone(name: str) -> ExperimentResult:
-    """An experiment of no runs, which has panels all the same."""
+    """An experiment without runs, which has panels all the same."""
     data = pl.DataFrame({"width": [16], "heads": [1]})
     shown = (Panel("shapes", "Shapes", "As printed.", (Table((Axis("width", "width"),)),), data),)
     return ExperimentResult(Experiment(name, "Shapes", (), (), lambda _: shown), pl.DataFrame(), (), WELL)
@@ -157,7 +157,7 @@ def statement() -> Statement:
 
 
 def lay_out_run(planned: PlannedRun, output: Path) -> None:
-    """The files of a run that is done, as far as the report reads them."""
+    """The files of a finished run, as far as the report reads them."""
     folder = planned.folder(output)
     (folder / "steps" / f"{planned.steps:06d}").mkdir(parents=True)
     (folder / "specification.json").write_text(json.dumps({"seed": planned.seed}))

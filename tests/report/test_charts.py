@@ -35,7 +35,7 @@ def rows(**changed: Any) -> pl.DataFrame:
 
 
 def specification(chart: Chart, data: pl.DataFrame) -> dict[str, Any]:
-    """As Vega-Lite gets it, which must take it."""
+    """The specification for Vega-Lite, which must accept it."""
     drawing = draw(chart, data, "panel_0")
     assert isinstance(drawing, alt.LayerChart)
     found = drawing.to_dict()
@@ -162,7 +162,7 @@ def test_a_logarithmic_axis_without_a_power_of_ten_has_labels(numbers: tuple[flo
 
 
 def test_columns_may_have_any_names() -> None:
-    """Vega reads dots and brackets in names as ways into objects, and colons as types."""
+    """Vega interprets dots and brackets in names as paths into objects, and colons as types."""
     data = rows().rename({"trace": "trace[0.05]: a.b"})
     found = specification(Dots(Axis("trace[0.05]: a.b", "t"), ACCURACY, WIDTH), data)
     assert drawn_rows(found)[0]["x"] == 90.0

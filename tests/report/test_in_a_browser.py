@@ -1,4 +1,4 @@
-"""The site as it is used: by keyboard, by screen readers, on narrow screens, in the dark, and at once."""
+"""The site in use: by keyboard, by screen readers, on narrow screens, in the dark, and without delay."""
 
 import time
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def test_pages_have_no_faults_that_axe_finds_and_fit_the_window(
 
 
 def test_a_page_opens_in_under_a_second(site: Path, browser: Browser) -> None:
-    """With the charts that are in sight; of three, since a busy machine counts time that is another's."""
+    """With the visible charts; the best of three, since a busy machine adds the time of others."""
 
     def seconds() -> float:
         browser.open(site / "figure-1.html", *WIDE)

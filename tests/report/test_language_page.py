@@ -50,7 +50,7 @@ def test_pieces_are_read_as_text_where_they_are_a_byte_level_tokenizers() -> Non
     assert reader(pieces)(pieces) == " He's ran, “"
     assert reader(pieces)(["âĢ", "ľ"]) == "“"
     assert reader(["w1", "w2"])(["w2", "w1"]) == "w2 w1"
-    # Half a character has no reading, and labels stay apart.
+    # Half a character cannot be decoded, and labels stay distinct.
     assert labels(["Ġa", "a", "âĢ"]) == ["␣a", "a", "âĢ"]
     assert labels(["Ġa", "␣a"]) == ["Ġa", "␣a"]
 

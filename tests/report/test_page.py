@@ -96,7 +96,7 @@ def test_everything_the_page_has_to_say_is_on_it(site: Path) -> None:
     assert len(specifications) == 4
     for specification in specifications:
         assert json.loads(specification)["width"] == "container"
-    # Names of signals are shared by a page's charts only if they are drawn as one.
+    # A page's charts share the names of signals only if they are drawn as one.
     assert len(set(re.findall(r'"name": "(hover_\w+)"', html))) == 4
 
 
@@ -141,7 +141,7 @@ def test_premises_and_effects_have_a_table_each(tmp_path: Path) -> None:
 
 
 def test_a_chart_may_have_many_rows(tmp_path: Path) -> None:
-    """A landscape has a row a cell: more than Altair takes unasked."""
+    """A landscape has one row per cell: more than Altair accepts by default."""
     cells = pl.DataFrame({"u": range(5001), "kind": ["cell"] * 5001})
     chart = Dots(Axis("u", "u"), Axis("u", "u"), Colour("kind", "kind"))
     panel = drawn(Panel("many", "Many", "", (chart,), cells))

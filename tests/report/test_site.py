@@ -37,7 +37,7 @@ MATERIAL = Question.MATERIAL.value
 
 
 class Reader(HTMLParser):
-    """What a page refers to, the names in it that can be referred to, and all its text."""
+    """The links of a page, the anchors in it, and all its text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ def measured(seed: int, log: Path) -> PlannedRun:
 
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
-    """A folder of results with two finished runs and one that is not, the file, and the measurements' log."""
+    """A folder of results with two finished runs and an unfinished one, the file, and the measuring log."""
     folder = tmp_path_factory.mktemp("packed")
     log, output, file = folder / "log", folder / "out", folder / "records.parquet"
     carry_out_experiments([experiment(measured(1, log), measured(2, log), measured(3, log))], output, in_turn)
@@ -143,7 +143,7 @@ def test_a_run_that_goes_on_from_unpacked_records_has_its_origin_trained_anew(
     assert result.outcome.failures == ()
     assert is_complete(after, tmp_path)
     assert log.read_text() == before  # the origin's own records are there
-    # Where the checkpoint is there, the origin is no job.
+    # If the checkpoint is there, the origin needs no job.
     other = replace(after, seed=9)
     names = [job.name for job in experiment_jobs([], [other], tmp_path, "cpu")]
     assert names[1:] == [f"{other.name} {other.digest[:8]}"]
@@ -166,7 +166,7 @@ def test_damaged_and_foreign_files_are_refused(packed: tuple[Path, Path, Path], 
             refused += 1
             assert not out.exists()
             continue
-        # The bit is in a part that no reader looks at, such as statistics.
+        # The bit is in a part that no reader uses, such as statistics.
         assert pl.read_parquet(bad).equals(pl.read_parquet(file))
         shutil.rmtree(out)
     assert refused >= 4

@@ -1,4 +1,4 @@
-"""Differences between runs, on folders whose sentences' values are drawn by hand."""
+"""Differences between runs, on folders whose per-sentence values are drawn by hand."""
 
 import math
 from dataclasses import replace
@@ -78,7 +78,7 @@ def test_what_is_not_measured_on_one_set_is_not_compared(tmp_path: Path) -> None
 
 
 def draw(generator: np.random.Generator) -> dict[str, dict[str, dict[int, np.ndarray]]]:
-    """Two runs whose losses fall along the step's logarithm, and whose traces follow, with errors in common.
+    """Two runs whose losses fall with the step's logarithm, whose traces follow, with common errors.
 
     The loss at 10, 20, 40 is 3, 2, 1 and 2.5, 1.75, 1; the trace 9, 6, 3 and 8, 6, 4.
     """

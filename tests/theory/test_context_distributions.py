@@ -65,7 +65,7 @@ def test_an_enumerated_transformer_is_the_transformer(architecture):
     parameters = parameter_vector(model)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.zero_()  # what counts is the vector
+            parameter.zero_()  # only the vector matters
     logits = EnumeratedTransformer(model, contexts).logits(parameters)
     for row, logit in zip(every.input_ids, expected, strict=True):
         place = int((contexts.input_ids == row).all(1).nonzero())

@@ -18,7 +18,7 @@ from isoloss.theory.zero_loss_solutions import split_neurons, two_neurons
 
 
 def enumerated_failure(model, length, samples):
-    """Every sample of n of the 2^T strings, the output layer fitted to each."""
+    """Every sample of n of the 2^T strings, with the output layer fitted to each."""
     strings = all_strings(length)
     drawn = torch.tensor(list(itertools.product(range(len(strings)), repeat=samples)))
     features = model.features(strings.tokens)

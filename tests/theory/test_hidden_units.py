@@ -1,4 +1,4 @@
-"""Figure 12's numbers against closed forms, and against solutions that are none."""
+"""Figure 12's numbers against closed forms, and against weights that are not solutions."""
 
 from dataclasses import replace
 
@@ -58,7 +58,7 @@ def test_more_units_shown_than_there_are_is_refused() -> None:
 
 
 def test_what_is_tolerated_is_fixed_before_anything_is_measured() -> None:
-    """Half as much again as chance is too much, however little is known of it."""
+    """Half as much again as chance is too much, however small the sample."""
     findings = [
         unit_findings(4, torch.ones(2), 0.375 + spread * torch.tensor([-1.0, 1.0]).repeat(50))[1]
         for spread in (0.001, 0.3)

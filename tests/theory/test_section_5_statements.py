@@ -50,7 +50,7 @@ CONTRADICTED = {
     "failure_probability_paper",
     "post_ln_papers_score_change",
 }
-"""What the paper's text says and arithmetic does not."""
+"""What the paper's text says and the arithmetic does not."""
 
 
 OF_THEIR_OWN = ("lemma-3.2", "theorem-3.3", "adamw", "nested-minimisers")
@@ -164,7 +164,7 @@ def test_errors_that_are_not_the_expected_ones_fail():
 
 
 def undivided(network, factor):
-    """A wrong enlarging: the inner matrices are tiled and not divided by k."""
+    """A wrong enlargement: the inner matrices are tiled and not divided by k."""
     large = widened(network, factor)
     with torch.no_grad():
         for weight in list(large.weights)[1:-1]:
@@ -173,7 +173,7 @@ def undivided(network, factor):
 
 
 def balanced_otherwise(network, factor):
-    """The same outputs, and another trace: the first matrix tiled and not divided, the last twice."""
+    """The same outputs, and another trace: the first matrix tiled and not divided, the last divided twice."""
     large = widened(network, factor)
     with torch.no_grad():
         large.weights[0] *= factor**0.5

@@ -49,7 +49,7 @@ def test_another_constant_is_found_out_by_rate_and_orders(runs, coefficient):
 
 
 def test_a_wrong_batch_size_is_found_out(runs):
-    """1/4 for 1/4B, and the other way round."""
+    """1/4 instead of 1/4B, and vice versa."""
     wrong = [replace(run, settings=replace(run.settings, batch_size=2)) for run in runs]
     assert coins.coin_findings(wrong, 0.03, 0.1)[0].verdict == Verdict.NOT_SUPPORTED
 

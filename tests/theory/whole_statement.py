@@ -1,11 +1,11 @@
-"""What every statement is at its smoke size, whatever it says."""
+"""What holds for every statement at its smoke size, whatever it says."""
 
 from isoloss.theory.finding import Statement
 from isoloss.theory.suite import Entry
 
 
 def smoke_statement(entry: Entry) -> Statement:
-    """The statement, with its progress looked at and that nothing which a page shows of it is missing."""
+    """The statement, after checking its progress and that nothing a page shows of it is missing."""
     seen: list[float] = []
 
     def report(task: str, completed: float, total: float, message: str = "") -> None:

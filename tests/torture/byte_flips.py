@@ -1,4 +1,4 @@
-"""Bytes of a results folder flipped one at a time: each is told of when it is read, or changes nothing."""
+"""Bytes of a results folder flipped one at a time: each is reported on reading, or changes nothing."""
 
 import json
 import random
@@ -26,7 +26,7 @@ Read = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Flip:
-    """One byte of one file, and what came of it."""
+    """One byte of one file, and the outcome."""
 
     file: str
     place: int
@@ -78,9 +78,9 @@ def _kept(folder: Path, key: dict[str, Any]) -> Any:
 def flips(folder: Path, count: int, seed: int = 0, done: int = 0) -> Iterator[Flip]:
     """Flip bytes of the folder's files, some bits of each: all bytes, or `count` of them evenly.
 
-    The first `done` of these are left out.
+    The first `done` of these are skipped.
 
-    The folder is as it was when this ends.
+    The folder is restored when this ends.
     """
     draw = random.Random(seed)
     readers = {path: reader_of(path) for path in sorted(folder.rglob("*")) if path.is_file()}

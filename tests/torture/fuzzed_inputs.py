@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 SECONDS, BYTES = 20, 4 << 30
 AT_ONCE = 25
-"""Inputs that one child is given, which ends with the first that it does not survive."""
+"""Inputs for one child, which ends at the first that it does not survive."""
 
 TWO_STATES = {"initial": [0.5, 0.5], "transition": [[0.5, 0.5]] * 2, "emission": [[0.5, 0.5]] * 2}
 FILES: dict[str, bytes] = {
@@ -50,7 +50,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
-"""Any JSON, NaN and all."""
+"""Any JSON, including NaN."""
 
 PIECES = (
     b"\0",
@@ -70,7 +70,7 @@ PIECES = (
 
 @dataclass(frozen=True)
 class Input:
-    """A command and what is in the file that it reads."""
+    """A command and the contents of the file that it reads."""
 
     arguments: list[str]
     file: str
@@ -86,7 +86,7 @@ class Fuzzed:
 
 
 def commands(results: Path) -> dict[str, list[list[str]]]:
-    """By the file that is harmed, the commands that read it; `{}` is where it stands."""
+    """By the damaged file, the commands that read it; `{}` is replaced by its path."""
     language = [
         ["sample", "{}", "--sentences", "2"],
         ["entropy", "{}", "--sentences", "5"],
@@ -249,6 +249,6 @@ def _too_long(number: int, frame: object) -> None:
 
 
 def good_files(place: Path) -> None:
-    """Lay the files that inputs go beside."""
+    """Write the files that accompany inputs."""
     for name, content in FILES.items():
         (place / name).write_bytes(content)

@@ -1,4 +1,4 @@
-"""Kills before every file operation of a piece of work, which is then done again: nothing may be lost.
+"""Kills before every file operation of a task, which is then repeated: nothing may be lost.
 
 The work runs in children forked from one process that has imported everything. A child counts its operations
 that change files (opening to write, renaming, removing, making folders, `fsync`), and kills itself with
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 Work = Callable[[Path], object]
-"""Work in a folder, that goes on where it was stopped."""
+"""Work in a folder that resumes where it was stopped."""
 
 CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate"}
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -36,7 +36,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Kill:
-    """One kill: before which operation, and what was wrong with what the work then came to, if anything."""
+    """One kill: before which operation, and what was wrong with the final result, if anything."""
 
     scenario: str
     point: int
@@ -92,7 +92,7 @@ class _Operations:
 
 
 def operations_of(scenario: Scenario, folder: Path) -> int:
-    """Do the work undisturbed in the folder; how many operations on files it takes.
+    """Do the work uninterrupted in the folder; returns the number of its file operations.
 
     What it imports on its way is then imported here too, so that no child takes time for that.
     """
@@ -114,7 +114,7 @@ def operations_of(scenario: Scenario, folder: Path) -> int:
 
 
 def kills(scenario: Scenario, place: Path, points: Iterator[int], undisturbed: Path) -> Iterator[Kill]:
-    """Kill before each of these operations, do the work to its end, and compare with the undisturbed."""
+    """Kill before each of these operations, finish the work, and compare with the uninterrupted result."""
     wanted = contents(undisturbed, scenario)
     folder = place / "work"
     for point in points:
@@ -134,7 +134,7 @@ def kills(scenario: Scenario, place: Path, points: Iterator[int], undisturbed: P
 
 
 def kill_before(folder: Path, point: int) -> None:
-    """Have this process kill itself before its operation of that number on files below a folder."""
+    """Make this process kill itself before its operation of that number on files below a folder."""
     _Operations(folder, point)
 
 
@@ -151,7 +151,7 @@ def what_is_wrong(code: int, found: dict[str, str], wanted: dict[str, str]) -> s
 
 
 def contents(folder: Path, scenario: Scenario) -> dict[str, str]:
-    """The names of all files of a folder; with the digest of those that must be the same to the bit."""
+    """The names of all files of a folder, with the digest of those that must be bitwise the same."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".lock"))
     return {
         path.relative_to(folder).as_posix(): (

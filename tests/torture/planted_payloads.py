@@ -115,7 +115,7 @@ def planted(
         yield path.relative_to(everything).as_posix(), form, marker.exists()
         if marker.exists():
             marker.rmdir()
-        path.parent.mkdir(parents=True, exist_ok=True)  # what was told to be damaged may have been removed
+        path.parent.mkdir(parents=True, exist_ok=True)  # damaged files may have been removed after the report
         path.write_bytes(whole)
         module.unlink(missing_ok=True)
 
@@ -131,7 +131,7 @@ def _isoloss(words: list[str]) -> None:
 
 
 def _all_of(reads: Sequence[Read], folder: Path) -> None:
-    os.chdir(folder)  # where pages go that are not said to go elsewhere
+    os.chdir(folder)  # where pages go by default
     silent = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silent, 1)
     os.dup2(silent, 2)

@@ -1,4 +1,4 @@
-"""Kills of a process of a Ray node on this machine, begun by Ray itself, where ray is installed."""
+"""Kills of a process of a Ray node on this machine, started by Ray itself, if ray is installed."""
 
 import importlib.util
 import os
@@ -20,12 +20,12 @@ RAY = "Ray node"
 
 
 def has_ray() -> bool:
-    """Whether there is a Ray to have a node of."""
+    """Whether Ray is available for a node."""
     return importlib.util.find_spec("ray") is not None
 
 
 def kills_on_ray(scenario: Scenario, place: Path, points: Iterator[int], undisturbed: Path) -> Iterator[Kill]:
-    """Kill Ray's process before each of these operations; Ray's runner begins it again by itself.
+    """Kill Ray's process before each of these operations; Ray's runner restarts it by itself.
 
     Each time in a child with a node of its own: what starts Ray must not be forked after.
     """

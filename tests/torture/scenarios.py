@@ -1,4 +1,4 @@
-"""The pieces of work that are killed: a pre-training, a reproduction, a corpus, and what a Ray node does."""
+"""The tasks that are killed: a pre-training, a reproduction, a corpus, and the job of a Ray node."""
 
 import os
 import pickle
@@ -38,13 +38,13 @@ from norm_experiments import LANGUAGE as LANGUAGE_PLAN
 from norm_experiments import experiment, planned
 
 LOG = Path(os.devnull)
-"""Where the experiments' quantities say that they were measured."""
+"""Where the experiments' quantities record that they were measured."""
 
 SHORT = {"steps": 6, "checkpoint_steps": (2, 4, 6), "update_rule": AdamW(warm_up_steps=2)}
 
 
 def train(folder: Path) -> None:
-    """Three checkpoints, of averaged weights too."""
+    """Three checkpoints, including averaged weights."""
     pretrain(small(averaging_horizon=2, **SHORT), LANGUAGE, folder / "run")
 
 
@@ -70,7 +70,7 @@ def prepare(folder: Path) -> None:
 
 
 def run_of_a_node(folder: Path) -> Work:
-    """The job that a Ray node is given: one run, pre-trained and measured."""
+    """The job of a Ray node: one run, pre-trained and measured."""
     return partial(carry_out, planned(3, LOG, 1.0), folder / "results", "cpu")
 
 
@@ -110,7 +110,7 @@ def kept_again(folder: Path) -> None:
 
 
 def statements(results: Path) -> None:
-    """What `theory` and `reproduce` read of theory."""
+    """What `theory` and `reproduce` read about theory."""
     kept_statements(results / "theory", smoke=True)
 
 
@@ -122,7 +122,7 @@ def goes_on(checkpoint: Path) -> None:
 
 
 def all_but_training_state(path: Path) -> bool:
-    """Files that must come out the same to the bit; pickles of equal states may differ."""
+    """Files that must be bitwise the same; pickles of equal states may differ."""
     return not path.name.startswith("training_state")
 
 

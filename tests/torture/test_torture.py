@@ -1,4 +1,4 @@
-"""A sample of `make torture`: a few of each, whose whole takes an hour."""
+"""A sample of `make torture`: a few of each kind, since all of it takes an hour."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ SAMPLE = {"flip": 60, "feed": 20, "payload": 4, "kill": 8}
 
 @pytest.mark.parametrize("counts", [FEW, pytest.param(SAMPLE, marks=pytest.mark.slow)], ids=["few", "more"])
 def test_a_sample_of_each_torture_loses_runs_and_changes_nothing(counts: dict[str, int]) -> None:
-    # In a process of its own: its children are forked, which one with threads must not be.
+    # In its own process: its children are forked, which is unsafe in a process with threads.
     asked = [part for name, count in counts.items() for part in (f"--{name}", str(count))]
     script = Path(__file__).with_name("torture.py")
     done = subprocess.run([sys.executable, script, *asked], capture_output=True, text=True, check=False)

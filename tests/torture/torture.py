@@ -1,7 +1,7 @@
 """Everything that must not lose, run or silently change anything: `python tests/torture/torture.py`.
 
-Prints how far it is, each thing that went wrong, and a table of counts. Ends with 1 where any did. With
-`--state FILE` an interrupted call, given again, goes on with what it had not tried.
+Prints its progress, each thing that went wrong, and a table of counts. Exits with 1 if any did. With
+`--state FILE`, repeating an interrupted call continues with what it had not tried.
 """
 
 import argparse
@@ -38,7 +38,7 @@ SECONDS_BETWEEN_LINES = 30.0
 
 @dataclass(frozen=True)
 class Trial:
-    """One thing that was tried: of what kind, what came of it, and a line where that is wrong."""
+    """One trial: its kind, its outcome, and a line if that is wrong."""
 
     kind: str
     outcome: str
@@ -151,7 +151,7 @@ class Tally:
             self.done, self.wrong = Counter(kept["done"]), kept["wrong"]
 
     def add(self, part: str, trial: Trial) -> None:
-        """Count a trial, and tell of it where it went wrong."""
+        """Count a trial, and report it if it went wrong."""
         self.counts.setdefault(trial.kind, Counter())[trial.outcome] += 1
         self.done[part] += 1
         if trial.wrong:
@@ -166,7 +166,7 @@ class Tally:
             self.file.write_text(json.dumps(kept))
 
     def table(self) -> str:
-        """A row a kind of trial."""
+        """A row per kind of trial."""
         rows = []
         for kind, outcomes in self.counts.items():
             said = ", ".join(f"{number:,} {outcome}" for outcome, number in sorted(outcomes.items()))
@@ -190,7 +190,7 @@ def torture(asked: dict[str, int], state: Path | None) -> bool:
             if tally.done[part] < asked[part]:
                 _try(part, tried(place, asked[part], tally.done[part]), tally)
     if state is not None and all(tally.done[part] >= count for part, count in asked.items()):
-        state.unlink(missing_ok=True)  # the next call begins anew
+        state.unlink(missing_ok=True)  # the next call starts afresh
     else:
         tally.keep()
     print(tally.table(), flush=True)

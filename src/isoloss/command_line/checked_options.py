@@ -1,4 +1,4 @@
-"""What commands check of their options before any work is done, and what is meant by those not given."""
+"""Checks of commands' options before any work is done, and the defaults of options that were not given."""
 
 import tempfile
 from pathlib import Path
@@ -8,18 +8,18 @@ from isoloss.errors import BadInput
 from isoloss.files import writable
 
 RELATIVE_ERROR = 0.02
-"""Of a trace, where nothing is said of when to stop."""
+"""Of a trace, if no stopping criterion is given."""
 
 
 def refuse_existing(path: Path) -> None:
-    """Raise BadInput for a file that is there already; see also `refuse_unwritable`."""
+    """Raise BadInput for a file that already exists; see also `refuse_unwritable`."""
     if path.exists():
         raise BadInput(f"{path} is there already; name another file, or delete it first")
     refuse_unwritable(path)
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Make the file's folder. Raises IsolossError for a folder, or where nothing can be written into it."""
+    """Create the file's folder. Raises IsolossError for a folder, or if nothing can be written into it."""
     if path.is_dir():
         raise BadInput(f"{path} is a folder; name a file")
     with writable(path.parent):
@@ -29,14 +29,14 @@ def refuse_unwritable(path: Path) -> None:
 
 
 def usable_seed(seed: int) -> int:
-    """The seed, where torch can take it. Raises BadInput where it cannot."""
+    """The seed, if torch accepts it. Raises BadInput otherwise."""
     if not 0 <= seed < 2**63:
         raise BadInput(f"--seed must be from 0 to {2**63 - 1}, not {seed}")
     return seed
 
 
 def trace_stopping(relative_error: float | None, sentences: int | None, seconds: float | None) -> Stopping:
-    """When a trace is known well enough: as asked, or at a relative error of `RELATIVE_ERROR`.
+    """When a trace is known well enough: as requested, or at a relative error of `RELATIVE_ERROR`.
 
     >>> trace_stopping(None, None, None).relative_error, trace_stopping(None, 100, None).relative_error
     (0.02, None)
@@ -46,7 +46,7 @@ def trace_stopping(relative_error: float | None, sentences: int | None, seconds:
 
 
 def usable_mask_rate(rate: float) -> float:
-    """The share of tokens to mask. Raises BadInput where it is none."""
+    """The share of tokens to mask. Raises BadInput if it is not a valid share."""
     if not 0 < rate <= 1:
         raise BadInput(f"the mask rate must be above 0 and at most 1, not {rate}")
     return rate

@@ -38,10 +38,10 @@ END = """`isoloss COMMAND --help` lists a command's options, with an example.
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its name, the dataclass of its options, and the function that does it.
+    """A command: its name, the dataclass of its options, and the function that performs it.
 
-    The function is named as `module:function` below `isoloss.command_line`, and imported only when it is
-    called for: most take seconds to import, which neither help nor a mistyped option need wait for.
+    The function is given as `module:function` below `isoloss.command_line`, and imported only when it is
+    called: most take seconds to import, and neither help nor a mistyped option should wait for that.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Command:
 
     @property
     def summary(self) -> str:
-        """What it does, in a line."""
+        """What it does, in one line."""
         return (inspect.getdoc(self.options) or "").splitlines()[0]
 
     def load(self) -> Callable[[Any], int | None]:
@@ -93,7 +93,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
 
 FORMER_NAMES = {"law": "probabilities", "compare-checkpoints": "compare"}
-"""Names that go on working, and that no help lists."""
+"""Names that continue to work but that no help lists."""
 
 
 def overview() -> str:
@@ -113,11 +113,11 @@ def overview() -> str:
 
 SETTINGS = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
 COMPLETION = "--tyro-"
-"""How tyro's own options begin, which write completions for shells."""
+"""The prefixes of tyro's own options, which write completions for shells."""
 
 
 def dispatch(arguments: Sequence[str]) -> int:
-    """Do what a command line asks for; its exit code. Raises BadInput for a command that there is not."""
+    """Execute a command line; returns its exit code. Raises BadInput for an unknown command."""
     name, *rest = arguments or ["--help"]
     if any("\0" in word for word in arguments):
         raise BadInput("an argument has a NUL character, which no name or path has; leave it out")
@@ -142,7 +142,7 @@ def _do(command: Command, arguments: Sequence[str]) -> int:
 
 @contextmanager
 def without_collecting_garbage() -> Iterator[None]:
-    """For imports, of which the collector frees nothing but takes a fifth of the time."""
+    """For imports, during which garbage collection frees nothing but takes a fifth of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -153,7 +153,7 @@ def without_collecting_garbage() -> Iterator[None]:
 
 
 def _completion(arguments: Sequence[str]) -> int:
-    """Answer one of tyro's options on the completion of every command; it ends the process."""
+    """Answer one of tyro's options for the completion of every command; it ends the process."""
     options: dict[str, Callable[..., Any]] = {name: command.options for name, command in COMMANDS.items()}
     tyro.extras.subcommand_cli_from_dict(options, args=arguments, prog="isoloss", config=SETTINGS)
     return 0

@@ -1,4 +1,4 @@
-"""`isoloss compare-runs`: what differs between two runs, sentence by sentence where it can be."""
+"""`isoloss compare-runs`: what differs between two runs, sentence by sentence if possible."""
 
 import json
 from dataclasses import asdict

@@ -27,12 +27,12 @@ from isoloss.measurements.sampled_batches import NextToken, SampledBatches, Shar
 from isoloss.measurements.text_inputs import padding_token
 
 SAMPLE = 64
-"""Texts by which tokenizers are told apart."""
+"""Texts that distinguish tokenizers."""
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The text and the task, either of which may not be there, and what is to be said of them.
+    """The text and the task, either of which may be missing, and notes about them.
 
     `told` are settings by name; `notes` are sentences on what was left out.
     """
@@ -52,7 +52,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """How everything is measured; `task_length` is the most tokens that are read of an example."""
+    """How everything is measured; `task_length` is the maximum number of tokens read of an example."""
 
     seed: int
     mask_rate: float
@@ -70,7 +70,7 @@ def read_sources(
     columns: Sequence[str],
     examples: int | None,
 ) -> Sources:
-    """Read what the models are measured on. Raises BadInput where it cannot be read, or is too little."""
+    """Read what the models are measured on. Raises BadInput if it cannot be read, or is too little."""
     corpus, told, notes = None, [], []
     if text is not None or dataset is not None:
         # No tokenizer yet: every model has its own.
@@ -94,7 +94,7 @@ def planned_stages(
 ) -> list[Stage]:
     """The measurements of all checkpoints, one kind after the other: the quick ones first.
 
-    Each seed of fine-tuning is a stage: all checkpoints are compared by two seeds before any has five.
+    Each seed of fine-tuning is a stage: all checkpoints are compared with two seeds before any has five.
     """
     stages: list[Stage] = []
     on_text = _on_text(settings, checkpoints, sources, models)
@@ -117,7 +117,7 @@ def planned_stages(
 
 
 def fine_tuning_settings(examples: int) -> FineTuningSettings:
-    """The paper's settings; of few examples, the warm-up is a tenth of the steps instead of 200.
+    """The paper's settings; with few examples, the warm-up is a tenth of the steps instead of 200.
 
     >>> fine_tuning_settings(100_000).warm_up_steps, fine_tuning_settings(320).warm_up_steps
     (200, 10)
@@ -130,7 +130,7 @@ def fine_tuning_settings(examples: int) -> FineTuningSettings:
 def _on_text(
     settings: PlanSettings, checkpoints: Sequence[Checkpoint], sources: Sources, models: Models
 ) -> list[tuple[Checkpoint, CheckpointMeasurement, CheckpointMeasurement]]:
-    """Of each checkpoint its loss and its trace, on the batches of those that predict the same tokens."""
+    """The loss and trace of each checkpoint, on the same batches for those that predict the same tokens."""
     if sources.corpus is None:
         return []
     text = _digest(list(sources.corpus.texts))

@@ -1,4 +1,4 @@
-"""`isoloss compare`: checks what was asked for, measures what is missing, writes the report."""
+"""`isoloss compare`: checks the request, measures what is missing, writes the report."""
 
 import json
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def _plan_settings(request: CompareOptions) -> PlanSettings:
 
 
 def measure_comparison(request: CompareOptions) -> int:
-    """Carry out the request; 0 when everything was measured.
+    """Carry out the request; returns 0 if everything was measured.
 
     Raises BadInput for what cannot be measured or compared, mostly before any long work.
     """
@@ -117,7 +117,7 @@ def _settings(request: CompareOptions, sources: Sources) -> tuple[tuple[str, str
 
 
 def _check(request: CompareOptions) -> None:
-    """Refuse what needs no model to be refused."""
+    """Refuse what can be refused without a model."""
     if len(request.models) < 2:
         raise BadInput("name two checkpoints or more, folders or names on a hub, to compare them")
     refuse_named_twice(request.models)
@@ -146,7 +146,7 @@ def _check(request: CompareOptions) -> None:
 def print_comparison(
     comparison: Comparison, verdicts: Sequence[PairVerdict], same_loss: float, report: Path
 ) -> None:
-    """A row a checkpoint, what may be said of each pair, and where the report is."""
+    """A row per checkpoint, the conclusions for each pair, and the location of the report."""
     console = table_console()
     table = Table()
     table.add_column("checkpoint", overflow="fold")
@@ -166,7 +166,7 @@ def print_comparison(
 def comparison_as_json(
     comparison: Comparison, verdicts: Sequence[PairVerdict], notes: Sequence[str], report: Path
 ) -> str:
-    """One JSON object: records, verdicts with their intervals, and what the checkpoints are."""
+    """One JSON object: records, verdicts with their intervals, and descriptions of the checkpoints."""
     content = {
         "records": [asdict(record) for record in comparison.records],
         "verdicts": [_verdict_as_json(verdict) for verdict in verdicts],
@@ -195,7 +195,7 @@ def _verdict_as_json(verdict: PairVerdict) -> dict[str, Any]:
     known = asdict(verdict)
     if verdict.difference is not None:
         del known["difference"]["largest"]
-    # An interval without ends, or of what is not asked, is no number of JSON's.
+    # Infinite ends of intervals, and nan for questions not asked, are not JSON numbers.
     for end in ("low", "high"):
         if not abs(known[end]) < float("inf"):
             known[end] = None

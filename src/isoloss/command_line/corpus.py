@@ -1,4 +1,4 @@
-"""`isoloss corpus`: real text prepared for pre-training, and what there is of it."""
+"""`isoloss corpus`: prepares real text for pre-training, and describes what is prepared."""
 
 import json
 from dataclasses import asdict
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FILE_ENDINGS = (".txt", ".jsonl", ".ndjson", ".parquet")
 LONGEST_SEQUENCE = 1_000_000
 MUCH_PADDING = 0.5
-"""Share of padding from which on packing across documents would more than halve the work."""
+"""Share of padding above which packing across documents would more than halve the work."""
 
 
 def corpus(options: CorpusOptions) -> None:
@@ -31,7 +31,7 @@ def corpus(options: CorpusOptions) -> None:
         )
     with announced_when_slow("isoloss corpus: starting"):
         source = _source(options.text, options.document, options.column, options.streaming)
-        # Tokenizers take seconds to import, which a mistake in what is named need not wait for.
+        # Tokenizers take seconds to import, and a mistyped name need not wait for that.
         from isoloss.corpora.fetched_package import default_cache
         from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
         from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
@@ -49,7 +49,7 @@ def corpus(options: CorpusOptions) -> None:
 
 
 def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: bool) -> DocumentSource:
-    """Files where they are there or look like files; otherwise what the one name stands for."""
+    """Files, if they exist or look like files; otherwise the source that the one name stands for."""
     from isoloss.corpora.documents import local_files
     from isoloss.corpora.stand_ins import Books, Reviews, Speeches
 

@@ -1,4 +1,4 @@
-"""What `isoloss reproduce --dry-run` prints: the cost of pre-training before it starts."""
+"""The output of `isoloss reproduce --dry-run`: the cost of pre-training before it starts."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 SECONDS_A_FAMILY = 5.0
-"""For how long a family's steps are timed, beside building its model and one step that takes longer."""
+"""How long a family's steps are timed, in addition to building its model and one slower first step."""
 
 
 def cost_rows(
@@ -31,7 +31,7 @@ def cost_rows(
     measured_on: str | None,
     progress: Progress,
 ) -> list[Row]:
-    """A row for runs that differ in their seed alone, under the first experiment that plans them.
+    """A row for runs that differ only in their seed, under the first experiment that plans them.
 
     With a device in `measured_on`, each family is trained there for a few seconds.
     """
@@ -68,7 +68,7 @@ def cost_rows(
 
 
 def _measured(run: PlannedRun, operations: float, device: str) -> Row:
-    """What a few steps of the run tell about the hours of its family; why there are none where it cannot."""
+    """What a few steps of the run imply for the hours of its family, or why there are none."""
     try:
         found = run_throughput(run, device, SECONDS_A_FAMILY)
     except BadInput as error:
@@ -78,12 +78,12 @@ def _measured(run: PlannedRun, operations: float, device: str) -> Row:
 
 
 def cost_as_json(rows: Sequence[Row], machine: Device) -> dict[str, Any]:
-    """The rows, their sum, and what they assume, for JSON."""
+    """The rows, their sum, and their assumptions, for JSON."""
     return {"families": rows, "total": _total(rows), "assumed": _assumed(machine)}
 
 
 def print_cost(rows: Sequence[Row], machine: Device, scale: str) -> None:
-    """The rows and their sum on stdout: operations, hours, gigabytes, and what they assume."""
+    """The rows and their sum on stdout: operations, hours, gigabytes, and their assumptions."""
     table = Table(title=f"Cost of pre-training, {scale} scale", caption=_assumed(machine))
     measured = any("hours_measured" in row for row in rows)
     for name in ("experiment", "model", "rule"):
@@ -157,12 +157,12 @@ def _assumed(machine: Device) -> str:
 
 
 def settings_as_rows(groups: Sequence[SettingsGroup]) -> list[dict[str, Any]]:
-    """A row a setting, for JSON."""
+    """A row per setting, for JSON."""
     return [{"of": group.title, **asdict(setting)} for group in groups for setting in group.settings()]
 
 
 def print_settings(groups: Sequence[SettingsGroup]) -> None:
-    """A table on stdout, a section for each group."""
+    """A table on stdout, with a section for each group."""
     table = Table(title="Settings", show_lines=False)
     for column in ("setting", "the paper", "here", "why"):
         table.add_column(column, overflow="fold")

@@ -32,11 +32,11 @@ def describe(options: DescribeOptions) -> None:
     seed = usable_seed(options.seed)
     refuse_unwritable(page)
     described = language_argument(options.language, options.maximum_length, options.longest)
-    _ = described.maximum_length  # refuses a grammar that has no longest sentence
+    _ = described.maximum_length  # rejects a grammar that has no longest sentence
     n = usual_sentences(described) if options.sentences is None else options.sentences
     if isinstance(described, CausalLM):
         tell_cost_of_one_position_each(described, n)
-    # Charts take seconds to import, which a mistake need not wait for.
+    # Charts take seconds to import, and a mistake need not wait for that.
     from isoloss.experiments.language_portrait import language_portrait
     from isoloss.report.language_page import write_language_page
 

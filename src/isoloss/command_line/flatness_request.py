@@ -1,4 +1,4 @@
-"""`isoloss flatness`: checks what was asked for, loads, measures, shows the result."""
+"""`isoloss flatness`: checks the request, loads, measures, shows the result."""
 
 import re
 import sys
@@ -41,7 +41,7 @@ GIBIBYTE = 1 << 30
 
 
 def measure_flatness(request: FlatnessOptions) -> int:
-    """Carry out the request; 0 when all is well, 130 when it was interrupted."""
+    """Carry out the request; returns 0 if all is well, 130 if it was interrupted."""
     _check(request)
     models, prediction = _load(request)
     batches = SampledBatches(
@@ -59,7 +59,7 @@ def measure_flatness(request: FlatnessOptions) -> int:
     else:
         print_flatness(shown)
     if request.output is not None:
-        # What draws takes seconds to import, which a table need not wait for.
+        # Drawing takes seconds to import, and a table need not wait for that.
         from isoloss.report.flatness_page import flatness_page
         from isoloss.report.page import write_lone_page
 
@@ -75,7 +75,7 @@ def _measured(
     batches: SampledBatches,
     progress: Progress,
 ) -> list[ComparedFlatness]:
-    """One quantity after the other, as far as it went when interrupted."""
+    """One quantity after the other, as far as it got if interrupted."""
     settings = {"estimand": batches.predicting.describe(), "dtype": request.dtype}
     memory = int(request.memory * GIBIBYTE)
     measured: list[ComparedFlatness] = []
@@ -104,18 +104,18 @@ def _verdicts(
     batches: SampledBatches,
     progress: Progress,
 ) -> list[FlatterVerdict]:
-    """Of several models whose traces were measured to their end."""
+    """For several models whose traces were measured completely."""
     for each in measured:
         if each.quantity == "fisher_trace" and len(models) > 1 and each.stopped != INTERRUPTED:
             try:
                 return flatter_verdicts(models, batches, each.fisher_traces, progress)
             except KeyboardInterrupt:
-                break  # what was measured is shown without
+                break  # measurements are shown without it
     return []
 
 
 def _check(request: FlatnessOptions) -> None:
-    """Refuse what needs no model to be refused."""
+    """Refuse what can be refused without a model."""
     if not request.models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
     if len(set(request.models)) < len(request.models):
@@ -155,7 +155,7 @@ def _check(request: FlatnessOptions) -> None:
 
 
 def _load(request: FlatnessOptions) -> tuple[dict[str, PreTrainedModel], Prediction]:
-    """The models on their device, frozen but for what is measured, and what all of them predict."""
+    """The models on their device, frozen except for the measured parameters, and what they all predict."""
     models: dict[str, PreTrainedModel] = {}
     predictions: dict[str, Prediction] = {}
     for name in request.models:
@@ -178,7 +178,7 @@ def _load(request: FlatnessOptions) -> tuple[dict[str, PreTrainedModel], Predict
 
 
 def _freeze_all_but(model: PreTrainedModel, pattern: str, name: str) -> None:
-    # A tensor under two names, as tied embeddings are, counts when either is found.
+    # A tensor with two names, as tied embeddings are, counts if either is found.
     named = list(model.named_parameters(remove_duplicate=False))
     kept = {id(parameter) for each, parameter in named if re.search(pattern, each)}
     if not kept:
@@ -212,7 +212,7 @@ def _corpus(request: FlatnessOptions, models: Mapping[str, PreTrainedModel]) -> 
     if request.text is not None:
         return read_text_corpus(request.text, tokenizer, longest)
     assert request.dataset is not None  # exactly one source is given
-    from isoloss.corpora.data_sets import read_data_set  # what most calls need not wait for
+    from isoloss.corpora.data_sets import read_data_set  # most calls need not wait for this
 
     return read_data_set(request.dataset, tokenizer, longest)
 

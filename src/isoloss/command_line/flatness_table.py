@@ -1,4 +1,4 @@
-"""What `isoloss flatness` prints: a table for people, or JSON."""
+"""The output of `isoloss flatness`: a table for people, or JSON."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from isoloss.models.loading import lost_capitals
 
 @dataclass(frozen=True)
 class Shown:
-    """What was measured, of which models, on what."""
+    """What was measured, for which models, on what."""
 
     measured: list[ComparedFlatness]
     models: Mapping[str, nn.Module]
@@ -28,7 +28,7 @@ class Shown:
 
 
 def print_json(shown: Shown) -> None:
-    """One JSON object on stdout: records, and what they are of."""
+    """One JSON object on stdout: the records and what they describe."""
     longest = max((each.reading for each in shown.measured), key=lambda reading: reading.tokens)
     content = {
         "records": [asdict(record) for each in shown.measured for record in each.records],
@@ -58,7 +58,7 @@ def print_json(shown: Shown) -> None:
 
 
 def print_flatness(shown: Shown) -> None:
-    """A table a quantity on stdout, and below it what was measured and why it stopped."""
+    """A table per quantity on stdout, and below it what was measured and why it stopped."""
     console = table_console()
     for each in shown.measured:
         console.print(_table(each, list(shown.models)))
@@ -69,7 +69,7 @@ def print_flatness(shown: Shown) -> None:
 
 
 def sentences_below(shown: Shown) -> list[str]:
-    """All that is said below the tables: verdicts first, then each quantity's notes, none of them twice."""
+    """All sentences below the tables: verdicts first, then each quantity's notes, without repetitions."""
     notes = [line for each in shown.measured for line in _notes(each, shown)]
     return list(dict.fromkeys([*_verdict_lines(shown), *notes]))
 
@@ -79,7 +79,7 @@ def _verdict_lines(shown: Shown) -> list[str]:
 
 
 def _lines_of(verdict: FlatterVerdict) -> list[str]:
-    """The answer with all that belongs to it in a line, and a line for each warning."""
+    """The answer with everything that belongs to it in one line, and a line for each warning."""
     trace, normalised, loss = (
         value_with_error(each.value, each.standard_error)
         for each in (verdict.trace, verdict.normalised, verdict.loss)
@@ -150,12 +150,12 @@ def _notes(measured: ComparedFlatness, shown: Shown) -> list[str]:
 
 
 def _is_undetermined(record: Record) -> bool:
-    """Whether a Hessian's trace may as well be above zero as below."""
+    """Whether a Hessian's trace may be either positive or negative."""
     return record.quantity == "hessian_trace" and abs(record.value) < _half_width_with(record, record.n)
 
 
 def _half_width_with(record: Record, n: int) -> float:
-    """Half the width of the record's interval, were it of `n` independent values."""
+    """Half the width of the record's interval, if it were of `n` independent values."""
     error = (record.standard_error or 0.0) * (record.n / n) ** 0.5
     return half_width(error, n - 1.0, CONFIDENCE)
 
@@ -174,11 +174,11 @@ def _undetermined(record: Record) -> str:
 
 MOST_SENTENCES = 10**9
 WARNED_ABOVE = 0.05
-"""Share of a text's lines, or of its tokens, that a measurement can do without unnoticed."""
+"""Share of a text's lines, or of its tokens, that a measurement can lack without a warning."""
 
 
 def _about_the_text(reading: Reading, corpus: Corpus) -> list[str]:
-    """How much of it says nothing of the model: lines without a prediction, and tokens unknown."""
+    """How much of it says nothing about the model: lines without a prediction, and unknown tokens."""
     read = len(reading.lines) + len(reading.short)
     shares = {
         f"{len(reading.short):,} sentences have nothing to predict and were left out": len(reading.short)

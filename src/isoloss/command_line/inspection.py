@@ -1,4 +1,4 @@
-"""`isoloss inspect`: what a model's folder holds, and how its flatness would be measured."""
+"""`isoloss inspect`: what a model's folder contains, and how its flatness would be measured."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ from isoloss.objectives.sentences_apart import EqualLengths, kept_apart
 
 SENTENCES = 4
 LENGTH = 128
-"""Tokens of a trial's sentence, where the model reads as many."""
+"""Tokens per sentence of a trial, if the model reads that many."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """`ways` counts parameter tensors by the method that gave their part; bytes and seconds per sentence.
+    """`ways` counts parameter tensors by the method that gave their part; bytes and seconds are per sentence.
 
-    `padded` says that sentences of different lengths may be measured together.
+    `padded` is true if sentences of different lengths may be measured together.
     """
 
     ways: dict[str, int]
@@ -50,7 +50,7 @@ class Trial:
 def trial_measurement(
     model: nn.Module, objective: PretrainedMasked | PretrainedCausal, tokens: int, longest: int | None
 ) -> Trial:
-    """Measure `SENTENCES` sentences of random ones of the model's `tokens`, twice: the second is timed.
+    """Measure `SENTENCES` random sentences of the model's `tokens`, twice: the second time is timed.
 
     Raises BadInput for a model that cannot be measured.
     """
@@ -79,11 +79,11 @@ def _random_batch(objective: Objective, tokens: int, lengths: tuple[int, ...]) -
 
 
 FIRST_SENTENCES = 64
-"""Sentences before which no relative error stops a measurement."""
+"""The fewest sentences after which a relative error may stop a measurement."""
 
 
 def inspect_models(options: InspectOptions) -> int:
-    """Print a few lines a model. Raises BadInput for one that cannot be read or measured."""
+    """Print a few lines per model. Raises BadInput for one that cannot be read or measured."""
     if not options.models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
     usable_device(options.device)

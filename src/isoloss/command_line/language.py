@@ -1,4 +1,4 @@
-"""`isoloss language`: the files of languages, made, and searches among random ones."""
+"""`isoloss language`: writes the files of languages, and searches among random ones."""
 
 import json
 from collections.abc import Callable
@@ -35,7 +35,7 @@ from isoloss.measurements.language_search import Candidate, Search, SearchRule, 
 
 
 def language(options: LanguageOptions) -> None:
-    """Write the file of a language of the kind that is asked for, or rank some."""
+    """Write the file of a language of the requested kind, or rank several."""
     match options.kind:
         case GrammarOptions():
             _grammar(options.kind)

@@ -1,4 +1,4 @@
-"""The language that a command is given as a file, of whichever kind."""
+"""The language that a command is given as a file, of any kind."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ LanguageOfFile = PCFG | HMM | Dyck | CausalLM
 
 
 def language_argument(path: Path, maximum_length: int | None, longest: int) -> LanguageOfFile:
-    """The language of a file, the kind of which its content tells.
+    """The language of a file, whose content determines the kind.
 
     Raises BadInput for what `parse_language` and `read_causal_language` refuse, and for sentences of more
     than `longest` words, before any work that grows with them.
@@ -32,7 +32,7 @@ def language_argument(path: Path, maximum_length: int | None, longest: int) -> L
     text = read_text(path, EXPECTED)
     if names_a_model(text):
         refuse_maximum_length(str(path), maximum_length)
-        # Models take seconds to import, which the other languages need not wait for.
+        # Models take seconds to import, which the other languages do not need.
         from isoloss.models.causal_language import read_causal_language
 
         model = read_causal_language(path)
@@ -58,7 +58,7 @@ def _refuse_longer(words: int | None, longest: int, path: Path) -> None:
 
 
 def refuse_too_many(sentences: int) -> None:
-    """Raise BadInput for more sentences than one call draws."""
+    """Raise BadInput for more sentences than one call can draw."""
     if sentences > MOST_SENTENCES:
         raise BadInput(
             f"--sentences {sentences:,} is more than the {MOST_SENTENCES:,} that one call draws; "
@@ -67,7 +67,7 @@ def refuse_too_many(sentences: int) -> None:
 
 
 def kind_of(language: LanguageOfFile) -> str:
-    """What the language is called in sentences."""
+    """The language's name in sentences."""
     match language:
         case PCFG():
             return "grammar"
@@ -80,12 +80,12 @@ def kind_of(language: LanguageOfFile) -> str:
 
 
 def tell_cost_of_all_positions(language: CausalLM) -> None:
-    """Say on stderr what the masked distributions of one sentence take."""
+    """Report on stderr the cost of the masked distributions of one sentence."""
     _tell(language, language.distribution_cost(torch.arange(language.length)))
 
 
 def tell_cost_of_one_position_each(language: CausalLM, sentences: int) -> None:
-    """Say on stderr what the masked distribution of one random position of each sentence takes on average."""
+    """Report on stderr the mean cost of the masked distribution at one random position of each sentence."""
     whole, share = language.distribution_cost(torch.arange(language.length)), sentences / language.length
     _tell(language, SuffixCost(round(whole.tokens * share), whole.operations * share))
 
@@ -101,7 +101,7 @@ def _tell(language: CausalLM, cost: SuffixCost) -> None:
 def read_language(path: Path | str, maximum_length: int | None = None) -> PCFG | HMM | Dyck:
     """The language of a file; see `parse_language`.
 
-    Raises BadInput when there is no such file, when it is no text, or for what `parse_language` refuses.
+    Raises BadInput if there is no such file, if it is not text, or for what `parse_language` refuses.
     """
     return parse_language(read_text(Path(path), EXPECTED), str(path), maximum_length)
 
@@ -112,8 +112,8 @@ def parse_language(
     """The language of a file's text: JSON, which starts with a brace, of an HMM or Dyck, or else a grammar.
 
     Raises BadInput for what `parse_hmm`, `parse_dyck`, `parse_grammar` and `pcfg` refuse, for a maximum
-    length given with a language of one length, and for a causal language, which needs its model:
-    `models.causal_language` reads it.
+    length given with a language of one length, and for a causal language, which needs its model and is read
+    by `models.causal_language`.
 
     >>> parse_language('{"dyck": {"length": 4}}')
     Dyck(length=4, balanced_share=1.0)
@@ -136,7 +136,7 @@ def names_a_model(text: str) -> bool:
 
 
 def refuse_maximum_length(source: str, maximum_length: int | None) -> None:
-    """Raise BadInput for a maximum length, which only a grammar can be cut at."""
+    """Raise BadInput for a maximum length, to which only a grammar can be truncated."""
     if maximum_length is not None:
         raise BadInput(
             f"{source} is no grammar, and its sentences have one length; leave the maximum length out"
@@ -144,7 +144,7 @@ def refuse_maximum_length(source: str, maximum_length: int | None) -> None:
 
 
 def _keys(text: str) -> set[str]:
-    """The keys of a JSON object; none where the text is not one, which is for its parser to say."""
+    """The keys of a JSON object; none if the text is not one, which its parser will report."""
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):

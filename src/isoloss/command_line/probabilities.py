@@ -38,10 +38,10 @@ def probabilities(options: ProbabilitiesOptions) -> None:
 def sentence_probabilities(language: LanguageOfFile, text: str) -> dict[str, Any]:
     """The probabilities of one sentence's words, and of the sentence.
 
-    `log_probability` is in nats. `masked` and `next` have a row a position (from 1) with the probability of
+    `log_probability` is in nats. `masked` and `next` have a row per position (from 1) with the probability of
     every word; a row of `next` has the probability that the sentence had ended before that position as its
-    `end`, and the outer `end` is the probability that it ends after its last word. `posteriors`, of an HMM,
-    has a row a position with the probability of every state. Raises BadInput for a sentence that is empty,
+    `end`, and the outer `end` is the probability that it ends after its last word. `posteriors`, for an HMM,
+    has a row per position with the probability of every state. Raises BadInput for a sentence that is empty,
     has an unknown word, is too long or is outside the language.
     """
     sentence = encode_sentence(text, language.vocabulary)
@@ -77,7 +77,7 @@ def _masked_log_probabilities(language: LanguageOfFile, sentence: Sentences) -> 
 
 
 def _why_outside(language: LanguageOfFile, words: int) -> str:
-    """Why a sentence of known words has no probability."""
+    """Why a sentence of known words has zero probability."""
     if not isinstance(language, PCFG):
         if words != language.maximum_length:
             return (

@@ -5,7 +5,7 @@ from isoloss.stored_runs.packed_records import pack_records, unpack_records
 
 
 def records(options: RecordsOptions) -> None:
-    """Pack or unpack, and say what is in the file and what is not."""
+    """Pack or unpack, and report what is in the file and what is not."""
     match options.action:
         case PackOptions():
             _pack(options.action)

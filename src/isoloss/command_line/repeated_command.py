@@ -1,4 +1,4 @@
-"""The command line that asks for the same again."""
+"""The command line that repeats a request."""
 
 import shlex
 from dataclasses import fields
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def repeated_command(command: str, request: Any) -> str:
-    """`isoloss` with that command and the options of a request that are not as they are by default.
+    """`isoloss` with that command and those options of a request that differ from their defaults.
 
-    The request's first field holds the positional arguments. How the result is printed goes unsaid.
+    The request's first field contains the positional arguments. Options for printing the result are omitted.
 
     >>> from isoloss.command_line.options.checkpoints import FlatnessOptions
     >>> repeated_command("flatness", FlatnessOptions(("my model", "b"), one_mask=True, seed=3))

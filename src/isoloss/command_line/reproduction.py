@@ -1,4 +1,4 @@
-"""`isoloss reproduce`: checks what was asked for, carries it out, writes the site, tells the verdicts."""
+"""`isoloss reproduce`: checks the request, carries it out, writes the site, prints the verdicts."""
 
 import json
 import sys
@@ -49,7 +49,7 @@ KINDS: tuple[Kind, ...] = ("premise", "effect")
 
 
 def reproduce_experiments(request: ReproduceOptions) -> int:
-    """Carry out the request; 0 when all is well, 1 when some run failed and the rest was done."""
+    """Carry out the request; returns 0 if all is well, 1 if some run failed and the rest was done."""
     execute = executor(request)
     chosen = choice(request)
     if request.dry_run:
@@ -81,7 +81,7 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
             overview, outcome = write_whole_site(
                 request, results.experiments, chosen.others, execute, progress
             )
-        except IsolossError:  # a full disk, say: what it did to the runs must not be lost with the site
+        except IsolossError:  # e.g. a full disk: its effect on the runs must not be lost with the site
             print_failures(results.outcome.failures)
             raise
     one = len(chosen.experiments) == 1
@@ -100,7 +100,7 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
 
 
 def _tell_of_what_is_there(chosen: Choice, folder: Path) -> None:
-    """What the folder holds that will not be computed again, or will be because it is damaged."""
+    """What the folder contains that will not be computed again, or will be because it is damaged."""
     runs = shared(chosen.runs)
     damage = [each for run in runs for each in damaged_measurements(run, folder)]
     for sentence in (*damaged_names([folder]), *damage):
@@ -122,13 +122,13 @@ def _tell_of_what_is_there(chosen: Choice, folder: Path) -> None:
 
 
 def executor(request: ReproduceOptions) -> Executor:
-    """What does the request's jobs. Raises BadInput for a device or options that do not go with the place."""
+    """The executor of the request's jobs. Raises BadInput for a device or options that do not suit it."""
     _refuse_options_of_others(request)
     gpus = 0 if request.device == "cpu" else 1
     match request.on:
         case "local":
             usable_device(request.device)
-            # Several processes on one accelerator would only take its memory from one another.
+            # Several processes on one accelerator would only compete for its memory.
             processes = request.processes or (1 if gpus else usable_cores())
             return lambda jobs, progress: run_jobs(jobs, processes, progress)
         case "ray":
@@ -164,7 +164,7 @@ def _refuse_options_of_others(request: ReproduceOptions) -> None:
 
 
 def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, scale: str) -> None:
-    """The claims by experiment, the counts of verdicts, failures, and the page's place, on stderr."""
+    """The claims by experiment, the counts of verdicts, failures, and the page's path, on stderr."""
     console = Console(stderr=True)
     beside = [beside_shipped(result, scale) for result in results.experiments]
     for result, shipped in zip(results.experiments, beside, strict=True):

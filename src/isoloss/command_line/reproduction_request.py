@@ -29,16 +29,16 @@ from isoloss.report.site import Site, write_site
 from isoloss.theory.statement_file import kept_statements
 
 SITE, THEORY = "site", "theory"
-"""Folders of a folder of results."""
+"""The subfolders of a folder of results."""
 
 GROUPS = {"paper": OF_THE_PAPER, "all": tuple(EXPERIMENTS)}
-"""Experiments that one name asks for."""
+"""Groups of experiments requested by one name."""
 PACED = "drift"
-"""The experiment whose learning rates and batches can be asked for."""
+"""The experiment whose learning rates and batches can be given as options."""
 
 
 def command_again(request: ReproduceOptions, experiment: Experiment, run: PlannedRun) -> str:
-    """The command that computes one run anew, in a folder of its own."""
+    """The command that recomputes one run, in a folder of its own."""
     own = request.language is not None or (request.task is not None and experiment.name in request.names)
     words = ["isoloss", "reproduce", experiment.name, "--scale", request.scale]
     words += ["--runs", run.name, "--output", "one-run"]
@@ -59,14 +59,14 @@ def command_again(request: ReproduceOptions, experiment: Experiment, run: Planne
 
 
 def _probed_task(run: PlannedRun) -> str | None:
-    """The downstream task of the run's probe: of a language it depends on what else was asked for with it."""
+    """The downstream task of the run's probe, which for a language depends on the rest of the request."""
     quantities = (measured.quantity for measured in run.measured)
     return next((quantity.task for quantity in quantities if isinstance(quantity, ProbeQuantity)), None)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The requested experiments, their selected runs, and functions that make the others for the site."""
+    """The requested experiments, their selected runs, and functions that create the others for the site."""
 
     experiments: tuple[Experiment, ...]
     runs: tuple[PlannedRun, ...]
@@ -74,7 +74,7 @@ class Choice:
 
 
 def choice(request: ReproduceOptions) -> Choice:
-    """What the request means. Raises BadInput for what cannot be, the known names listed."""
+    """The meaning of the request. Raises BadInput for what is impossible, listing the known names."""
     scale = scale_named(request.scale)
     if request.tokens is not None:
         scale = scale.with_tokens(request.tokens)
@@ -100,12 +100,12 @@ def choice(request: ReproduceOptions) -> Choice:
 def other_experiments(
     request: ReproduceOptions, scale: Scale, chosen: Sequence[str] = ()
 ) -> dict[str, Callable[[], Experiment]]:
-    """What makes each experiment but the `chosen`, by name: a folder's site shows those that are done."""
+    """Functions that create all experiments but `chosen`, by name: a folder's site shows finished ones."""
     return {name: partial(_as_asked, request, scale, name) for name in EXPERIMENTS if name not in chosen}
 
 
 def _as_asked(request: ReproduceOptions, scale: Scale, name: str) -> Experiment:
-    """One experiment, carried out as the request says."""
+    """One experiment, carried out as requested."""
     if request.settings is not None and name == PACED:
         scale = replace(scale, drift=replace(scale.drift, paces=paces(request.settings)))
     experiment = EXPERIMENTS[name](scale)
@@ -134,7 +134,7 @@ def write_whole_site(
 ) -> tuple[Path, Outcome]:
     """Write the site of `results`, of the `others` that are complete in the folder, and of statements.
 
-    Returns its first page, and what drawing the languages had to tell.
+    Returns its first page, and any messages from drawing the languages.
     """
     planned = [make() for name, make in others.items() if was_planned(name, request.folder)]
     before = gathered([each for each in planned if is_done(each, request.folder)], request.folder)
@@ -177,14 +177,14 @@ OF_YOUR_OWN = (
     OF_SHIFTED_GRAMMARS,
     "roots-or-trace",
 )
-"""The experiments that a language or a task of the user's can stand in."""
+"""The experiments in which a user's own language or task can be used."""
 
 
 def on_your_own(request: ReproduceOptions, scale: Scale) -> Scale:
-    """The scale with the language and the task of the request; its own where the request has none.
+    """The scale with the language and the task of the request, or its own where the request has none.
 
-    Raises BadInput for an experiment that takes neither, a language that is none or not a grammar where one
-    is needed, and a task that is not there or, for the headline, has no room.
+    Raises BadInput for an experiment that takes neither, a language that is not one or not a grammar if one
+    is needed, and a task that does not exist or, for the headline, has no room.
     """
     if not set(request.names) <= set(OF_YOUR_OWN):
         *first, last = OF_YOUR_OWN

@@ -1,4 +1,4 @@
-"""`isoloss runs`: what has been run, with its numbers."""
+"""`isoloss runs`: a list of runs with their numbers."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from isoloss.stored_runs.run_filter import (
 from isoloss.stored_runs.stored_run import StoredRun, full_names, results_of, runs_in
 
 SHORTEST_NAME = 8
-"""Characters of a folder's name that are shown; `isoloss show` and `compare` take the beginning of a name."""
+"""Characters of a folder's name that are shown; `isoloss show` and `compare` accept the start of a name."""
 
 _OFTEN_ALIKE = ("architecture", "rule", "objective")
 _NUMBERS = ("seed", "steps", "loss", "trace")
@@ -46,7 +46,7 @@ def runs(options: RunsOptions) -> None:
     alike = [name for name in _OFTEN_ALIKE if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
     if rows:
         table_console().print(_table(rows, alike))
-    # What all runs share is said once and is no column.
+    # What all runs share is printed once instead of as a column.
     if older := sum(is_older(run.folder) for run in chosen):
         print(
             f"{older} of them have records without digests, from an older isoloss: damage cannot be detected"
@@ -85,20 +85,20 @@ def _row(run: StoredRun) -> dict[str, str]:
         for record in run.last_records:
             if record.quantity in QUANTITIES[short]:
                 column = f"{short} {record.settings['task']}" if "task" in record.settings else short
-                # Of several, as of the same model enlarged, the first is the plainest.
+                # Of several, e.g. of the same model enlarged, the first is the plainest.
                 row.setdefault(column, value_with_error(record.value, record.standard_error))
     return {name: cell for name, cell in row.items() if cell}
 
 
 def _name(run: StoredRun) -> str:
-    """The run's experiments with their names for it, a line each; its plan's name where it has none."""
+    """The run's experiments with their names for it, one line each; its plan's name if it has none."""
     return "\n".join(full_names(run)) or str(run.plan.get("name", ""))
 
 
 def _numbers_as_numbers(run: StoredRun) -> tuple[bool, list[Any]]:
-    """A key that puts runs without a name last, and width-9 before width-10."""
+    """A key that sorts runs without a name last, and width-9 before width-10."""
     parts = re.split(r"(\d+)", _name(run))
-    # Every other part is a number, so that strings are compared with strings alone.
+    # Every other part is a number, so that strings are compared only with strings.
     return not _name(run), [int(part) if place % 2 else part for place, part in enumerate(parts)]
 
 

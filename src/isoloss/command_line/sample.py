@@ -12,7 +12,7 @@ from isoloss.languages.causal_lm import CausalLM
 from isoloss.languages.pcfg import PCFG
 
 PIECE, PIECE_OF_A_MODEL = 10_000, 64
-"""Sentences drawn before the first is printed, some seconds at most; how draws are split changes none."""
+"""Sentences drawn before the first is printed, a few seconds at most; how draws are split changes nothing."""
 
 
 def sample(options: SampleOptions) -> None:

@@ -1,4 +1,4 @@
-"""`isoloss show`: one run, whole."""
+"""`isoloss show`: everything about one run."""
 
 import json
 import sys
@@ -34,13 +34,13 @@ def show(options: ShowOptions) -> None:
 
 
 def _facts(run: StoredRun) -> list[str]:
-    """Names, specification, versions and plan, a line each."""
+    """Names, specification, versions and plan, one line each."""
     lines = [f"planned as {name}" for name in full_names(run)]
     lines += ["", "specification"]
     lines += [f"  {path}: {value}" for path, value in settings(run.specification).items()]
     versions = [checkpoint.content.get("versions", {}) for checkpoint in run.checkpoints]
     for name in dict.fromkeys(name for each in versions for name in each):
-        # A run may have gone on with others than it began with.
+        # A run may have been continued with other versions than it started with.
         several = " then ".join(dict.fromkeys(str(each.get(name)) for each in versions))
         lines += ([] if "versions" in lines else ["", "versions"]) + [f"  {name}: {several}"]
     if measured := run.plan.get("measured"):
@@ -50,7 +50,7 @@ def _facts(run: StoredRun) -> list[str]:
 
 
 def _in_words(quantity: dict[str, object]) -> str:
-    """A quantity's settings in a line."""
+    """A quantity's settings in one line."""
     own = ", ".join(f"{path} {value}" for path, value in settings(quantity).items())
     return f"{quantity.get('is')} ({own})"
 
@@ -86,7 +86,7 @@ def quantity_in_words(record: Record) -> str:
 
 
 def run_as_json(run: StoredRun) -> dict[str, Any]:
-    """What a run is, how far it is, and its last numbers."""
+    """What a run is, its progress, and its last numbers."""
     return {
         "run": run.name,
         "folder": str(run.folder),

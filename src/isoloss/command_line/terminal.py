@@ -1,4 +1,4 @@
-"""What a terminal shows: progress on stderr, and tables on stdout, which other programs read as lines."""
+"""Terminal output: progress on stderr, and tables on stdout, which other programs read as lines."""
 
 import sys
 import threading
@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 0.3
 
 @contextmanager
 def progress_display() -> Iterator[Progress]:
-    """Show what is reported until the block ends; nothing is ever written to stdout."""
+    """Show reported progress until the block ends; nothing is ever written to stdout."""
     if sys.stderr.isatty():
         with _bars() as progress:
             yield progress
@@ -30,7 +30,7 @@ def progress_display() -> Iterator[Progress]:
 
 @contextmanager
 def announced_when_slow(line: str) -> Iterator[None]:
-    """Print a line to stderr if the block, such as an import of torch, is not over in a moment."""
+    """Print a line to stderr unless the block, such as an import of torch, ends within a moment."""
     timer = threading.Timer(PATIENCE_SECONDS, partial(print, line, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()
@@ -56,21 +56,21 @@ def _bars() -> Iterator[Progress]:
             if task not in tasks:
                 tasks[task] = bars.add_task(task, total=total, message=message)
             bars.update(tasks[task], completed=completed, total=total, message=message)
-            if completed >= total:  # a finished piece of work gives its line to the next
+            if completed >= total:  # a finished task gives its line to the next
                 bars.remove_task(tasks.pop(task))
 
         yield report
 
 
 class PlainLines:
-    """A line for a task at most every PLAIN_INTERVAL_SECONDS, with its share done and its time left."""
+    """A line per task at most every PLAIN_INTERVAL_SECONDS, with its completed share and remaining time."""
 
     def __init__(self) -> None:
         self._started: dict[str, float] = {}
         self._shown: dict[str, float] = {}
 
     def __call__(self, task: str, completed: float, total: float, message: str = "") -> None:
-        """Print a line to stderr when this task's turn has come."""
+        """Print a line to stderr if this task's next one is due."""
         now = time.monotonic()
         start = self._started.setdefault(task, now)
         if now - self._shown.setdefault(task, start) < PLAIN_INTERVAL_SECONDS:
@@ -88,17 +88,17 @@ class _Table(Console):
     """A console that raises BrokenPipeError when its reader closes the pipe, for `cli.main` to handle."""
 
     def on_broken_pipe(self) -> NoReturn:
-        """Called by rich, which would leave with 1 as after a failure."""
+        """Called by rich, which would exit with 1 as after a failure."""
         raise BrokenPipeError
 
 
 def table_console() -> Console:
-    """Standard output; where it is no terminal, each of a table's rows is a line, however long."""
+    """Standard output; unless it is a terminal, each of a table's rows is one line, however long."""
     return _Table(highlight=False, width=None if sys.stdout.isatty() else LINE)
 
 
 def value_with_error(value: float, error: float | None) -> str:
-    """The value and its error, both to the error's second significant digit; without an error the value.
+    """The value and its error, both to the error's second significant digit; without an error, the value.
 
     >>> value_with_error(123.456, 0.0234), value_with_error(0.5, None)
     ('123.456 ± 0.023', '0.5')

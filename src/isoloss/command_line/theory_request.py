@@ -1,4 +1,4 @@
-"""`isoloss theory`: checks what was asked for, computes what is missing, shows the verdicts."""
+"""`isoloss theory`: checks the request, computes what is missing, shows the verdicts."""
 
 import json
 import math
@@ -36,13 +36,13 @@ from isoloss.verdict import Verdict
 _STYLES = {Verdict.SUPPORTED: "green", Verdict.NOT_SUPPORTED: "red", Verdict.INCONCLUSIVE: "yellow"}
 SIZED = "theorem-5.1"
 LONGEST_CURVE = 16
-"""Numbers of strings on the curve up to --samples, of which each is simulated."""
+"""Numbers of strings on the curve up to --samples, each of which is simulated."""
 
 
 def run_theory(request: TheoryOptions) -> int:
-    """Carry out the request; 0 when all was computed, whatever the verdicts, 1 when some was not.
+    """Carry out the request; returns 0 if all was computed, whatever the verdicts, 1 if some was not.
 
-    Raises BadInput for a name, a number or a combination that cannot be, before any work.
+    Raises BadInput for a name, a number or a combination that is impossible, before any work.
     """
     if request.processes is not None and request.processes < 1:
         raise BadInput(f"--processes must be at least 1, not {request.processes}")
@@ -75,7 +75,7 @@ def run_theory(request: TheoryOptions) -> int:
 
 
 def _on_the_site(whole: ReproduceOptions, execute: Executor, progress: Progress) -> Path | None:
-    """Write the folder's site, return its first page; None if experiments were begun and none is done."""
+    """Write the folder's site, return its first page; None if experiments were started and none is done."""
     others = other_experiments(whole, scale_named(whole.scale))
     begun = [name for name in others if was_planned(name, whole.folder)]
     if begun and not any(is_done(others[name](), whole.folder) for name in begun):
@@ -90,7 +90,7 @@ def _whole(request: TheoryOptions) -> ReproduceOptions:
 
 
 def planned_statements(request: TheoryOptions) -> Sequence[PlannedStatement]:
-    """What is asked for, with its settings."""
+    """The requested statements, with their settings."""
     entries = SUITE if request.name is None else named(request.name)
     if (request.length is not None or request.samples is not None) and request.name != SIZED:
         raise BadInput(f"--length and --samples are for one statement: isoloss theory {SIZED}")
@@ -133,7 +133,7 @@ def print_summary(results: Mapping[Path, Statement], failures: Sequence[Notice],
 
 
 def results_as_json(results: Mapping[Path, Statement], failures: Sequence[Notice]) -> str:
-    """Each finding as a record, and the statements in words with the files that hold everything."""
+    """Each finding as a record, and the statements in words with the files that contain everything."""
     content = {
         "records": [
             asdict(record) for statement in results.values() for record in statement_records(statement)

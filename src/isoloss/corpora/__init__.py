@@ -1,1 +1,1 @@
-"""Real text: what a model of one's own is measured on."""
+"""Real text, on which users' own models are measured."""

@@ -1,4 +1,4 @@
-"""The form of QNLI without a hub: does a sentence hold the answer to a question."""
+"""QNLI's form without a hub: does a sentence contain the answer to a question?"""
 
 import re
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])[\"'”’)\]]* +(?=[\"'“‘(\[]*[
 
 @dataclass(frozen=True)
 class AnsweringSentences:
-    """A `TaskSource`: two pairs for each question of SQuAD's development part, one of either class.
+    """A `TaskSource`: two pairs per question of SQuAD's development set, one of each class.
 
-    The question with the sentence of its paragraph that holds the answer, and with that other sentence of
-    the paragraph that shares most words with the question, as QNLI keeps pairs of high overlap. All pairs
-    of an article are in one part.
+    The question is paired with the sentence of its paragraph that contains the answer, and with the other
+    sentence of the paragraph that shares the most words with the question, as QNLI keeps pairs of high
+    overlap. All pairs of an article are in one part.
     """
 
     @property
@@ -54,7 +54,7 @@ class AnsweringSentences:
 def answering_task(name: str, squad: dict[str, Any]) -> TextTask:
     """The task of a SQuAD file's articles.
 
-    Left out are questions whose answer lies across two sentences, and those of a paragraph of one sentence.
+    Questions whose answer spans two sentences, and those about a paragraph of one sentence, are left out.
     """
     titles, questions, sentences, labels = [], [], [], []
     for article in squad["data"]:
@@ -68,7 +68,7 @@ def answering_task(name: str, squad: dict[str, Any]) -> TextTask:
 
 
 def _pairs(article: dict[str, Any]) -> Iterator[tuple[str, str, int]]:
-    """Of each question the pair of class 0 and that of class 1."""
+    """For each question, the pair of class 0 and that of class 1."""
     for paragraph in article["paragraphs"]:
         context: str = paragraph["context"]
         spans = sentence_spans(context)

@@ -1,4 +1,4 @@
-"""Two files that BIG-bench's source distribution carries, of which tasks of pairs are made."""
+"""Two files of BIG-bench's source distribution, from which tasks of text pairs are made."""
 
 import json
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ BIG_BENCH = FetchedPackage(
     megabytes=358,
     source="1bb398a5512c6d798cdebe0dfa0ac03f67f6033fa6b39c6ef71df978c7cbc5c2",
 )
-"""Apache-2.0. Benchmark data, whose authors ask that no language model be trained on them."""
+"""Apache-2.0. Benchmark data whose authors ask that no language model be trained on it."""
 
 FOLDER = "questions-and-claims"
 
@@ -40,17 +40,17 @@ def is_at_hand(cache: Path) -> bool:
 
 
 def big_bench_file(name: FileName, cache: Path, progress: Progress) -> Any:
-    """One of the two files; both are fetched where they are not there. Raises as `FetchedPackage.files`."""
+    """One of the two files; both are fetched if they are missing. Raises as `FetchedPackage.files`."""
     paths = {path.name: path for path in BIG_BENCH.files(cache / FOLDER, progress)}
     return json.loads(paths[name].read_bytes())
 
 
 @dataclass(frozen=True)
 class VerifiedClaims:
-    """A `TaskSource`: VitaminC's passages and claims; a claim that is true of its passage follows from it.
+    """A `TaskSource`: VitaminC's passages and claims; a claim that is true given its passage is entailed.
 
-    One that is false and one that the passage leaves open do not, as RTE counts them. All claims about one
-    page are in one part.
+    A claim that is false or left open by the passage is not, as in RTE. All claims about one page are in one
+    part.
     """
 
     @property
@@ -77,7 +77,7 @@ class VerifiedClaims:
 
 
 def claims_task(name: str, examples: list[dict[str, Any]]) -> TextTask:
-    r"""The task of examples such as BIG-bench's; the page is what a passage begins with, up to a colon.
+    r"""The task of examples such as BIG-bench's; the page is the beginning of the passage, up to a colon.
 
     >>> verdicts = ({"True": 1, "False": 0, "Neither": 0}, {"True": 0, "False": 0, "Neither": 1})
     >>> given = [

@@ -1,4 +1,4 @@
-"""Data sets of Hugging Face as corpora."""
+"""Hugging Face data sets as corpora."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -18,15 +18,15 @@ from isoloss.models.loading import hub_is_reachable
 from isoloss.progress import Progress
 
 SPLITS = ("validation", "test", "train")
-"""Which part of a data set is read: the first of these that it has."""
+"""Which split of a data set is read: the first of these that it has."""
 
 
 def read_data_set(name: str, tokenizer: Any, longest: int | None) -> TextCorpus:
-    """The texts of a data set, a sentence each: its column "text", or its only column of strings.
+    """The texts of a data set, one sentence each: its column "text", or its only column of strings.
 
-    `name` is what `datasets.load_dataset` takes, with ":CONFIGURATION" after it where there are several.
-    Blank texts are left out. Raises BadInput where `datasets` is not installed, where there is no such data
-    set, and where it has no texts.
+    `name` is as for `datasets.load_dataset`, followed by ":CONFIGURATION" if there are several. Blank texts
+    are left out. Raises BadInput if `datasets` is not installed, if there is no such data set, or if it has
+    no texts.
     """
     loaded = load_data_set(name)
     split = next((split for split in SPLITS if split in loaded), next(iter(loaded)))
@@ -37,9 +37,9 @@ def read_data_set(name: str, tokenizer: Any, longest: int | None) -> TextCorpus:
 
 
 def load_data_set(name: str, **options: Any) -> Any:
-    """What `datasets.load_dataset` gives for a name, ":CONFIGURATION" after it where there are several.
+    """What `datasets.load_dataset` returns for a name, with ":CONFIGURATION" if there are several.
 
-    Raises BadInput where `datasets` is not installed and where it reads nothing.
+    Raises BadInput if `datasets` is not installed or cannot read the data set.
     """
     try:
         import datasets
@@ -51,7 +51,7 @@ def load_data_set(name: str, **options: Any) -> Any:
     try:
         with _without_vain_tries():
             return datasets.load_dataset(path, configuration or None, **options)
-    except Exception as error:  # `datasets` raises many kinds, of several packages
+    except Exception as error:  # `datasets` raises many types, from several packages
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise BadInput(
             f"no data set can be read from {name}: {reason}; give a folder, or a hub's name where the hub "
@@ -62,7 +62,7 @@ def load_data_set(name: str, **options: Any) -> Any:
 
 @contextmanager
 def _without_vain_tries() -> Iterator[None]:
-    """Where the hub cannot be reached, what was fetched before answers at once, not after half a minute."""
+    """If the hub cannot be reached, use previously fetched files at once, not after half a minute."""
     offline = constants.HF_HUB_OFFLINE
     constants.HF_HUB_OFFLINE = offline or not hub_is_reachable()
     try:
@@ -86,12 +86,12 @@ def _texts(part: Any, name: str) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class HubDataSet:
-    """A `DocumentSource`: the rows of a data set that `datasets.load_dataset` reads, a document each.
+    """A `DocumentSource`: the rows of a data set that `datasets.load_dataset` reads, one document each.
 
-    `name` is a hub's or a folder's, and may end in ":CONFIGURATION". Downloads are kept in the hub's own
-    cache, where an interrupted one goes on; with `streaming` nothing is kept but what is made of it, and an
-    interrupted preparation reads from the first row again. A row's text is in `column`. BookCorpus's rows
-    are sentences: pack them across documents.
+    `name` is that of a hub's data set or a folder, and may end in ":CONFIGURATION". Downloads are kept in the
+    hub's own cache, and interrupted ones resume there; with `streaming`, only what is made of the data is
+    kept, and an interrupted preparation reads from the first row again. A row's text is in `column`.
+    BookCorpus's rows are sentences: pack them across documents.
     """
 
     name: str
@@ -101,9 +101,9 @@ class HubDataSet:
 
     @cached_property
     def digest(self) -> str:
-        """See `DocumentSource`: a hub's data set is named by what is asked for, a folder's by its files.
+        """See `DocumentSource`: a hub's data set is identified by its request, a folder's by its files.
 
-        What a hub has under a name may change; the prepared corpus then stays what it was.
+        The content under a name on a hub may change; the prepared corpus then stays as it was.
         """
         digest = hashlib.sha256(repr((self.name, self.split, self.column)).encode())
         folder = Path(self.name.partition(":")[0])
@@ -115,16 +115,16 @@ class HubDataSet:
         return digest.hexdigest()
 
     def size(self, cache: Path) -> int:  # noqa: ARG002
-        """See `DocumentSource`: nobody knows."""
+        """See `DocumentSource`: unknown."""
         return 0
 
     def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:  # noqa: ARG002
-        """See `DocumentSource`; raises BadInput as `load_data_set`, and where the column is missing."""
+        """See `DocumentSource`; raises BadInput as `load_data_set`, and if the column is missing."""
         rows = iter(load_data_set(self.name, split=self.split, streaming=self.streaming))
         for number in count(1):
             try:
                 row = next(rows, None)
-            except Exception as error:  # of the network, by whatever package reads from it
+            except Exception as error:  # network errors, from whichever package reads
                 reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
                 raise IsolossError(
                     f"{self.name} cannot be read after row {number - 1} ({reason}); start again to go on"

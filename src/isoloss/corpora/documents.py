@@ -1,4 +1,4 @@
-"""Documents: texts and where they stand, read from files one at a time."""
+"""Documents: texts and their locations, read from files one at a time."""
 
 import codecs
 import hashlib
@@ -15,10 +15,10 @@ from isoloss.errors import BadInput
 from isoloss.progress import Progress
 
 TextUnit = Literal["line", "file"]
-"""What a document is in a plain text: each of its lines, or all of it."""
+"""What counts as a document in a plain text file: each line, or the whole file."""
 
 LONGEST_DOCUMENT = 1 << 26
-"""Bytes, 64 MiB: ten times the King James Bible. What is longer is no document but a file read wrongly."""
+"""In bytes: 64 MiB, ten times the King James Bible. Anything longer is not a document but a misread file."""
 
 ROWS_AT_ONCE = 1024
 BYTES_AT_ONCE = 1 << 20
@@ -26,7 +26,7 @@ BYTES_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class Document:
-    """A text, and where it was read: "books.txt, line 3"."""
+    """A text and where it was read from: "books.txt, line 3"."""
 
     text: str
     place: str
@@ -34,29 +34,29 @@ class Document:
 
 @runtime_checkable
 class DocumentSource(Protocol):
-    """Where a corpus's documents come from; a frozen dataclass, which can be pickled."""
+    """A source of a corpus's documents; a frozen dataclass that can be pickled."""
 
     @property
     def digest(self) -> str:
-        """Names the documents by all that they depend on."""
+        """Identifies the documents by everything that they depend on."""
         ...
 
     def size(self, cache: Path) -> int:
-        """About how many bytes will be read, for progress; 0 where nobody knows."""
+        """Approximate number of bytes to be read, for progress; 0 if unknown."""
         ...
 
     def documents(self, cache: Path, progress: Progress) -> Iterator[Document]:
-        """The documents in their order, blank ones left out; what has to be fetched is kept in `cache`."""
+        """The documents in order, without blank ones; anything fetched is kept in `cache`."""
         ...
 
 
 def file_documents(path: Path, unit: TextUnit = "line", column: str = "text") -> Iterator[Document]:
-    r"""The documents of a file, whose ending says how it is read; blank ones are left out.
+    r"""The documents of a file, read according to its suffix; blank ones are left out.
 
-    `.jsonl` and `.ndjson`: a JSON object a line with its text under `column`, or a JSON string a line.
-    `.parquet`: a row each, its text in `column`. Anything else is UTF-8 text: a document is a line, or with
-    `unit` "file" the whole. Holds one document in memory, of a Parquet file a row group. Raises BadInput,
-    naming file and line, for what is not so, and for a document of more than 64 MiB.
+    `.jsonl` and `.ndjson`: per line, a JSON object with its text under `column`, or a JSON string.
+    `.parquet`: one document per row, its text in `column`. Anything else is UTF-8 text: a document is a line
+    or, with `unit` "file", the whole file. Holds one document in memory, and for a Parquet file one row
+    group. Raises BadInput, naming file and line, for anything else, and for a document of more than 64 MiB.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "two.txt"
@@ -75,10 +75,10 @@ def file_documents(path: Path, unit: TextUnit = "line", column: str = "text") ->
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file that is to be read as documents, read once from end to end.
+    """SHA-256 of a file that is to be read as documents, in one pass over it.
 
-    Raises BadInput where there is no such file, where it is empty or unreadable, and, naming the line, where
-    it is not the UTF-8 text that all but Parquet files are: before any work is done on it.
+    Raises BadInput if there is no such file, if it is empty or unreadable and, naming the line, if it is not
+    UTF-8 text (Parquet files aside): before any work is done on it.
     """
     digest, decoder, line = hashlib.sha256(), codecs.getincrementaldecoder("utf-8")(), 1
     try:
@@ -102,10 +102,10 @@ def file_digest(path: Path) -> str:
 
 
 def _checked(path: Path, piece: bytes, decoder: codecs.IncrementalDecoder, line: int) -> int:
-    """The number of the line that the piece ends in, which begins in line `line`."""
+    """The number of the line in which the piece ends, if it starts in line `line`."""
     if b"\0" in piece:
         raise _no_text(path, line + piece.count(b"\n", 0, piece.index(b"\0")))
-    kept = len(decoder.getstate()[0])  # the beginning of a character that the piece before ended in
+    kept = len(decoder.getstate()[0])  # the first bytes of a character cut by the end of the previous piece
     try:
         decoder.decode(piece)
     except UnicodeDecodeError as error:
@@ -177,7 +177,7 @@ def _parquet_documents(path: Path, column: str) -> Iterator[Document]:
                 f"{path} has no column '{column}' of texts, but {', '.join(types)}; name the one that has "
                 "them"
             )
-        # Slices of the table would read all of a row group again for each.
+        # Slices of the table would read the whole row group again for each.
         batches = table.select(column).collect_batches(chunk_size=ROWS_AT_ONCE, lazy=True)
         texts = (text or "" for batch in batches for text in batch[column])
         for row, text in enumerate(texts, start=1):
@@ -194,7 +194,7 @@ def _parquet_documents(path: Path, column: str) -> Iterator[Document]:
 
 @dataclass(frozen=True)
 class GivenDocuments:
-    """A `DocumentSource` of these texts."""
+    """A `DocumentSource` of given texts."""
 
     texts: tuple[str, ...]
 
@@ -214,7 +214,7 @@ class GivenDocuments:
 
 @dataclass(frozen=True)
 class LocalFiles:
-    """A `DocumentSource`: these files' documents, one file after the other. Make one with `local_files`."""
+    """A `DocumentSource`: the documents of these files, one file after the other; see `local_files`."""
 
     paths: tuple[Path, ...]
     unit: TextUnit
@@ -232,7 +232,7 @@ class LocalFiles:
 
 
 def local_files(paths: Sequence[Path], unit: TextUnit = "line", column: str = "text") -> LocalFiles:
-    """Files to be read as `file_documents` does, named by contents, endings, and how they are read.
+    """Files to be read as by `file_documents`, identified by contents, suffixes, and how they are read.
 
     Reads each file once; raises BadInput as `file_digest` does.
     """
@@ -243,7 +243,7 @@ def local_files(paths: Sequence[Path], unit: TextUnit = "line", column: str = "t
 
 
 def text_hash(text: str) -> bytes:
-    r"""16 bytes that name a text but for its white space and capitals.
+    r"""16 bytes that identify a text up to white space and capitals.
 
     >>> text_hash("The cat\n sat. ") == text_hash("the cat sat.") != text_hash("the cat sat")
     True
@@ -252,7 +252,7 @@ def text_hash(text: str) -> bytes:
 
 
 def is_held_out(hashed: bytes, share: float) -> bool:
-    """Whether a document of this hash is among the `share` that validates, whatever the others are.
+    """Whether a document with this hash is in the validation `share`, whatever the other documents are.
 
     >>> sum(is_held_out(text_hash(str(number)), 0.1) for number in range(1000))
     100

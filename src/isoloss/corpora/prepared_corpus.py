@@ -1,4 +1,4 @@
-"""A corpus as it is asked for, and the folder in a cache where it is prepared once."""
+"""A corpus specification, and the cache folder in which the corpus is prepared once."""
 
 import fcntl
 import hashlib
@@ -32,7 +32,7 @@ from isoloss.files import complete_folder, file_digest, remove_unfinished, sync_
 from isoloss.progress import Progress, silent
 
 LAYOUT = 1
-"""Counts up when the same request would give other sequences, so that no cache is read wrongly."""
+"""Incremented when the same request would give other sequences, so that no outdated cache is read."""
 
 VOCABULARY_CHARACTERS = 1 << 28
 """An own vocabulary is trained on the first so many characters of the training part: what pieces are
@@ -43,12 +43,12 @@ CHARACTERS_BETWEEN_REPORTS = 1 << 20
 
 @dataclass(frozen=True)
 class CorpusRequest:
-    """What a prepared corpus depends on.
+    """The settings that a prepared corpus depends on.
 
-    `length` counts a sequence's tokens, [CLS] and length - 1 words; the paper's is 128 (A.2). Of the
-    documents, each text once, those whose hash falls into `validation_share` validate. `across_documents`
-    packs documents end to end with a separator between, for those shorter than a sequence, such as
-    BookCorpus's sentences; otherwise no sequence holds words of two.
+    `length` counts a sequence's tokens, [CLS] and length - 1 words; the paper's is 128 (A.2). After removing
+    duplicates, documents whose hash falls into `validation_share` are for validation. `across_documents`
+    packs documents end to end with a separator between them, for those shorter than a sequence, such as
+    BookCorpus's sentences; otherwise no sequence spans two documents.
     """
 
     source: DocumentSource
@@ -67,27 +67,27 @@ class CorpusRequest:
 
     @cached_property
     def digest(self) -> str:
-        """Names the corpus before any work: by the source's and the tokenizer's digests, and the settings."""
+        """Identifies the corpus in advance: by the source's and the tokenizer's digests, and the settings."""
         settings = [LAYOUT, self.length, self.validation_share, self.across_documents]
         named = json.dumps([self.source.digest, self.words.digest, *settings])
         return hashlib.sha256(named.encode()).hexdigest()
 
 
 def prepared_corpus(request: CorpusRequest, cache: Path, progress: Progress = silent) -> PackedCorpus:
-    """The corpus: read from `cache`'s corpora/ where it is complete, otherwise prepared there first.
+    """The corpus: read from corpora/ in `cache` if it is complete there, otherwise prepared there first.
 
-    An interrupted preparation goes on where it stopped, and ends in the same bits; of several processes that
-    ask for one corpus, one prepares it and the others wait. Disk: two or four bytes a token. Raises BadInput
-    where documents or tokenizer cannot be used or are too few, and IsolossError where nothing can be
-    fetched or written. One that is damaged is prepared again: its documents are its own, so nothing is lost.
+    An interrupted preparation resumes where it stopped, with bitwise the same result; if several processes
+    ask for a corpus, one prepares it and the others wait. Disk: two or four bytes per token. Raises BadInput
+    if documents or tokenizer cannot be used or are too few, and IsolossError if something cannot be fetched
+    or written. A damaged corpus is prepared again: its documents are kept elsewhere, so nothing is lost.
     """
     folder = cache / "corpora" / request.digest[:16]
     if found := _whole(folder):
-        with suppress(OSError):  # left where a process was killed when all but this was done
+        with suppress(OSError):  # left by a process that was killed when all else was done
             (folder / JOURNAL_FILE).unlink(missing_ok=True)
         return found
     with _alone_at(folder, progress):
-        if found := _whole(folder):  # another process has prepared it meanwhile
+        if found := _whole(folder):  # another process has prepared it in the meantime
             return found
         if folder.exists():
             progress("corpus", 0, 1, f"{folder} is damaged: it is prepared again from its documents")
@@ -98,7 +98,7 @@ def prepared_corpus(request: CorpusRequest, cache: Path, progress: Progress = si
 
 
 def _whole(folder: Path) -> PackedCorpus | None:
-    """The corpus in the folder; None where there is none, or a damaged one."""
+    """The corpus in the folder; None if there is none, or a damaged one."""
     try:
         return read_packed_corpus(folder) if (folder / CORPUS_FILE).is_file() else None
     except BadInput:
@@ -115,7 +115,7 @@ def _prepare(request: CorpusRequest, cache: Path, folder: Path, progress: Progre
         counts = _tokenised(request, cache, unfinished, progress)
     try:
         _refuse_too_few(counts, request, unfinished)
-    except BadInput:  # with more text it is another corpus: nothing would ever go on from here
+    except BadInput:  # more text makes another corpus: nothing would ever resume from here
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
     facts = {
@@ -156,7 +156,7 @@ def _tokenised(request: CorpusRequest, cache: Path, folder: Path, progress: Prog
 
 
 def _training_texts(request: CorpusRequest, cache: Path, progress: Progress) -> Iterator[str]:
-    """The training part's texts that an own vocabulary is made of, repeated ones too."""
+    """The texts of the training part, duplicates included, from which an own vocabulary is made."""
     characters = reported = 0
     size = min(request.source.size(cache) or VOCABULARY_CHARACTERS, VOCABULARY_CHARACTERS)
     for document in request.source.documents(cache, progress):
@@ -173,7 +173,7 @@ def _training_texts(request: CorpusRequest, cache: Path, progress: Progress) -> 
 def _refuse_too_few(counts: CorpusCounts, request: CorpusRequest, folder: Path) -> None:
     if not counts.documents:
         raise BadInput("the corpus has no documents; give texts that are not blank")
-    for part, needed in zip(PARTS, (1, 2), strict=True):  # one document has no error bar
+    for part, needed in zip(PARTS, (1, 2), strict=True):  # one document gives no error bar
         held = len(np.unique(np.fromfile(documents_file(folder, part), np.int32)))
         if held < needed:
             raise BadInput(
@@ -194,7 +194,7 @@ def _content_digest(folder: Path) -> str:
 
 @contextmanager
 def _alone_at(folder: Path, progress: Progress) -> Iterator[None]:
-    """Wait until no other process prepares this corpus; a killed one holds nothing."""
+    """Wait until no other process is preparing this corpus; a killed process holds no lock."""
     lock = folder.with_name(f".{folder.name}.lock")
     with ExitStack() as held:
         with writable(folder.parent):

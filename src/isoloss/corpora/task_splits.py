@@ -1,4 +1,4 @@
-"""Labelled texts as a task: no text twice, and none in two parts; its hash says where it belongs."""
+"""Labelled texts as a task: no text occurs twice or in two parts; its hash decides which part."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,22 +10,22 @@ from isoloss.errors import BadInput
 
 @dataclass(frozen=True)
 class Shares:
-    """Which shares of the hashes are held out for validation and for the test; training has the rest."""
+    """The shares of the hashes held out for validation and test; training has the rest."""
 
     validation: float
     test: float
 
 
 def example_hashes(examples: LabelledTexts) -> list[bytes]:
-    """What names each example but for white space and capitals: its text, or both texts of a pair.
+    """A key of each example, up to white space and capitals: of its text, or of both texts of a pair.
 
-    A pair's begins with that of its first text, so that pairs with one first text go into one part.
+    A pair's key starts with that of its first text, so that pairs with the same first text go into one part.
     """
     return [b"".join(names) for names in _text_hashes(examples)]
 
 
 def distinct(examples: LabelledTexts) -> LabelledTexts:
-    """Each example once, in the order of first occurrence; none whose copies have different labels.
+    """Each example once, in the order of first occurrence; none whose duplicates have different labels.
 
     >>> distinct(LabelledTexts(("Good.", "good. ", "Odd.", "odd."), None, (1, 1, 0, 1)))
     LabelledTexts(texts=('Good.',), seconds=None, labels=(1,))
@@ -39,20 +39,20 @@ def distinct(examples: LabelledTexts) -> LabelledTexts:
 
 
 def without(examples: LabelledTexts, others: Sequence[LabelledTexts]) -> LabelledTexts:
-    """The examples that stand in none of `others`, whatever their labels there."""
+    """The examples that occur in none of `others`, whatever their labels there."""
     known = {name for other in others for name in example_hashes(other)}
     return examples[[row for row, name in enumerate(example_hashes(examples)) if name not in known]]
 
 
 def sharing_no_text(examples: LabelledTexts, other: LabelledTexts) -> LabelledTexts:
-    """The examples of which no text is one of `other`'s."""
+    """The examples none of whose texts occur in `other`."""
     known = {name for names in _text_hashes(other) for name in names}
     rows = [row for row, names in enumerate(_text_hashes(examples)) if known.isdisjoint(names)]
     return examples[rows]
 
 
 def linked_groups(examples: LabelledTexts) -> list[str]:
-    """The name of each example's group: those that share a text, directly or by others, are in one.
+    """The name of each example's group: those that share a text, directly or through others, are in one.
 
     >>> pairs = LabelledTexts(("a", "b", "b", "c"), ("x", "x", "y", "z"), (0, 1, 0, 1))
     >>> groups = linked_groups(pairs)
@@ -63,7 +63,7 @@ def linked_groups(examples: LabelledTexts) -> list[str]:
 
     def root(name: bytes) -> bytes:
         while (parent := above.setdefault(name, name)) != name:
-            above[name] = above[parent]  # halves the way up for the next
+            above[name] = above[parent]  # path halving, for later look-ups
             name = parent
         return name
 
@@ -81,9 +81,9 @@ def split_by_hash(
     shares: Shares,
     groups: Sequence[str] | None = None,
 ) -> TextTask:
-    """Distinct examples in three parts; those of one group (an article, a claim) stand in one part.
+    """Distinct examples in three parts; those of one group (an article, a claim) are in the same part.
 
-    A group's hash decides, by default the example's own: what the others are, and their order, does not.
+    A group's hash decides, by default the example's own, regardless of the other examples and their order.
 
     >>> texts = tuple(str(number) for number in range(1000))
     >>> task = split_by_hash("n", ("a", "b"), LabelledTexts(texts, None, (0,) * 1000), Shares(0.1, 0.2))
@@ -110,7 +110,7 @@ def split_by_hash(
 
 @dataclass(frozen=True)
 class TaskSizes:
-    """How many examples of each part are used at most; None: all."""
+    """The maximum number of examples of each part; None: all."""
 
     train: int | None = None
     validation: int | None = None
@@ -122,7 +122,7 @@ class TaskSizes:
                 raise BadInput(f"a part of a task needs at least one example, not {size}")
 
     def of(self, task: TextTask) -> TextTask:
-        """The task with the examples of lowest hash of each part: fewer are a part of more."""
+        """The task with the examples of lowest hash in each part: smaller sets are subsets of larger ones."""
         return TextTask(
             task.name,
             task.classes,
@@ -138,6 +138,6 @@ def _first(examples: LabelledTexts, size: int | None) -> LabelledTexts:
 
 
 def _text_hashes(examples: LabelledTexts) -> list[tuple[bytes, ...]]:
-    """Of each example the hash of its text, or of both."""
+    """For each example, the hash of its text, or of both texts."""
     columns = [examples.texts] if examples.seconds is None else [examples.texts, examples.seconds]
     return list(zip(*(map(text_hash, column) for column in columns), strict=True))

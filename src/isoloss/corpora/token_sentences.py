@@ -1,4 +1,4 @@
-"""Sentences as a model's token numbers, from a text, from a file of numbers, or from a data set."""
+"""Sentences as a model's token numbers, from a text, a file of numbers, or a data set."""
 
 import json
 from collections.abc import Sequence
@@ -12,10 +12,9 @@ from isoloss.files import read_text
 
 @dataclass(frozen=True)
 class TokenSentence:
-    """`maskable` are the places in `ids` that may be masked; `cut` says that the sentence was longer.
+    """`maskable` are the positions in `ids` that may be masked; `cut` is true if the sentence was longer.
 
-    `line` is where it stands in what was read, counted from 1; `unknown` counts the tokens that stand for
-    what the tokenizer has no token for.
+    `line` is its line in the input, counted from 1; `unknown` counts the unknown-token placeholders.
     """
 
     ids: list[int]
@@ -27,22 +26,22 @@ class TokenSentence:
 
 @runtime_checkable
 class Corpus(Protocol):
-    """Sentences by number; a sentence is one independent unit of the error bars."""
+    """Sentences by index; a sentence is one independent unit of the error bars."""
 
     def __len__(self) -> int:
         """How many sentences there are."""
         ...
 
     def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
-        """The sentences with these numbers, from 0, in this order."""
+        """The sentences with these indices, from 0, in this order."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class TextCorpus:
-    """Texts that a Hugging Face tokenizer encodes when asked; its special tokens are never masked.
+    """Texts that a Hugging Face tokenizer encodes on demand; its special tokens are never masked.
 
-    A text of more than `longest` tokens is cut there (None: never). `lines` are the texts' own numbers.
+    A text is truncated to `longest` tokens (None: never). `lines` are the texts' own line numbers.
     """
 
     texts: Sequence[str]
@@ -54,7 +53,7 @@ class TextCorpus:
         return len(self.texts)
 
     def sentences(self, numbers: Sequence[int]) -> list[TokenSentence]:
-        """See `Corpus.sentences`. Raises BadInput for a text that the tokenizer has no tokens for."""
+        """See `Corpus.sentences`. Raises BadInput for a text for which the tokenizer has no tokens."""
         wanted = [self.texts[number] for number in numbers]
         try:
             whole = self.tokenizer(wanted, verbose=False)["input_ids"]
@@ -62,13 +61,13 @@ class TextCorpus:
             raise self._refusal(numbers) from error
         kept = whole
         if self.longest is not None and any(len(ids) > self.longest for ids in whole):
-            # The tokenizer cuts before it adds what ends a sentence.
+            # The tokenizer truncates before it adds an end-of-sentence token.
             kept = self.tokenizer(wanted, truncation=True, max_length=self.longest)["input_ids"]
         special, unknown = set(self.tokenizer.all_special_ids), self.tokenizer.unk_token_id
         ends = {self.tokenizer.bos_token_id, self.tokenizer.eos_token_id}
         unknown = (
             None if unknown in ends else unknown
-        )  # GPT-2 has one token for all three, and knows all bytes
+        )  # GPT-2 uses one token for all three, and knows all bytes
         return [
             TokenSentence(
                 ids,
@@ -81,7 +80,7 @@ class TextCorpus:
         ]
 
     def _refusal(self, numbers: Sequence[int]) -> BadInput:
-        """Which text it was: tokenizers raise all there is, as bare exceptions that do not say."""
+        """Name the text in errors: tokenizers raise all kinds of bare exceptions, which do not."""
         for number in numbers:
             try:
                 self.tokenizer(self.texts[number], verbose=False)
@@ -96,7 +95,7 @@ class TextCorpus:
 
 @dataclass(frozen=True, eq=False)
 class TokenCorpus:
-    """Sentences that are token numbers already; every one of their places may be masked."""
+    """Sentences that are token numbers already; any of their positions may be masked."""
 
     ids: list[list[int]]
     lines: list[int]
@@ -113,13 +112,13 @@ class TokenCorpus:
 
 
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet")
-"""Endings of files that hold texts among other things."""
+"""Suffixes of files that hold texts among other things."""
 
 
 def read_text_corpus(path: Path, tokenizer: Any, longest: int | None) -> TextCorpus:
-    """The lines of a UTF-8 file, a sentence each, but for blank ones.
+    """The lines of a UTF-8 file that are not blank, one sentence each.
 
-    Raises BadInput when none is left, and for a table, whose punctuation would be measured too.
+    Raises BadInput if none is left, and for a table, whose punctuation would be measured too.
     """
     if path.suffix in TABLES:
         raise BadInput(
@@ -133,10 +132,10 @@ def read_text_corpus(path: Path, tokenizer: Any, longest: int | None) -> TextCor
 
 
 def read_token_corpus(path: Path, vocabulary: int, longest: int | None) -> TokenCorpus:
-    r"""A file with a JSON list of token numbers a line; blank lines are left out.
+    r"""A file with one JSON list of token numbers per line; blank lines are left out.
 
-    Raises BadInput, naming the line, for anything else, for a number that is none of the model's
-    `vocabulary` tokens, for a sentence longer than `longest`, and for a file without sentences.
+    Raises BadInput, naming the line, for anything else, for a number outside the model's `vocabulary`, for a
+    sentence longer than `longest`, and for a file without sentences.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "ids.jsonl"
@@ -154,7 +153,7 @@ def read_token_corpus(path: Path, vocabulary: int, longest: int | None) -> Token
             ids = json.loads(text)
         except (ValueError, RecursionError):
             ids = None
-        # JSON's true and false are whole numbers to Python.
+        # JSON's true and false are integers to Python.
         if not isinstance(ids, list) or not all(type(token) is int for token in ids):
             raise BadInput(f"{path}, line {line}: this is not a list of whole numbers; give {kind}")
         if not ids:
@@ -175,6 +174,6 @@ def read_token_corpus(path: Path, vocabulary: int, longest: int | None) -> Token
 
 
 def _filled_lines(text: str) -> list[tuple[int, str]]:
-    """The lines that are not blank with their numbers, from 1, without their ends, whatever wrote them."""
+    """The lines that are not blank with their numbers, from 1, without line ends of any platform."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return [(line, each) for line, each in enumerate(lines, start=1) if each.strip()]

@@ -1,4 +1,4 @@
-"""Documents made into packed sequences on disk, a shard at a time: interrupted, it goes on at the next."""
+"""Documents made into packed sequences on disk, shard by shard: resumes at the next shard if interrupted."""
 
 import hashlib
 import os
@@ -43,7 +43,7 @@ BYTES_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class Packing:
-    """How documents become sequences of `words` words each, and which of them validate."""
+    """How documents become sequences of `words` words each, and which of them are for validation."""
 
     words: int
     validation_share: float
@@ -52,9 +52,9 @@ class Packing:
 
 @dataclass
 class Shard:
-    """Distinct documents in their order, and how much had been read when the last of them was.
+    """Distinct documents in order, and how much had been read by the last of them.
 
-    `documents` and `duplicates` count from the first document of all; `characters` are what was read.
+    `documents` and `duplicates` count from the very first document; `characters` is how much was read.
     """
 
     documents: int = 0
@@ -69,8 +69,8 @@ class Shard:
 class Journal:
     """What is safe on disk: all shards up to `counts.documents`, and words left over for the next.
 
-    `left_over[part]` are those words' tokens and the document that the first of them stands in; `digests` are
-    SHA-256 of both parts' files so far, by name.
+    `left_over[part]` has those words' tokens and the document of the first of them; `digests` are the SHA-256
+    of both parts' files so far, by name.
     """
 
     counts: CorpusCounts = CorpusCounts()  # noqa: RUF009  (frozen)
@@ -79,7 +79,7 @@ class Journal:
 
 
 class DamagedBeginning(BadInput):
-    """What an interrupted preparation left is not what it wrote: there is nothing to go on from."""
+    """The files of an interrupted preparation are not as it wrote them, so it cannot be resumed."""
 
 
 def tokenise(
@@ -90,15 +90,15 @@ def tokenise(
     size: int,
     progress: Progress,
 ) -> CorpusCounts:
-    """Write both parts' sequences into `folder`; goes on where the journal there ends.
+    """Write both parts' sequences into `folder`; resumes where the journal there ends.
 
-    Documents are read again from the first on, those on disk neither tokenised nor written; what comes out
-    is the same to the bit. Tokenises on all cores, one shard ahead of packing and writing. Memory: two
-    shards with what the tokenizer remembers of them, and about 100 bytes a distinct document for its hash.
-    `size` is about how many characters there are, for progress. Raises DamagedBeginning where what is on
-    disk is not what the journal there knows of.
+    Documents are read again from the first, but those on disk are neither tokenised nor written; the result
+    is bitwise the same. Tokenises on all cores, one shard ahead of packing and writing. Memory: two shards
+    and the tokenizer's cache of them, and about 100 bytes per distinct document for its hash. `size` is the
+    approximate number of characters, for progress. Raises DamagedBeginning if the files on disk do not match
+    the journal there.
     """
-    # Which tokenizer the words are of is a part of the journal's name.
+    # The tokenizer of the words is part of the journal's name.
     name = json_digest(tokenizer.backend_tokenizer.to_str())
     journal = _read_journal(folder / JOURNAL_FILE, name)
     begun = journal.counts.documents
@@ -127,7 +127,7 @@ def tokenise(
 
 
 def _shards(documents: Iterable[Document], validation_share: float) -> Iterator[Shard]:
-    """The documents in shards, each text once; the last shard may hold none."""
+    """The documents in shards, each text once; the last shard may be empty."""
     seen: set[bytes] = set()
     shard, held = Shard(), 0
     for number, document in enumerate(documents):
@@ -151,9 +151,9 @@ def _shards(documents: Iterable[Document], validation_share: float) -> Iterator[
 def _encoded_ahead(
     shards: Iterable[Shard], tokenizer: PreTrainedTokenizerFast
 ) -> Iterator[tuple[Shard, Integer[np.ndarray, " w"], Integer[np.ndarray, " d"]]]:
-    """Each shard with its documents' words; the next one is being encoded meanwhile."""
+    """Each shard with its documents' words; the next one is encoded in the meantime."""
     encoder = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-    encoder.encode_special_tokens = True  # a text that says "[MASK]" shall not have one
+    encoder.encode_special_tokens = True  # a text containing "[MASK]" must not yield the token
     kind = token_type(tokenizer)
     with ThreadPoolExecutor(1) as beside:
         before: tuple[Shard, Future[Any]] | None = None
@@ -169,16 +169,16 @@ def _encoded_ahead(
 def _encoded(
     tokenizer: Tokenizer, documents: list[Document], kind: np.dtype[Any]
 ) -> tuple[Integer[np.ndarray, " w"], Integer[np.ndarray, " d"]]:
-    """The documents' words end to end, and how many each has."""
+    """The documents' words end to end, and the number of words of each."""
     texts = [document.text for document in documents]
     try:
         encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
-    except Exception as error:  # what `tokenizers` raises is a bare one, which does not say where
+    except Exception as error:  # `tokenizers` raises bare exceptions, which do not say where
         raise _refusal(tokenizer, documents) from error
     lengths = np.array([len(encoding) for encoding in encodings], dtype=np.int64)
     words = np.fromiter(chain.from_iterable(e.ids for e in encodings), kind, int(lengths.sum()))
     special = words < FIRST_WORD
-    if special.any():  # of a tokenizer whose pieces are special tokens too: nothing stands for them
+    if special.any():  # for a tokenizer whose pieces are special tokens too: nothing stands for them
         owners = np.repeat(np.arange(len(lengths)), lengths)[~special]
         words, lengths = words[~special], np.bincount(owners, minlength=len(lengths))
     return words, lengths
@@ -198,7 +198,7 @@ def _refusal(tokenizer: Tokenizer, documents: list[Document]) -> BadInput:
 
 
 class _PartWriter:
-    """Appends a part's sequences to its files, which first lose what the journal does not know of."""
+    """Appends a part's sequences to its files, after truncating them to what the journal records."""
 
     def __init__(
         self, part: Part, journal: Journal, tokenizer: PreTrainedTokenizerFast, packing: Packing, folder: Path
@@ -226,7 +226,7 @@ class _PartWriter:
             rows, owners, rest = pack_end_to_end(
                 words, lengths, width, self.separator, np.array(before, self.kind)
             )
-            owned = np.append(numbers, np.int32(document))[owners]  # its last is what -1 stands for
+            owned = np.append(numbers, np.int32(document))[owners]  # its last is the one that -1 refers to
             self.left_over = rest.tolist(), int(owned[-1])
             owned = owned[:-1]
         else:
@@ -244,7 +244,7 @@ class _PartWriter:
         )
 
     def settle(self) -> PartCounts:
-        """Make what was added durable; the counts."""
+        """Make the additions durable; returns the counts."""
         for file in (self.tokens, self.documents):
             file.file.flush()
             os.fsync(file.file.fileno())
@@ -252,7 +252,7 @@ class _PartWriter:
 
     @property
     def digests(self) -> dict[str, str]:
-        """Of the files so far, by name."""
+        """Digests of the files so far, by name."""
         return {file.path.name: file.digest.hexdigest() for file in (self.tokens, self.documents)}
 
     def close(self) -> None:
@@ -262,9 +262,9 @@ class _PartWriter:
 
 
 class _Appended:
-    """A file that is appended to after its first `size` bytes, and the digest of all of it.
+    """A file to append to after its first `size` bytes, and the digest of its whole content.
 
-    Raises DamagedBeginning where those bytes are not there, or not those that were written.
+    Raises DamagedBeginning if those bytes are missing or not those that were written.
     """
 
     def __init__(self, path: Path, size: int, digests: Mapping[str, str]) -> None:
@@ -297,7 +297,7 @@ def _read_journal(path: Path, name: str) -> Journal:
 
 
 def _with_dropped_rest(journal: Journal) -> CorpusCounts:
-    """The counts when no document follows that the words left over could be put before."""
+    """The counts if no further document can use the words left over."""
     counts = journal.counts
     training, validation = (
         replace(each, dropped_words=each.dropped_words + len(journal.left_over[part][0]))

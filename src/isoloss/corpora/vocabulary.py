@@ -1,4 +1,4 @@
-"""A corpus's tokenizer: one that is there already, or a word-piece vocabulary of the corpus's own."""
+"""A corpus's tokenizer: an existing one, or a word-piece vocabulary of the corpus's own."""
 
 import hashlib
 import json
@@ -19,32 +19,32 @@ SPECIAL = ("[PAD]", "[CLS]", "[MASK]", "[UNK]", "[SEP]")
 SMALLEST_VOCABULARY = 100
 
 Texts = Callable[[], Iterator[str]]
-"""The training part's texts, from the first on at every call."""
+"""The texts of the training part, from the first at every call."""
 
 
 @runtime_checkable
 class TokenizerChoice(Protocol):
-    """How a corpus comes by its tokenizer; a frozen dataclass."""
+    """How the tokenizer of a corpus is obtained; a frozen dataclass."""
 
     @property
     def digest(self) -> str:
-        """Names the tokenizer, the texts apart that it may be made of."""
+        """Identifies the tokenizer, except for the texts on which it may be trained."""
         ...
 
     def tokenizer(self, texts: Texts) -> PreTrainedTokenizerBase:
-        """The tokenizer, with token numbers of its own."""
+        """The tokenizer, with its own token numbers."""
         ...
 
 
 @dataclass(frozen=True)
 class NamedTokenizer:
-    """The tokenizer in a folder, or of that name on a hub, such as bert-large-uncased, the paper's (A.2)."""
+    """The tokenizer in a folder or of that name on a hub, such as bert-large-uncased, the paper's (A.2)."""
 
     name: str
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the tokenizer's files in the folder; of the name where a hub has it."""
+        """SHA-256 of the tokenizer's files in the folder, or of the name if it is on a hub."""
         digest = hashlib.sha256()
         folder = Path(self.name)
         files = (
@@ -55,7 +55,7 @@ class NamedTokenizer:
         return digest.hexdigest() if files else hashlib.sha256(self.name.encode()).hexdigest()
 
     def tokenizer(self, texts: Texts) -> PreTrainedTokenizerBase:  # noqa: ARG002
-        """See `TokenizerChoice`. Raises BadInput where there is none, or the hub cannot be reached."""
+        """See `TokenizerChoice`. Raises BadInput if there is none, or the hub cannot be reached."""
         if not Path(self.name).is_dir():
             refuse_unreachable_hub(self.name)
         return load_tokenizer(self.name)
@@ -63,7 +63,7 @@ class NamedTokenizer:
 
 @dataclass(frozen=True)
 class OwnVocabulary:
-    """`size` word pieces at most, trained on the corpus's training part; see `word_pieces`."""
+    """At most `size` word pieces, trained on the corpus's training part; see `word_pieces`."""
 
     size: int = 4000
 
@@ -93,8 +93,9 @@ def word_pieces(texts: Texts, size: int) -> PreTrainedTokenizerFast:
     """
     normalizer, splitter = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
     alphabet = _alphabet(texts(), normalizer, splitter, size // 4)
-    # The trainer numbers pieces of one letter inside a word in the order of a hash table, another in every
-    # process, and breaks ties between merges by number; special tokens keep the order they are given in.
+    # The trainer numbers single-letter pieces inside a word in the order of a hash table, which differs
+    # between processes, and breaks ties between merges by number; special tokens keep the order in which they
+    # are given.
     inner = [f"##{letter}" for letter in alphabet if len(splitter.pre_tokenize_str(f"a{letter}")) == 1]
     trained = _word_pieces({}, normalizer, splitter)
     trainer = trainers.WordPieceTrainer(
@@ -131,7 +132,7 @@ def _alphabet(
     splitter: pre_tokenizers.PreTokenizer,
     most: int,
 ) -> list[str]:
-    """The most frequent letters of normalised text, ties by code point; white space is none."""
+    """The most frequent letters of normalised text, ties broken by code point, without white space."""
     written: Counter[str] = Counter()
     for text in texts:
         written.update(text)
@@ -144,11 +145,12 @@ def _alphabet(
 
 
 def renumbered(tokenizer: PreTrainedTokenizerBase, longest: int) -> PreTrainedTokenizerFast:
-    """The same tokenizer, its [PAD], [CLS] and [MASK] 0, 1, 2 and all other tokens after them in their order.
+    """The same tokenizer, with [PAD], [CLS] and [MASK] as 0, 1, 2, then all other tokens in their order.
 
-    A text becomes [CLS] and its tokens; a pair [CLS], the first, the separator where there is one, and the
-    second. `longest` is how many tokens a model reads. Raises BadInput for a tokenizer that lacks one of the
-    three or has one token for two of them, and for one that is not of the package `tokenizers`.
+    A text becomes [CLS] and its tokens; a pair becomes [CLS], the first, the separator if there is one, and
+    the second. `longest` is the number of tokens that a model reads. Raises BadInput for a tokenizer that
+    lacks one of the three or uses one token for two of them, and for one that is not from the package
+    `tokenizers`.
 
     >>> from isoloss.models.tokenizer import word_tokenizer
     >>> renumbered(word_tokenizer(["the", "cat"], maximum_length=8), longest=9)("the [MASK]")["input_ids"]
@@ -191,11 +193,11 @@ def renumbered(tokenizer: PreTrainedTokenizerBase, longest: int) -> PreTrainedTo
 
 
 def _renumber(layout: dict[str, Any], numbers: dict[str, int]) -> None:
-    """Put the new numbers into a tokenizer's JSON, tokens beside the model's vocabulary into it."""
+    """Put the new numbers into a tokenizer's JSON, including tokens outside the model's vocabulary."""
     model = layout["model"]
     if isinstance(model["vocab"], dict):
         model["vocab"] = numbers
-    else:  # a unigram model's pieces are a list of pairs with their scores, and their places their numbers
+    else:  # a unigram model's pieces are a list of pairs with their scores, numbered by position
         scores = dict(model["vocab"])
         if model.get("unk_id") is not None:
             model["unk_id"] = numbers[model["vocab"][model["unk_id"]][0]]

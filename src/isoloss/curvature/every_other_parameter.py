@@ -66,7 +66,7 @@ def gradients_by_sentence(
     for sentences, piece, own in _equal_pieces(batch, max(1, memory_bytes // size)):
         try:
             gradients = at_once(scores, piece, cotangents[own], parameters)
-        except RuntimeError as error:  # an operation that vmap has no rule for, or that looks at its numbers
+        except RuntimeError as error:  # an operation without a vmap rule, or one that inspects its values
             if is_out_of_memory(error):
                 raise
             at_once = _one_after_another
@@ -79,7 +79,7 @@ def _mapped_over_sentences(
 ) -> dict[str, Tensor]:
     """Per-sentence gradients, [k, ...], of sentences of the same shape."""
     predictions = len(piece.targets) // len(piece)
-    # Only what differs between sentences is mapped over: a model may then branch on the attention mask.
+    # Map only over what differs between sentences: a model may then branch on the attention mask.
     rows = torch.zeros_like(piece.rows[:predictions])
 
     def inner_product(

@@ -84,7 +84,7 @@ def fisher_diagonal(
     """
     if len(batch) < 2:
         raise BadInput(f"{len(batch)} sentences have no standard error; measure on at least 2")
-    MeasuredParameters.of(model)  # refuses a model without any
+    MeasuredParameters.of(model)  # rejects a model without any
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     batch = batch.to(device_of(model))
     apart, count = predictions_apart(batch), min(BLOCKS, len(batch))
@@ -96,7 +96,7 @@ def fisher_diagonal(
             logits = objective.logits(model, batch)
         refuse_non_finite(logits, batch, 0)
         distribution = logits.double().softmax(dim=1)
-        # Of each prediction, times K for the mean over blocks.
+        # For each prediction; the factor K turns it into the mean over blocks.
         roots = (sentence_weights(batch)[:, None] * distribution * count).sqrt()
         for label in range(distribution.shape[1]):
             progress("diagonal of the Fisher information", label, distribution.shape[1])

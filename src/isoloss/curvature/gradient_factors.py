@@ -156,7 +156,7 @@ class GatheredGradient:
         if factors is None:
             return
         if isinstance(factors, Sums) and factors.values.shape[1:] != self._shape:
-            return  # one number for all of a vector: its gradient is added up further
+            return  # one number for a whole vector: its gradient is summed further
         self._factors.append(factors)
         if len(self._factors) == self._awaited:
             self.norms = squared_norms(self._factors, self._shape, self._memory_bytes)

@@ -155,7 +155,7 @@ def _quadratic_form(blocks: "_SetHessian", vector: dict[str, Tensor]) -> tuple[E
 def _report(
     progress: Progress, tolerance: float, most_products: int, products: int, value: float, residual: float
 ) -> None:
-    # A residual falls geometrically, so its logarithm tells how far the work has come.
+    # A residual falls geometrically, so its logarithm measures progress.
     share = math.log(max(residual, 1e-300) / max(abs(value), 1e-300)) / math.log(tolerance)
     done = most_products * min(max(share, products / most_products, 0.0), 0.99)
     progress(TASK, done, most_products, f"{value:.5g}, residual {residual:.2g}")

@@ -99,7 +99,7 @@ class NonFiniteScores(BadInput):
 
 def refuse_non_finite(logits: Float[Tensor, "m v"], batch: Batch, first_sentence: int) -> None:
     """Raise NonFiniteScores naming the first sentence, counted from 1, with a NaN or infinite logit."""
-    # A sum with a number in it that is not finite is not finite, and takes one reading.
+    # A sum is not finite if any of its terms is not, and takes only one pass over them.
     sums = logits.sum(dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
     bad = ~sums.isfinite()
     if bad.any():

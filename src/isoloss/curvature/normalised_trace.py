@@ -86,7 +86,7 @@ def normalised_trace(
             batch.to(device_of(model)),
             seed=seed,
             first_sentence=done,
-            part_of=str,  # every tensor is a part of its own
+            part_of=str,  # every tensor is its own part
             memory_bytes=memory_bytes,
             compare=not compared,
         )

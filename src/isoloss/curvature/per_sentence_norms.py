@@ -93,7 +93,7 @@ def norms_along(
     if not parameters:
         raise BadInput("the model has no parameter that requires a gradient; unfreeze those to measure")
     n, m = len(batch), len(batch.rows)
-    # Arrays tell sentences from positions by their number, which must therefore differ.
+    # Arrays distinguish sentences from positions by their number, so the numbers must differ.
     distinct = last_sentence_twice(batch) if n == batch.input_ids.shape[1] and n > 1 else batch
     _refuse_quantized(model)
     with evaluation_mode(model), every_parameter_recorded(model):
@@ -107,7 +107,7 @@ def norms_along(
         directions = draw(logits.detach()[:m])
         try:
             found = _by_factors(logits, directions, SentenceRows.of(distinct), parameters, memory_bytes)
-        except CheckpointError:  # what is recomputed in the backward pass can be read there alone
+        except CheckpointError:  # anything recomputed in the backward pass is only available there
             found = {}
         del logits
         others = {name: p for name, p in parameters.items() if name not in found}

@@ -60,7 +60,7 @@ def _lookups(operation: Node, gradient: Tensor, rows: SentenceRows) -> Lookups |
             return None
         ids = ids.expand(rows.sentences, rows.positions)
     ids = ids.reshape(rows.sentences, -1)
-    # The padding's own row is never learned.
+    # The padding row itself is never trained.
     is_padding = ids == operation._saved_padding_idx
     return Lookups(ids, gradient.reshape(*ids.shape, -1).masked_fill(is_padding[..., None], 0))
 
@@ -97,7 +97,7 @@ def _before_flattening(operation: Node, operand: int, flat: int, rows: SentenceR
     flattened = _flattened(operation.next_functions[operand][0], flat, _FARTHEST, set())
     if flattened is None:
         return ()
-    if flattened.name() not in _VIEWS:  # what picks rows out
+    if flattened.name() not in _VIEWS:  # the operations that select rows
         return (flat,) if flat == len(rows.sentence) else ()
     first = flattened._saved_self_sym_sizes[0]
     if first == rows.sentences:

@@ -192,7 +192,7 @@ def fisher_vector_product(
 
     def divergence() -> Tensor:
         log_probabilities = objective.logits(model, batch).log_softmax(dim=1)
-        if len(batch.rows) == len(batch):  # one prediction a sentence: the two means are one
+        if len(batch.rows) == len(batch):  # one prediction per sentence: the two means are the same
             return -(log_probabilities.detach().exp() * log_probabilities).sum() / len(log_probabilities)
         entropies = -(log_probabilities.detach().exp() * log_probabilities).sum(dim=1)
         return sentence_weights(batch).to(entropies) @ entropies

@@ -1,4 +1,4 @@
-"""Jobs: what an executor does somewhere, what it tells on its way, and in which order they are done."""
+"""Jobs: what an executor does, what it reports on the way, and in which order jobs are done."""
 
 import pickle
 import time
@@ -16,17 +16,17 @@ it no longer hears after a lease (90 seconds with Linux's NFS), and a Ray node t
 work after about a minute; twice both together."""
 _PAUSE_SECONDS = 2.0
 Work = Callable[[Progress], Sequence[str]]
-"""Reports how much of the whole job is done; returns what the user should be told, a sentence each."""
+"""Reports the completed share of the whole job; returns what the user should be told, one sentence each."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One piece of work: picklable, resumable, and its share of the whole.
+    """A unit of work: picklable, resumable, with its share of the total.
 
-    The task that `work` names in its reports is its present stage. A job begins when the job named `after`
-    has ended well, and fails where that failed. `name` is unique among the jobs done together. `key` tells,
-    with the name, this work from any other, in whatever process it is made; the pickled work does where it
-    is empty, which may be other bytes in another process.
+    The task that `work` names in its reports is its current stage. A job starts when the job named `after`
+    has succeeded, and fails if that one failed. `name` is unique among jobs that are done together. `key`,
+    together with the name, identifies the work whichever process creates it; if it is empty, the pickled work
+    does, whose bytes may differ between processes.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Notice:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is to be told once all jobs have ended: those that failed and why, and what others noticed."""
+    """Reported once all jobs have ended: those that failed and why, and what others noticed."""
 
     failures: tuple[Notice, ...]
     notices: tuple[Notice, ...]
@@ -54,7 +54,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Advanced:
-    """A running job has done `completed` of `total`; `text` is its stage in words."""
+    """A running job has done `completed` of `total`; `text` describes its stage."""
 
     job: str
     completed: float
@@ -64,7 +64,7 @@ class Advanced:
 
 @dataclass(frozen=True)
 class Ended:
-    """A job has ended: well, or with a `failure`, a sentence or a traceback."""
+    """A job has ended: successfully, or with a `failure`, a sentence or a traceback."""
 
     job: str
     notices: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Ended:
 
 
 def do(job: str, pickled: bytes, progress: Progress) -> Ended:
-    """Do a job's pickled work in the process at hand; whatever it raises is its failure.
+    """Do a job's pickled work in this process; whatever it raises is its failure.
 
     >>> do("five", pickle.dumps(int), print).failure.splitlines()[-1].split(":")[0]
     'TypeError'
@@ -96,16 +96,16 @@ def stage(task: str, message: str) -> str:
 
 
 class Patiently:
-    """Work that begins anew while another process holds its folder, for `seconds` at most.
+    """Work that is retried while another process holds its folder, for at most `seconds`.
 
-    Only work that keeps what it has done may be begun anew: jobs are such (see `Job`).
+    Only work that keeps what it has finished may be retried, as jobs do (see `Job`).
     """
 
     def __init__(self, work: Work, seconds: float = HOLD_SECONDS) -> None:
         self._work, self._seconds = work, seconds
 
     def __call__(self, progress: Progress) -> list[str]:
-        """Do the work. Raises FolderHeld where the folder is still held when patience is over."""
+        """Do the work. Raises FolderHeld if the folder is still held when patience has run out."""
         until = time.monotonic() + self._seconds
         while True:
             try:
@@ -118,9 +118,9 @@ class Patiently:
 
 
 class Schedule:
-    """Which job may begin next, what fails with one that failed, and how far all have come; does nothing.
+    """Which job may start next, which jobs fail with another, and the overall progress; runs nothing itself.
 
-    The most expensive job that may begin is the next. Raises BadInput where two jobs have one name.
+    The most expensive job that may start is the next. Raises BadInput if two jobs have the same name.
     """
 
     def __init__(self, jobs: Sequence[Job]) -> None:
@@ -138,7 +138,7 @@ class Schedule:
         return len(self._ended) == len(self._jobs)
 
     def take(self) -> Job | None:
-        """The next job, which the caller begins now; None while each that waits needs one that runs."""
+        """The next job, which the caller must start now; None while every waiting job needs a running one."""
         for job in self._waiting:
             if job.after is None or job.after in self._ended:
                 self._waiting.remove(job)
@@ -146,17 +146,17 @@ class Schedule:
         return None
 
     def advance(self, event: Advanced) -> None:
-        """A running job has come so far."""
+        """Note a running job's progress."""
         self._fractions[event.job] = min(1.0, event.completed / event.total) if event.total else 0.0
 
     def end(self, event: Ended) -> None:
-        """A running job has ended, and with it, if it failed, those that need it."""
+        """Note the end of a running job, and the failure of those that need it if it failed."""
         self._ended[event.job] = event
         self._give_up_what_cannot_begin()
 
     @property
     def share(self) -> float:
-        """How much of all the jobs' cost is done."""
+        """The completed share of all the jobs' cost."""
         total = sum(job.cost for job in self._jobs.values()) or 1.0
         done = sum(self._jobs[name].cost for name in self._ended)
         running = {name: share for name, share in self._fractions.items() if name not in self._ended}
@@ -164,12 +164,12 @@ class Schedule:
 
     @property
     def status(self) -> str:
-        """How many jobs have ended, in words."""
+        """How many jobs have ended, as text."""
         return f"{len(self._ended)} of {len(self._jobs)} runs done"
 
     @property
     def outcome(self) -> Outcome:
-        """What those that have ended tell, in the order in which they did."""
+        """The reports of the jobs that have ended, in the order in which they did."""
         ended = self._ended.values()
         return Outcome(
             tuple(Notice(event.job, event.failure) for event in ended if event.failure),
@@ -189,28 +189,28 @@ class Schedule:
 
 @runtime_checkable
 class Backend(Protocol):
-    """Where jobs are done."""
+    """A place where jobs run."""
 
     @property
     def has_room(self) -> bool:
-        """Whether one more job may be begun now."""
+        """Whether another job may start now."""
         ...
 
     def begin(self, job: Job) -> None:
-        """Begin a job; what becomes of it is told by `events`."""
+        """Start a job; `events` reports what becomes of it."""
         ...
 
     def events(self) -> Iterable[Advanced | Ended]:
-        """What has happened since the last call; waits a second or so where nothing has."""
+        """What has happened since the last call; waits about a second if nothing has."""
         ...
 
     def stop(self) -> None:
-        """Stop at once whatever still runs, and let go of the place."""
+        """Stop everything that still runs at once, and release the place."""
         ...
 
 
 def do_jobs(jobs: Sequence[Job], backend: Backend, progress: Progress = silent) -> Outcome:
-    """Do all jobs at a backend, which is stopped at the end, however it comes."""
+    """Do all jobs at a backend, which is stopped at the end in any case."""
     schedule = Schedule(jobs)
     try:
         while not schedule.finished:

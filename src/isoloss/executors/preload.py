@@ -1,4 +1,4 @@
-"""What every run imports, loaded once before processes are forked from it."""
+"""The imports of every run, loaded once before processes are forked."""
 
 import torch  # noqa: F401
 import transformers.models.bert.modeling_bert

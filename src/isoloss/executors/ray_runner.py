@@ -1,4 +1,4 @@
-"""Runs on the machines of a Ray cluster: where one is lost, its runs go on on another."""
+"""Runs on the machines of a Ray cluster: if a machine is lost, its runs continue on another."""
 
 import logging
 import os
@@ -19,16 +19,16 @@ from isoloss.executors.job import Advanced, Ended, Job, Outcome, Patiently, do, 
 from isoloss.progress import Progress, silent
 
 MOST_BEGINNINGS = 5
-"""How often a job is begun before it fails: one that kills each process it has must come to an end."""
+"""How often a job is started before it fails: one that kills each of its processes must end at some point."""
 
 SECONDS_BETWEEN_REPORTS = 0.5
 
 
 @dataclass(frozen=True)
 class ShareOfNode:
-    """What Ray keeps for a job on its node: processor cores, as many threads, and GPUs.
+    """What Ray reserves for a job on its node: processor cores, as many threads, and GPUs.
 
-    A run's last bits depend on its threads: with one they are those that `run_jobs` gives.
+    A run's last bits depend on its number of threads: with one, they equal those of `run_jobs`.
     """
 
     cores: int = 1
@@ -48,23 +48,23 @@ def run_jobs_on_ray(
     address: str | None = None,
     share: ShareOfNode = ShareOfNode(),
 ) -> Outcome:
-    """Do all `jobs` on the Ray cluster at `address`, or on that which this machine belongs to.
+    """Do all `jobs` on the Ray cluster at `address`, or on the one that this machine belongs to.
 
-    `address` is HOST:PORT of the cluster's head. Means what `run_jobs` means, with Ray to say where and how
-    many at once. A job whose process or node is lost is begun again, on another node if need be, and told
-    of; being resumable it goes on from its last checkpoint. A node that is only cut off stops its own work
-    within about a minute; until then its lock on the run's folder is waited for (`patience`). On
-    KeyboardInterrupt all jobs are stopped at once.
+    `address` is HOST:PORT of the cluster's head. Arguments as in `run_jobs`, except that Ray decides where
+    and how many run at once. A job whose process or node is lost is restarted, on another node if need be,
+    and this is reported; being resumable, it continues from its last checkpoint. A node that is only cut off
+    stops its own work within about a minute; until then, the restarted job waits for its lock on the run's
+    folder (`patience`). On KeyboardInterrupt all jobs are stopped at once.
 
-    Every node needs this package, and this folder and the jobs' files under the same paths: a file system
-    that they share. Raises IsolossError where Ray is not installed or no cluster answers.
+    Every node needs this package, and this folder and the jobs' files under the same paths: a shared file
+    system. Raises IsolossError if Ray is not installed or no cluster answers.
     """
     with _joined(address):
         return do_jobs(jobs, _RayTasks(share), progress)
 
 
 class _Reports:
-    """What running jobs have reported last, in a process of its own beside the caller's."""
+    """The latest reports of running jobs, in a separate process beside the caller's."""
 
     def __init__(self) -> None:
         self._latest: dict[str, Advanced] = {}
@@ -78,7 +78,7 @@ class _Reports:
 
 
 class _RayTasks:
-    """A `Backend`: a Ray task a job, in a process of its own."""
+    """A `Backend` with one Ray task per job, each in its own process."""
 
     def __init__(self, share: ShareOfNode) -> None:
         ray = _ray()
@@ -88,13 +88,13 @@ class _RayTasks:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self._ray, self._share = ray, share
         self._reports = ray.remote(_Reports).options(num_cpus=0, scheduling_strategy=here).remote()
-        # Begun again here and not by Ray, so that it is counted and told; a process a job, as locally.
+        # Restarted here and not by Ray, so that it is counted and reported; one process per job, as locally.
         asked = {"num_cpus": share.cores, "num_gpus": share.gpus, "max_retries": 0, "max_calls": 1}
         self._task = ray.remote(**asked)(_work)
         self._running: dict[Any, Job] = {}
         self._begun: Counter[str] = Counter()
 
-    has_room = True  # what finds no free node waits in Ray's queue
+    has_room = True  # jobs for which no node is free wait in Ray's queue
 
     def begin(self, job: Job) -> None:
         """See `Backend`."""
@@ -112,7 +112,7 @@ class _RayTasks:
         """See `Backend`."""
         ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=SECONDS_BETWEEN_REPORTS)
         running = {job.name for job in self._running.values()}
-        # What an earlier process of a job posted may come after its end.
+        # Posts of a job's earlier process may arrive after its end.
         reports: list[Advanced] = self._ray.get(self._reports.take.remote())
         yield from (report for report in reports if report.job in running)
         for reference in ready:
@@ -130,7 +130,7 @@ class _RayTasks:
         self._ray.kill(self._reports)
 
     def _ended(self, name: str, reference: Any) -> Ended | None:
-        """How a job has ended; None where its process or its node was lost and it may be begun again."""
+        """How a job has ended; None if its process or node was lost and it may be restarted."""
         errors = self._ray.exceptions
         times = self._begun[name]
         try:
@@ -149,7 +149,7 @@ class _RayTasks:
 
 
 def _work(job: str, pickled: bytes, folder: str, threads: int, reports: Any) -> Ended:
-    """In a process on a node of the cluster."""
+    """Runs in a process on a node of the cluster."""
     try:
         os.chdir(folder)  # paths may be relative to the caller's folder
     except OSError as error:
@@ -172,7 +172,7 @@ def _work(job: str, pickled: bytes, folder: str, threads: int, reports: Any) -> 
 
 @contextmanager
 def _joined(address: str | None) -> Iterator[None]:
-    """Have this process be part of the cluster, which it leaves again unless it was part before."""
+    """Make this process part of the cluster, and leave it again unless the process was part before."""
     ray = _ray()
     if ray.is_initialized():
         yield
@@ -194,13 +194,13 @@ def _joined(address: str | None) -> Iterator[None]:
 
 
 def _reach(address: str) -> None:
-    """Connect once, since Ray itself tries for minutes."""
+    """Connect with one attempt, since Ray itself keeps trying for minutes."""
     host, _, port = address.rpartition(":")
     socket.create_connection((host, int(port)), timeout=5.0).close()
 
 
 def _refuse_too_large(share: ShareOfNode, nodes: Sequence[Mapping[str, Any]]) -> None:
-    """Raise BadInput where no node could ever take a job: Ray would wait for one in silence."""
+    """Raise BadInput if no node could ever take a job, for which Ray would wait silently."""
     kept = [node["Resources"] for node in nodes if node["Alive"]]
     if not any(each.get("CPU", 0) >= share.cores and each.get("GPU", 0) >= share.gpus for each in kept):
         raise BadInput(

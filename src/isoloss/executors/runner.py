@@ -1,4 +1,4 @@
-"""Runs side by side on this machine's cores: when one fails, the others go on."""
+"""Runs side by side on this machine's cores: if one fails, the others continue."""
 
 import os
 import pickle
@@ -18,16 +18,16 @@ from isoloss.progress import Progress, silent
 __all__ = ["Job", "Notice", "Outcome", "run_jobs"]
 
 _CONTEXT = get_context("forkserver")
-# Imported once in the server that children are forked from: each child then starts in milliseconds.
+# Imported once in the server from which children are forked: each child then starts in milliseconds.
 _CONTEXT.set_forkserver_preload(["isoloss.executors.preload"])
 
 
 def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress = silent) -> Outcome:
     """Do all `jobs`, at most `processes` at once, the most expensive first.
 
-    Each job has a process of its own with one thread, so that its numbers do not depend on how many run
-    beside it. A process that is killed from outside counts as that job's failure. On KeyboardInterrupt
-    the running jobs are stopped at once; being resumable, they lose only what follows their last save.
+    Each job has its own process with one thread, so that its numbers do not depend on how many run beside it.
+    If a process is killed from outside, its job has failed. On KeyboardInterrupt the running jobs are stopped
+    at once; being resumable, they lose only the work since their last save.
     """
     if jobs:  # the server takes seconds to import what it preloads
         _begin_server()
@@ -35,11 +35,11 @@ def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress = silent) -
 
 
 def _begin_server() -> None:
-    """Begin the process that jobs are forked from, deaf to Ctrl-C, which reaches the whole process group.
+    """Start the server from which jobs are forked, deaf to Ctrl-C, which reaches the whole process group.
 
-    Only the parent answers it, also while the server is importing what it preloads.
+    Only the parent responds to it, even while the server is importing its preloaded modules.
     """
-    if current_thread() is not main_thread():  # no other may set what a signal does
+    if current_thread() is not main_thread():  # only the main thread may set signal handlers
         return
     answered = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -56,7 +56,7 @@ class _Running:
 
 
 class LocalProcesses:
-    """A `Backend`: a process a job, at most `processes` at once and at least one."""
+    """A `Backend` with one process per job, at most `processes` at once and at least one."""
 
     def __init__(self, processes: int) -> None:
         self._processes = max(processes, 1)
@@ -70,7 +70,7 @@ class LocalProcesses:
     def begin(self, job: Job) -> None:
         """See `Backend`."""
         receiver, sender = _CONTEXT.Pipe(duplex=False)
-        # By value: torch would hand over a file descriptor for each tensor, of which a process may send few.
+        # By value: torch would send a file descriptor per tensor, and a process may send only a few.
         arguments = (job.name, pickle.dumps(job.work), sender)
         process = _CONTEXT.Process(target=_work, args=arguments, name=job.name, daemon=True)
         process.start()
@@ -82,7 +82,7 @@ class LocalProcesses:
         entries = self._running.values()
         ready = wait([e.connection for e in entries] + [e.process.sentinel for e in entries], timeout=1.0)
         for name, entry in list(self._running.items()):
-            alive = entry.process.is_alive()  # asked first: what it sent before its end is then all there
+            alive = entry.process.is_alive()  # asked first: what it sent before its end has then arrived
             if entry.connection in ready or not alive:
                 yield from _received(entry)
             if not alive:
@@ -97,14 +97,14 @@ class LocalProcesses:
 
 
 def _work(job: str, pickled: bytes, sender: Connection) -> None:
-    # Ctrl-C reaches the whole process group; only the parent answers it, and then stops this process.
+    # Ctrl-C reaches the whole process group; only the parent responds, and then stops this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
 
     def report(task: str, completed: float, total: float, message: str = "") -> None:
         try:
             sender.send(Advanced(job, completed, total, stage(task, message)))
-        except OSError:  # the parent is gone: nobody will take the result
+        except OSError:  # the parent is gone: nobody will receive the result
             os._exit(1)
 
     sender.send(do(job, pickled, report))

@@ -1,4 +1,4 @@
-"""Runs as jobs of a SLURM cluster: those that run out of time are queued again and go on."""
+"""Runs as jobs of a SLURM cluster: those that run out of time are requeued and continue."""
 
 import contextlib
 import hashlib
@@ -25,10 +25,10 @@ SECONDS_BETWEEN_REPORTS = 5.0
 
 @dataclass(frozen=True)
 class SlurmSettings:
-    """What each job asks SLURM for; what is None is left to the cluster's own defaults.
+    """What each job requests from SLURM; None leaves it to the cluster's defaults.
 
-    A job that is not done after `hours` is queued again, `time_outs` times at most. `cores` are its threads
-    too: with one, a run's last bits are those that `run_jobs` gives.
+    A job that is not done after `hours` is requeued, at most `time_outs` times. `cores` is also its number of
+    threads: with one, a run's last bits equal those of `run_jobs`.
     """
 
     partition: str | None = None
@@ -59,15 +59,15 @@ def run_jobs_on_slurm(
 ) -> Outcome:
     """Do all `jobs` through SLURM, whose scripts, logs and reports are kept in `folder`.
 
-    Means what `run_jobs` means: a job is submitted when the one that it needs has ended well. One that runs
-    out of time, is preempted, or loses its node is queued again and goes on from its last checkpoint. On
-    KeyboardInterrupt all jobs are cancelled. Where this process is killed instead, or told to end (see
-    `Terminated`), the jobs go on, and the same call finds them again and waits for them.
+    Arguments as in `run_jobs`: a job is submitted when the one that it needs has succeeded. One that runs out
+    of time, is preempted, or loses its node is requeued and continues from its last checkpoint. On
+    KeyboardInterrupt all jobs are cancelled. If this process is killed instead, or told to end (see
+    `Terminated`), the jobs continue, and the same call finds them again and waits for them.
 
-    Every node needs this package, this folder and the jobs' files under the same paths, and SLURM its
-    accounting (`sacct`). `cluster` "local" does the jobs as processes of this machine, all at once, and
-    "debug" one after the other in this process. Raises IsolossError where submitit or SLURM is missing,
-    SLURM refuses a job, or `folder` cannot be written.
+    Every node needs this package, this folder and the jobs' files under the same paths, and SLURM needs its
+    accounting (`sacct`). `cluster` "local" runs the jobs as processes of this machine, all at once, and
+    "debug" one after the other in this process. Raises IsolossError if submitit or SLURM is missing, SLURM
+    refuses a job, or `folder` cannot be written.
     """
     return do_jobs(jobs, _SlurmJobs(folder.absolute(), settings, cluster), progress)
 
@@ -80,9 +80,9 @@ class _Running:
 
 
 class _SlurmJobs:
-    """A `Backend`: a SLURM job each."""
+    """A `Backend` with one SLURM job each."""
 
-    has_room = True  # what finds no room waits in SLURM's queue
+    has_room = True  # jobs for which there is no room wait in SLURM's queue
 
     def __init__(self, folder: Path, settings: SlurmSettings, cluster: str) -> None:
         self._submitit = submitit = _submitit()
@@ -130,14 +130,14 @@ class _SlurmJobs:
                 yield self._ended(name, entry.submitted)
 
     def stop(self) -> None:
-        """See `Backend`; jobs go on where this process alone is told to end, as by a node that restarts."""
+        """See `Backend`; jobs continue if only this process is told to end, e.g. as its node restarts."""
         if isinstance(sys.exception(), Terminated):
             return
         for entry in self._running.values():
             entry.submitted.cancel(check=False)
 
     def _earlier(self, key: str) -> Any:
-        """The job of the same work that an earlier call submitted, if it waits or runs still."""
+        """The job of the same work that an earlier call submitted, if it is still waiting or running."""
         path = self._folder / f"{key}.job"
         if self._cluster != "slurm" or not path.exists():
             return None
@@ -162,7 +162,7 @@ class _SlurmJobs:
 
 @dataclass(frozen=True)
 class _Doing:
-    """A job in a process of its own on a node; submitit calls it, and asks how to go on after a time-out."""
+    """A job in its own process on a node; submitit calls it, and asks how to continue after a time-out."""
 
     job: str
     work: bytes
@@ -185,13 +185,13 @@ class _Doing:
             return do(self.job, self.work, report)
 
     def checkpoint(self) -> Any:
-        """What is queued when this process is about to run out of time: the same again, which goes on."""
+        """What to requeue when this process is about to run out of time: the same work, which resumes."""
         return _submitit().helpers.DelayedSubmission(self)
 
 
 @dataclass(frozen=True)
 class _UntilOutOfTime:
-    """Work that submitit may end, from a signal, when it has been queued too often."""
+    """Work that submitit, in a signal handler, may end if it has been requeued too often."""
 
     work: Work
 
@@ -206,7 +206,7 @@ class _UntilOutOfTime:
 
 
 def _parameters(settings: SlurmSettings, cluster: str) -> dict[str, Any]:
-    """The settings as submitit names them."""
+    """The settings under submitit's names."""
     minutes = max(1, round(60 * settings.hours))
     found: dict[str, Any] = {"timeout_min": minutes, "cpus_per_task": settings.cores}
     if settings.gpus:

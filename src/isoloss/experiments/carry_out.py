@@ -152,7 +152,7 @@ def _missing(run: PlannedRun, output: Path, *, needed_alone: bool = False) -> It
 def _planned(run: PlannedRun, *, needed_alone: bool = False) -> Iterator[_Measurement]:
     """The planned measurements, by step and, within a step, by set of weights."""
     for step in run.checkpoint_steps:
-        # Experiments that share the run may each ask for a quantity, at steps that overlap.
+        # Experiments that share the run may each request a quantity, at overlapping steps.
         asked = [
             _Measurement(step, each.quantity, each.weights)
             for each in run.measured
@@ -205,7 +205,7 @@ def _measure_missing(
 
 def _keep(found: Measurement, path: Path, run: PlannedRun, step: int) -> None:
     values = path.with_suffix(".npz") if found.values else None
-    if values:  # first, since the records say that the measurement is complete
+    if values:  # first, since the records mark the measurement as complete
         write_sentence_values(values, {name: each.cpu().numpy() for name, each in found.values.items()})
     write_records(path, found.records, measured_place(run.digest[:16], step, path.stem), values)
 
@@ -216,7 +216,7 @@ def _weights_of(run: PlannedRun, wanted: _Measurement, output: Path) -> tuple[Pa
     checkpoint = read_checkpoint(folder)
     if wanted.weights == "kept":
         return folder, checkpoint.digest
-    assert checkpoint.raw_digest is not None  # of a run that keeps an average, or its plan is refused
+    assert checkpoint.raw_digest is not None  # the run keeps an average, or else its plan is refused
     return folder / RAW_FOLDER, checkpoint.raw_digest
 
 

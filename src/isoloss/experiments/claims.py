@@ -91,7 +91,7 @@ def judge(claims: Sequence[Claim], runs: Sequence[pl.DataFrame], seed: int = 0) 
     """
     bootstrap = SeedBootstrap.of(runs, seed)
     estimates = [BoundedEstimate(bootstrap.estimate(claim.statistic), claim.limit) for claim in claims]
-    # An interval leaves out all bounds of a region where it leaves out the one that it is nearest to.
+    # An interval excludes all bounds of a region if it excludes the nearest one.
     p_values = [
         max(estimate.p_value(bound) for bound in claim.claimed.bounds)
         for claim, estimate in zip(claims, estimates, strict=True)

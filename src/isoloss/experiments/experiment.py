@@ -151,7 +151,7 @@ def _misspelt_told(asker: str, known: Sequence[str], rows: Collection[Setting]) 
         (name, *_) = error.args or (None,)
         if isinstance(name, str) and name not in rows:
             raise _misspelt(asker, name, known) from error
-    except Exception:  # whatever else is told of real numbers, if at all
+    except Exception:  # any other error is reported on real numbers, if at all
         pass
 
 

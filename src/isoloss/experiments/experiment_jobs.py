@@ -143,7 +143,7 @@ def _measure_reference(reference: PlannedReference, output: Path, progress: Prog
 
 
 def _reference_name(reference: PlannedReference, output: Path) -> str:
-    # Experiments may each have one of that name.
+    # Several experiments may have one of that name.
     return f"{reference.name} {reference.file(output).stem[:8]}"
 
 

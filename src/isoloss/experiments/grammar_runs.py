@@ -107,7 +107,7 @@ def headline_task(
     that has no other, and for what `task_name` refuses.
     """
     settings = RoomSettings(train=min(sizes.probe_train, MOST_EXAMPLES))
-    _ = task_name(language, name)  # refuses a language without tasks, and unknown names
+    _ = task_name(language, name)  # rejects a language without tasks, and unknown names
     if name is not None:
         room = measure_room(language, named_task(language, name), settings, progress)
         if room.refusal is None:

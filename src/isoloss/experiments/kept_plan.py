@@ -107,7 +107,7 @@ def _measured(run: PlannedRun, path: Path) -> list[dict[str, Any]]:
     try:
         before = (_kept(run, path) or {"measured": []})["measured"]
         entries = {(entry["measured_on"], entry.get("weights")): entry for entry in before}
-    except (KeyError, TypeError, AttributeError):  # not of isoloss's making: this call's plan is all there is
+    except (KeyError, TypeError, AttributeError):  # not written by isoloss: this call's plan is all there is
         entries = {}
     for measured in run.measured:
         digest = quantity_digest(measured.quantity, run.language.digest, run.objective)

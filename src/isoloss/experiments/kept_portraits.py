@@ -93,7 +93,7 @@ def read_portrait(path: Path, name: str) -> LanguagePortrait:
     content = read_json(path, name)
     try:
         return _portrait(content)
-    except (KeyError, TypeError) as error:  # what was told when it was written was something else
+    except (KeyError, TypeError) as error:  # it had other content when it was written
         raise BadInput(f"{path} is a portrait of another version; delete it and run again") from error
 
 

@@ -188,7 +188,7 @@ def _speed(language: Language, seed: int) -> Record:
         whole = language.distribution_cost(torch.arange(language.length))
         return Record("masked_law_speed", 1 / language.seconds(whole), "sentences/s", None, 1)
     sentences = language.sample(TIMED, torch.Generator().manual_seed(seed))
-    language.masked_log_probabilities(sentences)  # the first time builds what later calls share
+    language.masked_log_probabilities(sentences)  # the first call builds what later calls share
     begun = time.perf_counter()
     language.masked_log_probabilities(sentences)
     return Record("masked_law_speed", TIMED / (time.perf_counter() - begun), "sentences/s", None, TIMED)

@@ -145,7 +145,7 @@ class PlannedRun:
     averaging_horizon: int | None = None
 
     def __post_init__(self) -> None:
-        _ = self.planned_specification  # refuses numbers that make no run
+        _ = self.planned_specification  # rejects numbers that do not make a run
         for measured in self.measured:
             if unknown := set(measured.steps) - set(self.checkpoint_steps):
                 raise BadInput(

@@ -36,7 +36,7 @@ class ReferenceQuantity(Protocol):
     revision: ClassVar[int]
     sources: ClassVar[tuple[type, ...]]
 
-    # Of a type among `sources`, which no type checker knows here.
+    # Of a type among `sources`, which type checkers do not know here.
     def measure(self, source: Any, progress: Progress) -> list[Record]:
         """The reference's numbers."""
         ...

@@ -112,7 +112,7 @@ def _counted(
 ) -> StepCost:
     inner = getattr(update_rule, "optimiser", None)
     rule = inner if isinstance(inner, UpdateRuleSettings) else update_rule
-    # Settings are frozen, hence hashable, which their protocols cannot say to what keeps results by them.
+    # Settings are frozen and hence hashable, which their protocols cannot tell the cache.
     model: Any = architecture
     settings: Any = rule
     predicted: Any = objective
@@ -148,8 +148,8 @@ def _passes(
 ) -> _Passes:
     """Of the batch, whatever the rule that takes them."""
     drawn = _drawn(objective, batch_size, maximum_length)
-    # Torch takes meta tensors in a third of the time of fake ones, but not through every operation, and
-    # through an LSTM in others than a processor's.
+    # Torch accepts meta tensors in a third of the time of fake ones, but not in every operation, and for an
+    # LSTM it then uses other operations than on a processor.
     known = isinstance(architecture, PostLayerNormTransformer | PreLayerNormTransformer)
     quickly = known and len(drawn.rows) == len(drawn)
     with _shapes_alone() if quickly else _without_numbers() as placed:
@@ -308,7 +308,7 @@ def _lstm_backward(*shapes: Any, **settings: Any) -> int:
     return 2 * _lstm_forward(*shapes, **settings)
 
 
-# On a processor an LSTM's layer is one operation, of which torch's counter knows nothing.
+# On a processor, an LSTM layer is a single operation, which torch's counter does not know.
 _LSTM_OPERATIONS = {
     torch.ops.aten.mkldnn_rnn_layer: _lstm_forward,
     torch.ops.aten.mkldnn_rnn_layer_backward: _lstm_backward,

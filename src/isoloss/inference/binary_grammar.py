@@ -1,4 +1,4 @@
-"""A grammar as tensors: every rule has two symbols or one word on its right side."""
+"""A grammar as tensors, in which every rule has two symbols or one word on its right-hand side."""
 
 from dataclasses import dataclass
 
@@ -48,7 +48,7 @@ class BinaryGrammar:
         return weights
 
     def derivable_lengths(self, longest: int) -> Bool[Tensor, "L S"]:
-        """Which lengths 0..`longest` each symbol derives at all: `length_weights` without underflow.
+        """Which of the lengths 0..`longest` each symbol derives: `length_weights` without underflow.
 
         >>> one = torch.ones(1, dtype=torch.float64)
         >>> empty = torch.zeros(0, dtype=torch.int64)
@@ -66,6 +66,6 @@ class BinaryGrammar:
         return possible
 
     def left_corners(self) -> Float[Tensor, "S S"]:
-        """Weight with which A's leftmost part is B: Σ_C p(A -> B C), the right part free (it sums to 1)."""
+        """Weight with which A's leftmost part is B: Σ_C p(A -> B C), with any right part (they sum to 1)."""
         corners = torch.zeros(self.symbols, self.symbols, dtype=torch.float64)
         return corners.index_put((self.parent, self.left), self.weight, accumulate=True)

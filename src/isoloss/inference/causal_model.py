@@ -1,4 +1,4 @@
-"""A causal model as a function on tokens, and sentences drawn from it token by token."""
+"""A causal model as a function of tokens, and sentences sampled from it token by token."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -10,44 +10,45 @@ from torch import Tensor
 
 @runtime_checkable
 class KeyValueCache(Protocol):
-    """The keys and values of tokens that a model has read."""
+    """The keys and values of the tokens that a model has read."""
 
     def shared_prefix(self, tokens: int) -> "KeyValueCache":
         """The first `tokens` tokens of a cache of one row, as the past of any number of rows.
 
-        Copies nothing, and is not changed by the passes that read it.
+        Copies nothing, and is not modified by the passes that read it.
         """
         ...
 
 
 @runtime_checkable
 class CausalModel(Protocol):
-    """Scores of K words after every token, from the tokens up to it."""
+    """Scores of K words after every token, given the tokens up to and including it."""
 
     @property
     def device(self) -> torch.device:
-        """Where the model's weights are."""
+        """The device of the model's weights."""
         ...
 
     def __call__(
         self, tokens: Int[Tensor, "n s"], past: KeyValueCache | None = None
     ) -> tuple[Float[Tensor, "n s K"], KeyValueCache]:
-        """Unnormalised log-probabilities of the word after each token, which follow those of `past`.
+        """Unnormalised log-probabilities of the word after each of these tokens, after those of `past`.
 
-        Also the cache of the past and these tokens, for the next pass; that of a shared prefix is not kept.
+        Also returns the cache of the past and these tokens, for the next pass, except for that of a shared
+        prefix.
         """
         ...
 
     def pass_bytes(self, past: int, tokens: int) -> int:
-        """About what a pass holds at once for a row of `tokens` tokens after a shared prefix of `past`."""
+        """About how many bytes a pass holds per row of `tokens` tokens after a shared prefix of `past`."""
         ...
 
     def cache_bytes(self, tokens: int) -> int:
-        """What the cache of a row of `tokens` tokens takes."""
+        """Memory in bytes of the cache of a row of `tokens` tokens."""
         ...
 
     def operations(self, past: int, tokens: int) -> float:
-        """Floating-point operations of the matrix products of such a row's pass."""
+        """Floating-point operations of the matrix products of a pass over such a row."""
         ...
 
 
@@ -58,11 +59,11 @@ def draw_sentences(
     uniforms: Sequence[Float[Tensor, " n"]],
     begun: Int[Tensor, "n b"] | None = None,
 ) -> Int[Tensor, "n T"]:
-    """Word numbers of n sentences after `bos`: the words `begun`, if any, and one more by each of `uniforms`.
+    """Word numbers of n sentences after `bos`: the words `begun`, if any, then one word per uniform.
 
-    Each is drawn by inversion of its uniform in [0, 1), so that a sentence is a function of its own words
-    and uniforms and of the model's scores; cumulative distributions are in float64. Holds the n sentences'
-    cache.
+    Each word is drawn by inversion of its uniform in [0, 1), so that a sentence depends only on its own words
+    and uniforms and on the model's scores; cumulative distributions are in float64. Holds the cache of n
+    sentences.
     """
     if begun is None:
         begun = torch.empty(len(uniforms[0]), 0, dtype=torch.int64, device=tokens.device)
@@ -87,5 +88,5 @@ def inverse_cumulative(
     """
     cumulative = distributions.cumsum(1)
     target = uniforms.to(distributions)[:, None] * cumulative[:, -1:]
-    # A product that rounds up to the whole must not fall off the end.
+    # A product that rounds up to the total must not run past the last word.
     return torch.searchsorted(cumulative, target, right=True)[:, 0].clamp(max=distributions.shape[1] - 1)

@@ -1,4 +1,4 @@
-"""Which spans, symbols and rules a sentence of a given length can use at all, whatever its words."""
+"""Which spans, symbols and rules a sentence of a given length can use, whatever its words."""
 
 from dataclasses import dataclass
 
@@ -16,9 +16,9 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Level:
-    """All spans of one length: the symbols they can have and where they can start.
+    """All spans of one length, with the symbols they can have and where they can start.
 
-    A chart holds one tensor [len(symbols), len(starts), n] a level.
+    A chart holds one tensor [len(symbols), len(starts), n] per level.
     """
 
     symbols: Int[Tensor, " s"]
@@ -27,10 +27,10 @@ class Level:
 
 @dataclass(frozen=True)
 class Block:
-    """The rules of a combination, as the q distinct pairs of their right sides.
+    """The rules of a combination, grouped by their q distinct right-hand sides, which are pairs of symbols.
 
-    `weights[a, q]` leads from pair q to parent a; `left_of` and `right_of` are 0/1 and collect pairs by
-    their left and right symbols. Symbols are numbered within their levels.
+    `weights[a, q]` leads from pair q to parent a; `left_of` and `right_of` are 0/1 matrices that sum over
+    pairs by their left and right symbols. Symbols are numbered within their levels.
     """
 
     parents: Int[Tensor, " a"]
@@ -45,7 +45,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Combination:
-    """Spans of `length` made of `left_length` words and the rest; the slices are places in the levels."""
+    """Spans of `length` split into `left_length` words and the rest; slices are places in the levels."""
 
     length: int
     left_length: int
@@ -65,7 +65,7 @@ class ChartPlan:
 
     @property
     def numbers_per_sentence(self) -> int:
-        """Float64 numbers a sentence needs: an inside and an outside chart, and the largest combination."""
+        """Float64 values per sentence: an inside chart, an outside chart and the largest combination."""
         chart = sum(len(level.symbols) * len(level.starts) for level in self.levels.values())
         places = (
             len(range(c.parent_places.stop)[c.parent_places]) * len(c.block.lefts) for c in self.combinations
@@ -76,8 +76,8 @@ class ChartPlan:
 def sentence_plan(grammar: BinaryGrammar, words: int, roots: Bool[Tensor, " S"]) -> ChartPlan:
     """Plan for whole sentences of `words` words whose root is one of `roots`.
 
-    A span is visited only if some symbol derives its length and some derivation of the whole contains
-    it: in a layered grammar of full length those are the 2T - 1 spans of the tree.
+    A span is visited only if some symbol derives its length and some derivation of the whole sentence
+    contains it: in a layered grammar of full length, these are the 2T - 1 spans of the tree.
 
     >>> one, zero = torch.ones(1, dtype=torch.float64), torch.tensor([0])
     >>> grammar = BinaryGrammar(one, zero, zero, zero, one / 2, one[:, None] / 2)
@@ -125,7 +125,7 @@ def prefix_plan(grammar: BinaryGrammar, words: int) -> ChartPlan:
 
 
 class _Rules:
-    """The grammar's rules as numpy arrays, with what is asked of them while planning."""
+    """The grammar's rules as numpy arrays, with the queries needed for planning."""
 
     def __init__(self, grammar: BinaryGrammar, words: int) -> None:
         self.words = words
@@ -139,7 +139,7 @@ class _Rules:
         self.has_right = (self.right == symbols).astype(np.float32)
 
     def usable(self, alive: Mask, length: int, left: int) -> Numbers:
-        """The rules that can make a living span of `length` from `left` words and the rest."""
+        """The rules that can form a live span of `length` from `left` words and the rest."""
         parts = self.derivable[left][self.left] & self.derivable[length - left][self.right]
         return np.flatnonzero(parts & _any(alive, 1)[self.parent])
 
@@ -153,7 +153,7 @@ class _Rules:
 
 
 def _plan(rules: _Rules, alive: dict[int, Mask]) -> ChartPlan:
-    """Gather living spans into levels, and rules into combinations that share equal blocks."""
+    """Group live spans into levels, and rules into combinations that share blocks of equal shape."""
     levels = {
         length: Level(torch.from_numpy(np.flatnonzero(_any(mask, 1))), _covering(_any(mask, 0)))
         for length, mask in alive.items()
@@ -189,9 +189,9 @@ def _any(mask: Mask, axis: int) -> Mask:
 
 
 def _covering(mask: Mask) -> range:
-    """The shortest arithmetic progression through every true place.
+    """The shortest arithmetic progression that covers every true position.
 
-    What it covers beyond them is computed in vain and never used: no living span is made of it.
+    Any other positions it covers are computed needlessly but never used: no live span is built from them.
     """
     places = np.flatnonzero(mask)
     step = int(np.gcd.reduce(np.diff(places))) if len(places) > 1 else 1
@@ -199,7 +199,7 @@ def _covering(mask: Mask) -> range:
 
 
 def _places(starts: range, level: Level, offset: int = 0) -> slice:
-    """Where spans that start at `starts` + `offset` stand in their level."""
+    """Where spans that start at `starts` + `offset` are in their level."""
     first = (starts[0] + offset - level.starts[0]) // level.starts.step
     step = max(1, starts.step // level.starts.step)
     return slice(first, first + (len(starts) - 1) * step + 1, step)

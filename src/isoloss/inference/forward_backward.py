@@ -8,9 +8,9 @@ the distribution of the word. These distributions sum over all paths of states, 
 not: it finds the one best path, whose share of the probability may be small, and a maximum gives no
 distribution.
 
-Numbers are not logarithms: each sentence's are divided by their sum before they can leave float64's range.
-Where that could still lose a positive number, that sentence alone is done again in logarithms, so that
-a zero always means impossible. A chain with probabilities below 1e-65 takes that slower way throughout.
+Numbers are not logarithms: each sentence's are normalised to sum to 1 before they can leave float64's range.
+If that could still lose a positive number, that sentence alone is recomputed in logarithms, so that a zero
+always means impossible. A chain with probabilities below 1e-65 always uses that slower method.
 """
 
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ TERMS_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class Smoothed:
-    """What both passes give: Pr(x_t = w | x_{-t}) and Pr(z_t = s | x).
+    """The result of both passes: Pr(x_t = w | x_{-t}) and Pr(z_t = s | x).
 
-    Rows are NaN where they condition on what is impossible.
+    Rows that condition on an impossible event are NaN.
     """
 
     masked_distribution: Float[Tensor, "n T c"]
@@ -38,10 +38,10 @@ class Smoothed:
 
 @dataclass(frozen=True)
 class Forward:
-    """The forward pass over n sentences of T words: `predicted[t]` is p_t up to a factor a sentence.
+    """The forward pass over n sentences of T words: `predicted[t]` is p_t up to a factor per sentence.
 
-    `log_probability` is log Pr(x) in nats, -inf where that is impossible. Rows of `predicted` that are
-    `risky` mean nothing: their distributions are worked out in logarithms. Memory: 8 n T S bytes.
+    `log_probability` is log Pr(x) in nats, -inf if x is impossible. Rows of `predicted` that are `risky` are
+    meaningless: their distributions are computed in logarithms. Memory: 8 n T S bytes.
     """
 
     chain: HiddenMarkovChain
@@ -51,7 +51,7 @@ class Forward:
     log_probability: Float[Tensor, " n"]
 
     def next_distribution(self) -> Float[Tensor, "n T c"]:
-        """Pr(x_t = w | x_<t), t from 0; rows are NaN where the words before are impossible."""
+        """Pr(x_t = w | x_<t), t from 0; rows are NaN if the preceding words are impossible."""
         distribution = torch.empty(*self.words.T.shape, len(self.chain.by_word), dtype=torch.float64)
         for t, predicted in enumerate(self.predicted):
             states = predicted / predicted.sum(1, keepdim=True)
@@ -62,7 +62,7 @@ class Forward:
         return distribution
 
     def posteriors(self, out: Float[Tensor, "T n S"] | None = None) -> Float[Tensor, "n T S"]:
-        """Pr(z_t = s | x), a view of `out` where it is given; NaN for a sentence that is impossible."""
+        """Pr(z_t = s | x), a view of `out` if it is given; NaN for an impossible sentence."""
         result = self._room_for_posteriors() if out is None else out
         backward = self._backward()
         for t, (following, emitted) in zip(reversed(range(len(result))), backward, strict=True):
@@ -74,7 +74,7 @@ class Forward:
         return result.transpose(0, 1)
 
     def smoothed(self) -> Smoothed:
-        """Masked distributions and posteriors, by one backward pass. Memory: 8 n T (S + c) bytes."""
+        """Masked distributions and posteriors, from one backward pass. Memory: 8 n T (S + c) bytes."""
         result, backward = self._room_for_posteriors(), self._backward()
         distribution = torch.empty(*self.words.T.shape, len(self.chain.by_word), dtype=torch.float64)
         for t, (following, emitted) in zip(reversed(range(len(result))), backward, strict=True):
@@ -114,7 +114,7 @@ class Forward:
 
 
 def forward(chain: HiddenMarkovChain, ids: Int[Tensor, "n T"]) -> Forward:
-    """The forward pass; the backward pass is made by what asks for it.
+    """The forward pass only; methods run the backward pass if they need it.
 
     >>> stay = torch.tensor([[0.75, 0.25], [0.25, 0.75]], dtype=torch.float64)
     >>> chain = HiddenMarkovChain(stay.mean(0), stay, torch.eye(2, dtype=torch.float64))
@@ -139,11 +139,11 @@ def forward(chain: HiddenMarkovChain, ids: Int[Tensor, "n T"]) -> Forward:
 
 
 class _Sweep:
-    """v_0 = start, v_{t+1} = (v_t * e_t) blocks: yields v_t, each sentence's up to a factor, and e_t.
+    """v_0 = start, v_{t+1} = (v_t * e_t) blocks: yields v_t, up to a factor per sentence, and e_t.
 
-    When it has ended, true v_{T-1} = v_{T-1} * exp(log_scale), and a sentence is risky if one of its
-    numbers, positive as yet, was so small that it could reach zero before the next look. What is yielded
-    as e_t is valid until the next step.
+    At the end, the true v_{T-1} is v_{T-1} * exp(log_scale), and a sentence is risky if one of its positive
+    numbers was so small that it could have reached zero before the next check. The yielded e_t is valid until
+    the next step.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ def logarithmic_sweep(
 
 
 def log_product(rows: Float[Tensor, "n S"], log_matrix: Float[Tensor, "S S"]) -> Float[Tensor, "n S"]:
-    """log(exp(rows) @ exp(log_matrix)), a few rows at a time: each takes S² numbers.
+    """log(exp(rows) @ exp(log_matrix)), a few rows at a time, since each takes S² numbers.
 
     >>> log_product(torch.tensor([[-torch.inf, -800.0]]), torch.tensor([[0.0, 0.0], [-1.0, -2.0]])).tolist()
     [[-801.0, -802.0]]
@@ -213,14 +213,14 @@ def log_product(rows: Float[Tensor, "n S"], log_matrix: Float[Tensor, "S S"]) ->
 
 @dataclass(frozen=True)
 class BestPaths:
-    """`states[i]` is sentence i's best path; log max_z Pr(z, x) in nats, -inf where x is impossible."""
+    """`states[i]` is the best path of sentence i; log max_z Pr(z, x) in nats, -inf if x is impossible."""
 
     states: Int[Tensor, "n T"]
     log_probability: Float[Tensor, " n"]
 
 
 def viterbi(chain: HiddenMarkovChain, ids: Int[Tensor, "n T"]) -> BestPaths:
-    """argmax_z Pr(z_1..z_T, x_1..x_T), in logarithms; of equally good predecessors the first is taken.
+    """argmax_z Pr(z_1..z_T, x_1..x_T), in logarithms; among equally good predecessors, the first is taken.
 
     >>> stay = torch.tensor([[0.9, 0.1], [0.1, 0.9]], dtype=torch.float64)
     >>> noisy = torch.tensor([[0.8, 0.2], [0.2, 0.8]], dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""A hidden Markov chain as tensors: S states, each of which emits one of c words and passes to the next."""
+"""A hidden Markov chain as tensors: S states, each of which emits one of c words and moves to the next."""
 
 import math
 from dataclasses import dataclass
@@ -9,13 +9,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 SMALLEST_BLOCK = 8
-"""Rows of a block below which more, smaller products take longer than fewer with zeros in them."""
+"""Blocks with fewer rows are not split: more, smaller products take longer than fewer with zeros."""
 
 RANGE = 1e-300
 """If no product of a whole sentence's factors can be smaller than this, no rescaling is needed."""
 
 FLOOR = 1e-55
-"""Otherwise: smallest positive entry, of a vector that sums to 1, with which linear arithmetic goes on."""
+"""Otherwise, linear arithmetic is safe while positive entries of a vector that sums to 1 are at least this.
+"""
 
 FALL = 1e-65
 """Smallest factor by which numbers may shrink between rescalings; (FLOOR FALL)² FALL is representable."""
@@ -36,7 +37,7 @@ class HiddenMarkovChain:
 
     @cached_property
     def by_word(self) -> Float[Tensor, "c S"]:
-        """How well each state explains a word: a row a word, contiguous."""
+        """The probability of a word under each state; one contiguous row per word."""
         return self.emission.T.contiguous()
 
     @cached_property
@@ -46,7 +47,7 @@ class HiddenMarkovChain:
 
     @cached_property
     def reverse_blocks(self) -> Float[Tensor, "B m m"]:
-        """The same of its transpose."""
+        """The same for its transpose."""
         return diagonal_blocks(self.transition.T)
 
     @cached_property
@@ -57,8 +58,8 @@ class HiddenMarkovChain:
     def steps_in_range(self, steps: int) -> int:
         """How many steps can be taken before a positive number may underflow; 0 if even the first may.
 
-        `steps` itself where no sentence of that many can. A step multiplies by an emission and a transition
-        probability, so that a positive number shrinks by the smallest positive ones of each at most.
+        `steps` itself if no sentence of that many can. A step multiplies by an emission and a transition
+        probability, so a positive number shrinks at most by the smallest positive value of each.
 
         >>> import torch
         >>> row = torch.tensor([[1e-3, 1 - 1e-3]], dtype=torch.float64)
@@ -73,7 +74,7 @@ class HiddenMarkovChain:
 
     @cached_property
     def _logarithms_of_smallest(self) -> tuple[float, float]:
-        """Of the positive initial probabilities, and of what a step multiplies by."""
+        """The smallest positive initial probability, and the smallest positive factor of a step."""
         initial, transition, emission = (
             math.log(float(distribution[distribution > 0].min()))
             for distribution in (self.initial, self.transition, self.emission)
@@ -82,7 +83,7 @@ class HiddenMarkovChain:
 
 
 def diagonal_blocks(matrix: Float[Tensor, "a b"]) -> Float[Tensor, "B a_B b_B"]:
-    """The most blocks of one shape, a/B x b/B, outside which `matrix` is zero; at the least itself.
+    """The largest number of blocks of equal shape a/B x b/B outside which `matrix` is zero; at least 1.
 
     >>> diagonal_blocks(torch.eye(32)).shape, diagonal_blocks(torch.ones(32, 32)).shape
     (torch.Size([4, 8, 8]), torch.Size([1, 32, 32]))
@@ -94,7 +95,7 @@ def diagonal_blocks(matrix: Float[Tensor, "a b"]) -> Float[Tensor, "B a_B b_B"]:
             blocks = cells.diagonal(dim1=0, dim2=2).permute(2, 0, 1)
             if blocks.count_nonzero() == matrix.count_nonzero():
                 return blocks.contiguous()
-    # Stored by columns, which is the faster order for one large product.
+    # Stored column by column, which is the faster order for one large product.
     return matrix.T.contiguous().T[None]
 
 

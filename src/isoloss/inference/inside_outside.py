@@ -1,8 +1,8 @@
 """The inside and outside passes (Baker 1979; Lari and Young 1990), batched over sentences of one length.
 
-Numbers are not logarithms: every position's potentials are scaled by their maximum, and where that is
-not enough, spans of l words are scaled by 2^(e l) with one integer e a sentence, which is exact.
-Sentences are the last dimension, along which memory is contiguous. All float64.
+Numbers are not logarithms: the potentials at every position are scaled by their maximum, and if that is not
+enough, spans of l words are scaled by 2^(e l) with one integer e per sentence, which is exact. Sentences are
+the last dimension, along which memory is contiguous. All float64.
 """
 
 import math
@@ -31,19 +31,19 @@ class InsideChart:
     exponent: Float[Tensor, " n"]
 
     def whole(self, words: int) -> Float[Tensor, "s n"]:
-        """Scaled weights of the whole sentence, a row a symbol of the plan's last level."""
+        """Scaled weights of the whole sentence, one row per symbol of the plan's last level."""
         return self.levels[words][:, 0]
 
     def log_weight(self, scaled: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """Logarithm of the true weight, in nats, of whole sentences whose scaled weight is given."""
+        """Logarithm of the true weight, in nats, of whole sentences with the given scaled weight."""
         return scaled.log() + self.log_scale.sum(0) - self.exponent * (len(self.log_scale) * math.log(2))
 
 
 def inside(plan: ChartPlan, potentials: Float[Tensor, "S T n"]) -> InsideChart:
     """Inside pass: c_l[A, i] = Σ_k Σ_{A -> B C} p c_k[B, i] c_{l-k}[C, i + k] over the plan's spans.
 
-    `potentials[A, t]` is the weight with which A becomes the word at t: a column of the emission table
-    for a known word, the sum of all columns for a word that may be anything.
+    `potentials[A, t]` is the weight with which A becomes the word at t: a column of the emission table for a
+    known word, the sum of all columns for a word that may be any.
     """
     scale = potentials.amax(0)
     scale = torch.where(scale > 0, scale, 1.0)
@@ -65,11 +65,11 @@ def inside(plan: ChartPlan, potentials: Float[Tensor, "S T n"]) -> InsideChart:
 
 
 def outside(plan: ChartPlan, chart: InsideChart, root: Float[Tensor, " s"]) -> Float[Tensor, "s_1 T n"]:
-    """Outside pass: the scaled weight of everything around each position, by the symbols that fit there.
+    """Outside pass: the scaled weight of everything around each position, by the symbol at that position.
 
-    o[B, i] += Σ p o[A] c[C] over rules A -> B C, and likewise o[C]; `root` weighs the symbols of the
-    plan's last level. Position t's own word plays no part in its outside weights, so o times the
-    emission table is, up to a factor, the distribution of the word at t given all others.
+    o[B, i] += Σ p o[A] c[C] over rules A -> B C, and likewise o[C]; `root` weighs the symbols of the plan's
+    last level. The word at position t does not enter its own outside weights, so o times the emission table
+    is, up to a factor, the distribution of the word at t given all others.
     """
     outer = {length: torch.zeros_like(level) for length, level in chart.levels.items()}
     outer[plan.words][:, 0] = root[:, None]
@@ -87,15 +87,15 @@ def outside(plan: ChartPlan, chart: InsideChart, root: Float[Tensor, " s"]) -> F
 
 
 def lift(chart: InsideChart, length: int) -> Float[Tensor, " n"]:
-    """Rescale, in place, where the numbers of `length` have become very small or large; the new bits."""
+    """Rescale in place if the numbers of `length` have become very small or large; returns the new bits."""
     level = chart.levels[length]
     return lift_by(chart, level.amax((0, 1)), length)
 
 
 def lift_by(chart: InsideChart, peak: Float[Tensor, " n"], length: int) -> Float[Tensor, " n"]:
-    """Rescale so that a number `peak`, which scales as spans of `length` words do, comes near 1.
+    """Rescale so that `peak`, which scales as spans of `length` words do, comes close to 1.
 
-    Returns the bits a word that were added for each sentence, mostly zeros.
+    Returns the bits per word added for each sentence, mostly zeros.
     """
     bits = torch.where(peak > 0, -peak.log2(), 0.0)
     bits = torch.where(bits.abs() > LIFT_BITS, (bits / length).round(), 0.0)
@@ -119,7 +119,7 @@ def word_potentials(emission: Float[Tensor, "S c"], ids: Int[Tensor, "n T"]) -> 
 def _pairs(
     combination: Combination, levels: dict[int, Tensor]
 ) -> tuple[Float[Tensor, "q p n"], Float[Tensor, "q p n"]]:
-    """Copies of the left and right parts' weights, a row a pair."""
+    """Copies of the left and right parts' weights, one row per pair."""
     left = levels[combination.left_length][:, combination.left_places]
     right = levels[combination.length - combination.left_length][:, combination.right_places]
     return left.index_select(0, combination.block.lefts), right.index_select(0, combination.block.rights)

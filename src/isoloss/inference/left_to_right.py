@@ -1,4 +1,4 @@
-"""The distribution of the next word, by one pass from left to right over an inside chart (Stolcke 1995).
+"""The distribution of the next word, from one left-to-right pass over an inside chart (Stolcke 1995).
 
 O_j[C, m] is the weight of the first j words together with C expected to start at word j + 1, while what
 is expected to the right of C will have m words. A prefix's next word w has weight
@@ -20,11 +20,11 @@ from isoloss.inference.inside_outside import InsideChart, inside, lift_by, word_
 
 @dataclass(frozen=True)
 class LeftCorners:
-    """The closure Φ[m] of left corners: weight that A's leftmost part is B, m words then following it in A.
+    """The left-corner closure Φ[m]: weight that A's leftmost part is B, followed by m words within A.
 
-    Where nothing is cut off, the words to the right are free, their weights sum to 1, and there is one
-    slice, summed over all m. Where sentences have at most `maximum` words, there is a slice for each
-    m < `maximum`.
+    If sentences are unbounded, any words may follow on the right, their weights sum to 1, and there is one
+    slice, summed over all m. If sentences have at most `maximum` words, there is a slice for each m <
+    `maximum`.
     """
 
     closure: Float[Tensor, "D S S"]
@@ -69,8 +69,8 @@ def next_distribution(
 ) -> Float[Tensor, "n T_1 c_1"]:
     """Pr(next word = w or the end | the first j words) for j = 0..T; the end is the last column.
 
-    `plan` is a `prefix_plan` of T words. Shorter sentences are padded with -1; rows after a sentence's
-    end mean nothing, and rows whose words begin no sentence are NaN.
+    `plan` is a `prefix_plan` of T words. Shorter sentences are padded with -1; rows after the end of a
+    sentence are meaningless, and rows whose words are no prefix of a sentence are NaN.
     """
     chart = inside(plan, word_potentials(grammar.emission, ids))
     pairs = _Pairs(grammar, plan)
@@ -91,7 +91,7 @@ def next_distribution(
 
 
 class _Pairs:
-    """The q distinct right sides (B, C): `weights[q, A]`, and which Bs can have a given number of words."""
+    """The q distinct right sides (B, C): `weights[q, A]`, and which B can have a given number of words."""
 
     def __init__(self, grammar: BinaryGrammar, plan: ChartPlan) -> None:
         size = grammar.symbols
@@ -145,9 +145,9 @@ def _closed(closure: Float[Tensor, "D S S"], expected: Float[Tensor, "d S n"]) -
 
 
 def leftmost_weights(grammar: BinaryGrammar, corners: LeftCorners, words: int) -> Float[Tensor, " S"]:
-    """How often, on average, each symbol starts the sentence and leaves room for its own `words` words.
+    """The expected count of each symbol at the start of the sentence, leaving room for its own `words` words.
 
-    A symbol that starts the sentence lies on the chain of leftmost parts that goes down from the root.
+    A symbol at the start of the sentence lies on the chain of leftmost parts that descends from the root.
 
     >>> one, zero = torch.ones(1, dtype=torch.float64), torch.tensor([0])
     >>> grammar = BinaryGrammar(one, zero, zero, zero, one / 4, one[:, None] * 0.75)

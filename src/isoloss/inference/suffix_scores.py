@@ -1,11 +1,10 @@
-"""Exact masked distributions of an autoregressive model: every word tried in the masked place, the rest
-scored.
+"""Exact masked distributions of an autoregressive model: try each word at the mask and score the suffix.
 
     Pr(x_t = w | x_{-t}) ∝ Pr(w | x_<t) Π_{s>t} Pr(x_s | x_<t, w, x_{t+1..s-1})
 
-for all K words w. What stands before t is read once and its keys and values are shared by the K
-substitutes and by all positions; a substitute then costs only its own suffix of T - t tokens (t from 1), the
-last word being scored but never read.
+for all K words w. The tokens before t are read once, and their keys and values are shared by the K
+substitutes and by all positions; a substitute then costs only its own suffix of T - t tokens (t from 1),
+since the last word is scored but never read.
 """
 
 from collections import Counter
@@ -21,8 +20,7 @@ from isoloss.inference.causal_model import CausalModel, KeyValueCache
 
 @dataclass(frozen=True)
 class SuffixCost:
-    """How much work masked distributions are: tokens read, and floating-point operations of their matrix
-    products.
+    """The cost of masked distributions: tokens read, and floating-point operations of their matrix products.
 
     >>> print(SuffixCost(tokens=552_000, operations=1.2e14))
     552,000 tokens of suffixes, 1.2e+14 operations
@@ -56,7 +54,7 @@ def masked_log_probabilities(
     """log Pr(x_t = . | x_{-t}) in nats, float64, for each of `positions` (from 0), one after the other.
 
     `sentence` has word numbers, `tokens[w]` is the model's token for word w, and every sentence starts after
-    `bos`. A pass holds about `memory_bytes`, at least one substitute's.
+    `bos`. A pass holds about `memory_bytes`, or one substitute if that needs more.
     """
     read = torch.cat([tokens.new_tensor([bos]), tokens[sentence[:-1]]])
     scores, cache = model(read[None])
@@ -96,7 +94,7 @@ def _suffix_log_probabilities(
 def sum_of_log_probabilities(
     scores: Float[Tensor, "n s K"], words: Int[Tensor, "n s"]
 ) -> Float[Tensor, " n"]:
-    """Σ_s log softmax(scores[:, s])[words[:, s]], in float64; overwrites `scores`, the most of the memory.
+    """Σ_s log softmax(scores[:, s])[words[:, s]], in float64; overwrites `scores`, most of the memory.
 
     >>> sum_of_log_probabilities(torch.tensor([[[1.0, 1.0], [0.0, 0.0]]]), torch.tensor([[0, 1]])).exp()
     tensor([0.2500], dtype=torch.float64)

@@ -73,7 +73,7 @@ def _alias_table(
         if share[rich] < 1:
             small.append(large.pop())
     for column in [*small, *large]:
-        # Rounding alone leaves these: a column that has no weight of its own must still never be drawn.
+        # Only rounding leaves these: a column without any weight must still never be drawn.
         if column < len(weights) and weights[column] > 0:
             share[column] = 1
     return share, np.arange(columns), other

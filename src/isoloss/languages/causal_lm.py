@@ -226,7 +226,7 @@ class CausalLM:
         return self.model(read)[0]
 
     def _chunks(self, n: int) -> Iterator[slice]:
-        # Thrice for the scores' float64 logarithms.
+        # Three times for the scores' float64 logarithms.
         bytes_a_row = 3 * self.model.pass_bytes(0, self.length) + self.model.cache_bytes(self.length)
         at_once = max(1, self.memory_bytes // bytes_a_row)
         for start in range(0, n, at_once):

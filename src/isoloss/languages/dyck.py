@@ -84,7 +84,7 @@ class Dyck:
         distribution[..., LEFT] = (lefts_needed == 1).double()
         distribution[..., RIGHT] = (lefts_needed == 0).double()
         distribution += self._odds
-        distribution /= distribution.sum(2, keepdim=True)  # nan where there is none
+        distribution /= distribution.sum(2, keepdim=True)  # nan if there is none
         distribution[~sentences.real] = 0
         refuse_undefined(distribution, torch.arange(len(sentences)), "no word at all fits position {}")
         return distribution.log_()
@@ -124,7 +124,7 @@ class Dyck:
         possible = (lefts >= 0) & (lefts <= remaining)
         if self.balanced_share == 1:
             return torch.ones(possible.shape, dtype=torch.float64).where(possible, torch.nan)
-        # log of how many ends balance it, over how many there are; and the same of whole strings.
+        # log of the share of endings that balance it, and the same for whole strings.
         ends = _log_choices(remaining, lefts) - remaining.double() * math.log(2)
         strings = _log_choices(torch.tensor(self.length), torch.tensor(self.length // 2))
         log_odds = ends - (strings - self.length * math.log(2))

@@ -166,7 +166,7 @@ def _check_unit_cycles(grammar: Grammar) -> None:
     try:
         TopologicalSorter(units).prepare()
     except CycleError as error:
-        cycle: list[Symbol] = error.args[1][::-1]  # graphlib lists each symbol after what it leads to
+        cycle: list[Symbol] = error.args[1][::-1]  # graphlib lists each symbol after those that it leads to
         place = grammar.place(units[cycle[0]][cycle[1]])
         names = " -> ".join(symbol.name for symbol in cycle)
         raise BadInput(f"{place}: {names} is a cycle of single symbols; remove one of its rules") from error

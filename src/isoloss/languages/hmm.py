@@ -161,7 +161,7 @@ class HMM:
         n, width = sentences.ids.shape
         distribution = torch.zeros(n, width + 1, len(self.words) + 1, dtype=torch.float64)
         rows = min(width + 1, self.length)
-        # Words after a beginning may be any: the distributions that depend on them are left out below.
+        # Words after a prefix may be arbitrary: the distributions that depend on them are left out below.
         ids = torch.nn.functional.pad(sentences.ids, (0, 1))[:, : self.length].clamp(min=0)
         passed = forward(self.chain, ids)
         distribution[:, :rows, :-1] = passed.next_distribution()

@@ -32,11 +32,11 @@ class RuleTables:
     first_slot: NDArray[np.int32]
     second_slot: NDArray[np.int32]
     slot_count: Numbers
-    next_item: Numbers  # -1: take one that waits
+    next_item: Numbers  # -1: take a waiting one
     waiting_item: NDArray[np.int32]
     waiting_change: Numbers
     word_rules: AliasTables
-    word: Numbers  # of every rule, PADDING where it has no single word
+    word: Numbers  # of every rule, PADDING if it has no single word
 
 
 def rule_tables(grammar: Grammar) -> RuleTables:

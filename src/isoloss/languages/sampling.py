@@ -59,7 +59,7 @@ class Derivations:
         room = _FIRST_ROOM if maximum is None else min(maximum, _FIRST_ROOM)
         self.slots = np.full((room + _SPARE, len(keys)), END, np.int32)
         self.lengths = np.zeros(len(keys), np.int64)
-        # At the bottom of every stack lies END: what is taken when nothing waits any more.
+        # At the bottom of every stack is END, taken when nothing waits any more.
         self._stacks = np.full_like(self.slots, END)
 
     def __iter__(self) -> Iterator[Step]:
@@ -81,7 +81,7 @@ class Derivations:
             taken = stacks[waiting * len(self.keys) + rows]
             items ^= (items ^ taken) & (
                 items >> 63
-            )  # where(items < 0, taken, items), which is slow: it branches
+            )  # where(items < 0, taken, items), which is slow because it branches
             too_long = self._make_room(words + waiting)
             if len(too_long):
                 self.slots[:, rows[too_long]] = END

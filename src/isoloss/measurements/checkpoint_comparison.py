@@ -228,7 +228,7 @@ def _known(measured: Mapping[tuple[str, str], Measurement | None]) -> dict[tuple
 
 def _key(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> dict[str, Any]:
     key = {"weights": checkpoint.weights, "tokenizer": checkpoint.tokenizer, **measurement.key}
-    # The first goes without, as what was kept before there were revisions.
+    # The first revision is left out, as in records from before there were revisions.
     return key if measurement.revision == 1 else key | {"revision": measurement.revision}
 
 

@@ -164,7 +164,7 @@ def _read(name: str, models: Models, sample: Sequence[str]) -> Checkpoint:
 def _encoding_digest(tokenizer: Any, sample: Sequence[str], name: str) -> str:
     try:
         return encoding_digest(tokenizer, sample)
-    except Exception as error:  # tokenizers raise all there is, as bare exceptions
+    except Exception as error:  # tokenizers raise all kinds of bare exceptions
         reason = str(error).strip().rstrip(".") or type(error).__name__
         raise BadInput(
             f"the tokenizer of {name} cannot encode the text ({reason}); write it in words that it knows"

@@ -40,7 +40,7 @@ EIGENVALUE_TOLERANCE = 1e-3
 
 def fixed_set_quantity(name: QuantityName, sentences: int, seed: int) -> MeasuresModels[None, FixedSentences]:
     """The fixed-set quantity called `name`; the traces, which can stop anywhere, are not among them."""
-    # Each has estimators of its own, of which one call needs few.
+    # Each has its own estimators, of which one call needs only a few.
     match name:
         case "gradient_norm":
             from isoloss.measurements.quantities.gradient_norm import GradientNormQuantity

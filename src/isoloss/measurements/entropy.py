@@ -137,7 +137,7 @@ def _summed_entropies(
     distribution: Callable[[Sentences], Tensor], sentences: Sentences, words: int
 ) -> Float[Tensor, " n"]:
     """The sum of the entropies of all distributions of each sentence."""
-    # Thrice: the logarithms, their exponentials, and the terms of the sum.
+    # Three times: the logarithms, their exponentials, and the terms of the sum.
     bytes_a_sentence = 3 * 8 * (sentences.ids.shape[1] + 1) * (words + 1)
     at_once = max(1, DISTRIBUTION_BYTES // bytes_a_sentence)
     starts = range(0, len(sentences), at_once)

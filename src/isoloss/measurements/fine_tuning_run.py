@@ -156,7 +156,7 @@ def _scores(model: PreTrainedModel, examples: LabelledInputs) -> Float[Tensor, "
 
 def _right(model: PreTrainedModel, examples: LabelledInputs, minibatch: int) -> Bool[Tensor, " n"]:
     """Whether the model's most likely class is the label; dropout off, within the usual memory."""
-    # What fits with gradients fits without; large vocabularies, which are not scored, count for much here.
+    # What fits with gradients fits without; large vocabularies, which are not scored, matter here.
     at_once = max(minibatch, rows_at_once(model, examples.tokens, FORWARD_MEMORY_BYTES))
     said = []
     with evaluation_mode(model), torch.inference_mode():

@@ -138,7 +138,7 @@ class ExactLabelDistribution:
         sentences = _sentences(ids, batch)
         every = self.objective.every_prediction(sentences)
         counts = self.objective.predictions(sentences)
-        # `every_prediction` is in sentence and then position order, as the distributions are.
+        # `every_prediction` is ordered by sentence and then position, as the distributions are.
         sentence_of = torch.arange(len(sentences)).repeat_interleave(counts)
         places = {
             key: place
@@ -147,7 +147,7 @@ class ExactLabelDistribution:
         chosen = [places[key] for key in zip(rows.tolist(), positions.tolist(), strict=True)]
         distribution = self.objective.log_probabilities(self.language, sentences)[chosen].exp()
         whole = torch.zeros(len(chosen), self.tokens, dtype=torch.float64)
-        # Which token stands for which outcome, read off by handing over the tokens' own numbers.
+        # Which token stands for which outcome, found by passing in the tokens' own numbers.
         outcomes = self.objective.outcomes(torch.arange(self.tokens).double().expand(len(chosen), -1)).long()
         return whole.scatter(1, outcomes, distribution).to(batch.rows.device)
 

@@ -93,7 +93,7 @@ def check_splits(splits: TaskSplits | InputSplits, classes: tuple[str, ...]) -> 
     """
     if len(classes) < 2:
         raise BadInput(f"fine-tuning needs at least two classes, not {len(classes)}")
-    # An error bar over test sentences takes two.
+    # An error bar over test sentences needs two.
     least = {"train": 1, "validation": 1, "test": 2}
     for name in least:
         part: LabelledSentences | LabelledInputs = getattr(splits, name)

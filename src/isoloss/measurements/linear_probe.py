@@ -141,7 +141,7 @@ def train_heads(
     generators = [torch.Generator().manual_seed(seed) for seed in settings.seeds]
     start = [torch.empty(classes, D + 1).uniform_(-(D**-0.5), D**-0.5, generator=g) for g in generators]
     weight = torch.stack(start).to(features)
-    with torch.inference_mode():  # a step is so small that what autograd would note of it takes part of it
+    with torch.inference_mode():  # autograd's bookkeeping would be a sizeable part of so small a step
         _descend(weight, features, labels, settings, generators, progress)
     return Heads(weight)
 
@@ -164,7 +164,7 @@ def _descend(
         order = torch.stack([torch.randperm(n, generator=g) for g in generators]).to(labels.device)
         targets = truth[order].mT.contiguous()
         for chosen, target in zip(torch.split(order, size, 1), torch.split(targets, size, 2), strict=True):
-            # Into one buffer: a fresh one each step costs more, in page faults, than the arithmetic.
+            # Into one buffer: a new one each step costs more, in page faults, than the arithmetic.
             rows = torch.index_select(with_one, 0, chosen.flatten(), out=minibatch[: chosen.numel()])
             x = rows.view(S, -1, columns)
             if settings.dropout:

@@ -75,7 +75,7 @@ def features_of_inputs(
     done = 0
     with evaluation_mode(model), torch.inference_mode():
         while done < len(inputs):
-            # Texts of like length go together, so that little of a batch is padding.
+            # Texts of similar length are batched together, so that little of a batch is padding.
             at_once = rows_at_once(computing, int(inputs.lengths[order[done]]), memory_bytes)
             some = inputs[order[done : done + at_once]]
             arguments = some.arguments(model.device) | without_cache
@@ -166,7 +166,7 @@ def majority_correct(task: TextTask) -> Float[Tensor, " n"]:
     tensor([1., 0., 1.], dtype=torch.float64)
     """
     counted = Counter(task.train.labels)
-    most = max(range(len(task.classes)), key=lambda label: counted[label])  # of equals the first
+    most = max(range(len(task.classes)), key=lambda label: counted[label])  # the first of equals
     return (torch.tensor(task.test.labels) == most).double()
 
 

@@ -116,7 +116,7 @@ def _encoded(tokenizer: Any, columns: list[list[str]], longest: int, first: int)
     """The encoded examples, numbered from `first`: one column of texts, or two."""
     try:
         encodings = tokenizer(*columns, truncation=True, max_length=longest).encodings
-    except Exception as error:  # tokenizers raise all there is, as bare exceptions
+    except Exception as error:  # tokenizers raise all kinds of bare exceptions
         raise _refusal(tokenizer, columns, first) from error
     rows = []
     for number, encoding in enumerate(encodings, start=first + 1):

@@ -42,7 +42,7 @@ def load_any_language_model(
     predicted = what_is_predicted(name, prediction)
     kind = AutoModelForMaskedLM if predicted == "masked" else AutoModelForCausalLM
     settings = {"dtype": dtype, "output_loading_info": True}
-    settings |= {"ignore_mismatched_sizes": True}  # refused below, where it is said which
+    settings |= {"ignore_mismatched_sizes": True}  # refused below, naming them
     with refusing(f"{predicted} language model", name), quiet():
         config = _read_config(name)
         model, found = kind.from_pretrained(
@@ -56,7 +56,7 @@ def load_any_language_model(
                 )
         _refuse_other_weights(name, model, found)
     if hasattr(model, "set_experts_implementation"):
-        # The graph then tells which words each expert reads; the others hide it, and compute in float32.
+        # The graph then shows which words each expert reads; the others hide it, and compute in float32.
         model.set_experts_implementation("eager")
     return model.eval(), predicted
 
@@ -115,9 +115,9 @@ def longest_sentence(model: PreTrainedModel) -> int | None:
     config = model.config.get_text_config()
     positions: int | None = getattr(config, "max_position_embeddings", None)
     positions = positions or getattr(config, "n_positions", None)
-    if positions is None or positions < 1:  # XLNet says -1 for as many as there are
+    if positions is None or positions < 1:  # XLNet uses -1 for any number
         return None
-    # Some families, RoBERTa's among them, count positions from the padding's own place on.
+    # Some families, including RoBERTa, count positions from the padding position on.
     paddings = [
         int(module.padding_idx)
         for name, module in model.named_modules()
@@ -165,7 +165,7 @@ def _prediction(config: Any, name: str) -> Prediction:
         raise BadInput(f"{name} is an encoder and a decoder; only masked and causal models are measured")
     for architecture in config.architectures or ():
         masked, causal = architecture in _MASKED_CLASSES, architecture in _CAUSAL_CLASSES
-        if masked and causal:  # XLM's one class is either, as its configuration says
+        if masked and causal:  # XLM's single class is either, according to its configuration
             return "causal" if _looks_back_only(config) else "masked"
         if masked or architecture.endswith("ForMaskedLM"):
             return "masked"
@@ -183,7 +183,7 @@ def _prediction(config: Any, name: str) -> Prediction:
             f"{name} is of the type {config.model_type}, of which transformers has no masked and no causal "
             "language model; convert it to one, or take another checkpoint"
         )
-    # A type that is either is read both ways, unless its configuration says otherwise.
+    # A type that may be either is loaded both ways, unless its configuration says otherwise.
     return "masked" if masked and not _looks_back_only(config) else "causal"
 
 

@@ -85,7 +85,7 @@ def last_block_at(model: nn.Module, positions: Int[Tensor, " n"], states: States
     try:
         yield
     finally:
-        del backbone.forward  # the class's own is found again
+        del backbone.forward  # the class's own method is visible again
 
 
 def _forward(
@@ -122,7 +122,7 @@ def at_positions(everywhere: Float[Tensor, "n S d"], positions: Int[Tensor, " n"
     """
     n, width, _ = everywhere.shape
     first = torch.arange(0, n * width, width, device=positions.device)
-    # Unlike indexing by two tensors, `index_select` adds gradients up row by row, which is fast.
+    # Unlike indexing with two tensors, `index_select` accumulates gradients row by row, which is fast.
     return everywhere.flatten(0, 1).index_select(0, first + positions)[:, None]
 
 

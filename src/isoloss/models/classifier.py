@@ -80,7 +80,7 @@ def classifier_of(
             f"{type(model).__name__} has no classifier in transformers, so it cannot be fine-tuned; leave "
             "fine-tuning out and keep the linear probe"
         ) from error
-    # A language model comes without the pooler that some classifiers read [CLS] through.
+    # A language model lacks the pooler through which some classifiers read [CLS].
     found = classifier.base_model.load_state_dict(model.base_model.state_dict(), strict=False)
     missing = [key for key in found.missing_keys if "pooler." not in key]
     if missing or found.unexpected_keys:

@@ -120,7 +120,7 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
 
 def _held(path: Path, device: str) -> dict[str, Any]:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Detected pickle protocol")  # what cannot be read is refused
+        warnings.filterwarnings("ignore", "Detected pickle protocol")  # an unreadable file is refused
         held: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     return held
 

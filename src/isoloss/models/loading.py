@@ -106,7 +106,7 @@ def load_tokenizer(name: str, gguf_file: str | None = None) -> PreTrainedTokeniz
         except (OSError, ValueError, KeyError):
             if not lone:
                 raise
-        # Where there are no files `transformers` makes up a tokenizer without words.
+        # If there are no files, `transformers` makes up a tokenizer without words.
         if tokenizer is not None and len(tokenizer) <= len(tokenizer.all_special_ids):
             tokenizer = None
         if lone and (tokenizer is None or type(tokenizer).__name__ in ("BertTokenizer", "BertTokenizerFast")):
@@ -215,7 +215,7 @@ def quiet() -> Iterator[None]:
     logging.set_verbosity_error()
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Detected pickle protocol")  # torch's, of foreign .bin files
+            warnings.filterwarnings("ignore", "Detected pickle protocol")  # torch's, for foreign .bin files
             yield
     finally:
         logging.set_verbosity(level)

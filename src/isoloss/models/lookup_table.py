@@ -55,7 +55,7 @@ class LookupTable(nn.Module):
             )
         tokens = batch.input_ids.index_put((batch.rows, batch.positions), batch.targets)
         ids = (tokens[:, 1:] - FIRST_WORD).where(batch.attention_mask[:, 1:], PADDING)
-        # Masked at every word, a sentence comes once a word, and all its distributions with it.
+        # Masked at every word, a sentence occurs once per word, each time with all its distributions.
         distinct, number = torch.unique(ids, dim=0, return_inverse=True)
         tokens_known = FIRST_WORD + len(self.language.vocabulary)
         scores = torch.full((len(batch), tokens_known), NEVER, dtype=torch.float64)

@@ -107,7 +107,7 @@ class LSTMPreTrainedModel(PreTrainedModel):
 
     config_class = LSTMConfig
     base_model_prefix = "lstm"
-    # There is no attention, so each of its implementations is as good as the other.
+    # There is no attention, so any of its implementations will do.
     _supports_sdpa = True
 
 

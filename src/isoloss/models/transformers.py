@@ -206,7 +206,7 @@ class GPT2Transformer:
             embd_pdrop=self.dropout,
             attn_pdrop=self.dropout,
             initializer_range=0.02,
-            pad_token_id=None,  # what follows a sentence is never seen, so no token is special for it
+            pad_token_id=None,  # what follows a sentence is never attended to, so no token is special for it
             bos_token_id=CLS,
             eos_token_id=CLS,
             tie_word_embeddings=True,
@@ -240,7 +240,7 @@ class LlamaTransformer:
             num_attention_heads=self.shape.heads,
             intermediate_size=self.shape.inner_width,
             initializer_range=0.02,
-            pad_token_id=None,  # what follows a sentence is never seen, so no token is special for it
+            pad_token_id=None,  # what follows a sentence is never attended to, so no token is special for it
             bos_token_id=CLS,
             eos_token_id=CLS,
             tie_word_embeddings=True,

@@ -66,7 +66,7 @@ class Objective(Protocol):
 
 def sentence_averaged_loss(logits: Float[Tensor, "m v"], batch: Batch) -> Float[Tensor, ""]:
     """Mean over sentences of the mean over each one's predictions of -log f(target), in nats."""
-    if len(batch.rows) == len(batch):  # one prediction a sentence: the two means are one
+    if len(batch.rows) == len(batch):  # one prediction per sentence: the two means are the same
         return nn.functional.cross_entropy(logits, batch.targets)
     losses = nn.functional.cross_entropy(logits, batch.targets, reduction="none")
     counts = torch.bincount(batch.rows, minlength=len(batch)).to(losses.dtype)

@@ -73,7 +73,7 @@ def displaced(weights: list[Tensor], by: list[Tensor], times: float = 1.0) -> It
     """
     with torch.no_grad():
         found = [weight.clone() for weight in weights]
-        # One call for all, as torch's own optimisers do: of small weights the calls are what costs.
+        # One call for all, as in torch's own optimisers: for small weights, the calls dominate the cost.
         torch._foreach_add_(weights, by, alpha=times)
     try:
         yield

@@ -52,7 +52,7 @@ def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> F
             hook.remove()
     if logits is not None and logits.shape[:-1] == (len(batch.rows), 1):
         return logits.flatten(0, 1)
-    # Perceiver answers for every position that it has, however many were asked for.
+    # Perceiver answers for all its positions, however many were requested.
     if logits is not None and logits.shape[:-1] in ((n, width), (n, _most_positions(model))):
         return _at_predictions(logits, batch)
     raise BadInput(
@@ -66,7 +66,7 @@ def _most_positions(model: nn.Module) -> int | None:
 
 
 def _at_predictions(everywhere: Float[Tensor, "n S d"], batch: Batch) -> Float[Tensor, "m d"]:
-    # Unlike indexing by two tensors, `index_select` adds gradients up row by row, which is fast.
+    # Unlike indexing with two tensors, `index_select` accumulates gradients row by row, which is fast.
     return everywhere.flatten(0, 1).index_select(0, batch.rows * everywhere.shape[1] + batch.positions)
 
 

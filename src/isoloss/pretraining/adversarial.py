@@ -52,7 +52,7 @@ class Adversarial:
     optimiser: DescentSettings = field(default_factory=AdamW)
 
     def __post_init__(self) -> None:
-        self.controller()  # refuses a window, strength or smoothing that steers nothing
+        self.controller()  # rejects a window, strength or smoothing without effect
         if self.examples < 2:
             raise BadInput(f"a head needs at least 2 examples to be fitted on, not {self.examples}")
         if not 0 < self.ridge < math.inf:
@@ -79,7 +79,7 @@ class Adversarial:
         tasks = [by_name[name] for name in self.tasks or by_name]
         rule = AdversarialRule(self, tasks, training, self.optimiser.descent(training))
         for number in range(len(tasks)):
-            rule.examples(number)  # refused now rather than on the way
+            rule.examples(number)  # refused now rather than later in the run
         return rule
 
 

@@ -103,7 +103,7 @@ def _refuse_misplaced(folder: Path, record: dict[str, Any]) -> None:
         raise _damaged(folder, RECORD_FILE, f"is that of step {record['step']}")
     path = folder.parent.parent / SPECIFICATION_FILE
     if folder.parent.name == STEPS_FOLDER and path.exists():
-        # A damaged specification identifies no run; the damage is reported where it is read for itself.
+        # A damaged specification identifies no run; the damage is reported when the file itself is read.
         with suppress(BadInput):
             if json_digest(read_sealed(path, SPECIFICATION_FILE)) != record.get("specification_digest"):
                 raise _DamagedError(f"the checkpoint {folder} is of another run than {path} says")

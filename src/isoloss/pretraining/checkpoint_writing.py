@@ -186,8 +186,8 @@ def _drop_training_state(folders: Sequence[Path]) -> None:
 
 
 def _write_training_state(folder: Path, update_rule: UpdateRule, name: str) -> None:
-    # Pickles of equal states may differ in bytes after a resume: their digest stays out of the record,
-    # so that resumed and undisturbed runs have the same records.
+    # Pickles of equal states may differ in their bytes after a resume: their digest is left out of the
+    # record, so that resumed and uninterrupted runs have the same records.
     buffer = io.BytesIO()
     torch.save(update_rule.state_dict(), buffer)
     (folder / TRAINING_STATE_FILE).write_bytes(buffer.getvalue())
@@ -243,7 +243,7 @@ def put_starting_weights(
     record = read_sealed(start_from / RECORD_FILE, RECORD_FILE)
     before = record["specification"]
     _refuse_another_model(start_from, before, settings_as_json(specification))
-    # Checkpoints written before the seeds were kept name their own alone.
+    # Checkpoints written before the seeds were stored contain only their own.
     seeds = (*record.get("earlier_seeds", ()), before["seed"])
     if specification.seed in seeds:
         raise BadInput(

@@ -73,7 +73,7 @@ class Sharpened:
     optimiser: DescentSettings = field(default_factory=AdamW)
 
     def __post_init__(self) -> None:
-        FlatnessRegularised(self.noise)  # refuses noise that is none
+        FlatnessRegularised(self.noise)  # rejects noise of no size
         self.controller()
 
     def controller(self) -> LossController:

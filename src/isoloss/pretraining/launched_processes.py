@@ -40,7 +40,7 @@ def launched_processes(device: str = "cpu") -> Iterator[Processes]:
     if device not in ("cpu", "cuda"):
         raise BadInput(f"several processes train on cpu or cuda, not on '{device}'; start one process")
     try:
-        from accelerate import PartialState  # takes a second, which a single process need not wait for
+        from accelerate import PartialState  # takes a second, which a single process can save
     except ImportError as error:
         raise BadInput(
             "training in several processes needs the package accelerate; pip install 'isoloss[accelerate]'"
@@ -50,7 +50,8 @@ def launched_processes(device: str = "cpu") -> Iterator[Processes]:
         yield LaunchedProcesses(state.num_processes, state.process_index, state.device)
         state.wait_for_everyone()
     finally:
-        # Left to the interpreter's end, gloo's threads may abort a process whose work is done.
+        # If this were left to the interpreter's exit, gloo's threads might abort a process whose work is
+        # done.
         state.destroy_process_group()
 
 

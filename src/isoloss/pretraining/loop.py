@@ -184,7 +184,7 @@ def _begun(
     micro_batch = specification.compute.micro_batch
     training = Training(model, objective, language, seed, steps, batch_size, processes, micro_batch)
     rule = specification.update_rule.build(training)
-    # Only now, so that a folder is not claimed by a run that is refused.
+    # Only now, so that a refused run does not claim a folder.
     processes.on_main(lambda: claim(folder, specification))
     processes.on_main(lambda: remove_leftovers(folder))
     return _Run(

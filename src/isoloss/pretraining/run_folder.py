@@ -32,7 +32,7 @@ def only_process_in(folder: Path) -> Iterator[None]:
     """
     with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        # Opening the file again in this process, and closing it, would end the first hold.
+        # Opening and closing the file again in this process would release the first lock.
         if (path := folder.resolve()) in _held_here:
             raise _held(folder, _here())
         handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)

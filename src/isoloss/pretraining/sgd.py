@@ -46,7 +46,7 @@ class SGD:
     def descent(self, training: Training) -> Descent:
         """See `DescentSettings.descent`."""
         trained = [parameter for parameter in training.model.parameters() if parameter.requires_grad]
-        # One group without decay: so is the state of runs from before there was one, which then go on.
+        # One group without decay, like the state of runs from before decay existed, which can then resume.
         groups = parameters_by_decay(training.model, self.weight_decay) if self.weight_decay else trained
         optimiser = torch.optim.SGD(groups, lr=self.learning_rate, momentum=self.momentum, fused=True)
         return Descent([optimiser], math.ceil(self.warm_up_share * training.steps), training.steps)

@@ -71,8 +71,8 @@ class CompiledForward:
     def __init__(self, objective: Objective, model: nn.Module) -> None:
         self.objective = objective
         self.backbone: nn.Module = getattr(model, "base_model", model)
-        # Not the module's call: compiled with it, the hooks by which an objective picks its predictions would
-        # be those of the first batch for ever.
+        # Not the module's call: if compiled with it, the hooks by which an objective selects its predictions
+        # would remain those of the first batch forever.
         self.forward = torch.compile(self.backbone.forward)
         states = states_at(model)
         self.states = None if states is None else torch.compile(states)
@@ -86,7 +86,7 @@ class CompiledForward:
         try:
             return self.objective.logits(model, batch)
         finally:
-            del self.backbone.forward  # the class's own is found again
+            del self.backbone.forward  # the class's own method is visible again
 
 
 @dataclass(frozen=True)

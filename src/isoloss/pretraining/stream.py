@@ -105,7 +105,7 @@ class _Blocks(Dataset[Batch | IsolossError]):
         try:
             return self.stream.block(self.first + index)
         except IsolossError as error:
-            # Raised in a worker it would arrive with the worker's traceback for a text.
+            # If raised in a worker, it would arrive with the worker's traceback as its text.
             return error
 
 

@@ -95,10 +95,10 @@ def opened_tracker(tracker: Any, specification: PretrainingSpecification) -> Ite
             tracked = Tracked(log, every=100)
             pretrain(..., at_step=tracked.at_step, at_checkpoint=tracked.at_checkpoint)
     """
-    from accelerate import PartialState  # takes a second, which only those who track need wait for
+    from accelerate import PartialState  # takes a second, which only those who track should wait for
 
-    PartialState()  # accelerate's trackers will not speak before it knows of its processes
-    with redirect_stdout(sys.stderr):  # where a tracker's remarks are no part of a command's result
+    PartialState()  # accelerate's trackers do not log before it has set up its processes
+    with redirect_stdout(sys.stderr):  # where a tracker's messages are not part of a command's result
         tracker.start()
     try:
         tracker.store_init_configuration(flat_settings(settings_as_json(specification)))

@@ -1,1 +1,1 @@
-"""Charts and the page."""
+"""Charts and the pages."""

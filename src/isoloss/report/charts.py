@@ -1,4 +1,4 @@
-"""Every kind of chart that a panel can have, drawn."""
+"""Drawing every kind of chart that a panel can have."""
 
 from typing import assert_never
 
@@ -37,7 +37,7 @@ def draw(chart: Chart, data: pl.DataFrame, name: str) -> Drawing:
 
 
 def draw_categories(chart: Categories, data: pl.DataFrame, name: str) -> Drawing:
-    """The chart, its values across so that categories can be read; `name` as in `draw_dots`."""
+    """The chart, with values on the x axis so that categories are readable; `name` as in `draw_dots`."""
     frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
     if frame.is_empty():
         return NOTHING
@@ -69,7 +69,7 @@ def draw_categories(chart: Categories, data: pl.DataFrame, name: str) -> Drawing
 
 
 def draw_bars(chart: Bars, data: pl.DataFrame, name: str) -> Drawing:
-    """The chart, its values across as in `draw_categories`, and from zero: lengths are what is compared."""
+    """The chart, with values on the x axis as in `draw_categories`, from zero, since lengths are compared."""
     frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
     if frame.is_empty():
         return NOTHING
@@ -176,7 +176,7 @@ def draw_lines(chart: Lines, data: pl.DataFrame, name: str) -> Drawing:
 
 
 def _dots(chart: Lines, frame: pl.DataFrame, hover: alt.Parameter, name: str) -> list[alt.Chart]:
-    """The measured rows; where all are predicted, dots without ink still tell their numbers on hover."""
+    """The measured rows; if all are predicted, invisible dots still show their numbers on hover."""
     base = alt.Chart(frame).transform_filter(alt.datum.kind == MEASURED)
     titles = {
         **marks.of_place(frame),
@@ -235,7 +235,7 @@ def _heat_map(chart: Landscape, cells: pl.DataFrame) -> alt.Chart:
         *((pl.col(side) + half[side]).alias(f"{side}_high") for side in half),
     )
     ends = {side: _ends(cells[side], half[side]) for side in half}
-    # The square root opens up the valley, where all that matters happens.
+    # The square root widens the valley, where everything of interest happens.
     shade = alt.Scale(type="sqrt", scheme=alt.SchemeParams(name="greys", extent=[0.0, 0.7]))
     bare = alt.Axis(grid=False)
     drawn: alt.Chart = (
@@ -279,6 +279,6 @@ def _ends(centres: pl.Series, half: float) -> list[float]:
 
 
 def _spacing(centres: pl.Series) -> float:
-    """Between neighbouring cells of a regular grid; 1 where there is a single one."""
+    """The distance of neighbouring cells of a regular grid; 1 if there is only one."""
     places = centres.unique().sort()
     return float(places[1] - places[0]) if len(places) > 1 else 1.0

@@ -1,4 +1,4 @@
-"""The report on checkpoints side by side: what may be said of each pair, the numbers, and how they came."""
+"""The report comparing checkpoints: conclusions for each pair, the numbers, and how they were measured."""
 
 import math
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ SIZES = (
 
 @dataclass(frozen=True)
 class Told:
-    """What the page says besides numbers: settings by name, sentences to note, the command that made it."""
+    """Additional content of the page: settings by name, sentences to note, and the command that made it."""
 
     settings: tuple[tuple[str, str], ...]
     notices: tuple[str, ...]
@@ -46,7 +46,7 @@ class Told:
 
 
 def comparison_page(comparison: Comparison, verdicts: Sequence[PairVerdict], told: Told) -> Page:
-    """The page of what has been measured so far."""
+    """The page of everything measured so far."""
     sections = [
         Section("Differences", _HOW_DECIDED, markup=_differences(verdicts)),
         Section("Checkpoints", markup=_checkpoints(comparison)),
@@ -64,7 +64,7 @@ def comparison_page(comparison: Comparison, verdicts: Sequence[PairVerdict], tol
 
 
 def pair_sentences(verdicts: Sequence[PairVerdict], same_loss: float) -> list[str]:
-    """What may be said of each pair of checkpoints, a paragraph each."""
+    """The conclusions for each pair of checkpoints, one paragraph each."""
     pairs = [each for each in verdicts if each.first != MAJORITY]
     return [
         in_words(list(own), same_loss) for _, own in groupby(pairs, lambda each: (each.first, each.second))
@@ -72,7 +72,7 @@ def pair_sentences(verdicts: Sequence[PairVerdict], same_loss: float) -> list[st
 
 
 def comparison_panels(comparison: Comparison) -> list[Panel]:
-    """Loss, trace and accuracy of every checkpoint, and one against the other, as far as measured."""
+    """Loss, trace and accuracy of every checkpoint, and against one another, as far as measured."""
     data, accuracies = _numbers(comparison), _accuracies(comparison)
     captions = {
         "loss": (
@@ -124,12 +124,12 @@ _CUT = (
     (LOSS, "too_short", "sentences of the text have nothing to predict and are left out"),
     (PROBE, "cut", "examples of the test were truncated"),
 )
-"""By whose records' setting something is counted, and what."""
+"""The quantity and setting of the records that are counted, and what is counted."""
 _HOW_MEASURED = f"What the probe reads: the {DESCRIPTION}."
 
 
 def _numbers(comparison: Comparison) -> pl.DataFrame:
-    """A row a checkpoint; columns that nothing is measured for are not there."""
+    """A row per checkpoint; columns without any measurement are omitted."""
     rows = []
     for checkpoint in comparison.checkpoints:
         row: dict[str, object] = {"checkpoint": checkpoint.name}
@@ -199,7 +199,7 @@ def _row(checkpoint: Checkpoint) -> list[Markup]:
 
 
 def _groups(comparison: Comparison) -> Markup:
-    """The trace by the part of the model, a column a checkpoint."""
+    """The trace by part of the model, one column per checkpoint."""
     found = {each.name: _parts(comparison, each) for each in comparison.checkpoints}
     groups = list(dict.fromkeys(group for parts in found.values() for group in parts))
     if not groups:
@@ -229,7 +229,7 @@ def _notices(comparison: Comparison, told: Told) -> tuple[str, ...]:
 
 
 def _left_out(comparison: Comparison) -> list[str]:
-    """What of each checkpoint was cut or left out."""
+    """What was truncated or left out for each checkpoint."""
     said = []
     for checkpoint in comparison.checkpoints:
         for name, setting, what in _CUT:

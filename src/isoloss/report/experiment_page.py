@@ -1,4 +1,4 @@
-"""The page of an experiment: text, panels, claims, the paper's numbers, settings, and its runs one by one."""
+"""The page of an experiment: text, panels, claims, the paper's numbers, settings, and its individual runs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ from isoloss.report.table import cell, draw_table, every_column, html_table
 
 @dataclass(frozen=True)
 class ExperimentPage:
-    """What an experiment's page needs besides its result.
+    """What an experiment's page needs in addition to its result.
 
-    `scale` is its name, `output` holds the runs, `again` gives the command that computes one of them anew,
+    `scale` is its name, `output` contains the runs, `again` gives the command that recomputes one of them,
     `languages` are the pages of languages by digest.
     """
 
@@ -35,7 +35,7 @@ class ExperimentPage:
     languages: dict[str, Link]
 
     def of(self, result: ExperimentResult) -> Page:
-        """The page, with a notice for everything that is not as planned."""
+        """The page, with a notice for everything that deviates from the plan."""
         experiment = result.experiment
         panels, problems = self._panels(result)
         return Page(
@@ -49,7 +49,7 @@ class ExperimentPage:
         )
 
     def _panels(self, result: ExperimentResult) -> tuple[tuple[DrawnPanel, ...], list[str]]:
-        """The panels, and what is missing of them."""
+        """The panels, and what is missing from them."""
         experiment = result.experiment
         complete, every = sum(is_complete(run, self.output) for run in experiment.runs), len(experiment.runs)
         problems = []
@@ -91,7 +91,7 @@ class ExperimentPage:
         return sections
 
     def _runs(self, experiment: Experiment) -> Markup:
-        """A row a run: its name, its steps, whether it is there, its files, and how to compute it again."""
+        """A row per run: its name, its steps, whether it is complete, its files, and how to recompute it."""
         code = Markup("<td><code>{}</code></td>")
         rows = (
             [*_run(run, self.output), code.format(self.again(experiment, run))] for run in experiment.runs
@@ -100,7 +100,7 @@ class ExperimentPage:
 
 
 def told(result: ExperimentResult) -> list[str]:
-    """What failed, and what runs had to tell, a sentence each."""
+    """What failed, and what runs reported, one sentence each."""
     failed = [f"{failure.job} failed: {failure.text}" for failure in result.outcome.failures]
     return failed + [f"{notice.job}: {notice.text}" for notice in result.outcome.notices]
 
@@ -120,7 +120,7 @@ def _seeds(experiment: Experiment) -> list[tuple[str, str]]:
 
 
 def _registered(experiment: Experiment) -> list[tuple[str, str]]:
-    """A row where the claims are registered, as those of a user's own experiment are not."""
+    """A row saying where the claims are registered, which those of a user's own experiment are not."""
     commit = REGISTERED.get(experiment.name)
     if commit is None or not experiment.claims:
         return []
@@ -128,7 +128,7 @@ def _registered(experiment: Experiment) -> list[tuple[str, str]]:
 
 
 def _beside(judgements: Sequence[Judgement], beside: BesideShipped) -> Markup:
-    """A row a claim: its effect here, the shipped one with its interval, and whether the one lies in it."""
+    """A row per claim: its effect here, the shipped one with its interval, and whether ours lies in it."""
     rows = [
         [*map(cell, (judged.claim.sentence, judged.effect, shipped.effect, shipped.low, shipped.high, place))]
         for judged in judgements

@@ -1,4 +1,4 @@
-"""The report of `isoloss flatness`: where in the network the flatness lies, and its course over steps."""
+"""The report of `isoloss flatness`: the flatness of the network's parts, and its course over steps."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _LAYER = re.compile(r"(layer \d+) (.+)")
 
 
 def flatness_page(measured: Sequence[ComparedFlatness], said: Sequence[str], command: str) -> Page:
-    """A page of all quantities of all models; `said` are the sentences below the tables, a paragraph each."""
+    """A page of all quantities of all models; `said` are the sentences below the tables, one a paragraph."""
     models = list(dict.fromkeys(record.checkpoint for each in measured for record in each.records))
     panels = [
         panel
@@ -38,7 +38,7 @@ def flatness_page(measured: Sequence[ComparedFlatness], said: Sequence[str], com
 
 
 def step_of(model: str) -> int | None:
-    """The step that a checkpoint's name ends in, as a Trainer writes it; None where it ends in no number.
+    """The step at the end of a checkpoint's name, as written by a Trainer; None if it ends in no number.
 
     >>> step_of("run/checkpoint-1500/"), step_of("my-bert")
     (1500, None)
@@ -48,9 +48,9 @@ def step_of(model: str) -> int | None:
 
 
 def _parts(measured: ComparedFlatness, model: str) -> list[Panel]:
-    """Each part of the network: of each layer the kinds, and what is in no layer; none where there are none.
+    """The network's parts: the kinds within each layer, and what is outside layers; none if there are none.
 
-    Embeddings may be a thousand times what layers are, which one scale for both would not show.
+    Embeddings may be a thousand times the layers, so that a common scale would not show both.
     """
     of_layers: list[dict[str, str | float]] = []
     outside: list[dict[str, str | float]] = []
@@ -81,7 +81,7 @@ def _parts(measured: ComparedFlatness, model: str) -> list[Panel]:
 
 
 def _over_steps(measured: ComparedFlatness, models: Sequence[str]) -> Panel | None:
-    """The first record of every checkpoint over its step; None where they are not of a run."""
+    """The first record of every checkpoint over its step; None if they are not from one run."""
     steps: Mapping[str, int | None] = {model: step_of(model) for model in models}
     if len(models) < 2 or None in steps.values() or len(set(steps.values())) < len(models):
         return None

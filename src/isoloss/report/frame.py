@@ -1,4 +1,4 @@
-"""What stands around a page: its style and script, the way to other pages, and where its files lie."""
+"""The frame of a page: its style and script, the links to other pages, and the location of its files."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +18,7 @@ ASSETS = "assets"
 
 @dataclass(frozen=True)
 class Link:
-    """A page of the site: its file's name without ending, what it is called, and what it asks."""
+    """A page of the site: its file's name without suffix, its title, and its question."""
 
     name: str
     title: str
@@ -35,7 +35,7 @@ class LinkGroup:
 
 @dataclass(frozen=True)
 class Frame:
-    """`style` and `script` are ready HTML, `groups` lead to other pages, `files` is a folder."""
+    """`style` and `script` are ready HTML, `groups` link to other pages, `files` is a folder."""
 
     style: Markup
     script: Markup
@@ -44,13 +44,13 @@ class Frame:
 
 
 def alone() -> Frame:
-    """Of a page that is one file: style and script stand in it."""
+    """For a page in a single file, with style and script inside."""
     style, script = Markup(source("style.css")), Markup(_charts_script())
     return Frame(Markup("<style>{}</style>").format(style), Markup("<script>{}</script>").format(script))
 
 
 def within_site(groups: tuple[LinkGroup, ...]) -> Frame:
-    """Of a page that shares style and script with the others; see `write_assets`."""
+    """For a page that shares style and script with the others; see `write_assets`."""
     return Frame(
         style=Markup(f'<link rel="stylesheet" href="{ASSETS}/style.css">'),
         script=Markup(f'<script defer src="{ASSETS}/charts.js"></script>'),
@@ -60,10 +60,9 @@ def within_site(groups: tuple[LinkGroup, ...]) -> Frame:
 
 
 def write_assets(folder: Path) -> None:
-    """Write the style and the charts' JavaScript that pages `within_site` refer to.
+    """Write the style and the charts' JavaScript to which pages `within_site` refer.
 
-    The JavaScript is left as it is where the same versions wrote it. Raises IsolossError when they cannot
-    be written.
+    JavaScript written by the same versions is kept. Raises IsolossError if they cannot be written.
     """
     write_atomically(folder / ASSETS / "style.css", source("style.css"))
     script = folder / ASSETS / "charts.js"
@@ -80,7 +79,7 @@ def _charts_script() -> str:
 
 
 def _stamp() -> str:
-    """The script's first line, which says what it is made of."""
+    """The script's first line, which records what it is made of."""
     own = sha256(source("charts.js").encode()).hexdigest()[:12]
     return f"// Vega-Lite {_vega_lite()}, bundled by vl-convert {version('vl-convert-python')}, and {own}\n"
 

@@ -1,4 +1,4 @@
-"""The page of a language: sentences, one word's two distributions as bars, entropy, tasks, and facts."""
+"""The page of a language: sentences, two distributions of one word as bars, entropy, tasks, and facts."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,16 +23,16 @@ BARS, THICKEST = 12, 24
 TRUE, OTHER, REST = "the word that stands there", "another word", "all others together"
 _COLORS = {TRUE: "#b2441c", OTHER: "#3b6c8f", REST: "#bdbdbd"}
 _BLANK_OF_BYTES = "Ġ"
-"""How byte-level tokenizers (GPT-2's, OPT's, the teacher's) write the blank before a word."""
+"""How byte-level tokenizers (GPT-2's, OPT's, the teacher's) write the space before a word."""
 
 
 def write_language_page(portrait: LanguagePortrait, folder: Path, name: str) -> Path:
-    """Write `name`.html, one file, and CSV, PNG and SVG of the bars beside it; return its path."""
+    """Write `name`.html, a single file, and CSV, PNG and SVG of the bars beside it; return its path."""
     return write_page(language_page(portrait, name), folder, alone())
 
 
 def language_page(portrait: LanguagePortrait, name: str) -> Page:
-    """All that the portrait tells."""
+    """The whole content of the portrait."""
     return Page(
         name=name,
         title=f"{portrait.kind[0].upper()}{portrait.kind[1:]}: {portrait.source}",
@@ -53,7 +53,7 @@ def _summary(portrait: LanguagePortrait) -> str:
 
 
 def _sentences(portrait: LanguagePortrait) -> Markup:
-    """The sentences as a list, the masked word of the first one marked."""
+    """The sentences as a list, with the masked word of the first one marked."""
     word, read = portrait.word, reader(portrait.vocabulary)
     place = word.position
     parts = (word.words[:place], word.words[place : place + 1], word.words[place + 1 :])
@@ -119,7 +119,7 @@ def _sections(portrait: LanguagePortrait) -> list[Section]:
 
 
 def reader(vocabulary: Sequence[str]) -> Callable[[Sequence[str]], str]:
-    """How words of a vocabulary are read as text: byte-level pieces joined, others with blanks between.
+    """How words of a vocabulary are read as text: byte-level pieces joined, others separated by spaces.
 
     >>> reader(["Ġr", "an", "."])(["Ġr", "an", "."]), reader(["the", "dog"])(["the", "dog"])
     (' ran.', 'the dog')
@@ -131,7 +131,7 @@ def reader(vocabulary: Sequence[str]) -> Callable[[Sequence[str]], str]:
 
 
 def labels(words: Sequence[str]) -> list[str]:
-    """Words as bars are labelled: a byte-level piece decoded, with its blank shown, where that is unique.
+    """The labels of words at bars: a byte-level piece decoded, with its space visible, if that is unique.
 
     >>> labels(["Ġthe", "the", "Ã©"])
     ['␣the', 'the', 'é']
@@ -165,7 +165,7 @@ def _speed(record: Record) -> str:
 
 
 def distribution_table(distribution: Float[Tensor, " c"], words: Sequence[str], true: int) -> pl.DataFrame:
-    """Rows of word, probability and kind: the BARS likeliest, word `true` wherever it ranks, and the rest.
+    """Rows of word, probability and kind: the BARS most likely, word `true` whatever its rank, and the rest.
 
     >>> import torch
     >>> distribution_table(torch.tensor([0.1, 0.7, 0.2]), ["a", "b", "c"], true=0)["word"].to_list()
@@ -175,14 +175,14 @@ def distribution_table(distribution: Float[Tensor, " c"], words: Sequence[str], 
     shown = ranked[:BARS] if true in ranked[:BARS] else [*ranked[:BARS], true]
     rows = [(words[word], float(distribution[word]), TRUE if word == true else OTHER) for word in shown]
     if others := len(words) - len(shown):
-        # A difference of sums could fall below zero.
+        # A difference of sums could be negative.
         rest = sum(float(distribution[word]) for word in set(ranked) - set(shown))
         rows.append((f"all {others:,} others", rest, REST))
     return pl.DataFrame(rows, schema=["word", "probability", "kind"], orient="row")
 
 
 def distribution_bars(table: pl.DataFrame) -> alt.LayerChart:
-    """A bar a row of a `distribution_table`, in its order, with the probability at its end."""
+    """A bar per row of a `distribution_table`, in its order, with the probability at its end."""
     kinds = [kind for kind in _COLORS if kind in table["kind"].to_list()]
     highest = float(table["probability"].max())  # type: ignore[arg-type]
     base = alt.Chart(table).encode(

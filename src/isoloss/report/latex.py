@@ -1,4 +1,4 @@
-"""Claims with their verdicts as a table of LaTeX, for papers; it needs the packages array and booktabs."""
+"""Claims with their verdicts as a LaTeX table, for papers; it needs the packages array and booktabs."""
 
 import math
 import re
@@ -24,13 +24,13 @@ _MATHEMATICS = {
 _MINUS = re.compile(r"(?<![\w)])-(?=[\d(])")
 _MACRON = "\N{COMBINING MACRON}"
 _SHARES = (0.29, 0.20, 0.16, 0.12, 0.13)
-"""Of the text's width, of each column; what is left is between them."""
+"""The share of the text's width of each column; the remainder is the space between them."""
 
 _COLUMNS = "".join(rf">{{\raggedright\arraybackslash}}p{{{share:.2f}\textwidth}}" for share in _SHARES)
 
 
 def claims_as_latex(judgements: Sequence[Judgement], name: str) -> str:
-    """A table that floats over both columns, effects before premises; its label is `tab:NAME-claims`."""
+    """A table that spans both columns, effects before premises; its label is `tab:NAME-claims`."""
     effects, premises = (
         [judged for judged in judgements if judged.claim.kind == kind] for kind in ("effect", "premise")
     )
@@ -60,9 +60,9 @@ def claims_as_latex(judgements: Sequence[Judgement], name: str) -> str:
 
 
 def as_latex(text: str) -> str:
-    r"""Text as LaTeX's text mode reads it, in ASCII alone where every letter is known.
+    r"""Text for LaTeX's text mode, in pure ASCII if every letter is known.
 
-    A hyphen before a number is a minus, and no line ends before a sign of percents.
+    A hyphen before a number becomes a minus, and no line breaks before a percent sign.
 
     >>> as_latex("0.12 % along τ = η²k̄ / 4B, -0.5 of ∇_Γ")
     '0.12~\\% along $\\tau$ = $\\eta^2\\bar{k}$ / 4B, $-$0.5 of $\\nabla_\\Gamma$'
@@ -77,7 +77,7 @@ def as_latex(text: str) -> str:
         else:
             written.append(_PLAIN.get(letter, letter))
     formulae = re.sub(r"\$\\_\$", "_", "".join(written))
-    return re.sub(r"(?<!\\)\$\$", "", formulae)  # formulae side by side are one
+    return re.sub(r"(?<!\\)\$\$", "", formulae)  # adjacent formulae are joined
 
 
 def _rows(judgements: Sequence[Judgement]) -> str:

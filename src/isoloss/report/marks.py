@@ -1,4 +1,4 @@
-"""The marks that charts share: dots, bars, their colours and shapes, hovering, and how an axis is scaled."""
+"""The marks that charts share: dots, bars, their colours and shapes, hovering, and the scaling of axes."""
 
 import math
 from typing import Any
@@ -12,10 +12,10 @@ from isoloss.panels import Axis, Colour
 from isoloss.report.number import shown
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
-"""Okabe and Ito's colours for all kinds of colour vision, their yellow, too pale on white, replaced."""
+"""Okabe and Ito's colours for all kinds of colour vision; their yellow, too pale on white, is replaced."""
 
 VIRIDIS = ("#8BD646", "#35B779", "#1F9D8A", "#25848E", "#31688E", "#3F4889", "#472374", "#440154")
-"""From light to dark as values rise, without the palest tones, which white would swallow."""
+"""From light to dark as values rise, without the palest tones, which are invisible on white."""
 
 SHAPES = (
     "circle",
@@ -28,11 +28,11 @@ SHAPES = (
     "triangle-left",
 )
 LEGEND_CHARACTERS = 46
-"""About as many fit beside one another over a chart."""
+"""About as many fit side by side above a chart."""
 
 
 def colour(frame: pl.DataFrame, by: Colour) -> alt.Color:
-    """Of the column `colour`: a scheme ordered in lightness for `ordered` values, else colours far apart."""
+    """For the column `colour`: a scheme ordered by lightness for `ordered` values, else distinct colours."""
     values = domain(frame, by)
     chosen = ordered_colours(len(values)) if by.ordered else _cycled(PALETTE, len(values))
     scale = alt.Scale(domain=values, range=chosen)
@@ -42,14 +42,14 @@ def colour(frame: pl.DataFrame, by: Colour) -> alt.Color:
 def shape(frame: pl.DataFrame, by: Colour) -> alt.Shape:
     """A shape for each value of the column `colour`, in one legend with its colour."""
     values = domain(frame, by)
-    # A step further in each round of colours, so that no pair of colour and shape comes twice.
+    # Shifted by one in each round of colours, so that no pair of colour and shape repeats.
     shapes = [SHAPES[(k + k // len(PALETTE)) % len(SHAPES)] for k in range(len(values))]
     scale = alt.Scale(domain=values, range=shapes)
     return alt.Shape("colour:N", sort=None, scale=scale, legend=_legend(values, by))
 
 
 def ordered_colours(number: int) -> list[str]:
-    """As many colours from light to dark, as far apart as can be.
+    """That many colours from light to dark, as far apart as possible.
 
     >>> ordered_colours(2)
     ['#8bd646', '#440154']
@@ -66,7 +66,7 @@ def ordered_colours(number: int) -> list[str]:
 
 
 def domain(frame: pl.DataFrame, by: Colour) -> list[Any]:
-    """The values in their order: that of numbers, else that of appearance."""
+    """The values in order: numerical for numbers, otherwise of first appearance."""
     values = frame["colour"].drop_nulls().unique(maintain_order=True)
     return (values.sort() if by.ordered and values.dtype.is_numeric() else values).to_list()
 
@@ -82,49 +82,49 @@ def _legend(values: list[Any], by: Colour) -> alt.Legend:
 
 
 PLACE = ("run", "seed", "step")
-"""Columns that say which checkpoint a row is; those that are there are shown on hover."""
+"""Columns that identify the checkpoint of a row; existing ones are shown on hover."""
 
 CHART_WIDTH, CHART_HEIGHT = 360, 300
 STACKED_WIDTH, STACKED_HEIGHT = 560, 170
 THEME: dict[str, Any] = {
     "font": "system-ui, -apple-system, Segoe UI, Roboto, DejaVu Sans, sans-serif",
     "axis": {"labelFontSize": 11, "titleFontSize": 12, "titleFontWeight": "normal", "gridColor": "#e6e6e6"},
-    "axisY": {"minExtent": 44},  # charts one above another begin at one place
+    "axisY": {"minExtent": 44},  # stacked charts start at the same x
     "legend": {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"},
     "view": {"stroke": None},
 }
-"""How all charts look, on pages and as pictures."""
+"""The appearance of all charts, on pages and as pictures."""
 Drawing = alt.LayerChart | Markup
 NOTHING = Markup('<p class="nothing">Nothing has been measured for this chart yet.</p>')
 FADED, PLAIN = 0.1, 0.9
 
 
 def x(axis: Axis, frame: pl.DataFrame, field: str = "x") -> alt.X:
-    """The horizontal position, of a frame that is `plotted`."""
+    """The horizontal position, for a frame that is `plotted`."""
     return alt.X(f"{field}:Q", title=axis.title, scale=scale(axis), axis=ticks(axis, frame["x"]))
 
 
 def y(axis: Axis, frame: pl.DataFrame, field: str = "y") -> alt.Y:
-    """The vertical position, of a frame that is `plotted`."""
+    """The vertical position, for a frame that is `plotted`."""
     return alt.Y(f"{field}:Q", title=axis.title, scale=scale(axis), axis=ticks(axis, frame["y"]))
 
 
 def scale(axis: Axis) -> alt.Scale:
-    """From the smallest to the largest number rather than from zero: differences are what is looked at."""
+    """From the smallest to the largest number instead of from zero, since differences are of interest."""
     if axis.logarithmic:
         return alt.Scale(type="log", nice=False, padding=8)
     return alt.Scale(zero=False, nice=True)
 
 
 NARROW = math.log10(4)
-"""How far apart ends of a logarithmic axis are, in powers of ten, of which one label does not suffice."""
+"""The span of a logarithmic axis, in powers of ten, below which labels at powers alone do not suffice."""
 
 
 def ticks(axis: Axis, numbers: pl.Series) -> alt.Axis:
-    """Few enough labels that none covers another."""
+    """Few enough labels that none overlap."""
     if not axis.logarithmic:
         return alt.Axis(tickCount=6)
-    # Vega leaves labels out as if there were enough powers of ten among them: of few numbers all are shown.
+    # Vega omits labels as if there were enough powers of ten among them: with few numbers, all are shown.
     low, high = np.log10(np.quantile(numbers.to_numpy(), [0, 1]))
     few = high - low < NARROW or math.ceil(low) > math.floor(high)
     labels = "format(datum.value, ',~g')" if few else alt.Undefined
@@ -134,7 +134,7 @@ def ticks(axis: Axis, numbers: pl.Series) -> alt.Axis:
 def dots(
     base: alt.Chart, frame: pl.DataFrame, by: Colour, hover: alt.Parameter, titles: dict[str, str], size: int
 ) -> alt.Chart:
-    """A mark a row with its numbers on hover; `titles` names columns and what they are called there."""
+    """A mark per row with its numbers on hover; `titles` gives columns and their names there."""
     tooltip = [alt.Tooltip(f"{name}:N", title=title) for name, title in titles.items()]
     opacity = alt.when(hover).then(alt.value(PLAIN)).otherwise(alt.value(FADED))
     marked: alt.Chart = base.mark_point(filled=True, size=size).encode(
@@ -149,21 +149,21 @@ def zoom(name: str) -> alt.Parameter:
 
 
 def hovered(name: str, field: str) -> alt.Parameter:
-    """The rows that have the hovered row's value of `field`; all rows while none is hovered."""
+    """The rows with the hovered row's value of `field`; all rows while none is hovered."""
     return alt.selection_point(name=f"hover_{name}", fields=[field], on="pointerover", clear="pointerout")
 
 
 def of_place(frame: pl.DataFrame) -> dict[str, str]:
-    """The columns that say which checkpoint a row is, those that are there."""
+    """The existing columns that identify the checkpoint of a row."""
     return {name: name for name in ("run", "seed", "step") if name in frame.columns}
 
 
 def plotted(data: pl.DataFrame, axes: dict[str, Axis], colour: Colour | None, **others: str) -> pl.DataFrame:
-    """A column for each of `axes` and `others`, `colour`, and PLACE, whatever they are called in `data`.
+    """A column for each of `axes` and `others`, `colour`, and PLACE, whatever their names in `data`.
 
-    An axis `x` brings the ends of its bars, `x_low` and `x_high`, and `x_text`, the number in words. Rows
-    that lack a number of an axis, or whose number a logarithmic axis cannot show, are left out; a table
-    that lacks a column gives no rows.
+    An axis `x` adds the ends of its bars, `x_low` and `x_high`, and `x_text`, the number as text. Rows that
+    lack a number of an axis, or whose number a logarithmic axis cannot show, are left out; a table that lacks
+    a column gives no rows.
 
     >>> data = pl.DataFrame({"trace": [8.0, None], "trace_error": [0.5, None], "width": [16, 32]})
     >>> plotted(data, {"y": Axis("trace", "trace", "trace_error")}, Colour("width", "width")).to_dicts()

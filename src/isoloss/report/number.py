@@ -1,15 +1,15 @@
-"""Numbers as a reader sees them: as many digits as their error lets stand."""
+"""Numbers as shown to readers: with as many digits as their error justifies."""
 
 import math
 
 from isoloss.measurements.record import Record
 
 ABSENT = "–"
-"""What stands where there is no number."""
+"""Shown in place of a missing number."""
 
 
 def shown(value: object, error: float | None = None) -> str:
-    """A value of a table in words; a number with an error is cut at the error's second digit.
+    """A value of a table as text; a number with an error is rounded to the error's second digit.
 
     >>> shown(1.50123, 0.00034), shown(1.50123), shown(12000), shown(None), shown(True)
     ('1.50123 ± 0.00034', '1.501', '12,000', '–', 'yes')

@@ -1,4 +1,4 @@
-"""Files that the site hands on: a run's specification and its records in one file, and numbers as JSON."""
+"""Files that the site offers: a run's specification and its records in one file, and numbers as JSON."""
 
 import dataclasses
 import math
@@ -19,7 +19,7 @@ RECORDS_FILE = "records.jsonl"
 
 
 def run_files(run: PlannedRun, output: Path) -> dict[str, bytes]:
-    """The files by name, those that there are; a run that has not begun has none."""
+    """The files by name that exist; a run that has not started has none."""
     folder = run.folder(output)
     specification = folder / SPECIFICATION_FILE
     files = {SPECIFICATION_FILE: specification.read_bytes()} if specification.exists() else {}
@@ -28,25 +28,25 @@ def run_files(run: PlannedRun, output: Path) -> dict[str, bytes]:
 
 
 def run_folder(run: PlannedRun) -> str:
-    """Where the files stand, seen from a page."""
+    """The location of the files relative to a page."""
     return f"runs/{run.digest[:16]}"
 
 
 def write_run_files(run: PlannedRun, output: Path, site: Path) -> None:
-    """Write the files of a run in `output` into the site. Raises IsolossError when it cannot be written."""
+    """Write the files of a run in `output` into the site. Raises IsolossError if it cannot be written."""
     for name, content in run_files(run, output).items():
         write_atomically(site / run_folder(run) / name, content)
 
 
 def json_link(name: str) -> Markup:
-    """The way to the numbers of the page of that name."""
+    """The path of the numbers of the page of that name."""
     return Markup('<p class="downloads"><a href="files/{}.json" download>JSON, unrounded</a></p>').format(
         name
     )
 
 
 def result_as_json(result: ExperimentResult) -> dict[str, Any]:
-    """Claims, checkpoints, references, failures and notices; what is not a number is null."""
+    """Claims, checkpoints, references, failures and notices; anything that is not a finite number is null."""
     experiment, table = result.experiment, result.table
     of_runs = pl.col("step").is_not_null()
     return {
@@ -63,7 +63,7 @@ def result_as_json(result: ExperimentResult) -> dict[str, Any]:
 
 
 def _by_name(facts: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Several facts of one name, such as what a thing was varied to, stand one after another.
+    """Several facts of the same name, such as the values of a varied setting, are listed in order.
 
     >>> _by_name([("momentum", "0.5"), ("momentum", "0.9"), ("steps", "100")])
     {'momentum': '0.5; 0.9', 'steps': '100'}
@@ -91,5 +91,5 @@ def _rows(table: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def _plain(value: object) -> object:
-    """JSON knows no nan and no infinity."""
+    """JSON has no nan and no infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

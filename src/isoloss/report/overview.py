@@ -1,4 +1,4 @@
-"""The site's first page: what follows for each question, the finest pictures, and the way to every page."""
+"""The site's first page: the answers to each question, the best pictures, and links to every page."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ GALLERY = (
     "figure-3",
     "figure-4",
 )
-"""Experiments whose first picture tells most, in their order; four of them are shown."""
+"""Experiments whose first picture is the most informative, in order; four of them are shown."""
 PICTURES_SHOWN = 4
 
 _ASKED_BY_CLAIMS = {
@@ -37,7 +37,7 @@ _ASKED_BY_CLAIMS = {
 
 @dataclass(frozen=True)
 class Card:
-    """A page as the overview shows it: a link with its picture, if it has one, and what it asks."""
+    """A page as shown in the overview: a link with its picture, if it has one, and its question."""
 
     link: Link
     text: str
@@ -49,9 +49,9 @@ class Card:
 
 @dataclass(frozen=True)
 class Answer:
-    """A question with the claims that answer it, each with the page that tells more, and its own pages.
+    """A question with the claims that answer it, each with the page that has the details, and its own pages.
 
-    `findings` are theory's, a statement a row, with how many there are of each verdict.
+    `findings` are theory's, one statement per row, with how many there are of each verdict.
     """
 
     question: Question
@@ -71,7 +71,7 @@ class Answer:
 
     @property
     def anchor(self) -> str:
-        """Its place on the page."""
+        """Its anchor on the page."""
         return self.question.name.lower()
 
     @property
@@ -85,7 +85,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Overview:
-    """The first page; `where` says on which machine, with which versions, the site was made."""
+    """The first page; `where` gives the machine and the versions with which the site was made."""
 
     title: str
     text: tuple[str, ...]
@@ -99,7 +99,7 @@ class Overview:
 
 
 def answers(experiments: Sequence[Card], statements: Sequence[Card]) -> tuple[Answer, ...]:
-    """Every question of which there is a page or a claim, in their order; effects stand before premises."""
+    """Every question with a page or a claim, in order; effects come before premises."""
     claims = sorted(
         (
             (judged, card.link, question_of(judged, card))
@@ -120,7 +120,7 @@ def answers(experiments: Sequence[Card], statements: Sequence[Card]) -> tuple[An
 
 
 def question_of(judged: Judgement, card: Card) -> Question:
-    """The question that a claim answers: its experiment's, unless its name says another."""
+    """The question that a claim answers: its experiment's, unless its name indicates another."""
     for question, parts in _ASKED_BY_CLAIMS.items():
         if any(part in judged.claim.name for part in parts):
             return question
@@ -128,7 +128,7 @@ def question_of(judged: Judgement, card: Card) -> Question:
 
 
 def gallery(experiments: Sequence[Card]) -> tuple[Card, ...]:
-    """The cards whose pictures are shown large; where none of GALLERY is there, the first that have one."""
+    """The cards whose pictures are shown large; if none of GALLERY exists, the first with a picture."""
     pictured = {card.link.name: card for card in experiments if card.picture}
     finest = [pictured[name] for name in GALLERY if name in pictured]
     return tuple(finest or pictured.values())[:PICTURES_SHOWN]
@@ -140,7 +140,7 @@ def verdicts_on(kind: Kind, judgements: Sequence[Judgement]) -> list[Verdict]:
 
 
 def counts(verdicts: Sequence[Verdict]) -> dict[Verdict, int]:
-    """Every verdict with how often it was given.
+    """Every verdict with its count.
 
     >>> {str(verdict): n for verdict, n in counts([Verdict.SUPPORTED]).items()}
     {'supported': 1, 'not supported': 0, 'inconclusive': 0}

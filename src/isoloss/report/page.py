@@ -32,14 +32,14 @@ from isoloss.theory.finding import Finding
 from isoloss.verdict import Verdict
 
 COLUMNS = {1: "one", 4: "two"}
-"""How a wide panel lays out so many charts: one beside a table is large, and none is left alone in a row."""
+"""How a wide panel lays out that many charts: one beside a table is large, and none is alone in a row."""
 
 WRITTEN = {"adamw": "AdamW"}
-"""Words of names that are not written as they are typed."""
+"""Words of names whose spelling differs from what is typed."""
 
 
 def spoken(name: str) -> str:
-    """An experiment's or statement's name as a title.
+    """The name of an experiment or statement as a title.
 
     >>> spoken("figure-1"), spoken("lemma-g.4"), spoken("adamw-clock")
     ('Figure 1', 'Lemma G.4', 'AdamW clock')
@@ -79,7 +79,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that a page shows, in its order; `name` is its file's, `text` a string a paragraph."""
+    """Everything that a page shows, in order; `name` is its file's, `text` has one string per paragraph."""
 
     name: str
     title: str
@@ -93,16 +93,16 @@ class Page:
 
     @property
     def verdict_counts(self) -> dict[Kind, dict[Verdict, int]]:
-        """How many claims of each kind that the page has got each verdict."""
+        """How many claims of each kind on the page got each verdict."""
         kinds: tuple[Kind, ...] = ("effect", "premise")
         found = {kind: verdicts_on(kind, self.judgements) for kind in kinds}
         return {kind: counts(verdicts) for kind, verdicts in found.items() if verdicts}
 
 
 def drawn(panel: Panel) -> DrawnPanel:
-    """The panel with every chart of its drawn."""
+    """The panel with all its charts drawn."""
     stem = "".join(letter if letter.isalnum() else "_" for letter in panel.name)
-    with debug_mode(False):  # without a check of each part's schema, which takes longer than the drawing
+    with debug_mode(False):  # without checking each part's schema, which takes longer than the drawing
         drawings = [draw(chart, panel.data, f"{stem}_{number}") for number, chart in enumerate(panel.charts)]
     if panel.layout == "stacked":
         drawings = [
@@ -115,8 +115,8 @@ def drawn(panel: Panel) -> DrawnPanel:
 def write_page(page: Page, folder: Path, frame: Frame) -> Path:
     """Write the page into `folder`, CSV, PNG, SVG and PDF of every panel, and its claims as LaTeX.
 
-    Returns the page's path. Several panels of one chart each are in one picture too, named as the page.
-    Raises IsolossError when the folder cannot be written.
+    Returns the page's path. Several panels of one chart each are also in one picture, named after the page.
+    Raises IsolossError if the folder cannot be written.
     """
     files = folder / frame.files
     offered = []
@@ -139,20 +139,20 @@ def write_page(page: Page, folder: Path, frame: Frame) -> Path:
 
 
 def _ending(stem: Path, ending: str) -> Path:
-    """The path with an ending; a dot in the stem (rho-0.05, say) is no ending."""
+    """The path with a suffix; a dot in the stem (e.g. rho-0.05) does not start one."""
     return stem.with_name(stem.name + ending)
 
 
 def write_lone_page(page: Page, path: Path) -> None:
-    """Write the page into one file that refers to no other: the numbers and pictures it offers are inside.
+    """Write the page as a single self-contained file, with the numbers and pictures that it offers inside.
 
-    Raises IsolossError when it cannot be written.
+    Raises IsolossError if it cannot be written.
     """
     write_atomically(path, _html(page, alone(), [_files_within(panel) for panel in page.panels]))
 
 
 def _files_within(panel: DrawnPanel) -> dict[str, str]:
-    """What a panel offers, by kind, as data that links hold."""
+    """The files that a panel offers, by kind, as data URLs."""
     files = {"csv": _as_link("text/csv", panel.data.write_csv().encode())}
     if panel.charts:
         svg = as_svg(one_picture(panel.charts, panel.title, panel.layout))
@@ -166,7 +166,7 @@ def _as_link(kind: str, content: bytes) -> str:
 
 
 def _html(page: Page, frame: Frame, files: Sequence[dict[str, str]], latex: str = "") -> str:
-    """`files` are what each panel offers, by kind: where it is found; `latex` is where the claims are."""
+    """`files` are each panel's files, by kind, with their location; `latex` is the location of the claims."""
     panels = [
         {
             "title": panel.title,
@@ -190,7 +190,7 @@ def _columns(panel: DrawnPanel) -> str:
 
 
 def _embedded(drawing: Drawing) -> dict[str, str | Markup]:
-    """Ready HTML as `markup`, or a chart as a `specification` with the `label` that is read aloud."""
+    """Ready HTML as `markup`, or a chart as a `specification` with the `label` for screen readers."""
     if isinstance(drawing, Markup):
         return {"markup": drawing}
     found = specification(as_wide_as("container", drawing))

@@ -1,4 +1,4 @@
-"""The page that holds the paper's numbers against ours, figure by figure."""
+"""The page that compares the paper's numbers with ours, figure by figure."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ RANGES = (
     ("trace", "trace of the Hessian (Fisher form)", ""),
     ("accuracy", "linear probe accuracy", ""),
 )
-"""Columns of experiments' tables that the paper has too, what they are called, and their units."""
+"""Columns of experiments' tables that the paper has too, their names, and their units."""
 TEXT = (
     "The paper’s languages, models and numbers of steps differ from ours, so losses and traces need not be "
     "equal. What can be compared with the paper is what happens at the same loss, and by how much.",
@@ -30,7 +30,7 @@ TEXT = (
 
 
 def paper_page(results: Sequence[ExperimentResult]) -> tuple[Page, ...]:
-    """The page of all experiments of which the paper says a number or a word; none where it is silent."""
+    """The page of all experiments for which the paper states a number or a result; none if it states none."""
     told = [result for result in results if result.experiment.paper_numbers or result.judgements]
     if not told:
         return ()
@@ -45,7 +45,7 @@ def paper_page(results: Sequence[ExperimentResult]) -> tuple[Page, ...]:
 
 
 def ranges(table: pl.DataFrame) -> Facts:
-    """From the least to the largest of each of RANGES, of the checkpoints after saturation.
+    """From the least to the largest of each of RANGES, over the checkpoints after saturation.
 
     >>> ranges(pl.DataFrame({"step": [1, 2], "saturated": [True, True], "loss": [1.5, 1.52]}))
     (('exact pre-training loss', '1.5 to 1.52 nats, a spread of 1.3 %'),)

@@ -1,4 +1,4 @@
-"""A panel's charts as one picture in files: SVG and PNG, and PDF as wide as a column of a paper."""
+"""A panel's charts as one picture in files: SVG and PNG, and PDF at the width of a paper's column."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from isoloss.report.marks import CHART_WIDTH, STACKED_WIDTH, THEME
 KINDS = ("png", "svg", "pdf")
 
 COLUMN_WIDTH = 234.0
-"""Points: 3.25 inches, a column of two on a page of letter paper."""
+"""In points: 3.25 inches, one of two columns on letter paper."""
 _COLUMN_CHART = {"width": 172, "height": 116}
 _COLUMN_THEME: dict[str, Any] = {
     "axis": THEME["axis"] | {"labelFontSize": 8, "titleFontSize": 8, "tickSize": 3},
@@ -28,8 +28,8 @@ _COLUMN_THEME: dict[str, Any] = {
 
 
 def specification(chart: alt.LayerChart | alt.HConcatChart | alt.VConcatChart) -> dict[str, Any]:
-    """As Vega-Lite reads it, in the look that all charts have."""
-    # Altair refuses more than 5,000 rows unless told otherwise; a landscape has more cells.
+    """As a Vega-Lite specification, in the common style of all charts."""
+    # Altair refuses more than 5,000 rows by default; a landscape has more cells.
     with alt.data_transformers.enable("default", max_rows=None):
         found: dict[str, Any] = chart.configure(**THEME).to_dict(validate=False)
     return found
@@ -41,7 +41,7 @@ def as_wide_as(width: int | str, chart: alt.LayerChart) -> alt.LayerChart:
 
 
 def one_picture(charts: Sequence[alt.LayerChart], title: str, layout: Layout) -> dict[str, Any]:
-    """The charts under their title, as Vega-Lite reads it."""
+    """The charts under their title, as a Vega-Lite specification."""
     headed = alt.Title(title, fontSize=15, anchor="start")
     picture: alt.HConcatChart | alt.VConcatChart
     if layout == "stacked":
@@ -50,14 +50,14 @@ def one_picture(charts: Sequence[alt.LayerChart], title: str, layout: Layout) ->
     else:
         sized = [as_wide_as(CHART_WIDTH, chart) for chart in charts]
         picture = alt.HConcatChart(hconcat=sized, title=headed, spacing=32)
-    # The legends of several charts are each their own.
+    # Each of several charts has its own legend.
     picture = picture.resolve_scale(color="independent", shape="independent")
-    # On white, with room around: a picture goes on pages of any colour.
+    # On white, with a margin: pictures are placed on pages of any colour.
     return specification(picture) | {"background": "white", "padding": 12}
 
 
 def in_a_column(picture: dict[str, Any]) -> dict[str, Any]:
-    """A picture of `one_picture` for print: charts one above another, without title, in small letters."""
+    """A picture of `one_picture` for print: charts stacked, without title, in small letters."""
     charts = picture.get("hconcat") or picture["vconcat"]
     kept = {name: value for name, value in picture.items() if name not in ("hconcat", "title")}
     return kept | {
@@ -69,7 +69,7 @@ def in_a_column(picture: dict[str, Any]) -> dict[str, Any]:
 
 
 def _column_size(chart: dict[str, Any]) -> dict[str, Any]:
-    """A landscape stays a square, and rows of categories keep their distance."""
+    """A landscape stays square, and rows of categories keep their distance."""
     width = _COLUMN_CHART["width"]
     if isinstance(chart.get("width"), int) and chart["width"] == chart["height"]:
         return {"width": width, "height": width}
@@ -91,22 +91,22 @@ def _narrow(part: Any) -> Any:
 
 
 def as_svg(picture: dict[str, Any]) -> str:
-    """The picture drawn."""
+    """The rendered picture."""
     svg: str = vl_convert.vegalite_to_svg(picture)
     return svg
 
 
 def as_png(svg: str) -> bytes:
-    """Two pixels for one of the screen."""
+    """Two pixels per pixel of the screen."""
     png: bytes = vl_convert.svg_to_png(svg, scale=2)
     return png
 
 
 def as_pdf(picture: dict[str, Any]) -> bytes:
-    """Vectors, fonts embedded, COLUMN_WIDTH wide."""
+    """Vector graphics, fonts embedded, COLUMN_WIDTH wide."""
     svg = as_svg(in_a_column(picture))
     head = re.match(r'(<svg[^>]*?) width="([0-9.]+)" height="([0-9.]+)"', svg)
-    if head:  # its viewBox stays what it is
+    if head:  # its viewBox is unchanged
         width, height = float(head[2]), float(head[3])
         size = f' width="{COLUMN_WIDTH:g}" height="{COLUMN_WIDTH * height / width:.2f}"'
         svg = head[1] + size + svg[head.end() :]
@@ -115,9 +115,9 @@ def as_pdf(picture: dict[str, Any]) -> bytes:
 
 
 def write_pictures(picture: dict[str, Any], stem: Path) -> None:
-    """Write the picture as files of all KINDS, unless they are there and of the same specification.
+    """Write the picture as files of all KINDS, unless they exist with the same specification.
 
-    Raises IsolossError when they cannot be written.
+    Raises IsolossError if they cannot be written.
     """
     paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in KINDS}
     drawn = json.dumps([picture, in_a_column(picture), version("vl-convert-python")])

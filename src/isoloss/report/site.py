@@ -38,8 +38,8 @@ NOT_JUDGED = (
 class Site:
     """Everything that the site shows.
 
-    `output` holds the runs; `portraits` are the languages' by digest; `again` gives the command that computes
-    one run anew; `notices` belong to no experiment.
+    `output` contains the runs; `portraits` are the languages' by digest; `again` gives the command that
+    recomputes one run; `notices` belong to no experiment.
     """
 
     scale: str
@@ -55,7 +55,7 @@ def write_site(site: Site, folder: Path, progress: Progress = silent) -> Path:
     """Write all pages, and the files that they offer, into `folder`; return the overview's path.
 
     Pages refer to one another and to nothing outside `folder`: it opens from disk and can be moved. Raises
-    IsolossError when it cannot be written.
+    IsolossError if it cannot be written.
     """
     languages = {digest: _language_link(digest, p) for digest, p in site.portraits.items()}
     of_experiment = ExperimentPage(site.scale, site.output, site.again, languages)
@@ -134,7 +134,7 @@ def _overview(
 
 
 def _picture(page: Page) -> str:
-    """The first panel's, which can be read when it is small."""
+    """The first panel's, which is readable when small."""
     return next((f"files/{page.name}-{panel.name}.svg" for panel in page.panels if panel.charts), "")
 
 
@@ -143,7 +143,7 @@ def _number(count: int, one: str, several: str) -> str:
 
 
 def _links(overview: Overview, beside: Sequence[Page]) -> tuple[LinkGroup, ...]:
-    """The way to everything, by question: languages' pages are reached from the overview and the figures."""
+    """The links to everything, by question: languages' pages are linked from the overview and the figures."""
     first = (
         Link(OVERVIEW, "Overview"),
         *(Link(page.name, "The paper and here", page.title) for page in beside),
@@ -160,7 +160,7 @@ def _language_link(digest: str, portrait: LanguagePortrait) -> Link:
 
 
 def statement_page(statement: Statement) -> Page:
-    """All that the statement says; its page's name begins with `theory-`."""
+    """The statement's whole content; its page's name starts with `theory-`."""
     corrections = Markup("").join(Markup("<li>{}</li>").format(text) for text in statement.corrections)
     sections = [
         Section("Settings", rows=statement.settings),

@@ -11,7 +11,7 @@ from isoloss.report.number import shown
 
 
 def html_table(titles: Sequence[str], rows: Iterable[Sequence[Markup]]) -> Markup:
-    """Titles over rows of cells that are `td` elements; it scrolls where it is wider than the page."""
+    """Titles over rows of cells that are `td` elements; it scrolls if it is wider than the page."""
     head = Markup("").join(Markup('<th scope="col">{}</th>').format(title) for title in titles)
     body = Markup("").join(Markup("<tr>{}</tr>").format(Markup("").join(cells)) for cells in rows)
     table = Markup('<table class="numbers"><thead><tr>{}</tr></thead><tbody>{}</tbody></table>')
@@ -19,7 +19,7 @@ def html_table(titles: Sequence[str], rows: Iterable[Sequence[Markup]]) -> Marku
 
 
 def cell(value: object, error: object = None) -> Markup:
-    """A value in words, with its error where that is a number.
+    """A value as text, with its error if that is a number.
 
     >>> cell(8.0, 0.5), cell("<SGD>")
     (Markup('<td class="number">8.00 ± 0.50</td>'), Markup('<td>&lt;SGD&gt;</td>'))
@@ -30,7 +30,7 @@ def cell(value: object, error: object = None) -> Markup:
 
 
 def draw_table(chart: Table, data: pl.DataFrame) -> Markup:
-    """The rows of `data` in its order; the cells of a column that has not been measured hold a dash."""
+    """The rows of `data` in order; the cells of a column that has not been measured contain a dash."""
     if data.is_empty():
         return NOTHING
     rows = data.iter_rows(named=True)
@@ -41,7 +41,7 @@ def draw_table(chart: Table, data: pl.DataFrame) -> Markup:
 
 
 def every_column(data: pl.DataFrame) -> Table:
-    """All columns of `data`, each with its error where another column is named for that.
+    """All columns of `data`, each with its error if another column is named accordingly.
 
     >>> every_column(pl.DataFrame({"trace": [1.0], "trace_error": [0.1]})).columns
     (Axis(column='trace', title='trace', error='trace_error', logarithmic=False),)

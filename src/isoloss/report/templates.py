@@ -1,4 +1,4 @@
-"""Jinja's templates of this folder, with everything escaped that they are handed."""
+"""The Jinja templates of this folder, with all their inputs escaped."""
 
 import json
 import math
@@ -15,18 +15,18 @@ WIDTH, HEIGHT, MARGIN = 132, 18, 6
 
 
 def rendered(template: str, **context: Any) -> str:
-    """The template of that name with its context."""
+    """The template of that name, rendered with its context."""
     return _environment().get_template(template).render(**context)
 
 
 def source(template: str) -> str:
-    """The template of that name as it stands."""
+    """The source of the template of that name."""
     text, _, _ = PackageLoader("isoloss.report").get_source(_environment(), template)
     return text
 
 
 def as_script_data(value: Any) -> Markup:
-    r"""JSON that may stand inside a script element.
+    r"""JSON that may be placed inside a script element.
 
     >>> as_script_data({"title": "</script>"})
     Markup('{"title": "\\u003c/script>"}')
@@ -48,15 +48,15 @@ def _environment() -> Environment:
 
 
 def interval_picture(judged: Judgement) -> Markup:
-    """An SVG element: a dot with its interval, bounds as dashed lines, the region that is claimed shaded.
+    """An SVG element: a dot with its interval, bounds as dashed lines, the claimed region shaded.
 
-    Nothing where there is no interval. The numbers stand beside it in words, so it is not read aloud.
+    Empty if there is no interval. The numbers are beside it as text, so screen readers skip it.
     """
     claimed, effect = judged.claim.claimed, judged.effect
     if not all(map(math.isfinite, (judged.low, judged.high, effect))):
         return Markup()
     least, most = min(judged.low, *claimed.bounds), max(judged.high, *claimed.bounds)
-    # A bound is never at an edge: both of its sides are to be seen.
+    # A bound is never at an edge, so that both of its sides are visible.
     reach = (most - least or 1.0) * 0.15
     least, most = (least - reach, most + reach)
 
@@ -81,7 +81,7 @@ def interval_picture(judged: Judgement) -> Markup:
 
 
 def in_numbers(judged: Judgement) -> str:
-    """What was measured, and what was claimed of it."""
+    """What was measured, and the claim about it."""
     unit = f" {judged.claim.unit}".rstrip()
     if not math.isfinite(judged.effect):
         measured = "Undefined" if judged.runs else "Not measured"

@@ -1,1 +1,1 @@
-"""Folders of results: the runs in them listed, filtered, compared and packed."""
+"""Folders of results: listing, filtering, comparing and packing the runs in them."""

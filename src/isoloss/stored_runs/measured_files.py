@@ -1,4 +1,4 @@
-"""The files of a folder of results: runs' measurements, and what experiments call the runs."""
+"""The files of a folder of results: runs' measurements, and experiments' names for the runs."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,19 +11,19 @@ from isoloss.measurements.records_file import carries_digests, read_records
 from isoloss.pretraining.checkpoint import MEASURED_FOLDER
 
 FINISHED_FILE = "finished.json"
-"""In the folder of a run whose records were unpacked: what its checkpoints, which are elsewhere, said."""
+"""For runs whose records were unpacked, whose checkpoints are elsewhere: the checkpoints' own records."""
 
 THING = ("measured_on", "weights", "task", "group", "radius", "noise")
-"""The settings that tell the measurements of one quantity at one step apart."""
+"""The settings that distinguish the measurements of one quantity at one step."""
 
 
 def measured_thing(record: Record) -> tuple[Any, ...]:
-    """What a record is a measurement of, whatever the step: the quantity, and its settings in `THING`."""
+    """What a record measures, whatever the step: the quantity, and its settings in `THING`."""
     return (record.quantity, *(record.settings.get(key) for key in THING))
 
 
 def measurement_name(measured_on: str, weights: Setting = None) -> str:
-    """How the files of a measurement are called within its step's folder, but for their ending.
+    """The name of a measurement's files within the folder of its step, without their suffix.
 
     >>> measurement_name("0123"), measurement_name("0123", "raw")
     ('0123', '0123-raw')
@@ -32,9 +32,9 @@ def measurement_name(measured_on: str, weights: Setting = None) -> str:
 
 
 def read_measurement(path: Path, run: str, step: int) -> list[Record]:
-    """The records in a measurement's file of the run of that name at that step; none where there is no file.
+    """The records in a measurement's file, of the run of that name at that step; none if there is no file.
 
-    Raises BadInput where they are damaged, or were measured elsewhere.
+    Raises BadInput if they are damaged, or were measured elsewhere.
     """
     records = read_records(path, measured_place(run, step, path.stem))
     for record in records:
@@ -48,12 +48,12 @@ def read_measurement(path: Path, run: str, step: int) -> list[Record]:
 
 
 def measured_place(run: str, step: int, measurement: str) -> str:
-    """The name that a measurement's records are written under: its run, by its folder's name, and step."""
+    """The name under which a measurement's records are written: its run, by its folder's name, and step."""
     return f"{run}/{step:06d}/{measurement}"
 
 
 def finished_checkpoints(folder: Path) -> list[dict[str, Any]]:
-    """What a run's checkpoints said whose records were unpacked; nothing of another, or a damaged, folder."""
+    """What a run's checkpoints recorded, for unpacked runs; nothing for another, or a damaged, folder."""
     try:
         found: list[dict[str, Any]] = read_json(folder / FINISHED_FILE, folder.name)
     except BadInput:
@@ -62,7 +62,7 @@ def finished_checkpoints(folder: Path) -> list[dict[str, Any]]:
 
 
 def is_older(folder: Path) -> bool:
-    """Whether a run has records from isoloss that gave them no digests: damage to them does not show."""
+    """Whether a run has records from an isoloss without digests: damage to them goes unnoticed."""
     files = folder.glob(f"{MEASURED_FOLDER}/*/*.jsonl")
     return any(path.stat().st_size and not carries_digests(path) for path in files)
 
@@ -72,7 +72,7 @@ NAMES_FOLDER = "experiments"
 
 
 def names_in(output: Path) -> dict[str, dict[str, str]]:
-    """What experiments call their runs, by the runs' folders and then by experiment."""
+    """Experiments' names for their runs, by the runs' folders and then by experiment."""
     found: dict[str, dict[str, str]] = {}
     for path in _files(output):
         content = _content(path) or {}
@@ -82,7 +82,7 @@ def names_in(output: Path) -> dict[str, dict[str, str]]:
 
 
 def damaged_names(outputs: Iterable[Path]) -> list[str]:
-    """A sentence for each file of names in these folders of results that is damaged, with what it costs."""
+    """A sentence for each damaged file of names in these folders of results, with the consequence."""
     return [
         f"{path} is damaged: runs are shown without the names that {path.stem} gave them; `isoloss reproduce "
         f"{path.stem}` into {output} writes it anew, and computes nothing that is there"

@@ -30,7 +30,7 @@ from isoloss.stored_runs.stored_run import PLAN_FILE, StoredRun, runs_in
 FORMAT = "1"
 METADATA = "isoloss"
 MOST_VALUES = 512
-"""Values a sentence are packed of measurements on so many sentences at most, unless said otherwise."""
+"""The most sentences of a measurement for which per-sentence values are packed, by default."""
 
 LANGUAGE_FILES = ("language.pcfg", "language.json")
 SCHEMA: dict[str, Any] = {
@@ -52,17 +52,17 @@ SCHEMA: dict[str, Any] = {
     "language": pl.String,
     "checkpoints": pl.String,
 }
-"""A row a record; from `specification` on, the run's own files, the same in all of its rows."""
+"""One row per record; from `specification` on, the run's own files, the same in all of its rows."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Packed:
-    """What `pack_records` wrote: runs and records, and what it left out.
+    """The result of `pack_records`: runs and records, and what it left out.
 
-    `left_out` names the runs that are not finished, damaged, or without a record; `without_values` counts the
-    records whose values a sentence were too many.
+    `left_out` names the runs that are unfinished, damaged, or without a record; `without_values` counts the
+    records that had too many per-sentence values.
     """
 
     runs: int
@@ -73,7 +73,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class Unpacked:
-    """What `unpack_records` wrote: runs made, and those that were there already and left as they are."""
+    """The result of `unpack_records`: runs created, and those that existed and were left unchanged."""
 
     made: tuple[str, ...]
     there: tuple[str, ...]
@@ -82,10 +82,10 @@ class Unpacked:
 def pack_records(results: Path, file: Path, most_values: int = MOST_VALUES) -> Packed:
     """Write the records of all finished runs of a folder of results into one Parquet file.
 
-    Left out are checkpoints, portraits, references, and the values a sentence of measurements on more than
-    `most_values` sentences, which otherwise are nearly all of the file. The file names its format and
-    isoloss's version and has a digest of its rows. Raises BadInput where there is no run, IsolossError where
-    the file cannot be written.
+    Checkpoints, portraits, references, and per-sentence values of measurements on more than `most_values`
+    sentences are left out; the latter would be nearly all of the file. The file records its format and
+    isoloss's version and has a digest of its rows. Raises BadInput if there is no run, IsolossError if the
+    file cannot be written.
     """
     every = runs_in(results)
     finished = [run for run in every if run.state == "complete" and run.plan]
@@ -105,11 +105,11 @@ def pack_records(results: Path, file: Path, most_values: int = MOST_VALUES) -> P
 
 
 def unpack_records(file: Path, results: Path) -> Unpacked:
-    """Write the packed runs into a folder of results, each complete or absent; one that is there is kept.
+    """Write the packed runs into a folder of results, each complete or absent; existing ones are kept.
 
-    They count as complete there, so that nothing of theirs is computed again; a run that goes on from one of
-    them needs its checkpoint, and has it trained anew. Raises BadInput where the file is damaged or is none
-    that `pack_records` wrote, IsolossError where the folder cannot be written.
+    They count as complete there, so that nothing of theirs is computed again; a run that continues from one
+    of them needs its checkpoint, for which it is trained again. Raises BadInput if the file is damaged or was
+    not written by `pack_records`, IsolossError if the folder cannot be written.
     """
     frame = _read(file)
     made, there = [], []
@@ -209,12 +209,12 @@ def _read(file: Path) -> pl.DataFrame:
 
 
 def _digest(frame: pl.DataFrame) -> str:
-    """SHA-256 of all rows; numbers as the shortest decimals that read back as them."""
+    """SHA-256 of all rows; numbers as the shortest decimals that read back unchanged."""
     return hashlib.sha256("\n".join(json.dumps(row) for row in frame.rows()).encode()).hexdigest()
 
 
 def _refuse_other_files(rows: list[Row], file: Path) -> None:
-    """Refuse names that lead out of the run's folder, and a run that is not named for its plan."""
+    """Refuse names that lead out of the run's folder, and a run that is not named after its plan."""
     name, languages = rows[0]["run"], {row["language_file"] for row in rows}
     plain = re.fullmatch("[0-9a-f]{16}", name) and languages <= {None, *LANGUAGE_FILES}
     plain = plain and all(re.fullmatch(r"[0-9a-f]{16}(-raw)?", row["measurement"]) for row in rows)

@@ -1,4 +1,4 @@
-"""Two runs side by side: what differs in their settings, and by how much their numbers differ."""
+"""Two runs side by side: the differences of their settings and of their numbers."""
 
 import math
 from bisect import bisect_left
@@ -25,15 +25,15 @@ from isoloss.stored_runs.run_filter import QUANTITIES, settings
 from isoloss.stored_runs.stored_run import StoredRun
 
 _SAME = (*QUANTITIES["loss"], *QUANTITIES["kl"])
-"""What two runs at one loss have in common: the two differ by the language's entropy, which is no run's."""
+"""The same for two runs at one loss: these differ from each other by the language's entropy, a constant."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A quantity of both runs at a step of each, and the second less the first.
+    """A quantity of both runs, each at its step, and the second minus the first.
 
     `paired`: the error is that of the difference, sentence by sentence. Otherwise the two runs' errors are
-    taken as independent, which is too large where both were measured on the same sentences.
+    treated as independent, which gives too large an error if both were measured on the same sentences.
     """
 
     record: Record
@@ -46,7 +46,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Curve:
-    """One quantity of one run on one measuring set, by step; `values` has a row a step, None if not kept."""
+    """One quantity of one run on one set of sentences, by step; `values` has a row per step, or is None."""
 
     records: tuple[Record, ...]
     estimates: StepCurve
@@ -59,14 +59,14 @@ class Curve:
 
 
 def different_settings(first: StoredRun, second: StoredRun) -> list[tuple[str, Setting, Setting]]:
-    """Every setting in which two runs differ, by its dotted path, with both values; None where it is none."""
+    """Every setting in which two runs differ, by dotted path, with both values; None if a run lacks it."""
     here, there = settings(first.specification), settings(second.specification)
     paths = dict.fromkeys((*here, *there))
     return [(path, here.get(path), there.get(path)) for path in paths if here.get(path) != there.get(path)]
 
 
 def differences_at_steps(first: StoredRun, second: StoredRun) -> list[Difference]:
-    """At every step that both have, every quantity that both have on one measuring set."""
+    """At every step that both have, every quantity that both have on the same set of sentences."""
     found = []
     for here, there in _common_curves(first, second):
         for step in sorted(set(here.steps) & set(there.steps)):
@@ -85,12 +85,12 @@ def differences_at_steps(first: StoredRun, second: StoredRun) -> list[Difference
 def differences_at_loss(
     first: StoredRun, second: StoredRun, loss: float | None
 ) -> tuple[MatchedLosses, list[Difference]]:
-    """Where both runs first fall to a loss, every quantity that both have on one measuring set there.
+    """Where both runs first fall to a loss, every quantity that both have there on the same sentences.
 
-    Quantities are interpolated linearly in the logarithm of the step, and their error has the error of the
-    step in it, which comes from that of the loss: with kept values both are taken sentence by sentence.
-    Without `loss` it is the lowest that both reach; it then is one run's own at its own step. Raises BadInput
-    where the runs have no exact loss on one set, or none in common.
+    Quantities are interpolated linearly in the logarithm of the step, and their error includes that of the
+    step, which comes from that of the loss: with kept values, both are taken sentence by sentence. Without
+    `loss`, it is the lowest that both reach, which one run then has at its own checkpoint. Raises BadInput if
+    the runs have no exact loss on one set of sentences, or none in common.
     """
     curves = _common_curves(first, second)
     losses = [pair for pair in curves if _is_loss(pair[0].records[0])]
@@ -115,7 +115,7 @@ def _is_loss(record: Record) -> bool:
 
 
 def _common_curves(first: StoredRun, second: StoredRun) -> list[tuple[Curve, Curve]]:
-    """The quantities with error bars that both runs have on one measuring set, in the first's order."""
+    """The quantities with error bars that both runs have on the same sentences, in the first's order."""
     here, there = dict(_curves(first)), dict(_curves(second))
     return [(curve, there[thing]) for thing, curve in here.items() if thing in there]
 
@@ -137,7 +137,7 @@ def _curves(run: StoredRun) -> Iterator[tuple[tuple[Any, ...], Curve]]:
 
 
 def _kept_values(run: StoredRun, step: int, record: Record) -> np.ndarray | None:
-    """Each sentence's value behind a record, where it was kept."""
+    """The value of each sentence behind a record, if they were kept."""
     name = measurement_name(str(record.settings.get("measured_on")), record.settings.get("weights"))
     path = run.folder / MEASURED_FOLDER / f"{step:06d}" / f"{name}.npz"
     return read_sentence_values(path).get(value_name(record))
@@ -155,15 +155,16 @@ def _at_points(
     if any(curve.values is None for curve in (*pair, *of_loss)):
         return Difference(pair[0].records[0], steps, first, second, _unpaired(first, second), False)
     own = _values_at(pair[1], steps[1]) - _values_at(pair[0], steps[0])
-    # A run that has the loss at a checkpoint of its own, and not between two, has it at a certain step.
+    # A run that has the loss at a checkpoint of its own, not between two, has no error in its step.
     shifts = [
         _slope(curve, p.step) / _slope(loss, p.step) if p.log_step_error else 0.0
         for curve, loss, p in zip(pair, of_loss, points, strict=True)
     ]
-    # Sentence by sentence: a loss above the one wanted puts the step later, by itself over its slope.
+    # Per sentence: a loss above the target makes the step later, by its excess over the slope.
     losses = [_values_at(loss, step) for loss, step in zip(of_loss, steps, strict=True)]
     if not known:
-        # It is the lowest of the run that falls less far, at a step of its own: the other's follows both.
+        # The target is the lowest loss of the run that falls less far, at its own step: the other's step
+        # depends on both.
         lowest = [min(estimate.value for estimate in curve.estimates.estimates) for curve in of_loss]
         reference = losses[lowest.index(max(lowest))]
         losses = [each - reference for each in losses]
@@ -179,7 +180,7 @@ def _at_points(
 
 
 def _place(curve: Curve, step: float) -> tuple[int, float, float]:
-    """The place of the measured step before `step`, how far on to the next it is, the logarithm between."""
+    """Index of the measured step before `step`, share of the way to the next, and log-ratio of the two."""
     if len(curve.steps) == 1:
         return 0, 0.0, 1.0
     place = max(0, bisect_left(curve.steps, step) - 1)
@@ -195,7 +196,7 @@ def _values_at(curve: Curve, step: float) -> np.ndarray:
 
 
 def _slope(curve: Curve, step: float) -> float:
-    """How much the quantity rises with the step's logarithm."""
+    """The rise of the quantity per unit of the step's logarithm."""
     place, _, length = _place(curve, step)
     estimates = curve.estimates.estimates
     return (estimates[min(place + 1, len(estimates) - 1)].value - estimates[place].value) / length

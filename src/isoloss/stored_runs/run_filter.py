@@ -1,4 +1,4 @@
-"""Which runs are meant, by conditions on their settings and numbers: rule=AdamW, width>=48, loss<2.1."""
+"""Selecting runs by conditions on their settings and numbers: rule=AdamW, width>=48, loss<2.1."""
 
 import operator
 import re
@@ -41,7 +41,7 @@ class Condition:
     value: str
 
     def holds(self, values: Sequence[Setting]) -> bool:
-        """Whether it holds of one of the values: as numbers where both are, otherwise as texts."""
+        """Whether it holds for one of the values: as numbers if both are, otherwise as text."""
         return any(self._holds(value) for value in values)
 
     def _holds(self, value: Setting) -> bool:
@@ -55,7 +55,7 @@ class Condition:
 
 
 def condition(text: str) -> Condition:
-    """Read a condition. Raises BadInput for a text that is none."""
+    """Parse a condition. Raises BadInput for a text that is not one."""
     parts = re.fullmatch(r"\s*([\w.\- ]+?)\s*(!=|<=|>=|=|<|>)\s*(.+?)\s*", text)
     if parts is None:
         raise BadInput(
@@ -65,7 +65,7 @@ def condition(text: str) -> Condition:
 
 
 def runs_where(runs: Sequence[StoredRun], conditions: Sequence[Condition]) -> list[StoredRun]:
-    """The runs of which every condition holds. Raises BadInput for a key that no run has."""
+    """The runs that satisfy every condition. Raises BadInput for a key that no run has."""
     facts = [run_facts(run) for run in runs]
     for each in conditions:
         _refuse_unknown(each.key, facts)
@@ -77,7 +77,7 @@ def runs_where(runs: Sequence[StoredRun], conditions: Sequence[Condition]) -> li
 
 
 def sorted_runs(runs: Sequence[StoredRun], key: str, descending: bool) -> list[StoredRun]:
-    """The runs by a key's value, numbers before texts, those without it last. Raises BadInput as above."""
+    """The runs by value of a key, numbers before texts, those without it last. Raises BadInput as above."""
     facts = {run.folder: run_facts(run) for run in runs}
     _refuse_unknown(key, list(facts.values()))
     values = {run.folder: next(iter(values_of(facts[run.folder], key)), None) for run in runs}
@@ -92,7 +92,7 @@ def sorted_runs(runs: Sequence[StoredRun], key: str, descending: bool) -> list[S
 
 
 def run_facts(run: StoredRun) -> dict[str, list[Setting]]:
-    """All that can be asked of a run: its settings by their dotted paths, its names, its last numbers."""
+    """All that conditions can refer to: settings by their dotted paths, the run's names, its last numbers."""
     facts: dict[str, list[Setting]] = {
         "run": [run.name],
         "state": [run.state],
@@ -113,7 +113,7 @@ def run_facts(run: StoredRun) -> dict[str, list[Setting]]:
 
 
 def settings(specification: Any, path: str = "") -> dict[str, Setting]:
-    """A specification's settings by their dotted paths; a class's own name stands at the path of its place.
+    """A specification's settings by their dotted paths; a class's name is at the path of its object.
 
     >>> settings({"is": "Run", "rule": {"is": "AdamW", "betas": [0.9, 0.98]}, "seed": 1})
     {'rule': 'AdamW', 'rule.betas': '0.9, 0.98', 'seed': 1}
@@ -131,7 +131,7 @@ def settings(specification: Any, path: str = "") -> dict[str, Setting]:
 
 
 def values_of(facts: Mapping[str, list[Setting]], key: str) -> list[Setting]:
-    """The values of a key: a whole path, or its end, of which the shortest path counts.
+    """The values of a key: a whole path or the end of one, in which case the shortest path counts.
 
     >>> values_of({"architecture.shape.width": [64], "seed": [1]}, "width")
     [64]

@@ -1,4 +1,4 @@
-"""A run as its folder tells it, read from small files alone: no weights, and no torch to wait for."""
+"""A run as recorded in its folder, read from small files only: no weights, and no torch to wait for."""
 
 import os
 import re
@@ -31,13 +31,13 @@ Json = dict[str, Any]
 _KINDS: dict[str, type] = {
     "files": dict, "versions": dict, "readings": dict, "labels": dict, "runs": dict, "measured": list,
 }  # fmt: skip
-"""What the values are that readers go on into."""
+"""The types of the values whose contents readers access."""
 State = Literal["complete", "unfinished", "out of date", "damaged"]
 
 
 @dataclass(frozen=True)
 class StoredCheckpoint:
-    """A checkpoint's step, its own record (see `pretraining.checkpoint`), and what was measured of it."""
+    """A checkpoint's step, its own record (see `pretraining.checkpoint`), and its measurements."""
 
     step: int
     content: Json
@@ -46,12 +46,12 @@ class StoredCheckpoint:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run's folder, what it was to be, and what is there of it.
+    """A run's folder, what was planned, and what of it is there.
 
-    `names` are what experiments call it, by experiment. `specification` is empty where it cannot be read,
-    `plan` where the run was made without one. `damage` has a sentence for each thing that is not as it was
-    written; weights are only looked for, not verified. Numbers that an older revision of a quantity gave are
-    not among the records: `out_of_date` names those quantities that have not been measured anew.
+    `names` are experiments' names for it, by experiment. `specification` is empty if it cannot be read,
+    `plan` if the run was made without one. `damage` has a sentence for each thing that is not as it was
+    written; weights are only looked for, not verified. Numbers from an older revision of a quantity are not
+    among the records: `out_of_date` names those quantities that have not been measured again.
     """
 
     folder: Path
@@ -63,7 +63,7 @@ class StoredRun:
 
     @property
     def name(self) -> str:
-        """The name of its folder, by which it is asked for."""
+        """The name of its folder, which identifies it in requests."""
         return self.folder.name
 
     @property
@@ -73,12 +73,12 @@ class StoredRun:
 
     @property
     def planned_steps(self) -> int:
-        """How many steps it is to have."""
+        """The number of planned steps."""
         return int(self.specification.get("steps", 0))
 
     @property
     def missing(self) -> int:
-        """How many planned measurements have not been made."""
+        """The number of planned measurements that are missing."""
         made = {
             (checkpoint.step, record.settings.get("measured_on"), record.settings.get("weights"))
             for checkpoint in self.checkpoints
@@ -94,7 +94,7 @@ class StoredRun:
 
     @property
     def out_of_date(self) -> tuple[str, ...]:
-        """The quantities that were last planned in an older revision than today's."""
+        """The quantities whose last plan has an older revision than today's."""
         quantities = [each["quantity"] for each in self.plan.get("measured", [])]
         old = [each for each in quantities if _is_old(each, {})]
         anew = [_without_revision(each) for each in quantities if not _is_old(each, {})]
@@ -102,7 +102,7 @@ class StoredRun:
 
     @property
     def state(self) -> State:
-        """Complete: trained to its end, and all that is planned is measured."""
+        """Complete: trained to its end, with all planned measurements."""
         if self.damage:
             return "damaged"
         if self.out_of_date:
@@ -111,7 +111,7 @@ class StoredRun:
 
     @property
     def state_in_words(self) -> str:
-        """The state, and what it is for."""
+        """The state, with the reason."""
         if self.damage:
             return f"damaged: {'; '.join(self.damage)}"
         if self.out_of_date:
@@ -123,10 +123,10 @@ class StoredRun:
 
     @property
     def last_records(self) -> list[Record]:
-        """Of each quantity, and task, and part of the model, the record of the last step.
+        """For each quantity, task and part of the model, the record of the last step.
 
-        Those of one quantity stand with the plainest first: an enlarged model's trace, or an untrained one's
-        accuracy, comes after the run's own.
+        Among those of one quantity, the plainest comes first: an enlarged model's trace, or an untrained
+        one's accuracy, comes after the run's own.
         """
         found: dict[tuple[Any, ...], Record] = {}
         for checkpoint in self.checkpoints:
@@ -135,7 +135,7 @@ class StoredRun:
         return sorted(found.values(), key=self._peculiarity)
 
     def _peculiarity(self, record: Record) -> tuple[int, bool, int]:
-        """Less for what is plainer: fewer settings, no quantity `of` another, planned before others."""
+        """Smaller for plainer records: fewer settings, no quantity `of` another, planned before others."""
         planned = self.plan.get("measured", [])
         places = [
             place
@@ -150,7 +150,7 @@ class StoredRun:
 def runs_in(folder: Path) -> list[StoredRun]:
     """All runs in the folder and below it, by path.
 
-    Raises BadInput where there is no such folder, or no run in it.
+    Raises BadInput if there is no such folder, or no run in it.
     """
     if not folder.is_dir():
         raise BadInput(f"there is no folder {folder}; name a folder of results, such as results/laptop")
@@ -162,7 +162,7 @@ def runs_in(folder: Path) -> list[StoredRun]:
 
 
 def stored_run(folder: Path) -> StoredRun:
-    """The run of one folder. Raises BadInput where the folder is none."""
+    """The run in a folder. Raises BadInput if the folder is not a run's."""
     if not _is_run(folder):
         raise BadInput(
             f"{folder} is no run: it has no {SPECIFICATION_FILE} and {STEPS_FOLDER}; name a run's folder"
@@ -171,10 +171,10 @@ def stored_run(folder: Path) -> StoredRun:
 
 
 def find_run(wanted: str, results: Path) -> StoredRun:
-    """The run that is meant: a folder, the beginning of one's name below `results`, or an experiment's name.
+    """The requested run: a folder, the start of a folder's name below `results`, or an experiment's name.
 
-    The last is the experiment's and the run's, such as "figure-1 width-32-seed-1". Raises BadInput where no
-    run is meant, or several are.
+    The latter consists of the experiment and the run, such as "figure-1 width-32-seed-1". Raises BadInput if
+    no run matches, or several do.
     """
     if _is_run(Path(wanted)):
         return stored_run(Path(wanted))
@@ -202,7 +202,7 @@ def full_names(run: StoredRun) -> list[str]:
 
 
 def _run_folders(folder: Path) -> Iterator[Path]:
-    """Runs' folders; nothing below one is looked at."""
+    """Runs' folders; folders below one are not searched."""
     for place, folders, _ in os.walk(folder):
         if _is_run(Path(place)):
             yield Path(place)
@@ -210,7 +210,7 @@ def _run_folders(folder: Path) -> Iterator[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a run was begun there: a site hands on copies of specifications, which are none."""
+    """Whether a run was started there: a site also offers copies of specifications, which are not runs."""
     begun = (STEPS_FOLDER, PLAN_FILE, LOCK_FILE)
     return (folder / SPECIFICATION_FILE).exists() and any((folder / name).exists() for name in begun)
 
@@ -242,7 +242,7 @@ def _checkpoint(path: Path, damage: list[str]) -> Json:
 
 
 def _plan(folder: Path, damage: list[str]) -> Json:
-    """The run's plan; empty, with a sentence in `damage` where there is one, where it is not this run's."""
+    """The run's plan; empty if it has none, or another run's, which adds a sentence to `damage`."""
     path = folder / PLAN_FILE
     if not path.exists():
         return {}
@@ -254,7 +254,7 @@ def _plan(folder: Path, damage: list[str]) -> Json:
         and isinstance(each.get("steps"), list)
         for each in plan.get("measured", [])
     )
-    ours = re.fullmatch("[0-9a-f]{16}", folder.name)  # a copy may be called anything
+    ours = re.fullmatch("[0-9a-f]{16}", folder.name)  # a copy may have any name
     if not known or (ours and str(plan.get("digest", ours[0]))[:16] != ours[0]):
         damage.append(f"{path} is not what was written")
         return {}
@@ -292,7 +292,7 @@ def _without_revision(quantity: Json) -> Json:
 
 
 def _object(path: Path, name: str, damage: list[str]) -> Json:
-    """A file's JSON object; empty, with a sentence in `damage`, where it is none."""
+    """A file's JSON object; empty if it is not one, with a sentence in `damage`."""
     try:
         content = read_sealed(path, name)
     except BadInput as error:

@@ -1,4 +1,4 @@
-"""AdamW on one coin, where its drift is a formula: it leaves the least trace, by a clock of its own."""
+"""AdamW on one coin, where its drift has a closed form: it leaves the least trace, by its own clock."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ class CopiedCoin:
     """A coin whose factor v is the sum of `copies` parameters: Pr(heads) = σ(u V), V = Σ v_j.
 
     On uV = logit p the trace is p(1-p)(V² + n u²), least at V = √n u, and Σ √H_ii is √(p(1-p)) (V + n u),
-    least at V = n u. From v_j that are alike they stay alike, and D = n u - V obeys, with a second moment of
-    1 - β2 = κα and a = √B σ (n u + V), σ² = p(1-p), the rate at which AdamW comes back to the curve,
+    least at V = n u. If the v_j are equal at the start they stay equal, and D = n u - V obeys, with a second
+    moment of 1 - β2 = κα and a = √B σ (n u + V), σ² = p(1-p), the rate at which AdamW returns to the curve,
 
         dD/dt = -(n / (2 logit p)) D a / (a + κ),   (n u + V)² = D² + 4 n logit p:
 
-    by a slow moment (κ → 0) exponentially, whatever the batch; by a quick one hardly at all, since a moment
-    that follows u and V at once makes n u - V exactly what it was.
+    with a slow moment (κ → 0), D decays exponentially, whatever the batch; with a fast one hardly at all,
+    since a moment that follows u and V immediately leaves n u - V exactly as it was.
     """
 
     coin: BiasedCoin
@@ -57,13 +57,13 @@ class CopiedCoin:
 
     @property
     def least_trace(self) -> Float[Tensor, " P"]:
-        """The minimiser at which the trace is least: V = √n u."""
+        """The minimiser with the least trace: V = √n u."""
         u = sqrt(self.coin.logit / sqrt(self.copies))
         v = self.coin.logit / u / self.copies
         return torch.tensor([u, *[v] * self.copies], dtype=torch.float64)
 
     def trace(self, difference: Float[Tensor, "*R"]) -> Float[Tensor, "*R"]:
-        """Of the minimisers with these D."""
+        """The minimisers with these D."""
         total = (difference.square() + 4 * self.copies * self.coin.logit).sqrt()
         u, large_v = (total + difference) / (2 * self.copies), (total - difference) / 2
         return self.coin.heads * (1 - self.coin.heads) * (large_v**2 + self.copies * u**2)
@@ -82,9 +82,9 @@ class CopiedCoin:
 
 @dataclass(frozen=True)
 class CoinSettings:
-    """Runs from the trace's minimum, for `decays` lifetimes of D by a slow second moment, 2 logit p / n.
+    """Runs from the trace's minimum, for `decays` lifetimes of D under a slow second moment, 2 logit p / n.
 
-    `tolerance` is that of a line in α, whose next term is about the square of the lag of the slowest moment.
+    `tolerance` is that of a line in α, whose next term is about the square of the slowest moment's lag.
     """
 
     heads: float
@@ -107,7 +107,7 @@ SMOKE = CoinSettings(
 
 @dataclass(frozen=True)
 class CoinRuns:
-    """D of R runs at the times t, of one memory, batch and learning rate, from `start`."""
+    """D of R runs at the times t, for one memory, batch and learning rate, from `start`."""
 
     memory: float
     samples: SGDSettings
@@ -122,7 +122,7 @@ class CoinRuns:
 
 
 def adamw_coin(settings: CoinSettings, progress: Progress = silent) -> Statement:
-    """Hundreds of runs of AdamW at each memory, batch and learning rate, against the closed form."""
+    """Hundreds of runs of AdamW for each memory, batch and learning rate, against the closed form."""
     model = CopiedCoin(BiasedCoin(settings.heads), settings.copies)
     minimisers = Minimisers(model, model.coin.distributions)
     end = settings.decays * 2 * model.coin.logit / settings.copies
@@ -157,7 +157,7 @@ def adamw_coin(settings: CoinSettings, progress: Progress = silent) -> Statement
 
 
 def coin_findings(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float) -> tuple[Finding, ...]:
-    """D's decay as α → 0 at each memory and batch, and the trace's rise with the slowest second moment."""
+    """D's decay as α → 0 for each memory and batch, and the trace's rise with the slowest second moment."""
     start, findings = float(model.difference(model.least_trace)), []
     for memory, batch in sorted({(run.memory, run.samples.batch_size) for run in runs}):
         alike = [run for run in runs if (run.memory, run.samples.batch_size) == (memory, batch)]

@@ -1,4 +1,4 @@
-"""AdamW on a table of logits in two factors: which of three flows along the minimisers it follows."""
+"""AdamW on a table of logits in two factors: which of three flows along the minimisers does it follow?"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,9 +32,9 @@ from isoloss.theory.softmax_model import FactorTable
 class FactorSettings:
     """A table of logits U Vᵀ of `rank` for sentences of two words, from a random start at an exact fit.
 
-    Runs last until the flow has taken `lifetimes` of Σ √H_ii at its initial speed. Of the random starts of
-    small `seed`s some come to parameters with H_ii = 0, where the root has no derivative, and most have
-    curvatures that AdamW takes too long for. `tolerance` is as the coin's.
+    Runs last until the flow has taken `lifetimes` of Σ √H_ii at its initial speed. Some random starts with a
+    small `seed` lead to parameters with H_ii = 0, where the root has no derivative, and most have curvatures
+    for which AdamW takes too long. `tolerance` is as the coin's.
     """
 
     words: int
@@ -54,11 +54,10 @@ SMOKE = FactorSettings(2, 2, 1.0, (1,), (0.04, 0.02), 0.1, paths=60, seed=7, tol
 
 @dataclass(frozen=True)
 class FactorRuns:
-    """Where AdamW at each α ends, taken to an exact fit, beside three flows from its start at the batch's
-    time.
+    """AdamW's end points at each α, taken to an exact fit, and three flows from its start at the same time.
 
-    `flow` has the second moment's memory in it, `slow_flow` is that of Σ √H_ii alone, and `of_trace` are
-    points along equation (1), whose clock is another.
+    `flow` includes the second moment's memory, `slow_flow` is that of Σ √H_ii alone, and `of_trace` are
+    points along equation (1), which has another clock.
     """
 
     batch_size: int
@@ -115,7 +114,7 @@ def _factor_runs(
         adamw_flow(minimisers, start, [end], memory=memory, batch_size=batch_size)[-1]
         for memory in (settings.memory, 0.0)
     )
-    # As far along equation (1) as its trace falls by half at its initial speed, and as often as is seen.
+    # Along equation (1) as far as its trace halves at its initial speed, and as often as it is observed.
     reach = 2 * minimisers.trace(start) / float(minimisers.trace_gradient(start).square().sum())
     of_trace = trace_flow(minimisers, start, [reach * n / 20 for n in range(21)], relative_tolerance=1e-6)
     ends = []
@@ -130,7 +129,7 @@ def _factor_runs(
 def factor_findings(
     minimisers: Minimisers, start: Float[Tensor, " P"], runs: FactorRuns, tolerance: float
 ) -> tuple[Finding, ...]:
-    """The fall of Σ √H_ii as α → 0, and how far AdamW's mean end at the last α is from each flow."""
+    """The fall of Σ √H_ii as α → 0, and the distance of AdamW's mean end at the last α from each flow."""
 
     def falls(at: Float[Tensor, "R P"]) -> Float[Tensor, " R"]:
         before = sum_of_roots(minimisers, start)
@@ -178,7 +177,7 @@ def factor_findings(
             predicted=2 * own / moved,
             relation="at least",
             measured=least / moved,
-            standard_error=of_both / moved,  # of their difference: what is predicted is measured too
+            standard_error=of_both / moved,  # of their difference: both prediction and measurement contribute
             n=paths,
             unit="of the way from the start",
             tolerance=0.0,
@@ -189,7 +188,7 @@ def factor_findings(
 def _distances(runs: FactorRuns) -> tuple[float, float, float]:
     """From the last mean end to AdamW's flow and to the nearest other, and the error of the other - 2 x own.
 
-    That leaves one run out at a time (jackknife): a mean end that is off is so for all flows at once.
+    The error is a jackknife over runs, since an error in the mean end affects all flows at once.
     """
     ends = runs.ends[-1]
     paths = len(ends)

@@ -10,10 +10,10 @@ of the diagonal, ∇ Tr(D H) = 2 √B ∇ Σ √H_ii, and
 
 a gradient flow of Σ √H_ii, not of the trace, by a clock α²k without the batch.
 
-This takes the second moment for a function of the slow motion alone: 1 - β2 small beside the rates α a_j at
-which AdamW comes back to the minimisers, a_j the eigenvalues of D^½ H D^½. A second moment that is quicker
-follows the swings about the minimisers, and is then not independent of the gradient that it divides. With
-1 - β2 = κα the share f_j = κ / (κ + a_j) of the swing along n_j is followed, and to order α² that adds
+This assumes that the second moment is a function of the slow motion alone: 1 - β2 small compared with the
+rates α a_j at which AdamW returns to the minimisers, a_j being the eigenvalues of D^½ H D^½. A faster second
+moment follows the swings about the minimisers, and is then not independent of the gradient that it divides.
+With 1 - β2 = κα, the share f_j = κ / (κ + a_j) of the swing along n_j is followed, and to order α² that adds
 
     (1 / 4√B) H_ii^(-3/2) D_i^(-½) Σ_k M_ik D_k^½ (∂_k E g_i² - 2 E g_i² g_k),   M = Σ_j f_j a_j n_j n_jᵀ,
 
@@ -39,7 +39,7 @@ SOURCE = "beyond the paper: Theorem 3.3's limit, with AdamW's preconditioner"
 
 @dataclass(frozen=True)
 class AdamWSettings:
-    """SGD's settings, its learning rate being α; 1 - β2 = `memory` α, and β1. No decay, and ε = 0."""
+    """SGD's settings, with learning rate α; 1 - β2 = `memory` α, and β1. No decay, and ε = 0."""
 
     samples: SGDSettings
     memory: float
@@ -53,11 +53,11 @@ def adamw_paths(
     times: Sequence[float],
     progress: Progress = silent,
 ) -> Iterator[Float[Tensor, "R P"]]:
-    """All R runs of AdamW from one minimiser, at each of the rising `times` t = k α².
+    """All R runs of AdamW from one minimiser, at each of the increasing `times` t = k α².
 
-    The second moment starts as it would be after long training there, H_ii / B, and the first at 0, so that
-    neither needs Adam's correction of its start. Samples are drawn as `sgd_paths` draws them. Raises BadInput
-    where times do not rise.
+    The second moment starts at its value after long training there, H_ii / B, and the first at 0, so that
+    neither needs Adam's bias correction. Samples are drawn as in `sgd_paths`. Raises BadInput if the times do
+    not increase.
     """
     samples = settings.samples
     steps = rising_steps(samples, times)
@@ -79,7 +79,7 @@ def adamw_paths(
 
 
 def fisher_diagonal(minimisers: Minimisers, parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
-    """F_ii = E_c E_{y ~ f} g_i², which on Γ are H_ii; differentiable in the parameters."""
+    """F_ii = E_c E_{y ~ f} g_i², which equal H_ii on Γ; differentiable in the parameters."""
     return whitened_scores(minimisers.model, minimisers.distributions, parameters).square().sum(dim=0)
 
 
@@ -91,7 +91,7 @@ def sum_of_roots(minimisers: Minimisers, parameters: Float[Tensor, " P"]) -> Flo
 def adamw_drift(
     minimisers: Minimisers, at: Float[Tensor, " P"], memory: float = 0.0, batch_size: int = 1
 ) -> Float[Tensor, " P"]:
-    """dθ/dt on Γ in t = kα², as the module's docstring has it; by `memory` 0 the flow of Σ √H_ii alone."""
+    """dθ/dt on Γ in t = kα², as in the module's docstring; with `memory` 0, the flow of Σ √H_ii alone."""
     diagonal = fisher_diagonal(minimisers, at)
     root_scale = (batch_size / diagonal).sqrt().sqrt()  # D^½
     rows = whitened_scores(minimisers.model, minimisers.distributions, at) * root_scale
@@ -115,7 +115,7 @@ def adamw_drift(
 def _moments(
     minimisers: Minimisers, at: Float[Tensor, " P"]
 ) -> tuple[Float[Tensor, "P P"], Float[Tensor, "P P"]]:
-    """∂_k E g_i² and E g_i² g_k, one sample's, drawn from the distribution."""
+    """∂_k E g_i² and E g_i² g_k, for one sample drawn from the distribution."""
     model, joint = minimisers.model, minimisers.distributions.joint
 
     def second_moment(parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
@@ -135,7 +135,7 @@ def adamw_flow(
     batch_size: int = 1,
     progress: Progress = silent,
 ) -> Float[Tensor, "n P"]:
-    """θ(t) of `adamw_drift` at each of the rising `times`, from `start` on Γ.
+    """θ(t) of `adamw_drift` at each of the increasing `times`, from `start` on Γ.
 
     Raises what `flow_along` raises.
     """

@@ -1,4 +1,4 @@
-"""Appendix B.4: a small model as a special case of a larger one, and what that keeps."""
+"""Appendix B.4: a small model as a special case of a larger one, and what that preserves."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,10 +39,11 @@ EPSILONS = (1e-12, 1e-10, 1e-8, 1e-6)
 
 @dataclass(frozen=True)
 class AppendixB4Settings:
-    """Networks for each of `seeds`, `width` times as wide; transformers with `layers` layers more too.
+    """Networks for each of `seeds`, `width` times as wide; transformers also with `layers` more layers.
 
-    Tolerances are relative. `exact` is a thousand times the rounding of float64 that such networks leave.
-    `epsilon_left` is what a layer norm's epsilon of 1e-12 may do, times the weights' amplification of it.
+    Tolerances are relative. `exact` is a thousand times the rounding of float64 in such networks.
+    `epsilon_left` is the possible effect of a layer norm's epsilon of 1e-12, times its amplification by the
+    weights.
     """
 
     seeds: tuple[int, ...]
@@ -136,7 +137,7 @@ def score_findings(scores: pl.DataFrame, settings: AppendixB4Settings) -> tuple[
 
 
 def epsilon_finding(epsilons: pl.DataFrame) -> Finding:
-    """The exponent of epsilon in the paper's form's change of scores, widened only: 1, to within 0.05.
+    """The exponent of epsilon in the change of scores in the paper's form, widened only: 1, to within 0.05.
 
     The change is linear in epsilon up to terms of epsilon², and rounding adds 1e-15 to the smallest.
     """
@@ -164,7 +165,7 @@ def epsilon_finding(epsilons: pl.DataFrame) -> Finding:
 def trace_findings(traces: pl.DataFrame) -> tuple[Finding, Finding]:
     """Columns `kind`, `measured`, `predicted` of traces of the Fisher information, large over small.
 
-    1e-6 is what an epsilon of 1e-12 leaves, as for the scores.
+    1e-6 is the effect of an epsilon of 1e-12, as for the scores.
     """
     off = traces.with_columns(
         unchanged=(pl.col("measured") - 1).abs(),

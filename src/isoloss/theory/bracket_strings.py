@@ -1,4 +1,4 @@
-"""Strings of brackets as the vectors that Section 5's model reads, their distribution and target."""
+"""Strings of brackets as the input vectors of Section 5's model, their distribution and target."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ LONGEST_MASKED, LONGEST_ENUMERATED = 12, 14
 class BracketStrings:
     """Strings x_1..x_T in R^2T (Section 5), float64: x_t = e_t for ⟨, -e_t for ⟩, ±e_{t+T} for a mask.
 
-    `target` is g* = #⟩ - #⟨ among the brackets to be seen (equation 2), `probability` each string's.
+    `target` is g* = #⟩ - #⟨ among the visible brackets (equation 2), `probability` each string's.
     """
 
     tokens: Float[Tensor, "n T d"]
@@ -35,21 +35,21 @@ class BracketStrings:
         return self.tokens.shape[1]
 
     def mean(self, values: Float[Tensor, " n"]) -> Float[Tensor, ""]:
-        """Expectation of one value a string."""
+        """Expectation of a function given by its value on each string."""
         return self.probability @ values
 
 
 def masked_strings(length: int) -> BracketStrings:
-    """The distribution of pre-training, whole: every balanced string, each bracket masked, with both masks.
+    """The whole distribution of pre-training: every balanced string, each bracket masked, with both masks.
 
-    2 T C(T, T/2) strings, equally likely; the target is 1 where a ⟨ is masked and -1 where a ⟩ is. Raises
-    BadInput for an odd length, one below 2, and one above 12.
+    2 T C(T, T/2) strings, equally likely; the target is 1 if a ⟨ is masked and -1 if a ⟩ is. Raises BadInput
+    for an odd length, one below 2, and one above 12.
 
     >>> strings = masked_strings(4)
     >>> len(strings), strings.tokens.sum(1)[0].tolist(), float(strings.target[0])
     (48, [0.0, 1.0, -1.0, -1.0, 1.0, 0.0, 0.0, 0.0], 1.0)
     """
-    dyck(length)  # refuses odd lengths
+    dyck(length)  # rejects odd lengths
     if length > LONGEST_MASKED:
         raise BadInput(
             f"the masked strings of {length} brackets are too many to take all of them; "
@@ -69,7 +69,7 @@ def masked_strings(length: int) -> BracketStrings:
 
 
 def all_strings(length: int) -> BracketStrings:
-    """The distribution of the downstream task, whole: the 2^T strings, equally likely. BadInput above T = 14.
+    """The whole downstream distribution: the 2^T strings, equally likely. Raises BadInput above T = 14.
 
     >>> all_strings(2).target.tolist()
     [-2.0, 0.0, 0.0, 2.0]
@@ -85,9 +85,9 @@ def all_strings(length: int) -> BracketStrings:
 
 
 def string_classes(length: int) -> BracketStrings:
-    """The downstream task's distribution for models blind to the order of all brackets but the first.
+    """The downstream distribution for models that ignore the order of all brackets but the first.
 
-    One string for each first bracket and each number j of ⟨ among the others, in front of the ⟩, with
+    One string for each first bracket and each number j of ⟨ among the others, placed before the ⟩, with
     probability C(T-1, j) / 2^T: 2 T strings instead of 2^T. Raises BadInput for a length below 1.
 
     >>> classes = string_classes(20)
@@ -98,13 +98,13 @@ def string_classes(length: int) -> BracketStrings:
         raise BadInput(f"strings of {length} brackets hold nothing to count; give a length of at least 1")
     others = 2.0 * torch.ones(length, length - 1, dtype=torch.float64).tril(-1) - 1
     signs = torch.cat([torch.nn.functional.pad(others, (1, 0), value=first) for first in (1.0, -1.0)])
-    # Python's whole numbers divide without overflow, however long the strings.
+    # Python's integers divide without overflow, however long the strings.
     shares = [math.comb(length - 1, lefts) / 2**length for lefts in range(length)]
     return BracketStrings(_unmasked(signs), -signs.sum(1), torch.tensor(2 * shares, dtype=torch.float64))
 
 
 def encoded(ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
-    """Strings of whole brackets, as `isoloss.languages.dyck` numbers them, as vectors."""
+    """Strings of unmasked brackets, numbered as in `isoloss.languages.dyck`, as vectors."""
     return _unmasked(1.0 - 2.0 * (ids != LEFT).double())
 
 

@@ -14,12 +14,12 @@ from isoloss.theory.minimisers import COEFFICIENT
 
 @dataclass(frozen=True)
 class BiasedCoin:
-    """A coin that shows heads with probability `heads`, between 0 and 1, and what Theorem 3.3 says of it.
+    """A coin with probability `heads` of heads, between 0 and 1, and Theorem 3.3's predictions for it.
 
     L(u, v) = E[-log σ(±uv)] has the minimisers uv = logit p and there ∇²L = p(1-p) (v, u)(v, u)ᵀ, of trace
     p(1-p)(u² + v²). Along the tangent (u, -v) its gradient is 2p(1-p)(u² - v²)/√(u² + v²), so that under
     equation (1) D = u² - v² obeys dD/dt = -4 coefficient p(1-p) D / B: with coefficient 1/4, D decays as
-    exp(-p(1-p) t / B), to u² = v², the flattest point. SGD says the same without the theorem: one step of
+    exp(-p(1-p) t / B), to u² = v², the flattest point. SGD gives the same without the theorem: one step of
     logit gradient g multiplies D by exactly 1 - η²g², and E g² = p(1-p)/B on the curve.
     """
 
@@ -41,7 +41,7 @@ class BiasedCoin:
         return log(self.heads / (1 - self.heads))
 
     def decay_rate(self, batch_size: int, coefficient: float = COEFFICIENT) -> float:
-        """Of u² - v², per unit of t = k η².
+        """The decay rate of u² - v², per unit of t = k η².
 
         >>> BiasedCoin(0.5).decay_rate(batch_size=2)
         0.125
@@ -51,7 +51,7 @@ class BiasedCoin:
     def minimiser(self, difference: float) -> Float[Tensor, " 2"]:
         """(u, v) with u > 0, uv = logit p and u² - v² = `difference`.
 
-        Raises BadInput for a fair coin at a difference that is not positive, where u > 0 is impossible.
+        Raises BadInput for a fair coin with a difference that is not positive, where u > 0 is impossible.
         """
         total = hypot(difference, 2 * self.logit)
         if total + difference <= 0:

@@ -1,4 +1,4 @@
-"""All contexts of a small language, with the exact distribution of the word that each one hides."""
+"""All contexts of a small language, with the exact distribution of the masked word in each."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ from isoloss.languages.sentences import Sentences
 from isoloss.objectives.masked import MaskedObjective
 
 CONTEXTS_AT_MOST = 100_000
-"""Languages are enumerated on one core and their derivatives are dense: beyond this neither is sensible."""
+"""Languages are enumerated on one core and their derivatives are dense: beyond this neither is feasible."""
 
 
 @dataclass(frozen=True)
 class ContextDistributions:
-    """C contexts (t, x_{-t}): how often each is met, and Pr(. | x_{-t}) over the V words; float64.
+    """C contexts (t, x_{-t}): the probability of each, and Pr(. | x_{-t}) over the V words; float64.
 
     `weight` and every row of `distribution` sum to 1. Expectations over fresh samples are sums over `joint`.
     """
@@ -27,19 +27,19 @@ class ContextDistributions:
 
     @property
     def joint(self) -> Float[Tensor, "C V"]:
-        """The probability of meeting context c with word y behind the mask."""
+        """The joint probability of context c and masked word y."""
         return self.weight[:, None] * self.distribution
 
     @property
     def codimension(self) -> int:
-        """C (V - 1), the independent probabilities: Assumption 3.1's M where logits move freely."""
+        """C (V - 1), the number of independent probabilities: Assumption 3.1's M if logits are free."""
         return self.distribution.shape[0] * (self.distribution.shape[1] - 1)
 
     def kl(self, logits: Float[Tensor, "C V"]) -> Float[Tensor, ""]:
-        """E KL(distribution || softmax) in nats: the loss less its minimum, the entropy of the distribution.
+        """E KL(distribution || softmax) in nats: the loss minus its minimum, the entropy of the distribution.
 
-        Written as Σ q (e^s - 1 - s), s = log f - log q, whose terms are of second order each: the usual sum
-        cancels first-order terms and is rounding alone below 1e-16.
+        Written as Σ q (e^s - 1 - s), s = log f - log q, whose terms are each of second order: the usual sum
+        cancels first-order terms and is only rounding below 1e-16.
         """
         excess = logits.log_softmax(dim=1) - self.distribution.log()
         return (self.joint * (excess.expm1() - excess)).sum()
@@ -47,7 +47,7 @@ class ContextDistributions:
 
 @dataclass(frozen=True)
 class EnumeratedContexts:
-    """What a transformer reads in each context, [CLS] first, where its mask is, and the distributions."""
+    """A transformer's input in each context, [CLS] first, the position of its mask, and the distributions."""
 
     input_ids: Int[Tensor, "C S"]
     mask_positions: Int[Tensor, " C"]
@@ -55,10 +55,10 @@ class EnumeratedContexts:
 
 
 def enumerated_contexts(language: Language) -> EnumeratedContexts:
-    """Every context of a language all of whose sentences have `maximum_length` words, none impossible.
+    """Every context of a language whose sentences all have `maximum_length` words, none of them impossible.
 
     C = T V^(T-1) contexts; memory O(V^T T). Raises BadInput for a language with other sentences, with an
-    impossible word (its distribution has no minimiser of finite logits), or with too many contexts.
+    impossible word (its distribution has no minimiser with finite logits), or with too many contexts.
 
     >>> from isoloss.languages.random_hmm import random_hmm
     >>> small = random_hmm(words=3, states=2, blocks=1, length=2, seed=0)
@@ -86,7 +86,7 @@ def enumerated_contexts(language: Language) -> EnumeratedContexts:
     weight = torch.zeros(len(inputs), dtype=torch.float64)
     weight.index_add_(0, number, (probability / length).repeat_interleave(length))
     distribution = torch.empty(len(inputs), words, dtype=torch.float64)
-    distribution[number] = distributions  # rows of one context agree
+    distribution[number] = distributions  # rows of the same context are equal
     positions = torch.empty(len(inputs), dtype=torch.int64)
     positions[number] = masked.positions
     return EnumeratedContexts(inputs, positions, ContextDistributions(weight, distribution))

@@ -1,4 +1,4 @@
-"""Flattest against random-feature solutions of Section 5: downstream error after n strings."""
+"""Section 5's flattest and random-feature solutions: downstream error after n strings."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ SMOKE = DownstreamErrorSettings(4, 4, (1, 4), compared=4, repetitions=400, seed=
 
 
 def downstream_error(settings: DownstreamErrorSettings, progress: Progress = silent) -> Statement:
-    """Refit the output layer of each solution on n strings, as Theorem 5.1 does, and take its error."""
+    """Refit the output layer of each solution to n strings, as in Theorem 5.1, and compute its error."""
     losses = dict(_losses(settings, progress))
     return Statement(
         name="downstream-error",
@@ -67,7 +67,7 @@ def expected_flattest_error(length: int, samples: int) -> float:
 
 
 Losses = dict[tuple[str, int], Float[Tensor, " r"]]
-"""Of a solution and a number of strings, the error after each sample."""
+"""For a solution and a number of strings, the error after each sample."""
 
 
 def error_findings(settings: DownstreamErrorSettings, losses: Losses) -> tuple[Finding, Finding]:
@@ -126,7 +126,7 @@ def _features(
     return {
         FLATTEST: two_neurons(settings.length).features(strings.tokens),
         SPLIT: split_neurons(settings.length).features(strings.tokens),
-        # Rotated into as many dimensions as there are strings, which the shortest layer does not notice.
+        # Rotated into as many dimensions as there are strings, which does not affect the minimum-norm layer.
         RANDOM: torch.linalg.qr(many.T, mode="r").R.T,
     }
 

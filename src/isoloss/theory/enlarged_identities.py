@@ -1,6 +1,6 @@
 """What enlarging a model changes: outputs, scores, and traces by kind of parameter (Appendix B.4).
 
-Feed-forward networks are the base case in which enlarging keeps the trace too (B.4.1).
+Feed-forward networks are the base case, in which enlarging also preserves the trace (B.4.1).
 """
 
 import re
@@ -21,9 +21,9 @@ from isoloss.models.transformers import Architecture
 class FeedForward(nn.Module):
     """f(x) = W_L σ(W_{L-1} .. σ(W_0 x)), no biases, σ(z) = max(z, slope z) with 0 <= slope < 1.
 
-    `widths` are the input's, each hidden layer's and the output's; ReLU is slope 0. Weights start as He et
-    al. 2015 have them, N(0, 2 / ((1 + slope²) inputs)), and the last N(0, 1 / inputs), from `seed` alone.
-    Raises BadInput for fewer than one hidden layer, a width below 1 or another slope.
+    `widths` are those of the input, each hidden layer and the output; ReLU is slope 0. Weights start as in He
+    et al. 2015, N(0, 2 / ((1 + slope²) inputs)), and the last N(0, 1 / inputs), from `seed` alone. Raises
+    BadInput for fewer than one hidden layer, a width below 1 or another slope.
 
     >>> FeedForward((3, 8, 8, 2), seed=0)(torch.zeros(5, 3)).shape
     torch.Size([5, 2])
@@ -57,10 +57,11 @@ class FeedForward(nn.Module):
 def widened(network: FeedForward, factor: int) -> FeedForward:
     """Every hidden layer `factor` = k times as wide: the same function, the same trace of the Hessian.
 
-    First and last matrix are tiled and divided by √k, those between by k (B.4.1), so that each hidden vector
-    is 1/√k times k copies of itself. σ is linear along rays, so this is exact; each Hessian's trace, and that
-    of the Fisher information, is unchanged matrix by matrix, since k² entries (k in the first and last) each
-    have a gradient 1/k (1/√k) times as large. Raises BadInput for a factor that is no integer of at least 1.
+    The first and last matrices are tiled and divided by √k, those between by k (B.4.1), so that each hidden
+    vector is 1/√k times k copies of itself. σ is positively homogeneous, so this is exact; each matrix's
+    trace of the Hessian, and of the Fisher information, is unchanged, since k² entries (k in the first and
+    last) each have a gradient 1/k (1/√k) times as large. Raises BadInput for a factor that is not an integer
+    of at least 1.
 
     >>> small = FeedForward((2, 3, 1), seed=0)
     >>> x = torch.ones(1, 2)
@@ -73,7 +74,7 @@ def widened(network: FeedForward, factor: int) -> FeedForward:
     large = FeedForward((inputs, *(factor * width for width in hidden), outputs), 0, network.slope)
     for weight, wide in zip(network.weights, large.weights, strict=True):
         copies = [wide.shape[0] // weight.shape[0], wide.shape[1] // weight.shape[1]]
-        # k copies of both sides divide by k, of one by √k, of none (k = 1) by 1.
+        # Copied on both sides: divide by k; on one: by √k; on none (k = 1): by 1.
         wide.data = weight.repeat(copies) / (copies[0] * copies[1]) ** 0.5
     return large.train(network.training)
 
@@ -93,7 +94,7 @@ def random_feed_forward(widths: tuple[int, ...], slope: float, seed: int) -> Fee
 
 
 def random_transformer(architecture: Callable[[Shape], Architecture], seed: int) -> PreTrainedModel:
-    """A small transformer in float64, so far from its start that every part has a gradient to speak of."""
+    """A small transformer in float64, so far from initialisation that every part has a sizeable gradient."""
     model = architecture(Shape(8, 2, 2, 12)).build(WORDS, LONGEST, seed=seed).double().eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -103,7 +104,7 @@ def random_transformer(architecture: Callable[[Shape], Architecture], seed: int)
 
 
 def with_epsilon(model: PreTrainedModel, epsilon: float) -> PreTrainedModel:
-    """The model itself, its layer norms set to this epsilon."""
+    """The model itself, with its layer norms set to this epsilon."""
     model.config.layer_norm_eps = epsilon
     for module in model.modules():
         if isinstance(module, nn.LayerNorm):
@@ -115,7 +116,7 @@ def with_epsilon(model: PreTrainedModel, epsilon: float) -> PreTrainedModel:
 def output_change(
     network: FeedForward, factor: int, x: Float[Tensor, "n d"], enlarge: Enlarge = widened
 ) -> float:
-    """The largest change of an output by enlarging, over the largest output."""
+    """The largest change of an output due to enlarging, over the largest output."""
     before = network(x)
     return float((enlarge(network, factor)(x) - before).abs().max() / before.abs().max())
 
@@ -123,7 +124,7 @@ def output_change(
 def trace_change(
     network: FeedForward, factor: int, x: Float[Tensor, "n d"], enlarge: Enlarge = widened
 ) -> float:
-    """Tr ∇²L after enlarging over before, less 1; L = E ‖f(x)‖², whose misses do not vanish."""
+    """Tr ∇²L after enlarging over before, minus 1; L = E ‖f(x)‖², whose residuals do not vanish."""
     return _dense_trace(enlarge(network, factor), x) / _dense_trace(network, x) - 1
 
 
@@ -143,7 +144,7 @@ def _dense_trace(network: FeedForward, x: Float[Tensor, "n d"]) -> float:
 
 
 def random_tokens(n: int, seed: int) -> Int[Tensor, "n S"]:
-    """Sentences of `LONGEST` words behind a first token, as `random_transformer` reads them."""
+    """Sentences of `LONGEST` words after a first token, as `random_transformer` reads them."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(3, WORDS + 3, (n, LONGEST + 1), generator=generator)
     ids[:, 0] = 1
@@ -152,7 +153,7 @@ def random_tokens(n: int, seed: int) -> Int[Tensor, "n S"]:
 
 @torch.no_grad()
 def score_change(model: PreTrainedModel, enlarged: PreTrainedModel, ids: Int[Tensor, "n S"]) -> float:
-    """The largest change of a score (logit) by enlarging, over the largest score."""
+    """The largest change of a score (logit) due to enlarging, over the largest score."""
     before = model(input_ids=ids).logits
     return float((enlarged(input_ids=ids).logits - before).abs().max() / before.abs().max())
 
@@ -160,7 +161,7 @@ def score_change(model: PreTrainedModel, enlarged: PreTrainedModel, ids: Int[Ten
 def fisher_by_kind(model: PreTrainedModel, ids: Int[Tensor, "n S"], position: int) -> dict[str, float]:
     """The exact trace of the Fisher information of the word at `position`, by kind of parameter, in nats.
 
-    E_y ‖∇ log f_y‖² with every word y in turn: n c backward passes.
+    E_y ‖∇ log f_y‖² with each word y in turn: n c backward passes.
     """
     names, parameters = zip(*model.named_parameters(), strict=True)
     logs = model(input_ids=ids).logits[:, position].log_softmax(1)
@@ -176,7 +177,7 @@ def fisher_by_kind(model: PreTrainedModel, ids: Int[Tensor, "n S"], position: in
 
 
 def kind_of(name: str, dimensions: int) -> str:
-    """Which row of docs/enlarging.md's table of traces a parameter belongs to.
+    """The row of docs/enlarging.md's table of traces to which a parameter belongs.
 
     >>> kind_of("bert.encoder.layer.0.output.dense.weight", 2), kind_of("lm_head.bias", 1)
     ('matrices', "output's bias")
@@ -191,7 +192,7 @@ def kind_of(name: str, dimensions: int) -> str:
 
 
 def documented_factor(kind: str, form: str, width: int) -> float:
-    """What docs/enlarging.md says a kind's trace is multiplied by, embeddings tied.
+    """The factor for a kind's trace according to docs/enlarging.md, with tied embeddings.
 
     >>> documented_factor(EMBEDDINGS, "exact", 4), documented_factor(EMBEDDINGS, "paper's", 4)
     (0.25, 4.0)

@@ -1,4 +1,4 @@
-"""How often n downstream strings do not determine the flattest model's output layer (Theorem 5.1)."""
+"""How often n downstream strings fail to determine the flattest model's output layer (Theorem 5.1)."""
 
 import math
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ CHUNK = 2**22
 
 
 def refuse_impossible(length: int, samples: int) -> None:
-    """Raise BadInput for an odd length, no samples, or more than is counted exactly."""
+    """Raise BadInput for an odd length, no samples, or more than can be counted exactly."""
     dyck(length)
     if length > LONGEST:
         raise BadInput(
@@ -42,7 +42,7 @@ def refuse_impossible(length: int, samples: int) -> None:
 
 
 def balanced_share(length: int) -> Fraction:
-    """P0 = C(T, T/2) / 2^T, how likely g* is zero on a downstream string.
+    """P0 = C(T, T/2) / 2^T, the probability that g* is zero on a downstream string.
 
     >>> balanced_share(4)
     Fraction(3, 8)
@@ -51,9 +51,9 @@ def balanced_share(length: int) -> Fraction:
 
 
 def counted_failure(length: int, samples: int) -> float:
-    """The share of all (2^T)^n samples that do not hold both a string with g* > 0 and one with g* < 0.
+    """The share of all (2^T)^n samples that do not contain both a string with g* > 0 and one with g* < 0.
 
-    Counted in whole numbers, string by string: how many samples so far have seen which signs.
+    Counted in integers, string by string: how many samples so far have seen which signs.
 
     >>> counted_failure(4, 1), counted_failure(4, 2)
     (1.0, 0.8046875)
@@ -82,7 +82,7 @@ def corrected_failure(length: int, samples: int) -> float:
 
 
 def paper_failure(length: int, samples: int) -> float:  # noqa: ARG001  (the paper's has no T)
-    """2^-n, the failure that Theorem 5.1's text allows.
+    """2^-n, the failure probability that Theorem 5.1's text allows.
 
     >>> paper_failure(6, 4)
     0.0625
@@ -99,9 +99,9 @@ def simulated_failure(
 ) -> Estimate:
     """The share of `repetitions` samples after which the refitted model's population loss is not zero.
 
-    Each draws n strings, fits ũ and takes the loss over the whole distribution. `model` must be blind to the
+    Each draws n strings, fits ũ and computes the loss over the whole distribution. `model` must ignore the
     order of all brackets but the first. The standard error is Agresti and Coull's, p̃ = (k + 2) / (r + 4),
-    which is not zero where no sample, or every one, failed; `n` counts the repetitions.
+    which is not zero if no sample, or every one, failed; `n` counts the repetitions.
     """
     length = model.value.shape[1] // 2
     refuse_impossible(length, samples)
@@ -136,8 +136,8 @@ def refitted_outputs(
 ) -> Float[Tensor, "r s"]:
     """f on all s strings, for each of r samples of n of them, with ũ = argmin ‖u‖ such that L̂ = 0.
 
-    ũ = Φ⁺ y over the sample's rows of Φ = `features` (Theorem 5.1; the factor 1/m of f cancels). Where no u
-    fits, the least squares. r n (m + n) numbers in memory.
+    ũ = Φ⁺ y over the sample's rows of Φ = `features` (Theorem 5.1; the factor 1/m of f cancels). If no u
+    fits, the least-squares solution. r n (m + n) numbers in memory.
 
     >>> features = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]]).double()
     >>> refitted_outputs(features, torch.tensor([1.0, 4.0, 3.0]).double(), torch.tensor([[0]])).tolist()
@@ -148,5 +148,5 @@ def refitted_outputs(
 
 
 def population_losses(outputs: Float[Tensor, "r s"], strings: BracketStrings) -> Float[Tensor, " r"]:
-    """L^Pds = E (f - g*)², of each row of outputs, `strings` being the whole distribution."""
+    """L^Pds = E (f - g*)², for each row of outputs, `strings` being the whole distribution."""
     return (outputs - strings.target).square() @ strings.probability

@@ -19,8 +19,8 @@ Relation = Literal["equal to", "at least", "at most"]
 class Finding:
     """`measured` stands in `relation` to `predicted`, to within `tolerance` (absolute, in `unit`).
 
-    `standard_error` is None for a number without sampling error; `n` counts what the error bar rests on,
-    or the cases that were computed. `paper` says what the paper's own text gives where the arithmetic
+    `standard_error` is None for a number without sampling error; `n` is the sample size behind the error bar,
+    or the number of cases computed. `paper` gives the number in the paper's own text where the arithmetic
     corrects it. Tolerances are fixed before the computation.
     """
 
@@ -38,7 +38,7 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict:
-        """Supported where the whole 95 % interval agrees, not supported where none of it does.
+        """Supported if the whole 95 % interval agrees, not supported if none of it does.
 
         >>> from dataclasses import replace
         >>> near = Finding(
@@ -58,7 +58,7 @@ class Finding:
 
     @property
     def _excess(self) -> float:
-        """How far the number is from the prediction; infinite for nan."""
+        """The distance of the number from the prediction; infinite for nan."""
         difference = self.measured - self.predicted
         if difference != difference:
             return float("inf")
@@ -73,10 +73,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class Statement:
-    """A lemma or theorem as tested: its findings, its pictures, and everything they depend on.
+    """A lemma or theorem as tested: its findings, its pictures, and everything on which they depend.
 
     `text` says in words what was computed and how it could have failed; `settings` are names and values
-    (seeds, n, step sizes), `corrections` sentences on where the paper's constants and the arithmetic differ.
+    (seeds, n, step sizes), `corrections` sentences on differences between the paper's constants and the
+    arithmetic.
     """
 
     name: str
@@ -89,7 +90,7 @@ class Statement:
 
 
 def stated(settings: "DataclassInstance") -> tuple[tuple[str, str], ...]:
-    """Every field and its value, in order, as `Statement.settings` has them.
+    """Every field and its value, in order, as in `Statement.settings`.
 
     >>> from dataclasses import make_dataclass
     >>> stated(make_dataclass("S", ["length", "seeds"])(6, (1, 2)))

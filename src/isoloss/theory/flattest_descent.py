@@ -1,4 +1,4 @@
-"""Descent on the trace of the Hessian among weights whose pre-training loss is zero."""
+"""Descent on the trace of the Hessian among weights with zero pre-training loss."""
 
 from dataclasses import dataclass
 
@@ -19,14 +19,14 @@ from isoloss.theory.one_layer_transformer import (
 MISS = 1e-10
 """The largest |f(x) - g*(x)| at which the loss counts as zero: a loss of 1e-20."""
 RIDGE = 1e-10
-"""Added to J Jᵀ relative to its mean diagonal: near the end many strings ask for one and the same step."""
+"""Added to J Jᵀ relative to its mean diagonal: near the end many strings require the same step."""
 CORRECTIONS, FITTING_STEPS = 8, 200
 FIRST_STEP, LEAST_STEP = 0.1, 1e-9
 
 
 @dataclass(frozen=True)
 class Descent:
-    """Weights and traces along a descent, the start first: one each accepted step."""
+    """Weights and traces along a descent, from the start: one entry per accepted step."""
 
     models: tuple[OneLayerTransformer, ...]
     traces: tuple[float, ...]
@@ -40,9 +40,9 @@ class Descent:
 def random_weights(
     strings: BracketStrings, neurons: int, rows: int, generator: torch.Generator
 ) -> OneLayerTransformer:
-    """Gaussian Q, K (k = `rows`), V and u, brought to zero loss by `fitted`, which see.
+    """Gaussian Q, K (k = `rows`), V and u, brought to zero loss by `fitted` (see there).
 
-    Entries have deviations 0.3 (Q, K), √T (V, as in G.6) and √m / 10 (u, so that f starts small).
+    Entries have standard deviations 0.3 (Q, K), √T (V, as in G.6) and √m / 10 (u, so that f starts small).
     """
     length, d = strings.length, 2 * strings.length
 
@@ -55,9 +55,9 @@ def random_weights(
 
 
 def fitted(model: OneLayerTransformer, strings: BracketStrings) -> OneLayerTransformer:
-    """The weights brought to zero loss by Levenberg-Marquardt steps, in the descent's units, on all of them.
+    """The weights brought to zero loss by Levenberg-Marquardt steps on all of them, in the descent's units.
 
-    p (n + p) numbers in memory, p parameters. Raises IsolossError where 200 steps do not reach it.
+    p (n + p) numbers in memory for p parameters. Raises IsolossError if 200 steps do not suffice.
     """
     units, damping = _units(model), 1.0
     misses = model.outputs(strings.tokens) - strings.target
@@ -81,15 +81,15 @@ def flattest_from(
 ) -> Descent:
     """Descend Tr ∇²L over Q, K, V and u along the manifold of zero loss: the problem of Theorem 5.1.
 
-    Conjugate gradients (Polak-Ribière) on the manifold, in units in which all weights matter alike (see
-    `_units`). The trace's gradient (Lemma G.4's closed form, by autograd) is projected on the tangent space
-    J δ = 0 of the constraints f(x) = g*(x), J their Jacobian; each step is brought back by Newton
-    corrections, the least δ with J δ = -(f - g*), until no output misses by more than `MISS`. A step that
-    does not lower the trace is halved, the next is half as large again. The trace jumps where a neuron
-    begins or ceases to fire on a string: its gradient knows nothing of that, the comparison of traces does.
-    Ends early where no step lowers the trace.
+    Conjugate gradients (Polak-Ribière) on the manifold, in units in which all weights have similar effects
+    (see `_units`). The trace's gradient (Lemma G.4's closed form, by autograd) is projected onto the tangent
+    space J δ = 0 of the constraints f(x) = g*(x), J being their Jacobian; each step is brought back by Newton
+    corrections, the least δ with J δ = -(f - g*), until no output is off by more than `MISS`. A step that
+    does not lower the trace is halved, and the next one is half as large again. The trace jumps where a
+    neuron starts or stops firing on a string: its gradient does not see that, the comparison of traces does.
+    Ends early if no step lowers the trace.
 
-    Raises IsolossError where `start` has not zero loss.
+    Raises IsolossError if `start` does not have zero loss.
     """
     if farthest_output(start, strings) > MISS:
         raise IsolossError("the descent must begin at zero loss; fit the weights first")
@@ -113,9 +113,10 @@ def flattest_from(
 
 
 def _units(model: OneLayerTransformer) -> Float[Tensor, " p"]:
-    """By how much each weight moves for one unit: 1 over the root of the trace's second derivative, in order.
+    """How far each weight moves per unit: about 1 over the root of the trace's second derivative.
 
-    E h_j² is about 1/T² and 1/m² stands before V's and u's terms: m T for V, m √T for u, and 1 for Q and K.
+    E h_j² is about 1/T², and V's and u's terms have the factor 1/m²: m T for V, m √T for u, and 1 for Q and
+    K.
     """
     length = model.value.shape[1] // 2
     sizes = (1.0, 1.0, model.neurons * float(length), model.neurons * length**0.5)
@@ -134,7 +135,7 @@ def _trace_gradient(model: OneLayerTransformer, strings: BracketStrings) -> Floa
 
 
 def _tangent(direction: Float[Tensor, " p"], jacobian: Float[Tensor, "n p"]) -> Float[Tensor, " p"]:
-    """The direction less what would change the outputs to first order."""
+    """The direction without the part that would change the outputs to first order."""
     return direction - _least(jacobian, jacobian @ direction)
 
 
@@ -144,7 +145,7 @@ def _conjugate(
     direction: Float[Tensor, " p"],
     jacobian: Float[Tensor, "n p"],
 ) -> Float[Tensor, " p"]:
-    """Polak and Ribière's direction, from the last gradient and direction; the gradient where it leads up."""
+    """Polak and Ribière's direction, from the last gradient and direction; the gradient if that is uphill."""
     share = max(0.0, float(gradient @ (gradient - before) / before.square().sum()))
     conjugate = gradient + share * _tangent(direction, jacobian)
     return conjugate if float(conjugate @ gradient) > 0 else gradient
@@ -157,7 +158,7 @@ def _lower(
     trace: float,
     strings: BracketStrings,
 ) -> tuple[OneLayerTransformer, float] | None:
-    """Weights and trace after the corrected step, if it can be corrected and the trace is lower."""
+    """Weights and trace after the corrected step, if it can be corrected and lowers the trace."""
     moved = model.with_flat(model.flat() - units * step)
     for _ in range(CORRECTIONS):
         misses = moved.outputs(strings.tokens) - strings.target

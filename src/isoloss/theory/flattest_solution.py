@@ -17,11 +17,11 @@ SOURCE = "Theorem 5.1, Lemma G.3"
 
 @dataclass(frozen=True)
 class FlattestSettings:
-    """A descent for each seed; it has reached the bound when its trace is within `reached` of it.
+    """One descent per seed; it has reached the bound if its trace is within `reached` of it.
 
-    `reached` (relative) tells a descent that goes on from one that kinks hold up, some ten per cent above.
-    `uneven` is the sine of an angle: a trace is least where it is flat in the weights, so that those within
-    `reached` of the bound need not be nearer to the form of Lemma G.3 than √`reached`.
+    `reached` (relative) distinguishes a descent that continues from one stuck at kinks, some ten per cent
+    above. `uneven` is the sine of an angle: at its minimum the trace is flat in the weights, so that weights
+    within `reached` of the bound need not be closer to the form of Lemma G.3 than √`reached`.
     """
 
     length: int
@@ -44,7 +44,7 @@ SMOKE = FlattestSettings(length=4, neurons=12, steps=60, seeds=(1, 2))
 def flattest_solution(settings: FlattestSettings, progress: Progress = silent) -> Statement:
     """Descend on the trace from random solutions and examine the end points.
 
-    Raises IsolossError where random weights cannot be fitted: another seed, or more neurons.
+    Raises IsolossError if random weights cannot be fitted: use another seed, or more neurons.
     """
     table = pl.concat(
         [
@@ -69,7 +69,7 @@ def flattest_solution(settings: FlattestSettings, progress: Progress = silent) -
 
 
 def descent_findings(table: pl.DataFrame, reached: float, uneven: float) -> tuple[Finding, ...]:
-    """Of a row each kept step: columns `seed`, `step`, `ratio` (trace over the bound) and `unevenness`."""
+    """A row per accepted step: columns `seed`, `step`, `ratio` (trace over the bound) and `unevenness`."""
     ends = table.group_by("seed").agg(pl.col("ratio", "unevenness").sort_by("step").last())
     at_bound = ends.filter(pl.col("ratio") < 1 + reached)
     return (

@@ -16,17 +16,17 @@ from isoloss.theory.sgd_paths import Line, SGDSettings, fitted_order, sgd_paths,
 
 SOURCE = "Theorem 3.3 and equation (1)"
 SINGLE_RUNS = 20
-"""So many runs are drawn one by one: a cloud that can still be read."""
+"""The number of runs drawn one by one: few enough that the cloud can be read."""
 
 
 @dataclass(frozen=True)
 class Race:
-    """What is compared: scale-free, so that any model and language may be put in.
+    """What is compared: free of scale, so that any model and language can be used.
 
-    `rates` are learning rates as shares of 1 / Tr ∇²L at the start: at most half of the edge of stability.
-    The flow and SGD run to `lifetimes` times Tr / |dTr/dt|, the flow's initial time constant, or as far as
-    `most_steps` at the last rate go: how fast a random start flattens differs by orders of magnitude. All
-    that is random is derived from `seed`. `relative_tolerance` is the integrator's.
+    `rates` are learning rates as fractions of 1 / Tr ∇²L at the start: at most half of the edge of stability.
+    The flow and SGD run for `lifetimes` times Tr / |dTr/dt|, the flow's initial time constant, or as far as
+    `most_steps` reach at the last rate, since the speed at which random starts flatten differs by orders of
+    magnitude. All randomness is derived from `seed`. `relative_tolerance` is the integrator's.
     """
 
     rates: tuple[float, ...]
@@ -43,8 +43,8 @@ class Race:
 class RunsAtOneRate:
     """R runs of SGD at one learning rate, observed at n times.
 
-    `traces` are those where the runs are; `traces_below` of the points of Γ that Newton's method takes the
-    runs to at the last time; `distances` from the flow at the last time.
+    `traces` are those at the runs' points; `traces_below` those of the points of Γ to which Newton's method
+    takes the runs at the last time; `distances` are from the flow at the last time.
     """
 
     learning_rate: float
@@ -62,7 +62,7 @@ class RunsAtOneRate:
 
 @dataclass(frozen=True)
 class FlowAgainstSGD:
-    """The flow's traces at the same n `times`, beginning with 0, and SGD's runs at each learning rate."""
+    """The flow's traces at the same n `times`, starting at 0, and SGD's runs at each learning rate."""
 
     times: tuple[float, ...]
     flow: Float[Tensor, " n"]
@@ -70,7 +70,7 @@ class FlowAgainstSGD:
     runs: tuple[RunsAtOneRate, ...]
 
     def fall(self, at_rate: RunsAtOneRate) -> tuple[float, float]:
-        """How far the trace fell on average, in units of the flow's fall, and the standard error."""
+        """The mean fall of the trace, in units of the flow's fall, and its standard error."""
         falls = (self.flow[0] - at_rate.traces_below) / (self.flow[0] - self.flow[-1])
         return float(falls.mean()), float(falls.std()) / len(falls) ** 0.5
 
@@ -83,7 +83,7 @@ class FlowAgainstSGD:
 
     @property
     def order_of_distance(self) -> Line:
-        """`slope` is the order in which the distance from the flow falls with η."""
+        """`slope` is the order in η of the distance from the flow."""
         distances = [at_rate.distance for at_rate in self.runs]
         values, errors = [value for value, _ in distances], [error for _, error in distances]
         return fitted_order([at_rate.learning_rate for at_rate in self.runs], values, errors)
@@ -91,7 +91,8 @@ class FlowAgainstSGD:
     def data(self) -> pl.DataFrame:
         """Traces against t: the flow, `predicted`; the mean of SGD at each learning rate; some single runs.
 
-        Those are `SINGLE_RUNS` of the last learning rate. Columns t, trace, error, path, series, predicted.
+        The single runs are `SINGLE_RUNS` of the last learning rate. Columns t, trace, error, path, series,
+        predicted.
         """
         flow = "equation (1)"
         rows = [
@@ -119,7 +120,7 @@ def flow_against_sgd(
 ) -> FlowAgainstSGD:
     """Integrate equation (1) from `start` on Γ, and run SGD from there at each learning rate.
 
-    `coefficient` is that of the flow alone: SGD knows nothing of it.
+    `coefficient` applies to the flow only: SGD does not use it.
     """
     trace = minimisers.trace(start)
     slope = COEFFICIENT / race.batch_size * float(minimisers.trace_gradient(start).square().sum())
@@ -167,7 +168,7 @@ def _runs(
 
 
 def codimension_finding(race: FlowAgainstSGD, predicted: int) -> Finding:
-    """The rank of ∇²L at every time of the flow, which Assumption 3.1 says is one number."""
+    """The rank of ∇²L at every time of the flow, which is constant by Assumption 3.1."""
     wrong = [found for found in race.codimensions if found != predicted]
     return Finding(
         name="codimension",

@@ -18,16 +18,16 @@ from isoloss.theory.zero_loss_solutions import corrected_bound, random_features,
 
 SOURCE = "Figure 12"
 SHARE_OF_CHANCE = 0.25
-"""A sampled unit may tell so much of chance more or less: little, since a counting unit tells T times it."""
+"""Tolerance for a sampled unit, as a share of chance: small, since a counting unit tells T times chance."""
 MASKED_PLACE = 2
-"""Of the string that is drawn, from 0."""
+"""The index, from 0, of the string that is drawn."""
 
 
 @dataclass(frozen=True)
 class HiddenUnitsSettings:
     """Both solutions have `neurons` hidden units, of which the first `shown` are drawn.
 
-    `flatter`: by what factor the traces must differ at least for “much flatter”.
+    `flatter`: the least ratio of the traces that counts as “much flatter”.
     """
 
     length: int
@@ -42,7 +42,7 @@ SMOKE = HiddenUnitsSettings(length=4, neurons=120, shown=6, seed=1)
 
 
 def hidden_units(settings: HiddenUnitsSettings, progress: Progress = silent) -> Statement:
-    """Both solutions, what each hidden unit says of the downstream target, and their traces.
+    """Both solutions, what each hidden unit tells about the downstream target, and their traces.
 
     Raises BadInput for fewer neurons than masked strings, and for fewer than are to be shown.
     """
@@ -84,7 +84,7 @@ def hidden_units(settings: HiddenUnitsSettings, progress: Progress = silent) -> 
 
 
 def squared_correlations(model: OneLayerTransformer, strings: BracketStrings) -> Float[Tensor, " k"]:
-    """Of each of the k units with weights: how much of g*'s variance over the strings V_i h tells linearly.
+    """For each of the k units with weights, the share of g*'s variance over the strings linear in V_i h.
 
     >>> squared_correlations(two_neurons(4), all_strings(4)).tolist()
     [1.0, 1.0]
@@ -109,7 +109,7 @@ def solution_findings(
     counting: OneLayerTransformer,
     sampled: OneLayerTransformer,
 ) -> tuple[Finding, ...]:
-    """Both predict every masked bracket, and only one is as flat as can be."""
+    """Both predict every masked bracket, and only one is as flat as possible."""
     least = corrected_bound(settings.neurons, settings.length)
     of_counting, of_sampled = (float(zero_loss_trace(model, strings)) for model in (counting, sampled))
     missed = [
@@ -153,7 +153,7 @@ def solution_findings(
 def unit_findings(
     length: int, of_counting: Float[Tensor, " j"], of_sampled: Float[Tensor, " k"]
 ) -> tuple[Finding, Finding]:
-    """What single units tell of g*, where a random direction tells 1/T on average."""
+    """What single units explain of g*, where a random direction explains 1/T on average."""
     chance = 1 / length
     return (
         Finding(

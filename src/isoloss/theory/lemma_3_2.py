@@ -1,4 +1,4 @@
-"""Lemma 3.2, Bartlett's identity: at an exact fit, gradient covariance, Hessian and Fisher are one."""
+"""Lemma 3.2, Bartlett's identity: at an exact fit, gradient covariance, Hessian and Fisher are equal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from isoloss.theory.theorem_3_3_transformer import exact_transformer
 
 SOURCE = "Lemma 3.2"
 EXACT = 1e-10
-"""Where KL < 1e-10 nats, probabilities are right to about 1e-5, and so are the matrices."""
+"""If KL < 1e-10 nats, probabilities are accurate to about 1e-5, and so are the matrices."""
 NEAR_THE_DISTRIBUTION = 0.02
 """Where KL <= 0.02 nats, distribution and model are at most a tenth apart in total variation (Pinsker's
 inequality): what is said of first order is put to the test on checkpoints of runs no farther away."""
@@ -36,8 +36,8 @@ class BartlettSettings:
     """A language of `words` words and sentences of two, three models at its distribution, and `training`
     towards it.
 
-    `gap_tolerance` is on relative gaps: √KL at a KL of 1e-10. `exponent_tolerance` is below a quarter,
-    half way from one half to the other exponents that a Taylor series has, 0 and 1.
+    `gap_tolerance` is on relative gaps: √KL at a KL of 1e-10. `exponent_tolerance` is below a quarter, half
+    the distance from one half to the other possible exponents of a Taylor series, 0 and 1.
     """
 
     words: int
@@ -107,7 +107,7 @@ def lemma_3_2(settings: BartlettSettings, progress: Progress = silent) -> Statem
 
 
 def exact_matrices(settings: BartlettSettings) -> dict[str, BartlettMatrices]:
-    """Of a table of logits, of one in two factors, and of a transformer that Newton's method took there."""
+    """For a table of logits, one in two factors, and a transformer taken there by Newton's method."""
     language = random_hmm(words=settings.words, states=2, blocks=1, length=2, seed=settings.seed)
     distributions = enumerated_contexts(language).distributions
     table, factors = (
@@ -126,7 +126,7 @@ def exact_matrices(settings: BartlettSettings) -> dict[str, BartlettMatrices]:
 
 
 def identity_findings(exact: dict[str, BartlettMatrices], tolerance: float) -> tuple[Finding, ...]:
-    """For each model that it is at an exact fit, and how far its three matrices are apart."""
+    """For each model, that it is at an exact fit, and the distances between its three matrices."""
     return tuple(
         Finding(
             name=f"{what}, {model}",
@@ -152,7 +152,7 @@ def identity_findings(exact: dict[str, BartlettMatrices], tolerance: float) -> t
 def exponent_findings(
     paths: Sequence[Sequence[BartlettMatrices]], where: str, tolerance: float
 ) -> tuple[Finding, Finding]:
-    """The exponents of both gaps in KL: one slope through all points, the error over paths."""
+    """The exponents of both gaps in KL: one slope through all points, with the error over paths."""
 
     def finding(name: str, gaps: Sequence[Sequence[float]]) -> Finding:
         points = [
@@ -179,7 +179,7 @@ def exponent_findings(
 
 
 def gap_panel(trained: Sequence[CheckpointMatrices]) -> Panel:
-    """Both relative gaps against KL, a line a run, with a line of slope one half."""
+    """Both relative gaps against KL, one line per run, with a line of slope one half."""
     rows = [
         (c.matrices.kl, gap, name, f"{name}, run {c.seed}", False)
         for c in trained

@@ -29,7 +29,7 @@ from isoloss.theory.softmax_model import EnumeratedTransformer, SoftmaxModel, pa
 
 @dataclass(frozen=True)
 class BartlettMatrices:
-    """Σ, ∇²L and F at one point, and how far that point is from the distribution (nats).
+    """Σ, ∇²L and F at one point, and that point's distance from the distribution (nats).
 
     Off the exact fit, δ = f - distribution, both gaps are first order in δ and so in √KL (KL = ½ Σ w δ² /
     distribution + O(δ³)): Σ - F = -E_c Σ_y δ_y s_y s_yᵀ - ∇L ∇Lᵀ, s the scores, and ∇²L - F = E_c Σ_k δ_k
@@ -54,7 +54,7 @@ class BartlettMatrices:
 
     @property
     def lemma_gap(self) -> float:
-        """||Σ - ∇²L|| / ||∇²L||, Frobenius norms: what Lemma 3.2 says is zero on Γ."""
+        """||Σ - ∇²L|| / ||∇²L||, Frobenius norms, which is zero on Γ by Lemma 3.2."""
         return float((self.covariance - self.hessian).norm() / self.hessian.norm())
 
     @property
@@ -100,9 +100,9 @@ def approaches(
     seed: int,
     progress: Progress = silent,
 ) -> list[list[BartlettMatrices]]:
-    """The three matrices at `minimiser` + distance · direction: a row a random unit direction.
+    """The three matrices at `minimiser` + distance · direction: one row per random unit direction.
 
-    For short distances KL is quadratic and both gaps are linear in the distance (`BartlettMatrices`).
+    For short distances, KL is quadratic and both gaps are linear in the distance (`BartlettMatrices`).
     """
     drawn = torch.randn(
         directions, len(minimiser), generator=torch.Generator().manual_seed(seed), dtype=torch.float64
@@ -117,9 +117,9 @@ def approaches(
 
 @dataclass(frozen=True)
 class TrainingRuns:
-    """Tiny transformers trained with AdamW on fresh sentences of `alike_pairs`; a run a seed.
+    """Tiny transformers trained with AdamW on fresh sentences of `alike_pairs`; one run per seed.
 
-    Checkpoints begin where contexts are being told apart: before, KL hardly moves.
+    Checkpoints start when the model begins to distinguish contexts; before that, KL hardly moves.
     """
 
     words: int
@@ -140,7 +140,7 @@ class CheckpointMatrices:
 
 
 def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> list[CheckpointMatrices]:
-    """Train each run and take Σ, ∇²L and F at each of its checkpoints, exactly and in float64.
+    """Train each run and compute Σ, ∇²L and F at each of its checkpoints, exactly and in float64.
 
     The three are those of the loss over the words; see `EnumeratedTransformer`.
     """
@@ -158,7 +158,7 @@ def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> list
             seed=seed,
             checkpoint_steps=runs.checkpoint_steps,
         )
-        # A copy in float64 of its own, since the training model has to be left as found.
+        # Its own copy in float64, since the training model must be left unchanged.
         double = architecture.build(runs.words, language.maximum_length, seed).double().eval()
         small = EnumeratedTransformer(double, contexts)
 
@@ -180,8 +180,8 @@ def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> list
 def gap_exponent(paths: Sequence[Sequence[tuple[float, float]]]) -> Estimate:
     """The slope of log y against log x through all points (x, y) of all paths, by least squares.
 
-    The standard error is the jackknife's over paths, whose points hang together: each path is left out in
-    turn. nan where a number is not positive. Raises BadInput for fewer than two paths, or fewer than two
+    The standard error is the jackknife's over paths, since points of a path are dependent: each path is left
+    out in turn. nan if a number is not positive. Raises BadInput for fewer than two paths, or fewer than two
     points once one is left out.
 
     >>> estimate = gap_exponent([[(1e-2, 1e-1), (1e-4, 1e-2)], [(1e-2, 3e-1), (1e-4, 3e-2)]])
@@ -207,11 +207,12 @@ def _slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def alike_pairs(words: int, stay: float = 0.9) -> HMM:
-    """A hidden Markov model of sentences of two words, with a state a word.
+    """A hidden Markov model of sentences of two words, with one state per word.
 
     A state stays, and emits its own word, with probability `stay`; the rest is spread over all words. Word w
-    begins a sentence in proportion to w, so that words differ in frequency. Small random models hardly tell
-    contexts apart, and a model of word frequencies alone is 0.002 nats from their distribution.
+    starts a sentence with probability proportional to w, so that words differ in frequency. Small random
+    models hardly distinguish contexts, and a model of word frequencies alone is 0.002 nats from their
+    distribution.
 
     >>> alike_pairs(2, stay=0.5).transition.tolist()
     [[0.75, 0.25], [0.25, 0.75]]

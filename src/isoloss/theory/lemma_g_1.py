@@ -30,8 +30,8 @@ SOURCE = "Lemma G.1"
 class LemmaG1Settings:
     """`neurons` of random and of descended weights; the two-neuron solution among `flattest_neurons` of them.
 
-    `tolerance` is relative: sums of float64 over all strings, and the loss of 1e-20 at which the descent's
-    weights count as solutions, which moves their trace by about 1e-10.
+    `tolerance` is relative: it covers float64 sums over all strings, and the loss of 1e-20 at which the
+    descent's weights count as solutions, which moves their trace by about 1e-10.
     """
 
     length: int
@@ -67,7 +67,7 @@ SMOKE = LemmaG1Settings(
 def lemma_g_1(settings: LemmaG1Settings, progress: Progress = silent) -> Statement:
     """Test the lower bound on random weights, on adversarial ones, and where it should be attained.
 
-    Raises IsolossError where random weights cannot be fitted: another seed, or more neurons.
+    Raises IsolossError if random weights cannot be fitted: use another seed, or more neurons.
     """
     strings = masked_strings(settings.length)
     found = pl.DataFrame(
@@ -119,7 +119,7 @@ def bound_finding(found: pl.DataFrame, tolerance: float) -> Finding:
 
 
 def flattest_findings(flattest: pl.DataFrame, tolerance: float) -> tuple[Finding, ...]:
-    """Whether the two-neuron solution meets the bound, for each m; a row each, with both bounds."""
+    """Whether the two-neuron solution attains the bound, for each m; one row each, with both bounds."""
     last = flattest.row(-1, named=True)
     off = ((flattest["trace"] / flattest["corrected"]) - 1).abs().to_numpy().max()
     return (
@@ -149,7 +149,7 @@ def flattest_findings(flattest: pl.DataFrame, tolerance: float) -> tuple[Finding
 
 
 def equality_finding(gaps: EqualityGaps) -> Finding:
-    """The largest of the three conditions' gaps; 1e-9 is a thousand times what rounding leaves of them."""
+    """The largest of the three conditions' gaps; 1e-9 is a thousand times their rounding error."""
     return Finding(
         name="equality_conditions_gap",
         sentence="The two-neuron solution meets conditions (3), (4) and (5): the largest gap.",

@@ -26,10 +26,10 @@ SOURCE = "Lemma G.3"
 
 @dataclass(frozen=True)
 class LemmaG3Settings:
-    """`nudges` random moves of relative size `nudge` of the solutions, whose traces are then taken.
+    """`nudges` random moves of relative size `nudge` of the solutions, whose traces are then computed.
 
-    `nudge` is far above rounding (1e-16) and so small that the loss it causes, about its square, moves no
-    trace by as much as `tolerance`, which tells 1 from 3/2.
+    `nudge` is far above rounding (1e-16) and so small that the loss it causes, about its square, changes no
+    trace by as much as `tolerance`, which distinguishes 1 from 3/2.
     """
 
     length: int
@@ -83,9 +83,9 @@ def lemma_g_3(settings: LemmaG3Settings, progress: Progress = silent) -> Stateme
 
 
 def counterexample_findings(model: OneLayerTransformer, strings: BracketStrings) -> tuple[Finding, Finding]:
-    """Whether `model` meets the bound and its conditions, and whether its neurons are then even.
+    """Whether `model` attains the bound and its conditions, and whether its neurons are then even.
 
-    1e-9 is a thousand times what rounding leaves; 1e-3 is the sine of an angle that no rounding makes.
+    1e-9 is a thousand times the rounding error; 1e-3 is the sine of an angle that no rounding produces.
     """
     gaps = equality_gaps(model, strings)
     ratio = float(hessian_trace(model, strings)) / corrected_bound(model.neurons, strings.length)
@@ -117,8 +117,8 @@ def counterexample_findings(model: OneLayerTransformer, strings: BracketStrings)
 def rank_finding(length: int) -> Finding:
     """Whether V_i h = c on every masked string of one target, the case without kinks, has one solution V_i.
 
-    Without kinks a neuron that fires on one string of a target fires on all: if V_i h < 0, it fires on the
-    mirror image -h, of the other target, and cancels. By condition (3) it then has one value on all.
+    Without kinks, a neuron that fires on one string of a target fires on all: if V_i h < 0, it fires on the
+    mirror image -h, of the other target, and cancels. By condition (3) it then has the same value on all.
     """
     return Finding(
         name=f"rank_of_masked_strings_{length}",
@@ -138,7 +138,7 @@ def one_target(strings: BracketStrings) -> Float[Tensor, "a d"]:
 
 
 def nudged_findings(nudged: pl.DataFrame, tolerance: float) -> tuple[Finding, Finding]:
-    """Traces over the bound right beside both solutions: columns `solution`, `nudged`, `ratio`."""
+    """Traces over the bound right next to both solutions: columns `solution`, `nudged`, `ratio`."""
     beside = nudged.filter("nudged").group_by("solution").agg(low=pl.col("ratio").min(), n=pl.len())
     rows = {row["solution"]: row for row in beside.to_dicts()}
     return (
@@ -168,7 +168,7 @@ def nudged_findings(nudged: pl.DataFrame, tolerance: float) -> tuple[Finding, Fi
 
 
 def _rank(matrix: Float[Tensor, "a d"]) -> int:
-    # Of whole numbers: the Gram matrix is exact in float64, and small.
+    # Of integers: the Gram matrix is exact in float64, and small.
     return int(torch.linalg.matrix_rank(matrix.T @ matrix, hermitian=True))
 
 
@@ -184,7 +184,7 @@ def _nudged(settings: LemmaG3Settings, strings: BracketStrings) -> Iterator[tupl
         flat = model.flat()
         for _ in range(settings.nudges):
             noise = torch.randn(flat.shape, generator=generator, dtype=torch.float64)
-            # Q and K stay 0: what they add is of second order, and not the kinks'.
+            # Q and K stay 0: their contribution is of second order, and not due to kinks.
             noise[: 2 * model.query.numel()] = 0
             moved = model.with_flat(flat + settings.nudge * flat.abs().max() * noise)
             yield name, True, float(hessian_trace(moved, strings)) / bound

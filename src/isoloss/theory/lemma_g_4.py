@@ -28,7 +28,7 @@ class LemmaG4Settings:
     """`seeds` of solutions with all weights random; from each, `searches` moves look for a worse case.
 
     A move is Gaussian, `reach` times the weights' own sizes, and brought back to zero loss. `tolerance` is
-    relative: autograd's sums of float64 leave 1e-13, the loss of at most 1e-20 about 1e-10 of a trace.
+    relative: float64 sums of autograd leave 1e-13, the loss of at most 1e-20 about 1e-10 of a trace.
     """
 
     length: int
@@ -48,7 +48,7 @@ MISSES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
 def lemma_g_4(settings: LemmaG4Settings, progress: Progress = silent) -> Statement:
     """Test the identity against dense Hessians, on random and on adversarial solutions.
 
-    Raises IsolossError where random weights cannot be fitted: another seed, or more neurons.
+    Raises IsolossError if random weights cannot be fitted: use another seed, or more neurons.
     """
     strings = masked_strings(settings.length)
     factors = []
@@ -79,7 +79,7 @@ def lemma_g_4(settings: LemmaG4Settings, progress: Progress = silent) -> Stateme
 
 
 def dense_trace(model: OneLayerTransformer, strings: BracketStrings) -> float:
-    """The trace of the dense Hessian by autograd; p² numbers in memory, p parameters."""
+    """The trace of the dense Hessian by autograd; p² numbers in memory for p parameters."""
 
     def loss(flat: torch.Tensor) -> torch.Tensor:
         return squared_loss(model.with_flat(flat), strings)
@@ -90,14 +90,14 @@ def dense_trace(model: OneLayerTransformer, strings: BracketStrings) -> float:
 
 
 def factor(model: OneLayerTransformer, strings: BracketStrings) -> float:
-    """The dense Hessian's trace over E ‖∇f‖², which Lemma G.4 says is a constant at zero loss."""
+    """The dense Hessian's trace over E ‖∇f‖², which by Lemma G.4 is a constant at zero loss."""
     return dense_trace(model, strings) / float(strings.mean(squared_gradient_norms(model, strings.tokens)))
 
 
 def identity_finding(
     factors: Sequence[float], tolerance: float, constant: float = SECOND_DERIVATIVE
 ) -> Finding:
-    """The `factor` that is farthest from the constant, of those of solutions of zero loss."""
+    """The `factor` farthest from the constant, among solutions with zero loss."""
     return Finding(
         name="hessian_trace_over_gradient_norm",
         sentence="At zero loss, Tr ∇²L is twice E ‖∇f‖²: the factor farthest off.",
@@ -127,7 +127,7 @@ def closed_form_finding(away: pl.DataFrame, tolerance: float) -> Finding:
 
 
 def _searched_factors(settings: LemmaG4Settings, strings: BracketStrings, seed: int) -> list[float]:
-    """The factors of a random solution, and of a search that goes on from the worst one found so far."""
+    """The factors of a random solution, and of a search that continues from the worst one so far."""
     generator = torch.Generator().manual_seed(seed)
     worst = random_weights(strings, settings.neurons, SCORE_SIZE, generator)
     factors = [factor(worst, strings)]

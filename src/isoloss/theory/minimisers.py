@@ -23,7 +23,7 @@ RANK_CUT_OFF = 1e-6
 below 1e-12 of the largest, where float64's 16 digits have rounding alone."""
 
 SATURATED = 1e-24
-"""A KL in nats that is zero for every purpose: probabilities are right to about 1e-12."""
+"""A KL in nats that is zero for all purposes: probabilities are accurate to about 1e-12."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class Minimisers:
     ) -> Float[Tensor, " P"]:
         """A minimiser near `parameters`, by natural gradient steps with Levenberg and Marquardt's damping.
 
-        A step is -Aᵀ(AAᵀ + λ)⁻¹ r = -(F + λ)⁻¹ ∇L, A the whitened scores and Aᵀr = ∇L; λ falls where KL does.
-        At the distribution F = ∇²L (Lemma 3.2), so that as λ → 0 this is Newton's method, quadratic, and each
-        step is the shortest to its target: close to Γ, a retraction. Raises IsolossError where KL stays above
-        `tolerance`.
+        A step is -Aᵀ(AAᵀ + λ)⁻¹ r = -(F + λ)⁻¹ ∇L, with A the whitened scores and Aᵀr = ∇L; λ falls if KL
+        does. At the distribution F = ∇²L (Lemma 3.2), so that as λ → 0 this is Newton's method, quadratic,
+        and each step is the shortest to its target: close to Γ, a retraction. Raises IsolossError if KL stays
+        above `tolerance`.
         """
         damping, kl = 1e-3, self.kl(parameters)
         for _ in range(iterations):
@@ -85,7 +85,7 @@ class Minimisers:
         return int((values > RANK_CUT_OFF * values[0]).sum())
 
     def tangent(self, parameters: Float[Tensor, " P"], vector: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
-        """The vector's part along the level set of the model's distribution through θ: on Γ, along Γ."""
+        """The vector's component along the level set of the model's distribution through θ: on Γ, along Γ."""
         rows = whitened_scores(self.model, self.distributions, parameters)
         _, values, normals = torch.linalg.svd(rows, full_matrices=False)
         normals = normals[values > RANK_CUT_OFF * values[0]]
@@ -97,7 +97,7 @@ class Minimisers:
         return float(trace(self.model, self.distributions, parameters))
 
     def trace_gradient(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
-        """∇_Γ Tr ∇²L: the gradient of the trace, projected to the tangent space."""
+        """∇_Γ Tr ∇²L: the gradient of the trace, projected onto the tangent space."""
         gradient: Tensor = grad(lambda at: trace(self.model, self.distributions, at))(parameters)
         return self.tangent(parameters, gradient)
 
@@ -112,7 +112,7 @@ def trace_flow(
     relative_tolerance: float = 1e-8,
     progress: Progress = silent,
 ) -> Float[Tensor, "n P"]:
-    """θ(t) at each of the rising `times`: dθ/dt = -(1/4B) ∇_Γ Tr ∇²L from `start` on Γ (equation (1)).
+    """θ(t) at each of the increasing `times`: dθ/dt = -(1/4B) ∇_Γ Tr ∇²L from `start` on Γ (equation (1)).
 
     Raises what `flow_along` raises.
     """
@@ -135,12 +135,11 @@ def flow_along(
     relative_tolerance: float,
     progress: Progress = silent,
 ) -> Float[Tensor, "n P"]:
-    """θ(t) of dθ/dt = `right_side`(θ), tangent to Γ, at each of the rising `times` from `start` on Γ.
+    """θ(t) of dθ/dt = `right_side`(θ), tangent to Γ, at each of the increasing `times` from `start` on Γ.
 
     Dormand and Prince's adaptive pair of orders 5 and 4 (scipy). The right side is tangent to the level sets
-    of the distribution off Γ too, so that only the integrator's own error leaves Γ; Newton's method takes it
-    back at each of `times` (projection, Hairer, Lubich and Wanner 2006, IV.4). Raises IsolossError where it
-    fails.
+    of the distribution off Γ too, so that only the integrator's own error leaves Γ; Newton's method corrects
+    it at each of `times` (projection, Hairer, Lubich and Wanner 2006, IV.4). Raises IsolossError if it fails.
     """
 
     def of_arrays(_time: float, at: np.ndarray) -> np.ndarray:

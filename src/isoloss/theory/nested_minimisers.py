@@ -1,4 +1,4 @@
-"""Figure 11's right picture, computed: one coin with one and with more pairs of factors (Section 4, B.4)."""
+"""Figure 11 (right), computed: one coin with one and with more pairs of factors (Section 4, B.4)."""
 
 from dataclasses import dataclass
 
@@ -55,7 +55,7 @@ SMOKE = NestedSettings(0.7, 2, (2.0,), (1,), decays=16, points=4)
 def nested_minimisers(settings: NestedSettings, progress: Progress = silent) -> Statement:
     """The flow of the trace over the minimisers of the small model and over those of the large one.
 
-    Raises BadInput for fewer than two pairs, which are no larger model.
+    Raises BadInput for fewer than two pairs, which do not make a larger model.
     """
     if settings.pairs < 2:
         raise BadInput(f"the larger model needs at least two pairs of factors, not {settings.pairs}")

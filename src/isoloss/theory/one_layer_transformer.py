@@ -1,4 +1,4 @@
-"""Section 5's model: one attention layer, read at the first token, and an MLP on what it attends to.
+"""Section 5's model: one attention layer, read at the first token, followed by an MLP.
 
 Its derivatives in closed form: gradients of f, and the trace of the loss's Hessian.
 """
@@ -57,9 +57,9 @@ class OneLayerTransformer:
         return self.preactivations(self.attended(tokens)).relu()
 
     def preactivations(self, attended: Float[Tensor, "n d"]) -> Float[Tensor, "n m"]:
-        """V h, and 0 where rounding alone could tell it from 0: |V| |h| d epsilon bounds a product's error.
+        """V h, set to 0 if only rounding may tell it from 0: |V| |h| d epsilon bounds a product's error.
 
-        So a neuron at its kink stays there in whatever order a processor adds.
+        So a neuron at its kink stays there regardless of the processor's order of summation.
         """
         products = attended @ self.value.T
         with torch.no_grad():
@@ -83,12 +83,12 @@ def farthest_output(model: OneLayerTransformer, strings: BracketStrings) -> floa
 
 
 SECOND_DERIVATIVE = 2.0
-"""ℓ'' of the squared loss (f - y)². The paper's proof of Lemma G.4 halves it, which is a slip."""
+"""ℓ'' of the squared loss (f - y)². The paper's proof of Lemma G.4 halves it by mistake."""
 
 
 @dataclass(frozen=True)
 class _Pass:
-    """What all derivatives of f are made of, a row for each string."""
+    """The factors of all derivatives of f, one row per string."""
 
     attention: Float[Tensor, "n T"]
     attended: Float[Tensor, "n d"]
@@ -105,7 +105,7 @@ class _Pass:
 
 
 def output_gradients(model: OneLayerTransformer, tokens: Float[Tensor, "n T d"]) -> Float[Tensor, "n p"]:
-    """∇f(x) of every string, Q, K, V and u stacked; p numbers a string in memory. Differentiable again."""
+    """∇f(x) of every string, Q, K, V and u stacked; p numbers per string in memory. Differentiable again."""
     made = _pass(model, tokens)
     attended_scores = torch.einsum("nt,ntd->nd", made.centred, tokens)
     blocks = [
@@ -152,7 +152,7 @@ def hessian_trace(
 def zero_loss_trace(
     model: OneLayerTransformer, strings: BracketStrings, second_derivative: float = SECOND_DERIVATIVE
 ) -> Float[Tensor, ""]:
-    """Tr ∇²L where the loss is zero: ℓ'' E ‖∇f‖² (Lemma G.4)."""
+    """Tr ∇²L at zero loss: ℓ'' E ‖∇f‖² (Lemma G.4)."""
     return second_derivative * strings.mean(squared_gradient_norms(model, strings.tokens))
 
 

@@ -19,7 +19,7 @@ DRAWS_AT_ONCE = 100_000
 
 @dataclass(frozen=True)
 class SGDSettings:
-    """Learning rate η, batch size B, how many runs, and the seed of their samples."""
+    """Learning rate η, batch size B, number of runs, and the seed of their samples."""
 
     learning_rate: float
     batch_size: int
@@ -39,12 +39,12 @@ def sgd_paths(
     times: Sequence[float],
     progress: Progress = silent,
 ) -> Iterator[Float[Tensor, "R P"]]:
-    """All R runs from one start, at each of the rising `times` t = k η² (Theorem 3.3), one after the other.
+    """All R runs from one start, at each of the increasing `times` t = k η² (Theorem 3.3), one by one.
 
-    θ ← θ - η ∇ of the mean loss of B fresh samples of context and word, drawn independently for each run
-    and step from one generator: no momentum, decay or dropout. Contexts are enumerated, so a batch is the
-    counts of its samples. Memory: two R C V-sized forward passes and `DRAWS_AT_ONCE` samples. Raises
-    BadInput where times do not rise.
+    θ ← θ - η ∇ of the mean loss of B fresh samples of context and word, drawn independently for each run and
+    step from one generator: no momentum, decay or dropout. Contexts are enumerated, so a batch is the counts
+    of its samples. Memory: two forward passes of size R C V and `DRAWS_AT_ONCE` samples. Raises BadInput if
+    the times do not increase.
     """
     steps = rising_steps(settings, times)
     gradient_at = sampled_gradient(model, distributions, settings)
@@ -60,7 +60,7 @@ def sgd_paths(
 
 
 def rising_steps(settings: SGDSettings, times: Sequence[float]) -> list[int]:
-    """The steps of those times. Raises BadInput where they do not rise."""
+    """The steps of those times. Raises BadInput if they do not increase."""
     steps = [settings.steps(time) for time in times]
     if steps != sorted(steps) or min(steps, default=0) < 0:
         raise BadInput(f"the times of runs must rise from 0, not {list(times)}")
@@ -70,7 +70,7 @@ def rising_steps(settings: SGDSettings, times: Sequence[float]) -> list[int]:
 def sampled_gradient(
     model: SoftmaxModel, distributions: ContextDistributions, settings: SGDSettings
 ) -> Callable[[Float[Tensor, "R P"]], Float[Tensor, "R P"]]:
-    """At every call each run's gradient of the mean loss of B fresh samples of context and word."""
+    """At each call, each run's gradient of the mean loss of B fresh samples of context and word."""
     logits = vmap(model.logits)
     counts = _fresh_counts(distributions, settings)
 
@@ -86,7 +86,7 @@ def sampled_gradient(
 def _fresh_counts(
     distributions: ContextDistributions, settings: SGDSettings
 ) -> Iterator[Float[Tensor, "R C V"]]:
-    """For each step, how often each context and word is among each run's B samples."""
+    """For each step, the count of each context and word among each run's B samples."""
     generator = torch.Generator().manual_seed(settings.seed)
     outcomes = distributions.joint.numel()
     rising = distributions.joint.flatten().cumsum(0)[:-1].contiguous()
@@ -117,7 +117,7 @@ class Line:
 
 
 def weighted_line(x: Sequence[float], y: Sequence[float], errors: Sequence[float]) -> Line:
-    """Weighted least squares with known independent standard errors of y, which are taken at their word.
+    """Weighted least squares with known independent standard errors of y, which are not rescaled.
 
     Raises BadInput for fewer than two points, or errors that are not positive.
 

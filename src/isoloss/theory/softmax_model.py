@@ -1,4 +1,4 @@
-"""Models small enough that every derivative is a dense matrix: parameters in, logits of all contexts out."""
+"""Models small enough for dense derivatives: from parameters to the logits of all contexts."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -42,7 +42,7 @@ class Coin:
 
 @dataclass(frozen=True)
 class LogitTable:
-    """The lookup table as a model that learns: a logit of its own for each context and word, P = C V."""
+    """The lookup table as a trainable model: one logit for each context and word, P = C V."""
 
     words: int
 
@@ -92,7 +92,8 @@ def trace(
 ) -> Float[Tensor, ""]:
     """Tr F = E_c E_{y ~ f} ||score||² (paper B.1), which on the manifold of minimisers is Tr ∇²L (Lemma 3.2).
 
-    Differentiable in the parameters. Both traces have one gradient along the manifold, where they agree.
+    Differentiable in the parameters. The gradients of both traces along the manifold agree, since the traces
+    do.
     """
     probabilities = distributions.weight[:, None] * model.logits(parameters).softmax(dim=1)
     return (probabilities * scores(model, parameters).square().sum(dim=2)).sum()
@@ -107,12 +108,12 @@ def whitened_scores(
 
 
 class EnumeratedTransformer:
-    """A masked language model in evaluation mode, its parameters (tied ones once) end to end in float64.
+    """A masked language model in evaluation mode, its parameters (tied ones once) concatenated in float64.
 
-    Its scores are normalised over the words alone: the distribution gives the special tokens nothing, which
-    no finite logit does, so that over the whole vocabulary the loss would have no minimiser at all. The
-    model's attention must be "eager", whose operations alone can be differentiated twice. It is left as
-    found.
+    Its scores are normalised over the words only: the distribution gives the special tokens no probability,
+    which finite logits cannot, so that over the whole vocabulary the loss would have no minimiser at all. The
+    model's attention must be "eager", whose operations alone can be differentiated twice. It is left
+    unchanged.
     """
 
     def __init__(self, model: nn.Module, contexts: EnumeratedContexts) -> None:
@@ -132,7 +133,7 @@ class EnumeratedTransformer:
 
 
 def parameter_vector(model: nn.Module) -> Float[Tensor, " P"]:
-    """All that the model learns, tied parameters once, in float64.
+    """All trainable parameters, tied ones once, in float64.
 
     >>> parameter_vector(nn.Linear(2, 3)).shape
     torch.Size([9])

@@ -1,4 +1,4 @@
-"""Statements as JSON files: findings, pictures and the tables behind them, read back as they were."""
+"""Statements as JSON files: findings, pictures and the tables behind them, read back unchanged."""
 
 import hashlib
 import json
@@ -32,14 +32,14 @@ _DTYPES: dict[str, type[pl.DataType]] = {
 def write_statement(path: Path, statement: Statement) -> None:
     """Write the statement, complete or not at all.
 
-    Raises BadInput for a table with a column that is not of whole numbers, numbers, words or yes and no, and
-    IsolossError where the file cannot be written.
+    Raises BadInput for a table with a column that is not of integers, numbers, strings or booleans, and
+    IsolossError if the file cannot be written.
     """
     write_sealed(path, statement_content(statement), path.name)
 
 
 def read_statement(path: Path) -> Statement:
-    """The statement that `write_statement` wrote. Raises BadInput where the file holds none."""
+    """The statement that `write_statement` wrote. Raises BadInput if the file contains none."""
     text = read_text(path, "a statement's results")
     try:
         return _statement(unsealed(json.loads(text), path.name))
@@ -104,7 +104,7 @@ def _chart(content: dict[str, Any]) -> Chart:
 
 
 def _part(value: Any) -> Any:
-    """A chart's axis, colour, or several of them; words and numbers as they are."""
+    """A chart's axis, colour, or several of them; strings and numbers unchanged."""
     if isinstance(value, list):
         return tuple(map(_part, value))
     if isinstance(value, dict):
@@ -152,16 +152,16 @@ class PlannedStatement:
 
     @property
     def name(self) -> str:
-        """The statement's."""
+        """The statement's name."""
         return self.entry.name
 
     def file(self, folder: Path) -> Path:
-        """Named for the settings and for isoloss's version, on which the results depend."""
+        """Named after the settings and isoloss's version, on which the results depend."""
         content = f"{self.name} {__version__} {self.settings!r}"
         return folder / f"{self.name}-{hashlib.sha256(content.encode()).hexdigest()[:12]}.json"
 
     def saved(self, folder: Path) -> Statement | None:
-        """The results that are there already; none where they are not, or where the file is damaged."""
+        """The existing results; none if there are none or the file is damaged."""
         path = self.file(folder)
         try:
             return read_statement(path) if path.exists() else None
@@ -169,12 +169,12 @@ class PlannedStatement:
             return None
 
     def carry_out(self, folder: Path, progress: Progress) -> None:
-        """Compute the statement into its file, unless it is there."""
+        """Compute the statement into its file, unless it exists."""
         if self.saved(folder) is None:
             write_statement(self.file(folder), self.entry.compute(self.settings, progress))
 
 
 def kept_statements(folder: Path, *, smoke: bool) -> tuple[Statement, ...]:
-    """The suite's statements, at their small or their full size, that have been computed into `folder`."""
+    """The suite's statements, at their small or full size, that have been computed into `folder`."""
     planned = (PlannedStatement(entry, entry.smoke if smoke else entry.full) for entry in SUITE)
     return tuple(found for each in planned if (found := each.saved(folder)) is not None)

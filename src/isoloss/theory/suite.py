@@ -1,4 +1,4 @@
-"""All statements that are put to the test, in the order in which they are shown."""
+"""All statements that are tested, in the order in which they are shown."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ from isoloss.theory.finding import Statement
 class Entry:
     """A statement's name, the function of its settings that computes it, and its two sizes.
 
-    Settings are a frozen dataclass of numbers and of tuples of numbers. `seconds` is about how long the full
-    size takes on one core; only the order of the work and the progress depend on it.
+    Settings are a frozen dataclass of numbers and of tuples of numbers. `seconds` is the approximate time of
+    the full size on one core, used only for the order of the work and the progress.
     """
 
     name: str
@@ -99,7 +99,7 @@ SUITE: tuple[Entry, ...] = (
 
 
 def named(name: str) -> tuple[Entry, ...]:
-    """The entry of this name, or all parts of it. Raises BadInput where there is none.
+    """The entry of this name, or all parts of it. Raises BadInput if there is none.
 
     >>> [entry.name for entry in named("theorem-3.3")]
     ['theorem-3.3-coin', 'theorem-3.3-factors', 'theorem-3.3-transformer']

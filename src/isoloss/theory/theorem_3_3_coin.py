@@ -1,4 +1,4 @@
-"""Theorem 3.3 on one coin, p = σ(uv), where its limit is a formula."""
+"""Theorem 3.3 on one coin, p = σ(uv), where its limit has a closed form."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ from isoloss.theory.softmax_model import Coin
 
 @dataclass(frozen=True)
 class CoinRuns:
-    """R runs of one learning rate and batch size at the times `times`, from u² - v² = `difference`.
+    """R runs with one learning rate and batch size at the times `times`, from u² - v² = `difference`.
 
-    `differences` are the runs' u² - v², `ends` where they are at the last time.
+    `differences` are the runs' u² - v², `ends` their points at the last time.
     """
 
     coin: BiasedCoin
@@ -46,9 +46,9 @@ class CoinRuns:
         return log(self.difference / mean) / unit, error / mean / unit
 
     def error_of_difference(self, coefficient: float = COEFFICIENT) -> tuple[float, float]:
-        """Root mean square of u² - v² less its limit, and its standard error.
+        """Root mean square of u² - v² minus its limit, and its standard error.
 
-        A run multiplies u² - v² by 1 - η²g² at each of t/η² steps: its logarithm's deviation is
+        A run multiplies u² - v² by 1 - η²g² at each of t/η² steps: the standard deviation of its logarithm is
         η √(t Var g²), so that the order in η is 1.
         """
         limit = self._limit(coefficient)
@@ -93,10 +93,10 @@ SOURCE = "Theorem 3.3 and equation (1)"
 
 @dataclass(frozen=True)
 class CoinSettings:
-    """Runs start at u² - v² = `difference` and last until it should have fallen by `decays` powers of e.
+    """Runs start at u² - v² = `difference` and last until it should have fallen by a factor exp(`decays`).
 
-    `rate_tolerance` is about (η p(1-p)(u² + v²))² at the largest η: what a line in η leaves out.
-    `order_tolerance` is below a quarter, half way from one possible order, 1/2, to the next, 1.
+    `rate_tolerance` is about (η p(1-p)(u² + v²))² at the largest η, the error of a line in η.
+    `order_tolerance` is below a quarter, half the distance from one possible order, 1/2, to the next, 1.
     """
 
     heads: float
@@ -151,7 +151,7 @@ def coin_findings(
     order_tolerance: float,
     coefficient: float = COEFFICIENT,
 ) -> tuple[Finding, ...]:
-    """For each batch size the decay rate as η → 0, and two orders, under equation (1) with `coefficient`."""
+    """For each batch size, the decay rate as η → 0 and two orders, under equation (1) with `coefficient`."""
     findings: list[Finding] = []
     for batch_size in sorted({run.settings.batch_size for run in runs}):
         alike = [run for run in runs if run.settings.batch_size == batch_size]
@@ -235,8 +235,8 @@ def _decay_panel(runs: Sequence[CoinRuns]) -> Panel:
 def coin_landscape(coin: BiasedCoin, difference: float, settings: SGDSettings) -> Panel:
     """A heat map of L(u, v) - min L; over it Γ, equation (1), one run of SGD, and the flattest point.
 
-    Both paths start at the minimiser with u² - v² = `difference` > 0 and go on for four times the decay
-    time of u² - v². Raises BadInput unless the coin prefers heads, where both coordinates are positive.
+    Both paths start at the minimiser with u² - v² = `difference` > 0 and last for four times the decay time
+    of u² - v². Raises BadInput unless the coin prefers heads, where both coordinates are positive.
     """
     if coin.heads <= 0.5:
         raise BadInput(f"the picture needs a coin that prefers heads, not one of {coin.heads:g}")

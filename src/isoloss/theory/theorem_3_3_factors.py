@@ -23,9 +23,9 @@ from isoloss.theory.softmax_model import FactorTable
 class FactorSettings:
     """A hidden Markov model of `words` words and two states, sentences of `length`, and U Vᵀ of `rank`.
 
-    The start is normal and taken to an exact fit by Newton's method; seeds are the race's. The fall's
-    tolerance is about the square of the second largest rate, what a line in η leaves out; the order's is
-    below a quarter, half way from one possible order to the next.
+    The start is normal and taken to an exact fit by Newton's method; seeds are those of `Race`. The fall's
+    tolerance is about the square of the second largest rate, the error of a line in η; the order's is below a
+    quarter, half the distance from one possible order to the next.
     """
 
     words: int

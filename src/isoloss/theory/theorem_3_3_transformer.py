@@ -28,16 +28,16 @@ from isoloss.theory.softmax_model import EnumeratedTransformer, parameter_vector
 class TransformerSettings:
     """One layer of `width` on a hidden Markov model of two words and two states, sentences of two words.
 
-    The start is BERT's initialisation with normal numbers of deviation `spread` added, taken to an exact fit
-    by Newton's method. Seeds are the race's.
+    The start is BERT's initialisation plus normal noise of standard deviation `spread`, taken to an exact fit
+    by Newton's method. Seeds are those of `Race`.
 
-    The theorem's limit needs η / λ, the time in which SGD returns to Γ along a direction of curvature λ, to
-    be short beside the race. Larger languages and narrower models have curvatures of 1e-6 of the largest
-    and less, where that would take more steps than anyone has: hence the smallest language with contexts,
-    and a model that is wide for it. The fall is judged at the last rate, to within twice ηTr, the size of
-    what is of first order in η: two rates within the time there is do not tell where η → 0 leads. A start
-    that flattens slowly is followed for `most_steps` only: its fall may then be too small to be told from
-    SGD's noise, and is inconclusive.
+    The theorem's limit needs the time η / λ in which SGD returns to Γ along a direction of curvature λ to be
+    short compared with the race. Larger languages and narrower models have curvatures of 1e-6 of the largest
+    and less, for which that would take too many steps: hence the smallest language with contexts, and a model
+    that is wide for it. The fall is judged at the last rate, to within twice ηTr, the size of the first-order
+    terms in η: two rates within the available time do not determine the limit η → 0. A start that flattens
+    slowly is followed for `most_steps` only: its fall may then be too small to distinguish from SGD's noise,
+    and is inconclusive.
     """
 
     width: int

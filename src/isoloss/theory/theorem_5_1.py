@@ -46,7 +46,7 @@ SMOKE = Theorem51Settings(length=6, samples=4, longest_curve=6, repetitions=500,
 
 
 def theorem_5_1(settings: Theorem51Settings, progress: Progress = silent) -> Statement:
-    """Put the theorem's probability to the test: counted, corrected, simulated, and as printed.
+    """Test the theorem's probability: counted, corrected, simulated, and as printed.
 
     Raises what the settings raise.
     """

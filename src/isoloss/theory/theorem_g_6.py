@@ -20,10 +20,10 @@ SOURCE = "Theorem G.6"
 
 @dataclass(frozen=True)
 class TheoremG6Settings:
-    """For each length a solution for each number of neurons, `wide` times as many as masked strings.
+    """For each length, a solution for each number of neurons, `wide` times as many as masked strings.
 
-    `tolerance` is on the exponent with which ‖u‖² grows with m: it is 1 up to terms that
-    vanish with strings over neurons, some hundredths at these sizes; the paper's exponent is 0.
+    `tolerance` is on the exponent with which ‖u‖² grows with m: it is 1 up to terms that vanish with strings
+    over neurons, some hundredths at these sizes; the paper's exponent is 0.
     """
 
     lengths: tuple[int, ...]
@@ -38,7 +38,7 @@ SMOKE = TheoremG6Settings(lengths=(4,), wide=(16, 64), limit_lengths=(4, 6), see
 
 
 def theorem_g_6(settings: TheoremG6Settings, progress: Progress = silent) -> Statement:
-    """Put the existence and the size of random-feature solutions to the test, and take their traces."""
+    """Test the existence and the size of random-feature solutions, and compute their traces."""
     found = pl.concat(
         [
             _solutions(settings, length, part_of(progress, done, len(settings.lengths)))
@@ -88,7 +88,7 @@ def limiting_norm(strings: BracketStrings) -> float:
 
 
 def fit_finding(found: pl.DataFrame) -> Finding:
-    """1e-6 is the loss 1e-12: what linear systems with conditions up to 1e9 leave in float64."""
+    """1e-6 is the loss 1e-12: the accuracy of linear systems with condition numbers up to 1e9 in float64."""
     return Finding(
         name="random_features_miss",
         sentence=(
@@ -121,7 +121,7 @@ def limit_finding(length: int, limit: float) -> Finding:
 
 
 def growth_finding(found: pl.DataFrame, tolerance: float) -> Finding:
-    """The exponent of m in ‖u‖², fitted by least squares to the logarithms, of the longest strings."""
+    """The exponent of m in ‖u‖², fitted by least squares to the logarithms, for the longest strings."""
     longest = found.filter(pl.col("length") == pl.col("length").max())
     slope = np.polyfit(longest["neurons"].log().to_numpy(), longest["norm"].log().to_numpy(), 1)[0]
     return Finding(

@@ -1,4 +1,4 @@
-"""Weights of Section 5's model that predict every masked bracket: loss zero, and very different traces."""
+"""Weights of Section 5's model that predict every masked bracket: zero loss, and very different traces."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from isoloss.theory.bracket_strings import BracketStrings
 from isoloss.theory.one_layer_transformer import OneLayerTransformer
 
 SCORE_SIZE = 2
-"""Rows of Q and K; the statements hold whatever it is."""
+"""Rows of Q and K; the statements hold for any number."""
 
 
 def corrected_bound(neurons: int, length: int) -> float:
@@ -28,7 +28,7 @@ def corrected_bound(neurons: int, length: int) -> float:
 
 
 def paper_bound(neurons: int, length: int) -> float:  # noqa: ARG001  (the paper's has no m)
-    """√(4/T), as Lemma G.1 prints it: the same number for m = 2 alone.
+    """√(4/T), as printed in Lemma G.1: the same number only for m = 2.
 
     >>> paper_bound(8, 16)
     0.5
@@ -52,11 +52,11 @@ def two_neurons(length: int, neurons: int = 2) -> OneLayerTransformer:
 
 
 def split_neurons(length: int, neurons: int = 4) -> OneLayerTransformer:
-    """Each of the two neurons split in two, one of which is silent, at V_i h = 0, wherever the other speaks.
+    """Each of the two neurons split in two, one of which is silent, at V_i h = 0, whenever the other fires.
 
-    V = c/2 (1_T + e_1; e_1) and c/2 (1_T - e_1; -e_1), and their negatives: on masked strings either gives
-    0 or what the whole neuron gave, so that conditions (3) to (5) of Lemma G.1 hold to the letter, and yet
-    no neuron is a multiple of 1_T. Raises BadInput for fewer than four neurons.
+    V = c/2 (1_T + e_1; e_1) and c/2 (1_T - e_1; -e_1), and their negatives: on masked strings each gives
+    either 0 or the value of the whole neuron, so that conditions (3) to (5) of Lemma G.1 hold to the letter,
+    and yet no neuron is a multiple of 1_T. Raises BadInput for fewer than four neurons.
     """
     ones = torch.cat([torch.ones(length), torch.zeros(length)]).double()
     first = torch.zeros(2 * length, dtype=torch.float64)
@@ -65,7 +65,7 @@ def split_neurons(length: int, neurons: int = 4) -> OneLayerTransformer:
 
 
 def random_features(strings: BracketStrings, neurons: int, generator: torch.Generator) -> OneLayerTransformer:
-    """V_i ~ N(0, T I), Q = K = 0, and the shortest u that fits all strings (Theorem G.6).
+    """V_i ~ N(0, T I), Q = K = 0, and the minimum-norm u that fits all strings (Theorem G.6).
 
     u = m Φᵀ (Φ Φᵀ)⁻¹ y, Φ = σ(V h): n² + n m numbers in memory. Raises BadInput for fewer neurons than
     strings, which cannot fit them all.
@@ -85,8 +85,8 @@ def random_features(strings: BracketStrings, neurons: int, generator: torch.Gene
 def rebalanced(model: OneLayerTransformer, strings: BracketStrings) -> OneLayerTransformer:
     """The same outputs with each neuron's V_i and u_i rescaled against each other, for the least trace.
 
-    At Q = K = 0 the trace is a sum over neurons of A_i / c_i² + c_i² B_i after u_i -> u_i / c_i and
-    V_i -> c_i V_i; its least is 2 Σ_i √(A_i B_i). Every neuron must fire on some string.
+    At Q = K = 0 the trace is a sum over neurons of A_i / c_i² + c_i² B_i after u_i -> u_i / c_i and V_i ->
+    c_i V_i; its minimum is 2 Σ_i √(A_i B_i). Every neuron must fire on some string.
     """
     attended = model.attended(strings.tokens)
     before = model.preactivations(attended)
@@ -97,7 +97,7 @@ def rebalanced(model: OneLayerTransformer, strings: BracketStrings) -> OneLayerT
 
 
 def _balanced(directions: Float[Tensor, "a d"], neurons: int) -> OneLayerTransformer:
-    """`directions`, which fire where g* = -1, and their negatives; the other neurons zero."""
+    """`directions`, which fire if g* = -1, and their negatives; the other neurons zero."""
     count, dimension = directions.shape
     length = dimension // 2
     if neurons < 2 * count:
@@ -116,7 +116,7 @@ def _evenly_attending(value: Float[Tensor, "m d"], output: Float[Tensor, " m"]) 
 
 @dataclass(frozen=True)
 class EqualityGaps:
-    """Each 0 where its condition holds; shares, without unit.
+    """Each is 0 if its condition holds; fractions, without unit.
 
     `balance` (3): 1 - Σ 2ab / Σ (a² + b²), over neurons that fire, a = V_i h and b = |u_i| ‖h‖.
     `cancellation` (4): 1 - Σ |Σ_i u_i σ(V_i h)| / Σ Σ_i |u_i| σ(V_i h).
@@ -143,11 +143,11 @@ def equality_gaps(model: OneLayerTransformer, strings: BracketStrings) -> Equali
 
 
 def unevenness(model: OneLayerTransformer) -> float:
-    """How far the neurons are from c 1_T on brackets, what Lemma G.3 says they are: 0 for all of them.
+    """How far the neurons are from c 1_T on brackets, their form according to Lemma G.3: 0 for all of them.
 
     The sine of the angle between 1_T and V_i's first T coordinates, averaged with weights |u_i| ‖V_i‖, a
-    neuron's share in the output: one that does next to nothing may point anywhere. (Coordinates that read
-    the mask are not on downstream strings.)
+    neuron's share in the output: one that contributes almost nothing may point anywhere. (Coordinates that
+    read the mask are not used by downstream strings.)
 
     >>> from isoloss.theory.zero_loss_solutions import two_neurons, split_neurons
     >>> unevenness(two_neurons(6)) < 1e-7, round(unevenness(split_neurons(6)), 3)

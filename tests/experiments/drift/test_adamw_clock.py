@@ -56,7 +56,7 @@ def test_by_a_clock_without_batch_all_claims_hold() -> None:
     found = runs(without_batch)
     effects = {claim.name: claim.statistic(found) for claim in adamw.CLAIMS}
     assert effects["loss-stands"] == pytest.approx(0)
-    assert effects["one-clock"] == pytest.approx(0, abs=0.02)  # steps are whole
+    assert effects["one-clock"] == pytest.approx(0, abs=0.02)  # steps are integers
     assert effects["batch-does-not-matter"] == pytest.approx(0, abs=0.02)
     assert effects["excess-loss"] == pytest.approx(0)
     assert effects["root-before-trace"] == pytest.approx(0.5)

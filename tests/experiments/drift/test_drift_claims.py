@@ -31,7 +31,7 @@ def by_tau_without_the_batch(pace: Pace, step: int) -> float:
 def runs(
     trace: Callable[[Pace, int], float], *, points: float = 0.0, excess: float = 1.0
 ) -> list[pl.DataFrame]:
-    """Each seed's start has another trace; accuracy gains `points` a halving."""
+    """Each seed starts from a different trace; accuracy gains `points` per halving."""
     frames = []
     for width in LAPTOP.widths:
         for seed in (1, 2, 3):
@@ -76,7 +76,7 @@ def runs(
 
 def test_on_one_curve_over_tau_all_claims_about_the_clock_hold() -> None:
     found = runs(by_tau)
-    assert claims.distance_between_paces(found) == pytest.approx(0.0, abs=0.03)  # steps are whole
+    assert claims.distance_between_paces(found) == pytest.approx(0.0, abs=0.03)  # steps are integers
     assert claims.lag_of_larger_batches(found) == pytest.approx(0.0, abs=0.03)
     assert claims.change_of_loss(found) == pytest.approx(0.0)
     assert claims.excess_loss(found) == pytest.approx(0.0)
@@ -171,7 +171,7 @@ def test_a_single_pace_says_nothing_of_a_clock() -> None:
     first = str(LAPTOP.paces[0])
     alone = without(found, keeping=lambda run: run["drift"][0] != "drift" or run["pace"][0] == first)
     assert math.isnan(claims.distance_between_paces(alone))
-    # A model of which one pace is left does not hide what the other's paces say.
+    # A model with a single remaining pace does not hide the result of the other's paces.
     width = LAPTOP.widths[0]
     other = [run.with_columns(width=pl.lit(2 * width)) for run in alone if run["width"][0] == width]
     both = [*runs(by_distance), *other]
@@ -179,7 +179,7 @@ def test_a_single_pace_says_nothing_of_a_clock() -> None:
 
 
 def test_a_control_without_its_twin_is_left_out() -> None:
-    """The control is the first pace's: no other pace of its rate, with other steps, stands in for that."""
+    """The control belongs to the first pace: no other pace of its rate, with other steps, replaces it."""
     found = runs(by_tau)
     twin, control = LAPTOP.paces[0], LAPTOP.control
     bereft = without(found, keeping=lambda run: run["pace"][0] != str(twin))

@@ -18,7 +18,7 @@ from isoloss.pretraining.descent import warmed_up
 def test_the_mean_step_is_the_average_of_the_steps_themselves(horizon: int) -> None:
     average = 0.0
     for step in range(1, 1000):
-        average += (step - average) / min(step, horizon)  # as `WeightAverage` has it
+        average += (step - average) / min(step, horizon)  # as in `WeightAverage`
         assert mean_step(step, horizon) == pytest.approx(average, rel=1e-9)
 
 

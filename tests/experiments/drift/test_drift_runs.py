@@ -1,4 +1,4 @@
-"""The runs of the drift as they are planned."""
+"""The planned runs of the drift."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ def test_beside_the_drift_an_experiment_judges_its_own_runs() -> None:
 
 
 def frame(name: str, seed: int, part: str | None) -> pl.DataFrame:
-    """A run whose numbers are its name's own."""
+    """A run whose numbers are determined by its name."""
     generator = np.random.default_rng(sum(map(ord, name)))
     columns = ("loss", "kl", "trace", "accuracy", "posterior_accuracy", "entropy")
     numbers = {column: generator.random(8) + 1 for column in columns}

@@ -12,7 +12,7 @@ WAYS = {"SGD with noise": 6.0, "SGD without noise": 12.0, "flattened": 6.0, "sha
 
 
 def runs(points: float) -> list[pl.DataFrame]:
-    """Every start has an accuracy of its own; among its ways the trace's doubling changes it by `points`."""
+    """Every start has its own accuracy; among its ways, doubling the trace changes it by `points`."""
     frames = []
     for seed in (1, 2, 3):
         place = {"language": "grammar", "width": 32, "seed": seed, "loss": 1.4, "saturated": True}

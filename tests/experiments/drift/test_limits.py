@@ -1,4 +1,4 @@
-"""How far arms are from the law's curve."""
+"""The distance of arms from the law's curve."""
 
 import polars as pl
 import pytest
@@ -11,7 +11,7 @@ PACES = (Pace(0.2, 32), Pace(0.1, 32))
 
 
 def table(lag: dict[str, float]) -> pl.DataFrame:
-    """The trace halves by 1 at the last time along the law; that of arms by as much less as `lag` says."""
+    """The trace halves once by the last time along the law; along arms by as much less as `lag` says."""
     rows = []
     for seed in (1, 2, 3):
         place = {"language": "grammar", "width": 32, "seed": seed, "complete": True}

@@ -46,7 +46,7 @@ def test_one_checkpoint_that_is_off_decides_no_slope() -> None:
 
 
 def test_runs_are_never_ranked_together() -> None:
-    """Between the runs accuracy falls with flatness; within each it rises with it, and not with the loss."""
+    """Between the runs, accuracy falls with flatness; within each it rises with it, and not with the loss."""
     runs = [
         frame(trace=[9.0, 8.0, 7.0], loss=[3.0, 2.0, 2.5], accuracy=[0.8, 0.85, 0.9]),
         frame(trace=[4.0, 3.0, 2.0], loss=[3.0, 2.5, 2.0], accuracy=[0.1, 0.3, 0.2]),

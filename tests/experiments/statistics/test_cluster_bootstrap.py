@@ -50,7 +50,7 @@ def test_of_a_mean_all_is_students_t(clusters: int) -> None:
 def covered(
     clusters: int, samples: int, draw: stats.rv_continuous, generator: np.random.Generator
 ) -> tuple[float, float]:
-    """Shares of means whose expectation is in our 95 % interval, and in that of the percentiles."""
+    """Shares of means whose expectation is in our 95 % interval, and in the percentile interval."""
     resamples = Resamples.of(clusters)
     ours = percentiles = 0
     for values in draw.rvs(size=(samples, clusters), random_state=generator):
@@ -71,7 +71,7 @@ def test_intervals_cover_as_often_as_they_say(clusters: int) -> None:
     ours, percentiles = covered(clusters, 600, stats.norm(1.0, 2.0), generator)
     assert 0.914 < ours < 0.986
     assert percentiles < ours - {3: 0.15, 5: 0.07, 10: 0.02}[clusters]
-    # Means of few skewed numbers are not normal: 88 to 90 %, simulated at length; percentiles have 60 to 85.
+    # Means of few skewed numbers are not normal: 88 to 90 % in long simulations; percentiles have 60 to 85.
     ours, percentiles = covered(clusters, 300, stats.expon(), generator)
     assert ours > max(0.81, percentiles)
 

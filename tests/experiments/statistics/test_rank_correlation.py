@@ -57,7 +57,7 @@ def test_what_cannot_be_told_is_nan() -> None:
 
 @pytest.mark.parametrize("clusters", [3, 5, 10])
 def test_intervals_of_a_rank_correlation_cover_about_as_often(clusters: int) -> None:
-    """Four checkpoints a seed along a common path, and a shift of their own: not normal, and no mean."""
+    """Four checkpoints per seed along a common path, with their own shift: not normal, and not a mean."""
     generator = np.random.default_rng(clusters)
 
     def seeds(samples: int) -> np.ndarray:
@@ -73,7 +73,7 @@ def test_intervals_of_a_rank_correlation_cover_about_as_often(clusters: int) -> 
         products = np.einsum("kri,krj->kij", centred, centred)
         return products[:, 0, 1] / np.sqrt(products[:, 0, 0] * products[:, 1, 1])
 
-    # What the coefficient of this number of seeds is on average: with few it is not that of many.
+    # The coefficient's mean for this number of seeds: for few it differs from that for many.
     truth = coefficients(seeds(4000)).mean()
     resamples = Resamples.of(clusters)
     members = np.array([np.repeat(range(clusters), counts) for counts in resamples.counts])
@@ -83,12 +83,12 @@ def test_intervals_of_a_rank_correlation_cover_about_as_often(clusters: int) -> 
         estimate = cluster_estimate(float(value), coefficients(sample[members]), resamples)
         low, high = BoundedEstimate(estimate, 1.0).interval(0.95)
         inside += low <= truth <= high
-    # Simulated at length: 99.7, 97 and 94 % of 3, 5 and 10 seeds.
+    # In long simulations: 99.7, 97 and 94 % for 3, 5 and 10 seeds.
     assert inside / 250 > 0.9
 
 
 def confounded_runs(seeds: int) -> list[pl.DataFrame]:
-    """Size settles accuracy and trace; given size, the trace has nothing more to say, and the loss has."""
+    """Size determines accuracy and trace; given size, the trace adds nothing more, and the loss does."""
     generator = np.random.default_rng(0)
     runs = []
     for seed in range(seeds):

@@ -1,4 +1,4 @@
-"""AdamW's own clock, α²k / 4 without the batch, and what descends by it."""
+"""AdamW's own clock, α²k / 4 without the batch size, and the quantity that descends in its time."""
 
 import math
 from collections.abc import Sequence
@@ -32,9 +32,9 @@ BY_PACE = Colour("pace", "AdamW's α and B")
 
 
 def lag_of_larger_batches(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean log2 of how many times the steps a larger batch takes to a trace, over log2 of the batches' ratio.
+    """Mean log2 of how many times more steps a larger batch takes to a trace, over log2 of the batch ratio.
 
-    Over all pairs of paces of one learning rate, and their checkpoints; 1 by SGD's clock.
+    Over all pairs of paces with the same learning rate, and their checkpoints; 1 by SGD's clock.
     """
     found = curves(runs, DRIFT, clock=AdamWPace)
     ratios = [
@@ -49,9 +49,9 @@ def lag_of_larger_batches(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def root_before_trace(runs: Sequence[pl.DataFrame]) -> float:
-    """How many more halvings (Σ √H_ii)² falls by than the trace: along AdamW's paces, less along SGD.
+    """By how many halvings more (Σ √H_ii)² falls than the trace, along AdamW's paces minus along SGD.
 
-    From the start to the last checkpoint. Both are 0 where all curvatures shrink alike.
+    From the start to the last checkpoint. Both differences are 0 if all curvatures shrink alike.
     """
 
     def ahead(part: str) -> float:
@@ -64,7 +64,7 @@ def root_before_trace(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def excess_loss(runs: Sequence[pl.DataFrame]) -> float:
-    """log2 of what raw weights lose more than averaged ones, over α Σ √H_ii / 4√B; sums over checkpoints."""
+    """log2 of the excess loss of raw over averaged weights, over α Σ √H_ii / 4√B; sums over checkpoints."""
     table = with_start(runs, ())
     if table.is_empty():
         return math.nan
@@ -151,11 +151,11 @@ CLAIMS = (
 
 @dataclass(frozen=True)
 class AdamWClockRuns:
-    """AdamW without weight decay from the last checkpoints of the model of one `width`.
+    """AdamW without weight decay, from the last checkpoints of the model of one `width`.
 
-    Every pace has its checkpoints at the same `times` t = α²k / 4. One of them is changed in one thing to see
-    where the clock ends, on the first `arm_seeds` of the seeds. `sgd` runs beside them up to `sgd_time`.
-    `seeds` are fresh: the drift's own have been looked at.
+    Every pace has its checkpoints at the same `times` t = α²k / 4. One of the paces is modified in one
+    respect at a time to see where the clock fails, on the first `arm_seeds` of the seeds. `sgd` runs beside
+    them up to `sgd_time`. `seeds` are new ones: those of the drift have been looked at.
     """
 
     width: int
@@ -176,7 +176,7 @@ class AdamWClockRuns:
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """What the derivation takes no account of: how long the second moment remembers, ε, and decay."""
+        """What the derivation ignores: how long the second moment remembers, ε, and decay."""
         pace, rule = self.changed, _rule(self.changed)
         forgetful, mindful = (replace(rule, second_beta=beta) for beta in (0.9, 0.999))
         return (
@@ -192,7 +192,7 @@ class AdamWClockRuns:
 
 
 def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
-    """One curve over AdamW's time, several over SGD's; what descends; and where the clock ends."""
+    """One curve over AdamW's time, several over SGD's; what descends; and where the clock fails."""
     if table.is_empty() or PART not in table.columns:
         return ()
     means = mean_over_seeds(table, AdamWPace).with_columns(

@@ -1,4 +1,4 @@
-"""Claims about the drift: one clock, and what stands and what falls by it; fixed on pilot runs."""
+"""Claims about the drift: one clock, and what stays and what falls in its time; fixed on pilot runs."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from isoloss.experiments.drift.departures import CONTROL, DRIFT, PART
 from isoloss.verdict import above, below, within
 
 BATCHES_APART = 4
-"""By what factor two batches at one learning rate differ that the speeds are compared of."""
+"""The ratio of two batch sizes at one learning rate whose speeds are compared."""
 
 NO_CLOCK = "none: the theorem is about the limit η → 0, and the paper shows one rate and batch"
 
@@ -29,18 +29,18 @@ NO_CLOCK = "none: the theorem is about the limit η → 0, and the paper shows o
 def distance_between_paces(runs: Sequence[pl.DataFrame], of: str = "trace", clock: AnyClock = Pace) -> float:
     """Largest distance between two paces at one time, over the mean fall at the last time.
 
-    Of the models that where it is largest, each with two paces at least; nan where there is none, and where
-    the trace of one has not fallen.
+    The largest value over models with at least two paces; nan if there are none, or if the trace of one has
+    not fallen.
     """
     found = [own for own in by_model(curves(runs, DRIFT, of=of, clock=clock)) if len(own) > 1]
     return float(np.max([largest_distance(own) for own in found])) if found else math.nan
 
 
 def lag_of_larger_batches(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean log2 of how many times fewer steps the smaller batch takes to the same trace, less log2 of 4.
+    """Mean log2 of how many times fewer steps the smaller batch takes to the same trace, minus log2 of 4.
 
-    Over all pairs of paces of one learning rate whose batches are apart by that factor, and their checkpoints
-    from the second on; where the smaller batch is beyond its own checkpoints, nothing is said.
+    Over all pairs of paces with the same learning rate and that ratio of batch sizes, and their checkpoints
+    from the second on; those beyond the smaller batch's own checkpoints are left out.
     """
     ratios = [
         ratio
@@ -70,10 +70,10 @@ def halvings_of_trace(runs: Sequence[pl.DataFrame], of: str = "trace", clock: An
 
 
 def share_that_falls_without_noise(runs: Sequence[pl.DataFrame]) -> float:
-    """How far the control falls in as many steps at the same learning rate, over how far its twin does.
+    """How far the control falls in the same number of steps at the same learning rate, relative to its twin.
 
-    The twin has the control's steps as its first, and of several paces that do the smallest batch. Controls
-    whose twin is not there are left out; nan where none is left.
+    The twin is the pace whose first steps are the control's, with the smallest batch if there are several.
+    Controls without a twin are left out; nan if none is left.
     """
     shares = []
     for own in by_model(curves(runs, DRIFT, CONTROL)):
@@ -93,7 +93,7 @@ def share_that_falls_without_noise(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def excess_loss(runs: Sequence[pl.DataFrame]) -> float:
-    """log2 of what raw weights lose more than averaged ones, over η Tr H / 4B; sums over all checkpoints."""
+    """log2 of the excess loss of raw over averaged weights, over η Tr H / 4B; sums over all checkpoints."""
     table = with_start(runs)
     if table.is_empty():
         return math.nan
@@ -104,7 +104,7 @@ def excess_loss(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def points_per_halving(runs: Sequence[pl.DataFrame]) -> float:
-    """Accuracy's gain from the start to the last checkpoint, over the halvings of the trace; sums of runs."""
+    """Gain in accuracy from the start to the last checkpoint, per halving of the trace; sums over runs."""
     table = with_start(runs)
     if table.is_empty():
         return math.nan
@@ -114,7 +114,7 @@ def points_per_halving(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def speed_over_theory(runs: Sequence[pl.DataFrame]) -> float:
-    """log2 of how fast the trace falls over how fast derivatives predict it to; sums over runs.
+    """log2 of the speed at which the trace falls, over that predicted from derivatives; sums over runs.
 
     The measured speed at a checkpoint is Tr / τ times the slope of log Tr over log τ between the checkpoints
     before and after it.

@@ -1,4 +1,4 @@
-"""The time by which drifts to flatter minima go, SGD's (Theorem 3.3) and AdamW's, of averaged weights."""
+"""The time of drifts to flatter minima, SGD's (Theorem 3.3) and AdamW's, for averaged weights."""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SECOND_MOMENT_STEPS = 100
 
 @runtime_checkable
 class Clock(Protocol):
-    """A learning rate and a batch, and the time that so many steps at them take."""
+    """A learning rate and a batch size, and the time of a number of steps with them."""
 
     @property
     def learning_rate(self) -> float:
@@ -28,12 +28,12 @@ class Clock(Protocol):
 
     @property
     def time_per_step(self) -> float:
-        """How far one step at the full rate goes."""
+        """The distance of one step at the full rate."""
         ...
 
     @property
     def horizon(self) -> int:
-        """Over how many steps weights are averaged."""
+        """The number of steps over which weights are averaged."""
         ...
 
     @property
@@ -42,7 +42,7 @@ class Clock(Protocol):
         ...
 
     def time(self, step: int) -> float:
-        """Of the averaged weights of that step."""
+        """The time of the averaged weights of that step."""
         ...
 
     def step_at(self, time: float) -> int:
@@ -51,7 +51,7 @@ class Clock(Protocol):
 
 
 def checkpoint_steps(pace: Clock, times: tuple[float, ...]) -> tuple[int, ...]:
-    """The steps at which it has these times. Raises BadInput where two times are one step.
+    """The steps at which it has these times. Raises BadInput if two times give the same step.
 
     >>> checkpoint_steps(Pace(0.4, 128), (0.1, 0.2))
     (497, 835)
@@ -66,7 +66,7 @@ def checkpoint_steps(pace: Clock, times: tuple[float, ...]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Pace:
-    """A learning rate η and a batch of B sentences: how fast plain SGD drifts.
+    """A learning rate η and a batch of B sentences: the speed at which plain SGD drifts.
 
     Raises BadInput unless both are positive.
     """
@@ -75,7 +75,7 @@ class Pace:
     batch_size: int
 
     def __post_init__(self) -> None:
-        squared = self.learning_rate * self.learning_rate  # what the time of a step has
+        squared = self.learning_rate * self.learning_rate  # attributes on which the time of a step depends
         if not (self.learning_rate > 0 and 0 < squared < math.inf) or self.batch_size < 1:
             raise BadInput(
                 f"SGD needs a learning rate above 0 and a batch of at least 1, not {self.learning_rate} and "
@@ -101,15 +101,15 @@ class Pace:
 
     @property
     def time_per_step(self) -> float:
-        """η² / 4B: with it Theorem 3.3's dθ/dt = -(1/4B) ∇_Γ Tr ∇²L, t = kη², is dθ/dτ = -∇_Γ Tr ∇²L."""
+        """η² / 4B: with it, Theorem 3.3's dθ/dt = -(1/4B) ∇_Γ Tr ∇²L, t = kη², is dθ/dτ = -∇_Γ Tr ∇²L."""
         return self.learning_rate**2 / (4 * self.batch_size)
 
     @property
     def horizon(self) -> int:
-        """Over how many steps weights are averaged: 40 / η, and 200 at least.
+        """The number of steps over which weights are averaged: 40 / η, and at least 200.
 
-        Along a direction of curvature λ SGD comes back to Γ in 1 / ηλ steps, so that noise along all of λ
-        above 1/40 averages out.
+        Along a direction of curvature λ, SGD returns to Γ within 1 / ηλ steps, so that noise averages out
+        along all directions with λ above 1/40.
 
         >>> Pace(0.4, 128).horizon, Pace(0.1, 128).horizon
         (200, 400)
@@ -117,7 +117,7 @@ class Pace:
         return max(FEWEST_AVERAGED, math.ceil(RETURNS_AVERAGED / self.learning_rate))
 
     def time(self, step: int) -> float:
-        """τ = η² k̄ / 4B of the averaged weights of step k: k̄ is the mean of the steps in their average.
+        """τ = η² k̄ / 4B of the averaged weights of step k, with k̄ the mean of the averaged steps.
 
         >>> Pace(0.4, 128).time(200) == Pace(0.4, 128).time_per_step * 100.5
         True
@@ -135,15 +135,15 @@ class Pace:
 
 @dataclass(frozen=True)
 class AdamWPace:
-    """A learning rate α and a batch of B sentences: how fast Adam drifts, which is by α²k / 4 whatever B is.
+    """A learning rate α and a batch of B sentences: the speed at which Adam drifts, α²k / 4 whatever B is.
 
-    Where gradients are noise of covariance H / B, Adam's preconditioner is D = √(B / H_ii) along parameter i,
-    and its noise has covariance α²I a step. Close to a minimum the deviations of θ then have the variance
-    α / 2√(B H_ii), which adds (α / 4√B) Σ_i √H_ii to the loss; and the descent αD of that sum along the
-    minima is dθ_i/dt = -H_ii^(-1/2) ∂_i Σ_j √H_jj with t = α²k / 4, in which B has cancelled.
+    If gradients are noise of covariance H / B, Adam's preconditioner is D = √(B / H_ii) along parameter i,
+    and its noise has covariance α²I per step. Close to a minimum, the deviations of θ then have variance α /
+    2√(B H_ii), which adds (α / 4√B) Σ_i √H_ii to the loss; and the descent αD of that sum along the minima is
+    dθ_i/dt = -H_ii^(-1/2) ∂_i Σ_j √H_jj with t = α²k / 4, in which B has cancelled.
 
     The second moment is known only after some steps, so the rate rises over the first `SECOND_MOMENT_STEPS`,
-    and t sums the squares of the rates as they are. Raises BadInput unless rate and batch are positive.
+    and t sums the squares of the actual rates. Raises BadInput unless rate and batch are positive.
     """
 
     learning_rate: float
@@ -172,14 +172,14 @@ class AdamWPace:
 
     @property
     def horizon(self) -> int:
-        """Over how many steps weights are averaged."""
+        """The number of steps over which weights are averaged."""
         return FEWEST_AVERAGED
 
     def time(self, step: int) -> float:
         """t = Σ α_r² / 4 of the averaged weights of that step: the mean of the times in their average.
 
-        At a constant rate the average stays h - 1 steps behind, h the horizon; what the first h steps leave
-        of anything else falls by a factor 1 - 1/h a step.
+        At a constant rate, the average lags h - 1 steps behind, where h is the horizon; any other
+        contribution of the first h steps falls by a factor 1 - 1/h per step.
 
         >>> round(AdamWPace(4e-3, 32).time(2000) / AdamWPace(4e-3, 32).time_per_step, 1)
         1734.8
@@ -203,7 +203,7 @@ class AdamWPace:
 
 
 def _first_step(pace: Clock, time: float, last: int) -> int:
-    """The first step that has that time, if one before `last` has; else that."""
+    """The first step that has that time if it is before `last`; otherwise `last`."""
     first = 0
     while last - first > 1:
         middle = (first + last) // 2
@@ -212,9 +212,9 @@ def _first_step(pace: Clock, time: float, last: int) -> int:
 
 
 def paces(text: str) -> tuple[Pace, ...]:
-    """Learning rates and batches as they are written on the command line.
+    """Learning rates and batches in the notation of the command line.
 
-    Raises BadInput for what is none.
+    Raises BadInput for any other text.
 
     >>> [str(pace) for pace in paces("0.2:32,0.4:128")]
     ['η 0.2, B 32', 'η 0.4, B 128']
@@ -234,10 +234,10 @@ def paces(text: str) -> tuple[Pace, ...]:
 
 
 def mean_step(step: int, horizon: int) -> float:
-    """The mean, so weighted, of the steps that `WeightAverage` has taken in by `step`.
+    """The weighted mean of the steps that `WeightAverage` has taken in by `step`.
 
-    Until `horizon` h it is the plain mean, (k + 1) / 2. From then on k̄ ← k̄ + (k - k̄) / h, so that it stays
-    behind by k - k̄ = (h - 1) (1 - ½ (1 - 1/h)^(k - h)), which goes to h - 1.
+    Until `horizon` h it is the plain mean, (k + 1) / 2. From then on k̄ ← k̄ + (k - k̄) / h, so that its lag
+    is k - k̄ = (h - 1) (1 - ½ (1 - 1/h)^(k - h)), which tends to h - 1.
 
     >>> mean_step(1, 200), mean_step(200, 200), round(10_000 - mean_step(10_000, 200), 6)
     (1.0, 100.5, 199.0)

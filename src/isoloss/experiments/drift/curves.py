@@ -1,4 +1,4 @@
-"""Runs as curves over the drift's time: how far the trace, or another quantity, has fallen so far."""
+"""Runs as curves over the drift's time: how far the trace, or another quantity, has fallen."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,10 +13,10 @@ from isoloss.experiments.drift.clock import Clock, Pace
 from isoloss.experiments.drift.departures import PART, START
 
 MODEL = ("language", "width")
-"""The columns that tell whose curves can lie on one another: those from the same starts."""
+"""The columns that identify curves that can coincide: those from the same starts."""
 
 AnyClock = Callable[[float, int], Clock]
-"""From the columns `learning_rate` and `batch_size` to the clock that a table's runs go by."""
+"""From the columns `learning_rate` and `batch_size` to the clock that applies to a table's runs."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Curve:
 def with_start(
     runs: Sequence[pl.DataFrame], columns: Sequence[str] = ("trace", "loss", "accuracy")
 ) -> pl.DataFrame:
-    """All checkpoints of runs that go on from a start, with its `columns` as `start_trace` and so on.
+    """All checkpoints of runs that continue from a start, with its `columns` as `start_trace` and so on.
 
-    Frames of runs that have no part in the drift are left out, and so are runs whose start is not there.
+    Rows of runs that have no part in the drift are left out, and so are runs whose start is missing.
     """
     own = [run for run in runs if PART in run.columns and run[PART][0] is not None]
     if not own:
@@ -55,7 +55,7 @@ def with_start(
 def curves(
     runs: Sequence[pl.DataFrame], *parts: str, of: str = "trace", clock: AnyClock = Pace
 ) -> list[Curve]:
-    """A curve for each arm of these `parts`, of each model: of the quantity in the column `of`."""
+    """A curve for each arm of these `parts`, for each model: of the quantity in the column `of`."""
     table = with_start(runs, (of,))
     if table.is_empty():
         return []
@@ -66,15 +66,15 @@ def curves(
 
 
 def by_model(found: Sequence[Curve]) -> list[list[Curve]]:
-    """The curves of each model together: those that can lie on one another."""
+    """The curves of each model, grouped: those that can coincide."""
     ordered = sorted(found, key=lambda curve: curve.model)
     return [list(own) for _, own in groupby(ordered, key=lambda curve: curve.model)]
 
 
 def largest_distance(own: Sequence[Curve]) -> float:
-    """Between two of the curves at one time, over their mean fall at the last.
+    """The largest distance of two of the curves at one time, over their mean fall at the last.
 
-    nan where they have not fallen, and for a single curve, which lies on itself whatever the clock.
+    nan if they have not fallen, and for a single curve, which coincides with itself whatever the clock.
     """
     if len(own) < 2:
         return math.nan
@@ -84,8 +84,8 @@ def largest_distance(own: Sequence[Curve]) -> float:
 
 
 def steps_apart(small: Curve, large: Curve) -> list[float]:
-    """log2(steps of the large batch / of the small one to the same fall), where both have been there."""
-    # Measured falls rise but for noise, and a fall that two times have is passed at the first.
+    """log2(steps of the large batch / of the small one to the same fall), where both have reached it."""
+    # Measured falls increase except for noise; a fall reached at two times counts at the first.
     risen = np.maximum.accumulate(small.fallen)
     inside = (large.fallen >= risen[0]) & (large.fallen <= risen[-1])
     times = np.exp(np.interp(large.fallen[inside], risen, np.log(small.times)))

@@ -1,4 +1,4 @@
-"""Runs that go on from common starts, the last checkpoints of AdamW: each another way, with a clock."""
+"""Runs that continue from common starts, AdamW's last checkpoints, each in its own way, with a clock."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,22 +17,22 @@ PART, START, DRIFT, CONTROL, ARM = "drift", "start", "drift", "control", "arm"
 have no noise, and which differ in what the law says nothing of."""
 
 HEADLINE = "grammar"
-"""What the scale's own grammar is called where there are several languages."""
+"""The name of the scale's own grammar when there are several languages."""
 
 VARIED = "varied"
-"""The column that says what an arm differs in: its momentum, say."""
+"""The column with the setting in which an arm differs, such as its momentum."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """A run whose last checkpoint others go on from."""
+    """A run from whose last checkpoint others continue."""
 
     run: PlannedRun
     model: AnyModel
 
     @property
     def measured(self) -> PlannedRun:
-        """The run as a part of the experiment, with what is measured of its last checkpoint."""
+        """The run as a part of the experiment, with the measurements of its last checkpoint."""
         labels = (*self.run.labels, (PART, START), ("pace", START))
         return replace(self.run, name=f"start-{self.run.name}", labels=labels)
 
@@ -40,7 +40,7 @@ class Start:
 def starts(
     runs: AnyRuns, widths: Sequence[int], seeds: Sequence[int], quantities: Sequence[AnyQuantity]
 ) -> tuple[Start, ...]:
-    """The models of these widths with each seed. Raises BadInput where no model has one of them."""
+    """The models of these widths with each seed. Raises BadInput if no model has one of them."""
     chosen = tuple(model for model in runs.architectures if width_of(model) in widths)
     if len(chosen) < len(widths):
         known = ", ".join(str(width_of(model)) for model in runs.architectures)
@@ -53,11 +53,12 @@ def starts(
 
 @dataclass(frozen=True)
 class Departure:
-    """One way on from every start: a rule with batches and steps, and the clock that its time goes by.
+    """One way of continuing from every start: a rule with batches and steps, and the clock of its time.
 
-    Fresh sentences, no dropout by default, and weights averaged over the clock's horizon. `pace` says the
-    clock and the batch; where the rule's own rate is not the effective one, the clock's is. `arm` names it in
-    words and `key` without spaces; `varied` is what it differs in, where the law says nothing of that.
+    New sentences, no dropout by default, and weights averaged over the clock's horizon. `pace` gives the
+    clock and the batch; if the rule's own rate is not the effective one, the clock's is. `arm` names it in
+    words and `key` without spaces; `varied` is the setting in which it differs, if the law says nothing about
+    that.
     """
 
     part: str
@@ -70,7 +71,7 @@ class Departure:
     varied: str = ""
 
     def run(self, start: Start, measured: tuple[MeasuredAt, ...]) -> PlannedRun:
-        """The run from one start. Its checkpoints all count for claims: the loss was saturated before."""
+        """The run from one start. All its checkpoints count for claims: the loss was already saturated."""
         origin = start.run
         own: Labels = (
             (PART, self.part),
@@ -104,9 +105,9 @@ def departed(
     quantities: Sequence[AnyQuantity],
     raw: Sequence[AnyQuantity] = (),
 ) -> tuple[PlannedRun, ...]:
-    """The starts and every way on from each, on one language, with all `quantities` at every checkpoint.
+    """The starts and every continuation of each, on one language, with all `quantities` at every checkpoint.
 
-    Those in `raw` are of the weights as the rule has them. Raises BadInput as `starts`.
+    Those in `raw` are of the rule's own weights, not averaged. Raises BadInput as `starts`.
     """
     origins = starts(runs, widths, seeds, quantities)
 
@@ -119,6 +120,6 @@ def departed(
 
 
 def of_language(run: PlannedRun, language: str) -> PlannedRun:
-    """The run with the name of its language, which its own name has too where it is not the headline's."""
+    """The run with the name of its language, which its own name includes unless it is the headline's."""
     name = run.name if language == HEADLINE else f"{language.replace(' ', '-')}-{run.name}"
     return replace(run, name=name, labels=(("language", language), *run.labels))

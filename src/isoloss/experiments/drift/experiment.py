@@ -1,4 +1,4 @@
-"""The experiments about the drift: SGD's clock, where it ends, and AdamW's."""
+"""The experiments on the drift: SGD's clock, where it fails, and AdamW's."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ LIMIT_SEEDS = 3
 def drift(scale: Scale, task: str) -> Experiment:
     """Theorem 3.3's clock: paces of SGD, and a control without noise, from AdamW's last checkpoints.
 
-    `task` is what the probe is trained for.
+    `task` is the probe's task.
     """
     return Experiment(
         name="drift",
@@ -115,7 +115,7 @@ def drift_limits(scale: Scale) -> Experiment:
 
 
 def adamw_clock(scale: Scale) -> Experiment:
-    """AdamW's clock: its paces from common starts, SGD beside them, and what the clock does not know of."""
+    """AdamW's clock: its paces from common starts, SGD beside them, and settings that the clock ignores."""
     settings, sizes = scale.adamw_clock, scale.sizes
     root = RootFisherQuantity(sizes.trace_sentences, sizes.seed + 2)
     quantities = (sizes.loss(), sizes.trace(), root)
@@ -157,7 +157,7 @@ def adamw_clock(scale: Scale) -> Experiment:
 
 
 def flatness_interventions(scale: Scale, task: str) -> Experiment:
-    """Four ways from one start to one loss, flatter and sharper, and what a downstream task makes of them."""
+    """Four ways from one start at the same loss, flatter and sharper, and how a downstream task fares."""
     settings, sizes = scale.interventions, scale.sizes
     probe = sizes.probe_of(task)
     few = SampleEfficiencyQuantity(task, sizes.probe_test, sizes.probe, sizes.seed, ways.EXAMPLES)
@@ -209,14 +209,14 @@ def _facts(scale: Scale, settings: DriftRuns, task: str) -> Facts:
 
 
 def figure_1_and_drift(scale: Scale, task: str) -> Experiment:
-    """Figure 1, and from its models the drift in short: where flatness comes from, in the same minutes."""
+    """Figure 1, and the drift in short from its models: where flatness comes from, in the same minutes."""
     return with_drift(figure_1(scale, task), scale, task)
 
 
 def with_drift(experiment: Experiment, scale: Scale, task: str) -> Experiment:
-    """The experiment with the runs, claims and panels of the drift in short after its own.
+    """The experiment with the runs, claims and panels of the short drift after its own.
 
-    Either's claims and panels look at its own runs alone.
+    The claims and panels of either look only at its own runs.
     """
 
     def every_panel(table: pl.DataFrame) -> tuple[Panel, ...]:

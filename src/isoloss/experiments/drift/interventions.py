@@ -1,4 +1,4 @@
-"""From one start to one loss by four ways that differ in flatness alone: does flatness cause anything?"""
+"""From one start, four ways to the same loss that differ only in flatness: does flatness cause anything?"""
 
 import math
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ BY_WAY = Colour("pace", "way on")
 
 @dataclass(frozen=True)
 class Interventions:
-    """Four ways on from the last checkpoints of the model of one `width`, as many steps each.
+    """Four ways to continue from the last checkpoints of the model of one `width`, with equally many steps.
 
-    SGD at `pace` until its time is `time`; the same with `quieter` times the batch, and so hardly any noise;
-    and with `regularised_batch` sentences the flatness regulariser and `sharpened`, the same with its sign
-    turned. The regulariser's noise is √(η / 2B), η and B the pace's: so the penalty on the trace, σ²/2, is
-    what SGD's own noise exerts, η / 4B. What is sharpened must have a lower rate than that: at the pace's own
-    SGD leaves minima so sharp.
+    SGD at `pace` until its time is `time`; the same with `quieter` times the batch, and hence hardly any
+    noise; and, with `regularised_batch` sentences, the flatness regulariser and `sharpened`, the same with
+    its sign flipped. The regulariser's noise is √(η / 2B), with η and B of the pace: thus the penalty on the
+    trace, σ²/2, equals that of SGD's own noise, η / 4B. The sharpened way must have a lower rate: at the
+    pace's own, SGD leaves minima that sharp.
     """
 
     width: int
@@ -67,9 +67,9 @@ class Interventions:
 
 
 def points_per_doubling(runs: Sequence[pl.DataFrame], of: str = "accuracy") -> float:
-    """How many percent points the column changes by as the trace doubles, among the ways of one start.
+    """Change of the column in percent points as the trace doubles, among the ways from the same start.
 
-    The least-squares slope over log2 trace, with an intercept for every start; nan where no trace differs.
+    The least-squares slope over log2 trace, with an intercept for every start; nan if no traces differ.
     """
     table = _ways(runs, of, "trace")
     if table.is_empty():
@@ -151,7 +151,7 @@ CLAIMS = (
 
 
 def intervention_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
-    """Accuracy over the trace, a dot a start and way, by each probe; and all numbers."""
+    """Accuracy over the trace, one dot per start and way, for each probe; and all numbers."""
     if table.is_empty() or PART not in table.columns:
         return ()
     rows = table.filter(pl.col(PART).is_in([START, ARM]))

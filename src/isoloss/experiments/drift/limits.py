@@ -1,4 +1,4 @@
-"""Where the law of the drift ends: arms that it says nothing of, held against the curve that it gives."""
+"""Where the law of the drift fails: arms that it does not cover, compared with the curve that it predicts."""
 
 from dataclasses import dataclass, replace
 
@@ -14,14 +14,14 @@ from isoloss.pretraining.update_rule import UpdateRuleSettings
 
 BY_ARM = Colour("pace", "arm")
 BAND = 0.25
-"""How far an arm may be from the law's curve, as a share of the fall: as is claimed of the drift's paces."""
+"""The largest distance of an arm from the law's curve, as a share of the fall: as in the claim on paces."""
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One value of something that the law says nothing of.
+    """One value of a setting that the law does not cover.
 
-    `pace` is the clock that it should go by if the law held: with momentum m, that of η / (1 - m).
+    `pace` is the clock that would apply if the law held: with momentum m, that of η / (1 - m).
     """
 
     varied: str
@@ -63,7 +63,7 @@ def limit_arms(pace: Pace) -> tuple[Arm, ...]:
 
 
 def limit_panels(table: pl.DataFrame, clock: AnyClock = Pace, time: Axis = TIME) -> tuple[Panel, ...]:
-    """A panel for each thing varied: its arms, the law's curve behind them, and in words how far it holds."""
+    """A panel for each varied setting: its arms, the law's curve behind them, and a sentence on the range."""
     if table.is_empty() or VARIED not in table.columns:
         return ()
     means = mean_over_seeds(table.filter(pl.col(PART).is_in([DRIFT, ARM])), clock)
@@ -77,9 +77,9 @@ def limit_panels(table: pl.DataFrame, clock: AnyClock = Pace, time: Axis = TIME)
 def distances(table: pl.DataFrame) -> pl.DataFrame:
     """A row an arm: its largest `distance` from the law's curve, over that one's whole fall, and its `error`.
 
-    The law's curve is, of each seed, the mean of the plain paces at a checkpoint; all have theirs at the same
-    times. The error is the standard error over seeds at that checkpoint. Arms without a complete run are
-    left out, as are seeds.
+    The law's curve is, for each seed, the mean of the plain paces at a checkpoint; all have checkpoints at
+    the same times. The error is the standard error over seeds at that checkpoint. Arms without a complete run
+    are left out, as are such seeds.
     """
     complete = table.filter(pl.col("complete")).partition_by("run", maintain_order=True)
     runs = with_start(complete, ("trace",))

@@ -25,7 +25,7 @@ OF_STANDARDISED = Axis(STANDARDISED, "accuracy, standardised features", f"{STAND
 
 
 def drift_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
-    """Of each model a panel over τ, and one of the others' axes; nothing where nothing has been measured."""
+    """For each model a panel over τ, and one with other axes; nothing if nothing has been measured."""
     if table.is_empty() or PART not in table.columns:
         return ()
     means = mean_over_seeds(table.filter(pl.col(PART).is_not_null()))
@@ -37,9 +37,9 @@ def drift_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
 
 
 def example_panels(table: pl.DataFrame, fewer: Sequence[int], train: int) -> tuple[Panel, ...]:
-    """Of each model both probes where its paces start and end, of `train` sentences and of `fewer`.
+    """For each model both probes at the start and end of its paces, with `train` sentences and with `fewer`.
 
-    Nothing of results from before they were measured.
+    Nothing for results from before they were measured.
     """
     if table.is_empty() or not {PART, STANDARDISED} <= {*table.columns}:
         return ()
@@ -78,16 +78,16 @@ def _title(language: str, width: int) -> str:
 
 
 def mean_over_seeds(table: pl.DataFrame, clock: AnyClock = Pace) -> pl.DataFrame:
-    """A row a model, pace and checkpoint: means over seeds with their standard errors, 0 of one seed.
+    """A row per model, pace and checkpoint: means over seeds with their standard errors, 0 for one seed.
 
-    Columns `time` and `distance`, both 0 at the start, beside those of `MEANS` that have been measured.
+    Columns `time` and `distance`, both 0 at the start, and those of `MEANS` that have been measured.
     """
     known = [name for name in MEANS if name in table.columns]
     asked = [VARIED] if VARIED in table.columns else []
     by = [*MODEL, PART, *asked, "pace", "learning_rate", "batch_size", "step"]
     spread = [(pl.col(n).std() / pl.len().sqrt()).fill_null(0.0).alias(f"{n}_error") for n in known]
     for name in by:
-        if name not in table.columns:  # where only starts have been measured
+        if name not in table.columns:  # if only starts have been measured
             table = table.with_columns(pl.lit(None, pl.Float64).alias(name))
     means = table.group_by(by, maintain_order=True).agg(
         *(pl.col(name).mean() for name in known), *spread, pl.len().alias("seeds")
@@ -128,7 +128,7 @@ def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Pan
 
 
 def with_beginning(rows: pl.DataFrame) -> pl.DataFrame:
-    """The start, which has no place on an axis of logarithms, as a line across the others' times."""
+    """The start, which has no place on a logarithmic axis, as a line across the others' times."""
     start, moved = (rows.filter(side) for side in (pl.col(PART) == START, pl.col(PART) != START))
     drifting = moved.filter(pl.col(PART) == DRIFT)["time"]
     ends = [start.with_columns(time=pl.lit(end)) for end in (drifting.min(), drifting.max()) if end]

@@ -1,4 +1,4 @@
-"""Plain SGD from common starts at several learning rates and batches, and with hardly any noise."""
+"""Plain SGD from common starts at several learning rates and batch sizes, and with hardly any noise."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +20,11 @@ class DriftRuns:
     """SGD from the last checkpoints of models of `widths`, without momentum, decay, warm-up or dropout.
 
     Every pace has its checkpoints at the same `times` τ. The control is the first of `paces`, its twin, with
-    a batch `control_factor` times as large: as much descent in as many steps, with hardly any noise. Its
+    a batch `control_factor` times as large: equal descent in as many steps, with hardly any noise. Its
     checkpoints are at the first `control_checkpoints` of its twin's steps. `other_languages`, by name, are
-    run beside the scale's, from models of the first width. At the second time the fall of the trace that
-    derivatives predict is measured on `rate_sentences` sentences, of the first pace from models of the first
-    width (0: not at all). Raises BadInput for what cannot be compared.
+    run beside the scale's, from models of the first width. At the second time, the fall of the trace
+    predicted from derivatives is measured on `rate_sentences` sentences, for the first pace from models of
+    the first width (0: not at all). Raises BadInput if these cannot be compared.
     """
 
     widths: tuple[int, ...]
@@ -51,7 +51,7 @@ class DriftRuns:
 
     @property
     def in_short(self) -> "DriftRuns":
-        """The first width and three paces, on the scale's language alone, without the prediction."""
+        """The first width and three paces, on the scale's language only, without the prediction."""
         return replace(
             self, widths=self.widths[:1], paces=self.paces[:3], rate_sentences=0, other_languages=()
         )
@@ -65,7 +65,7 @@ class DriftRuns:
     def steps(self, pace: Pace) -> tuple[int, ...]:
         """The steps of the checkpoints of one of `paces`.
 
-        Raises BadInput where the pace is so fast that two times are one step.
+        Raises BadInput if the pace is so fast that two times give the same step.
         """
         return checkpoint_steps(pace, self.times)
 
@@ -85,9 +85,9 @@ def drift_runs(
 ) -> tuple[PlannedRun, ...]:
     """The starts, which are the last checkpoints of `runs`, and SGD from each at every pace.
 
-    `quantities` are measured of the averaged weights at every checkpoint, `raw_loss` of the weights as SGD
-    has them; `at_the_ends` are shown beside them, of the starts and of every pace's last checkpoint, where
-    they have been measured. Raises BadInput where no model has one of the widths.
+    `quantities` are measured of the averaged weights at every checkpoint, `raw_loss` of SGD's raw weights;
+    `at_the_ends` are shown beside them, of the starts and of every pace's last checkpoint, if they have been
+    measured. Raises BadInput if no model has one of the widths.
     """
     origins = starts(runs, drift.widths, seeds, quantities)
     departures = (
@@ -115,7 +115,7 @@ def drift_runs(
 
 
 def plain(pace: Pace, steps: tuple[int, ...]) -> Departure:
-    """SGD as the theorem has it: no momentum, decay, warm-up or dropout."""
+    """SGD as in the theorem: no momentum, decay, warm-up or dropout."""
     rule = SGD(pace.learning_rate, warm_up_share=0.0)
     return Departure(DRIFT, pace, rule, steps, str(pace), pace.key)
 

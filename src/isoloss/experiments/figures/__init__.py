@@ -1,1 +1,1 @@
-"""Figures and tables as experiments: the runs, the claims with their bounds, and the panels, a file each."""
+"""Figures and tables as experiments, one per file: the runs, the claims with their bounds, and the panels."""

@@ -1,4 +1,4 @@
-"""Whether accuracy depends on the released pipeline's own choices, and on a projection of the features."""
+"""Whether accuracy depends on choices of the released pipeline, and on a projection of the features."""
 
 import math
 from collections.abc import Sequence
@@ -29,14 +29,14 @@ from isoloss.panels import Axis, Categories, Dots, Panel
 from isoloss.verdict import within
 
 TEXT, MASKS, DECAY = "the text's", "15 % masks, five copies", "linear decay"
-"""How a run is trained: as the paper's text says, or with one of the pipeline's choices."""
+"""How a run is trained: as in the paper's text, or with one of the pipeline's choices."""
 CHOICE, ACCURACY, RELEASED = "choice", "accuracy", "released_probe_accuracy"
 COPIES = 5
 OWN = "its released pipeline does so, and its text does not say that it matters"
 
 
 def gain_of_choice(choice: str) -> Statistic:
-    """Mean over seeds of accuracy at the end with `choice` less that of the text's run; nan without pairs."""
+    """Mean over seeds of final accuracy with `choice` minus that of the text's run; nan without pairs."""
 
     def statistic(runs: Sequence[pl.DataFrame]) -> float:
         found = {(run[CHOICE][0], run["seed"][0]): run[ACCURACY][-1] for run in runs}
@@ -51,7 +51,7 @@ def gain_of_choice(choice: str) -> Statistic:
 
 
 def gain_of_probe(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over the text's runs of the released probe's accuracy less the text's, at the end."""
+    """Mean over the text's runs of final accuracy with the released probe, minus that with the text's."""
     text = [run for run in runs if run[CHOICE][0] == TEXT]
     gains = [percent_points(run[RELEASED][-1], run[ACCURACY][-1]) for run in text]
     return float(np.mean(gains)) if gains else math.nan
@@ -93,7 +93,7 @@ CLAIMS = (
 
 
 def ablations(scale: Scale) -> Experiment:
-    """The compared size trained as the text says, and with each of the pipeline's choices."""
+    """The compared size trained as in the text, and with each of the pipeline's choices."""
     task, grammar = scale.grammar.tasks[1], scale.grammar
     probe = scale.sizes.probe_of(task)
     released = replace(
@@ -192,7 +192,7 @@ PROJECTION_CLAIMS = (
 
 
 def projected_dimension(scale: Scale) -> int:
-    """The paper's 512, or half of the narrowest model's features where these are few.
+    """The paper's 512, or half of the narrowest model's features if there are too few.
 
     >>> from isoloss.experiments.scales.laptop import laptop
     >>> projected_dimension(laptop())
@@ -203,7 +203,7 @@ def projected_dimension(scale: Scale) -> int:
 
 
 def projection(scale: Scale) -> Experiment:
-    """Figure 1's runs, each probed twice at the end."""
+    """Figure 1's runs, each with two probes at the end."""
     task, last = scale.grammar.tasks[1], scale.grammar.checkpoint_steps[-1:]
     probe, dimension = scale.sizes.probe_of(task), projected_dimension(scale)
     projected = AdaptedProbeQuantity(probe, Projected(dimension, scale.sizes.seed), PROJECTED)

@@ -1,4 +1,4 @@
-"""What figures draw against what, and what their captions say of bars and counts."""
+"""The axes of figures, and what their captions say about error bars and counts."""
 
 from isoloss.experiments.scales.scale import MeasurementSizes
 from isoloss.panels import Axis, Colour
@@ -12,7 +12,7 @@ OWN_TASK = (
     "experiment glue-of-causal-language nevertheless probes the models on such texts, next to an untrained "
     "model."
 )
-"""Counted on the stand-ins' test parts (`MovieSnippets`, `AnsweringSentences`); rooms: `isoloss describe`."""
+"""Counted on the stand-ins' test sets (`MovieSnippets`, `AnsweringSentences`); rooms: `isoloss describe`."""
 
 LOSS = Axis("loss", "exact pre-training loss (nats)", "kl_error")
 KL = Axis("kl", "KL(distribution || model) (nats)", "kl_error")

@@ -1,4 +1,4 @@
-"""Beyond the paper: the next word in place of a masked one, on the same sentences at the same size."""
+"""Beyond the paper: the next word instead of a masked one, on the same sentences at the same size."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ OURS = "beyond the paper, whose models are all masked"
 
 
 def masked_advantage(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over seeds of masked minus causal accuracy at the last step that both have, in percent points."""
+    """Mean over seeds of masked minus causal accuracy at the last common step, in percent points."""
     masked = {run["seed"][0]: run for run in runs if run["objective"][0] == MASKED}
     gaps = []
     for run in runs:
@@ -111,7 +111,7 @@ def causal_objective(scale: Scale) -> Experiment:
 
 
 def causal_runs(scale: Scale, measured: tuple[MeasuredAt, ...]) -> tuple[PlannedRun, ...]:
-    """A causal run a seed, of the compared size."""
+    """One causal run per seed, of the compared size."""
     grammar, compared = scale.grammar, scale.compared
     like = grammar.architectures[compared.size]
     return tuple(

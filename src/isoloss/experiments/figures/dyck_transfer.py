@@ -1,4 +1,4 @@
-"""Section 5 on trained transformers: of several ways to one loss, does the flattest transfer best?"""
+"""Section 5 on trained transformers: among several ways to the same loss, does the flattest transfer best?"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -17,20 +17,20 @@ from isoloss.panels import Axis, Colour, Dots, Panel
 from isoloss.verdict import above, below
 
 COMPARED = 8
-"""How many strings the heads of the claims are fitted on; smaller scales may compare another number."""
+"""Number of strings on which the claims' heads are fitted; smaller scales may compare another number."""
 ERROR = f"count_error_{COMPARED}"
 MADE = "Theorem 5.1: of all solutions of zero loss the flattest transfers; made, and not trained"
 BY_WAY = Colour("way", "way")
 
 
 def last_checkpoints(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """A row a run, its last; none of runs on which the heads were not fitted."""
+    """A row per run, its last; none of runs on which the heads were not fitted."""
     own = [run.sort("step").tail(1) for run in runs if {"way", ERROR} <= {*run.columns}]
     return pl.concat(own, how="diagonal_relaxed") if own else pl.DataFrame()
 
 
 def range_of_losses(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over seeds of the largest less the smallest of a seed's losses, over their mean."""
+    """Mean over seeds of the largest minus the smallest of a seed's losses, over their mean."""
     return _mean_over_seeds(runs, _range_over_mean)
 
 
@@ -138,7 +138,7 @@ CLAIMS = (
 
 
 def dyck_transfer(scale: Scale) -> Experiment:
-    """AdamW and the ways that leave it, with seeds of their own."""
+    """AdamW and the ways that branch off it, with seeds of their own."""
     settings, sizes = scale.dyck, scale.sizes
     quantities = (sizes.loss(), sizes.trace(), settings.counting(sizes.seed))
     language = settings.language

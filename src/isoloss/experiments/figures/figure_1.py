@@ -40,7 +40,7 @@ WHY_ASSOCIATION = (
     "and gives no number"
 )
 DIVERGENCE_WINDOW = 0.004
-"""Largest share of the entropy that counts as having come to rest where the paper's models did."""
+"""Largest share of the entropy that counts as having converged as the paper's models did."""
 WHY_WINDOW = "four times the paper's 0.12 %, and about what its losses lie above its entropy"
 CLAIMS = (
     Claim(
@@ -115,14 +115,14 @@ HELD_AGAINST = (
     ("untrained_accuracy", "the best untrained model"),
     ("posterior_accuracy", "ceiling (the exact posterior)"),
 )
-"""Columns of the references, and what they are called in captions."""
+"""Columns of the references, and their names in captions."""
 PROBES = ("accuracy", STANDARDISED)
 EXAMPLES = Axis("examples", "labelled sentences", logarithmic=True)
 OF_STANDARDISED = Axis(STANDARDISED, "accuracy, standardised features", f"{STANDARDISED}_deviation")
 
 
 def figure_1(scale: Scale, task: str) -> Experiment:
-    """The figure's runs, claims and panels at a scale; `task` is what the probe is trained for."""
+    """The figure's runs, claims and panels at a scale; `task` is the probe's task."""
     steps, probe = scale.grammar.checkpoint_steps, scale.sizes.probe_of(task)
     measured = tuple(MeasuredAt(q, steps) for q in (scale.sizes.loss(), scale.sizes.trace(), probe))
     beside = tuple(MeasuredAt(q, (scale.grammar.steps,)) for q in scale.sizes.probes_beside(task))
@@ -188,7 +188,7 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
 
 
 def _over_examples(every: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
-    """Both probes over labelled sentences, where training ends; no panel while one has not been measured."""
+    """Both probes over labelled sentences, at the end of training; no panel until both have been measured."""
     if STANDARDISED not in every.columns:
         return ()
     numbers = {**{f"_{number}": number for number in sizes.fewer_examples}, "": sizes.probe_train}
@@ -220,7 +220,7 @@ def _over_examples(every: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel,
 
 
 def _reference(table: pl.DataFrame) -> str:
-    """What accuracies are held against, those of it that have been measured, as a sentence."""
+    """The references for accuracies, those of them that have been measured, as a sentence."""
     told = [
         f"{words} {max(table[column].drop_nulls().to_list()):.3f}"
         for column, words in HELD_AGAINST

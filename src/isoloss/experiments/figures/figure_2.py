@@ -60,7 +60,7 @@ def _panel(task: ShownTask, table: pl.DataFrame, scale: Scale) -> Panel:
 
 
 def one_loss_over_steps(task: ShownTask, paper: str) -> Claim:
-    """That a run's saturated checkpoints have one loss, in the window of Figure 1."""
+    """That a run's saturated checkpoints have the same loss, in the window of Figure 1."""
     return Claim(
         name=f"{task.key}-one-loss",
         sentence=f"{task.title}: from the first saturated checkpoint to the last the loss stays as it is.",

@@ -1,4 +1,4 @@
-"""Figure 5: sizes at almost one loss, all enlarged to one shape before their traces are compared."""
+"""Figure 5: sizes at almost the same loss, all enlarged to one shape before their traces are compared."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Figure 9: the KL divergence, on a logarithmic axis, in place of the loss."""
+"""Figure 9: the KL divergence, on a logarithmic axis, instead of the loss."""
 
 from dataclasses import replace
 

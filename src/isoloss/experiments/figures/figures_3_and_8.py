@@ -36,7 +36,7 @@ from isoloss.verdict import above, below, within
 
 PAPER = "“the increase in downstream performance as we scale up” (A.6; no number given)"
 GAINS = ("6.9", "4.5", "2.0")
-"""What scaling up adds to accuracy in the paper, in percent points: PCFG, HMM, OPT (Section 2.3)."""
+"""The gain in accuracy from scaling up in the paper, in percent points: PCFG, HMM, OPT (Section 2.3)."""
 
 OF_ONE_DIMENSION = (
     Axis(PROJECTED, "accuracy, features of the same dimension", f"{PROJECTED}_deviation"),
@@ -91,7 +91,7 @@ def figure_3(scale: Scale) -> Experiment:
 
 
 def larger_is_better(task: ShownTask, paper: str) -> Claim:
-    """That accuracy rises with size at one loss; `paper` is what the paper says of this task."""
+    """That accuracy rises with size at the same loss; `paper` is what the paper says of this task."""
     return Claim(
         name=f"{task.key}-larger-is-better",
         sentence=f"{task.title}: at one loss larger models do better downstream.",
@@ -104,7 +104,7 @@ def larger_is_better(task: ShownTask, paper: str) -> Claim:
 
 
 def sizes_have_one_loss(task: ShownTask) -> Claim:
-    """That all sizes have reached one loss, in the window of Figure 1."""
+    """That all sizes have reached the same loss, in the window of Figure 1."""
     return Claim(
         name=f"{task.key}-one-loss",
         sentence=f"{task.title}: models of all sizes have the same pre-training loss.",
@@ -119,7 +119,7 @@ def sizes_have_one_loss(task: ShownTask) -> Claim:
 
 
 def projection_changes_little(task: ShownTask) -> Claim:
-    """That a probe of one dimension for all widths is as good as that of each width's own."""
+    """That a probe of one dimension for all widths is as good as one of each width's own."""
     return Claim(
         name=f"{task.key}-projection-changes-little",
         sentence=f"{task.title}: accuracy is nearly the same with features projected to one dimension.",
@@ -134,12 +134,12 @@ def projection_changes_little(task: ShownTask) -> Claim:
 
 
 def gain_by_projection(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over runs of the projected features' accuracy less that of all, at the end, in percent points."""
+    """Mean over runs of final accuracy with projected minus all features, in percent points."""
     return float(np.mean([percent_points(run[PROJECTED][-1], run["accuracy"][-1]) for run in runs]))
 
 
 def smallest_is_near_the_distribution(task: ShownTask) -> Claim:
-    """That the smallest size has next to nothing left to learn."""
+    """That the smallest size has almost nothing left to learn."""
     return Claim(
         name=f"{task.key}-smallest-near-the-law",
         sentence=f"{task.title}: the smallest model is already close to the least loss.",

@@ -1,4 +1,4 @@
-"""Figures 4 and 10: along SGD from a saturated model the trace of the Hessian falls and accuracy rises."""
+"""Figures 4 and 10: along SGD from a saturated model, the trace of the Hessian falls and accuracy rises."""
 
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.descent_runs import DescentRuns
@@ -24,13 +24,13 @@ from isoloss.experiments.statistics.rank_correlation import Ranking
 from isoloss.verdict import above, below
 
 POINTS_PER_HALVING = 2.0
-"""Smallest rise of accuracy, in percent points as the trace halves, that would make flatness a cause."""
+"""Smallest rise of accuracy, in percent points per halving of the trace, that would make flatness a cause."""
 WHY_POINTS = (
     "under half of what accuracy rises along AdamW while the trace halves (5 points in pilots on the "
     "grammar): were flatness the cause, SGD's would have to bring at least that"
 )
 GAINS = ("1.6", "4.0")
-"""What accuracy gains as the trace falls in the paper, in percent points: PCFG, HMM (Section 4)."""
+"""The gain in accuracy as the trace falls in the paper, in percent points: PCFG, HMM (Section 4)."""
 
 
 def figure_4(scale: Scale) -> Experiment:
@@ -71,7 +71,7 @@ def figure_4(scale: Scale) -> Experiment:
 
 
 def drift_in_words(descent: DescentRuns) -> str:
-    """How far Theorem 3.3 lets a run go, and how far the paper's own numbers do."""
+    """How far Theorem 3.3 allows a run to go, and how far the paper's own numbers do."""
     paper = PAPER.grammar
     rule = descent.update_rule
     return (
@@ -97,7 +97,7 @@ def _start(descent: DescentRuns) -> str:
 
 
 def flatter_and_better(task: ShownTask, paper_gain: str) -> tuple[Claim, ...]:
-    """Figure 4's claims of one panel; `paper_gain` is the rise of accuracy that the paper gives."""
+    """Figure 4's claims for one panel; `paper_gain` is the rise of accuracy stated in the paper."""
     return (
         one_loss_over_steps(task, "“after the validation pre-training loss converges” (Section 4)"),
         Claim(
@@ -123,7 +123,7 @@ def flatter_and_better(task: ShownTask, paper_gain: str) -> tuple[Claim, ...]:
 
 
 def flatter_is_better(task: ShownTask) -> Claim:
-    """Figure 10's claim of one panel."""
+    """Figure 10's claim for one panel."""
     return Claim(
         name=f"{task.key}-flatter-is-better",
         sentence=f"{task.title}: along SGD, flatter checkpoints do better.",

@@ -104,7 +104,7 @@ def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
 
 
 def ranking_panel(name: str, title: str, runs: Sequence[pl.DataFrame], columns: Sequence[str]) -> Panel:
-    """How the trace, the columns and the loss rank the accuracy of the runs' checkpoints."""
+    """How well the trace, the columns and the loss rank the accuracy of the runs' checkpoints."""
     caption = (
         "Each interval is at 95 %, over seeds as clusters, on Fisher's scale; bars in the chart are one "
         "standard error. The loss is included for comparison."
@@ -169,10 +169,10 @@ def rank_correlation_table(
 ) -> pl.DataFrame:
     """A row for each of `measures` and each of Spearman, Kendall (tau-b), and partial Spearman given `given`.
 
-    All are of the same checkpoints, those that have every measure, the outcome and all of `given`: so many
-    `checkpoints`, from so many `seeds`. Signs are those of `Ranking`: 1 where the least of the measure is the
+    All use the same checkpoints, those that have every measure, the outcome and all of `given`; `checkpoints`
+    and `seeds` are their numbers. Signs are those of `Ranking`: 1 if the smallest value of the measure is the
     best. A measure that is itself among `given` is partialled on the others. `low` and `high` bound each
-    number by itself with `confidence` (`BoundedEstimate`); to say that one measure ranks better than
+    number separately with `confidence` (`BoundedEstimate`); to say that one measure ranks better than
     another, judge their `Advantage`.
 
     >>> runs = [
@@ -217,7 +217,7 @@ def rank_correlation_table(
 
 
 def _complete(run: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """The run's rows with a finite number in each of the columns; none where it lacks a column."""
+    """The run's rows with a finite number in each of the columns; none if it lacks a column."""
     if not set(columns) <= set(run.columns):
         return run.clear()
     return run.filter(pl.all_horizontal(pl.col(columns).cast(pl.Float64).is_finite()))

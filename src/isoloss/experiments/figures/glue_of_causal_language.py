@@ -31,7 +31,7 @@ from isoloss.verdict import above, below
 
 PAPERS_TASKS = ("SST-2", "QNLI")
 CONVERGED = 0.01
-"""Largest share of the loss that what is left to learn may be, for anything to be judged."""
+"""Largest share of the loss that may be left to learn for anything to be judged."""
 OTHER_POLICIES: tuple[Policy, ...] = ("resegment", "mask")
 PAPER = "accuracy rises with steps and with size (Figures 2, 3 and 8; QNLI +2.0 points by size)"
 
@@ -44,7 +44,7 @@ def share_to_learn(runs: Frames) -> float:
 
 @dataclass(frozen=True)
 class WhereConverged:
-    """The statistic where `share_to_learn` is below CONVERGED; nan elsewhere, where nothing is judged."""
+    """The statistic if `share_to_learn` is below CONVERGED; otherwise nan, and nothing is judged."""
 
     statistic: Statistic
 
@@ -55,7 +55,7 @@ class WhereConverged:
 
 @dataclass(frozen=True)
 class Gain:
-    """Mean over runs of accuracy at the end less that of the same model untrained, in percent points."""
+    """Mean over runs of final accuracy minus that of the same model untrained, in percent points."""
 
     key: str
 
@@ -86,9 +86,9 @@ class GainOverWidths:
 
 
 def glue_of_causal_language(scale: Scale) -> Experiment:
-    """The causal language's students of all sizes, probed on texts that the language never had.
+    """The causal language's students of all sizes, probed on texts that are not from the language.
 
-    Raises BadInput where the language has no teacher, and so no whole tokenizer.
+    Raises BadInput if the language has no teacher, and so no whole tokenizer.
     """
     runs = scale.causal_language
     tasks = tuple(task for task in scale.real_text.tasks if task.papers in PAPERS_TASKS)

@@ -1,4 +1,4 @@
-"""What the paper leaves open: from lazy to rich training, another way to one pre-training loss."""
+"""A question that the paper leaves open: from lazy to rich training, another way to the same loss."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ OPEN = "none: Section 5 has solutions of one loss that differ in their features,
 
 
 def rule_of(deviation: float) -> str:
-    """What a run is called by the deviation that its weights started with."""
+    """The name of a run, after the standard deviation of its initial weights."""
     return f"deviation {deviation:g}"
 
 
@@ -37,7 +37,7 @@ RICH = rule_of(DEVIATIONS[0])
 
 
 def gap_at_the_end(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over seeds of the largest less the smallest last loss of a seed's runs, over their mean."""
+    """Mean over seeds of the largest minus the smallest final loss of a seed's runs, over their mean."""
     last: dict[int, list[float]] = {}
     for run in runs:
         last.setdefault(run["seed"][0], []).append(run["loss"][-1])
@@ -103,7 +103,7 @@ ones do better is the paper's."""
 
 
 def lazy_to_rich(scale: Scale) -> Experiment:
-    """The compared size from three initial deviations, with seeds of its own."""
+    """The compared size from three initial standard deviations, with seeds of its own."""
     scale = scale.with_later_seeds
     return Experiment(
         name="lazy-to-rich",

@@ -30,7 +30,7 @@ FINE_TUNED = Axis("fine_tuned", "accuracy after fine-tuning", "fine_tuned_deviat
 def longer_training(scale: Scale) -> Experiment:
     """Runs of the compared size, several times as long as the grammar's own.
 
-    Raises BadInput where no checkpoint stands at the step at which those end, or none comes after it.
+    Raises BadInput if there is no checkpoint at the step at which those end, or none after it.
     """
     longer, task, usual_end = scale.longer, scale.grammar.tasks[1], scale.grammar.steps
     if usual_end not in longer.checkpoint_steps[:-1]:
@@ -65,7 +65,7 @@ def longer_training(scale: Scale) -> Experiment:
 
 
 def longer_runs(scale: Scale) -> tuple[PlannedRun, ...]:
-    """A run a seed."""
+    """One run per seed."""
     grammar, longer, sizes = scale.grammar, scale.longer, scale.sizes
     steps, task = longer.checkpoint_steps, grammar.tasks[1]
     fine_tuning = FineTuningQuantity(
@@ -123,7 +123,7 @@ def _since(usual_end: int, of: Scaled) -> Statistic:
 
 
 def longer_training_claims(usual_end: int, rise: str) -> tuple[Claim, ...]:
-    """What comes after step `usual_end`, where the other runs end; `rise` is the sensitivity's column."""
+    """What comes after step `usual_end`, where other runs end; `rise` is the column of the sensitivity."""
     slope, since = (
         "mean over runs of the Theil-Sen slope of",
         f"per doubling of steps from {usual_end:,} on",

@@ -1,4 +1,4 @@
-"""What the paper leaves open: whether the flatter do better on distributions that no probe was trained on."""
+"""An open question of the paper: do flatter models do better on distributions without a trained probe?"""
 
 import polars as pl
 
@@ -73,7 +73,7 @@ CLAIMS = (
     ),
     *(claim for shift, column in SHIFTS for claim in _of_shift(shift, column)),
 )
-"""All were fixed before any run was measured so."""
+"""All were fixed before any run was measured in this way."""
 
 
 def other_distributions(scale: Scale) -> Experiment:

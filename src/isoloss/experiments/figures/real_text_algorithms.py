@@ -170,7 +170,7 @@ def _majorities(table: pl.DataFrame) -> str:
 
 
 def difference_of_losses(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean last loss without regularisation, less that with it, over that with it."""
+    """Mean final loss without regularisation, minus that with it, over that with it."""
     bare, adamw = (
         np.mean([run["loss"][-1] for run in runs if run["rule"][0] == rule] or [np.nan])
         for rule in (BARE, ADAMW)
@@ -179,7 +179,7 @@ def difference_of_losses(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def widening_of_the_gap(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean validation minus training loss at the end, nats: without regularisation, less with it."""
+    """Mean validation minus training loss at the end, nats: without regularisation, minus that with it."""
     bare, adamw = (
         [run["loss"][-1] - run["training_loss"][-1] for run in runs if run["rule"][0] == rule]
         for rule in (BARE, ADAMW)
@@ -188,7 +188,7 @@ def widening_of_the_gap(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def claims_of(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
-    """The claims on losses and trace, and two for each task."""
+    """The claims about losses and trace, and two for each task."""
     return (
         Claim(
             name="same-loss-without-regularisation",

@@ -1,4 +1,4 @@
-"""What AdamW's drift seeks by derivation, the least Σ √H_ii, beside the trace: which ranks accuracy."""
+"""The minimiser of AdamW's drift by derivation, Σ √H_ii, beside the trace: which ranks accuracy better?"""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""A downstream task as figures show it, its panel along SGD, and the settings of its runs in words."""
+"""A downstream task as shown in figures, its panel along SGD, and the settings of its runs in words."""
 
 import math
 from collections.abc import Sequence
@@ -32,18 +32,18 @@ from isoloss.panels import Dots, Lines, Panel
 
 START = {"last checkpoint": "AdamW's last weights", "fresh weights": "fresh weights"}
 PROJECTED = "projected_accuracy"
-"""The column of the probe on features of one dimension for all widths."""
+"""The column of the probe on features of the same dimension for all widths."""
 
 UNTRAINED = "untrained_projected_accuracy"
 """The column of that probe on each run's model before its first step."""
 
 PANEL = "panel"
-"""The column that says which panel a row belongs to."""
+"""The column that identifies the panel of a row."""
 
 
 @dataclass(frozen=True)
 class ShownTask:
-    """`key` names the panel and its runs; `label` is the task in words."""
+    """`key` identifies the panel and its runs; `label` is the task in words."""
 
     key: str
     language: str
@@ -57,7 +57,7 @@ class ShownTask:
         return f"{self.language}, {self.label}"
 
     def seeds(self, scale: Scale) -> tuple[int, ...]:
-        """Those of its runs."""
+        """The seeds of its runs."""
         return self.runs.own_seeds or scale.seeds
 
     def probe(self, sizes: MeasurementSizes) -> ProbeQuantity:
@@ -71,7 +71,7 @@ class ShownTask:
         return self.labelled(runs_of_sizes(self.runs, scale.seeds, measured))
 
     def projected_runs(self, scale: Scale) -> tuple[PlannedRun, ...]:
-        """Every size and seed with loss, probe, and `size_probes`, where sizes are compared."""
+        """Every size and seed with loss, probe and, if sizes are compared, `size_probes`."""
         probes, steps = self.size_probes(scale.sizes), self.runs.compared_steps
         return tuple(
             replace(run, measured=(*run.measured, *probes), saturated_from=steps[0])
@@ -79,9 +79,9 @@ class ShownTask:
         )
 
     def size_probes(self, sizes: MeasurementSizes) -> tuple[MeasuredAt, MeasuredAt]:
-        """By what sizes are compared: features of one dimension, and what they are without training.
+        """How sizes are compared: features of the same dimension, and those of untrained models.
 
-        All widths are projected to the dimension of the narrowest's features, by one matrix for each width.
+        All widths are projected to the dimension of the narrowest's features, by one matrix per width.
         """
         narrowest = min(width_of(model) for model in self.runs.architectures)
         projection = Projected(narrowest * self.runs.language.maximum_length, sizes.seed)
@@ -104,18 +104,18 @@ class ShownTask:
         )
 
     def labelled(self, runs: Sequence[PlannedRun]) -> tuple[PlannedRun, ...]:
-        """The runs under names of the panel's own: another panel may show the same ones for its task."""
+        """The runs under the panel's own names: another panel may show the same ones for its task."""
         return tuple(
             replace(run, name=f"{self.key}-{run.name}", labels=(*self.labels, *run.labels)) for run in runs
         )
 
     @property
     def labels(self) -> Labels:
-        """What the panel's rows are known by."""
+        """What identifies the panel's rows."""
         return ((PANEL, self.key),)
 
     def rows(self, table: pl.DataFrame) -> pl.DataFrame:
-        """The panel's checkpoints; none where nothing of the experiment has been measured."""
+        """The panel's checkpoints; none if nothing of the experiment has been measured."""
         if table.is_empty():
             return table
         return table.filter((pl.col(PANEL) == self.key) & pl.col("step").is_not_null())
@@ -126,7 +126,7 @@ class ShownTask:
         return rows if rows.is_empty() else rows.filter(pl.col("step") == self.runs.steps)
 
     def statistic(self, statistic: Statistic) -> Statistic:
-        """A claim's statistic of the panel's own runs; nan where there are none."""
+        """A claim's statistic on the panel's own runs; nan if there are none."""
 
         def of_panel(runs: Sequence[pl.DataFrame]) -> float:
             own = [run for run in runs if run[PANEL][0] == self.key]
@@ -135,7 +135,7 @@ class ShownTask:
         return of_panel
 
     def chance_and_ceiling(self, table: pl.DataFrame) -> str:
-        """A sentence for the caption; none while the reference has not been measured."""
+        """A sentence for the caption; none until the reference has been measured."""
         found = table.filter((pl.col(PANEL) == self.key) & pl.col("step").is_null())
         if found.is_empty():
             return ""
@@ -170,12 +170,12 @@ def task_10(scale: Scale) -> ShownTask:
 
 
 def first_text_task(scale: Scale) -> ShownTask:
-    """The causal language's task in the place of QNLI."""
+    """The causal language's task in place of QNLI."""
     return _text_task(scale, 0)
 
 
 def second_text_task(scale: Scale) -> ShownTask:
-    """The causal language's task in the place of SST-2."""
+    """The causal language's task in place of SST-2."""
     return _text_task(scale, 1)
 
 
@@ -221,7 +221,7 @@ def _panel(task: ShownTask, descent: DescentRuns, table: pl.DataFrame, scale: Sc
 
 
 def run_facts(tasks: Sequence[ShownTask]) -> Facts:
-    """What is trained, how long, and on which rule: once for each language."""
+    """What is trained, for how long, and with which rule: once for each language."""
     by_language = {task.runs.language.digest: task for task in tasks}
     return tuple(fact for task in by_language.values() for fact in _of_language(task))
 
@@ -243,7 +243,7 @@ def descent_facts(shown: Descending) -> Facts:
 
 
 def measurement_facts(sizes: MeasurementSizes) -> Facts:
-    """How the numbers are taken."""
+    """How the numbers are measured."""
     return (
         (
             "linear probe",

@@ -1,4 +1,4 @@
-"""Tables 1 and 2: their claims, and a row an algorithm, at the loss that the adversary and AdamW share."""
+"""Tables 1 and 2: their claims, and a row per algorithm, at the loss that the adversary and AdamW share."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ REAL_TEXT = "The paper's BookCorpus rows are the experiment real-text-algorithms
 
 
 def algorithm_panels(table: pl.DataFrame, columns: tuple[Axis, ...]) -> tuple[Panel, ...]:
-    """Means over seeds, with small model and lookup table where measured, and the pairs seed by seed."""
+    """Means over seeds, with small model and lookup table if measured, and the pairs seed by seed."""
     names = [axis.column for axis in columns]
     rows = rows_at_same_loss(table, (ADVERSARIAL,), ADAMW, names)
     means = mean_over_runs(rows, "rule", ["loss", *names])
@@ -96,9 +96,9 @@ def adversary_in_words(scale: Scale) -> str:
 
 
 def surplus_loss(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over seeds of the adversary's loss at its last step over AdamW's at the same step, less 1.
+    """Mean over seeds of the adversary's loss at its last step over AdamW's at the same step, minus 1.
 
-    nan without a pair; AdamW's loss is interpolated where it has no checkpoint at that step.
+    nan without a pair; AdamW's loss is interpolated if it has no checkpoint at that step.
     """
     adamw = {run["seed"][0]: run for run in runs if run["rule"][0] == ADAMW}
     surplus = []
@@ -110,7 +110,7 @@ def surplus_loss(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def advantage_over_small(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean accuracy on task B where the adversary's runs end, less the small model's, in percent points."""
+    """Mean final accuracy of the adversary's runs on task B, minus the small model's, in percent points."""
     ends = {
         rule: [run[TASK_B][-1] for run in runs if run["rule"][0] == rule] for rule in (ADVERSARIAL, SMALL)
     }
@@ -120,7 +120,7 @@ def advantage_over_small(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def advantage_over_lookup_table(rule: str, column: str) -> Statistic:
-    """The statistic: mean accuracy of the rule's runs at the end less the table's, in percent points."""
+    """The statistic: mean final accuracy of the rule's runs minus the table's, in percent points."""
 
     def statistic(runs: Sequence[pl.DataFrame]) -> float:
         trained = [run[column][-1] for run in runs if run["rule"][0] == rule]

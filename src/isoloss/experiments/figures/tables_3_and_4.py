@@ -1,4 +1,4 @@
-"""Tables 3 and 4: shapes of transformers, and how many numbers each learns."""
+"""Tables 3 and 4: shapes of transformers, and their numbers of trainable parameters."""
 
 from collections.abc import Sequence
 
@@ -39,7 +39,7 @@ COUNTS = (
 
 
 def parameters(shape: Shape, tokens: int, positions: int) -> int:
-    """How many numbers a `PreLayerNormTransformer` learns, by formula; see `models.transformers`.
+    """Number of trainable parameters of a `PreLayerNormTransformer`, by formula; see `models.transformers`.
 
     `positions` is the number of tokens of its longest input, to which RoBERTa's unused one is added.
 
@@ -55,7 +55,7 @@ def parameters(shape: Shape, tokens: int, positions: int) -> int:
 
 
 def shape_rows(shapes: Sequence[Shape], words: int, maximum_length: int) -> pl.DataFrame:
-    """A row a shape, with its parameters on a language and with BERT's vocabulary."""
+    """A row per shape, with its parameters on a language and with BERT's vocabulary."""
     return pl.DataFrame(
         [
             {
@@ -78,7 +78,7 @@ def shape_panel(name: str, title: str, caption: str, shapes: Sequence[Shape]) ->
 
 
 def table_3(scale: Scale) -> Experiment:
-    """The paper's shapes, and those that this scale trains in their place."""
+    """The paper's shapes, and those that this scale trains instead."""
     language = scale.grammar.language
     shapes = [architecture.shape for architecture in scale.grammar.architectures]
     own = Panel(
@@ -135,7 +135,7 @@ def table_4(scale: Scale) -> Experiment:
 
 
 def enlarging_panel(name: str, title: str, shapes: list[Shape] | tuple[Shape, ...], common: Shape) -> Panel:
-    """What each shape is multiplied by, and whether the inner widths meet."""
+    """The factor of each shape, and whether the inner widths meet."""
     rows = []
     for shape in shapes:
         by = enlargement_between(shape, common)

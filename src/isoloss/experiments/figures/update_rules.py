@@ -1,4 +1,4 @@
-"""Beyond the paper: how flat and how good other update rules are at the loss that AdamW has too."""
+"""Beyond the paper: how flat and how good other update rules are at the loss that AdamW reaches too."""
 
 import math
 from collections.abc import Sequence
@@ -33,8 +33,8 @@ OURS = "beyond the paper"
 def flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:
     """Mean over seeds of Spearman's correlation of (decrease of the trace, gain of accuracy) against AdamW.
 
-    Only a seed's own pairs are ranked together: they share AdamW's run. A seed with too few of them to be
-    ranked counts as if it had not been run. nan for none.
+    Only a seed's own pairs are ranked together, since they share AdamW's run. A seed with too few of them to
+    be ranked counts as if it had not been run. nan if there are none.
     """
     seeds = dict.fromkeys(run["seed"][0] for run in runs)
     each = (_flatter_is_better([run for run in runs if run["seed"][0] == seed]) for seed in seeds)
@@ -172,7 +172,7 @@ def _panels(table: pl.DataFrame, rules: list[str]) -> tuple[Panel, ...]:
 
 
 def against_reference(pairs: pl.DataFrame) -> pl.DataFrame:
-    """A row a pair of `rows_at_same_loss`: `doublings` of the trace and `gain` in accuracy, with errors."""
+    """A row per pair of `rows_at_same_loss`: `doublings` of the trace and `gain` in accuracy, with errors."""
     own, reference = (pairs.filter(side) for side in (pl.col("rule") != ADAMW, pl.col("rule") == ADAMW))
     both = own.join(reference, left_on=["rule", "seed"], right_on=["against", "seed"], suffix="_reference")
     relative = [pl.col(f"trace_error{side}") / pl.col(f"trace{side}") for side in ("", "_reference")]

@@ -1,1 +1,1 @@
-"""The paper's settings beside a scale's own, a line a setting, and why they differ where they do."""
+"""The paper's settings beside a scale's own, one setting per line, with the reasons for differences."""

@@ -1,4 +1,4 @@
-"""All settings that the paper gives, or leaves open, beside a scale's."""
+"""All settings that the paper gives or leaves open, beside a scale's."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ from isoloss.experiments.scales.scale import Scale
 
 
 def every_setting(scale: Scale) -> tuple[SettingsGroup, ...]:
-    """Languages, models and training, measurements. The scale's languages are those of the paper's kinds."""
+    """Languages, models and training, measurements. The scale's languages are of the paper's kinds."""
     return (
         grammar_settings(scale),
         hidden_markov_settings(scale),
@@ -42,6 +42,6 @@ def every_setting(scale: Scale) -> tuple[SettingsGroup, ...]:
 
 
 def settings_of(scale: Scale, experiments: Sequence[Experiment]) -> tuple[SettingsGroup, ...]:
-    """Those that at least one of the experiments depends on."""
+    """Those on which at least one of the experiments depends."""
     groups = every_setting(scale)
     return tuple(group for group in groups if any(group.concerns(each) for each in experiments))

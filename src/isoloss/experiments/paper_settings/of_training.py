@@ -1,4 +1,4 @@
-"""How a scale's models are built, trained and measured beside the paper's (A.4, A.5, B.1 to B.4)."""
+"""How a scale's models are built, trained and measured, beside the paper's (A.4, A.5, B.1 to B.4)."""
 
 from isoloss.experiments.figures.tables_3_and_4 import BERT_POSITIONS, BERT_TOKENS, parameters
 from isoloss.experiments.language_runs import width_of
@@ -91,7 +91,7 @@ def training_settings(scale: Scale) -> SettingsGroup:
 
 
 def descent_settings(scale: Scale) -> SettingsGroup:
-    """SGD of Figures 4 and 10."""
+    """The SGD of Figures 4 and 10."""
     grammar, chain = scale.descents.grammar, scale.descents.hidden_markov
     return SettingsGroup(
         "SGD (B.2)",

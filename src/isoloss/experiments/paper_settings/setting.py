@@ -21,7 +21,7 @@ class PaperSetting:
 
 @dataclass(frozen=True)
 class SettingsGroup:
-    """Settings of one thing, worked out when they are asked for, and which experiments depend on them."""
+    """Settings of one subject, computed on demand, and which experiments depend on them."""
 
     title: str
     concerns: Callable[[Experiment], bool]
@@ -35,7 +35,7 @@ def trained_on(*runs: AnyRuns) -> Callable[[Experiment], bool]:
 
 
 def trained_by(rule: type) -> Callable[[Experiment], bool]:
-    """Whether an experiment has runs by an update rule of this class."""
+    """Whether an experiment has runs with an update rule of this class."""
     return lambda experiment: any(isinstance(run.update_rule, rule) for run in experiment.runs)
 
 
@@ -47,5 +47,5 @@ def measuring(*kinds: type) -> Callable[[Experiment], bool]:
 
 
 def named(*names: str) -> Callable[[Experiment], bool]:
-    """Whether an experiment is called one of these."""
+    """Whether an experiment has one of these names."""
     return lambda experiment: experiment.name in names

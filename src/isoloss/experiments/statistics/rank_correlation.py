@@ -58,7 +58,7 @@ def partial_rank_correlation(
     ranks = np.stack([stats.rankdata(values) for values in (first, second)], axis=1)
     others = np.stack([np.ones(n), *(stats.rankdata(values) for values in given)], axis=1)
     left = ranks - others @ np.linalg.lstsq(others, ranks, rcond=None)[0]
-    # Ranks are whole or half numbers: a residual that is not rounding is of the order of 1.
+    # Ranks are integers or half-integers: a residual that is not rounding is of the order of 1.
     if np.linalg.norm(left, axis=0).min() < 1e-6:
         return float("nan")
     return _correlation(left[:, 0], left[:, 1])
@@ -111,7 +111,7 @@ class Advantage:
 def complete_rows(runs: Frames, columns: Sequence[str]) -> Float[np.ndarray, "k n"]:
     """The `columns` of all runs' rows with a finite number in each of them."""
     have_all = [run for run in runs if set(columns) <= set(run.columns)]
-    # Column by column: resampling does this thousands of times, and a query of a table costs far more.
+    # Column by column: resampling does this thousands of times, and a table query costs far more.
     values = [[run[name].to_numpy() for run in have_all] for name in columns]
     rows = np.array([np.concatenate([[], *of_column]) for of_column in values], dtype=np.float64)
     return rows[:, np.isfinite(rows).all(axis=0)]

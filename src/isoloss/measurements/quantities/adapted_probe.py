@@ -55,7 +55,7 @@ class Standardised:
         ([[-1.0, 0.0], [1.0, 0.0]], [[4.0, 0.0]])
         """
         mean, deviation = train.mean(0), train.std(0, correction=0)
-        # What is constant up to rounding would only be noise.
+        # A feature that is constant up to rounding would only add noise.
         constant = deviation <= 1e-6 * train.abs().amax(0)
         scale = torch.where(constant, 0.0, 1 / torch.where(constant, 1.0, deviation))
         return (train - mean) * scale, (test - mean) * scale

@@ -137,7 +137,7 @@ def _masked(
     """Each chunk of sequences with its predictions, and the index of its first sequence."""
     for draw in range(draws):
         for start in range(0, len(sentences), SEQUENCES_MASKED_AT_ONCE):
-            # A seed of its own for each piece, so that how the model is read changes no mask.
+            # A separate seed for each piece, so that how the model is read does not change any mask.
             generator = torch.Generator().manual_seed(derived_seed(seed, f"masks {draw}", start))
             yield start, objective.draw(sentences[start : start + SEQUENCES_MASKED_AT_ONCE], generator)
 

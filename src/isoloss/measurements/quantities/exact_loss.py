@@ -73,7 +73,7 @@ class EvaluationSet:
             )
         sentences = language.sample(n, torch.Generator().manual_seed(seed))
         log_probabilities = []
-        at_once = 4 if isinstance(language, DistributionsAtPositions) else 256  # so that progress is seen
+        at_once = 4 if isinstance(language, DistributionsAtPositions) else 256  # so that progress is visible
         for start in range(0, n, at_once):
             part = sentences[start : start + at_once]
             log_probabilities.append(objective.log_probabilities(language, part, start))

@@ -126,7 +126,7 @@ class GeneratedWordsProbe:
 class UntrainedTextProbe:
     """The same probe `of` on the run's own model before its first step, initialised with the run's seed."""
 
-    # The first revision drew weights from the seed itself, and a run draws its own from one derived of it.
+    # The first revision drew weights from the seed itself, and a run draws its own from a derived one.
     revision: ClassVar[int] = 2
     sources: ClassVar[tuple[type, ...]] = (Language,)
     drawn_as: ClassVar[type] = KeptTexts

@@ -49,7 +49,7 @@ class ShiftedProbeQuantity:
     def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
         """See `Quantity`. Raises BadInput if the language is not a grammar."""
         grammar, own = _grammar(source, self.shift), self.of.draw(source, objective, progress)
-        # One seed and equal sizes: a sentence's words then say which split it is in, in both languages.
+        # One seed and equal sizes: a sentence's words then determine its split, in both languages.
         other = self.of.splits(shifted(grammar, self.shift))
         test = constituent_task(grammar, self.of.task).label(other.test.sentences)
         return replace(own, test=test)

@@ -222,7 +222,7 @@ def enlarging_plan(model: PreTrainedModel, by: Enlargement, form: Form) -> Enlar
             f"{type(model).__name__} cannot be enlarged; give a BertForMaskedLM or a "
             "RobertaPreLayerNormForMaskedLM"
         )
-    # What counts is whether the weights are one tensor; a configuration may say otherwise.
+    # The test is whether the weights are one tensor; a configuration may say otherwise.
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     small = SmallModel(model.config.num_hidden_layers, tied)
     config = by.of_config(model.config)
