@@ -137,7 +137,11 @@ def write_whole_site(
     Returns its first page, and any messages from drawing the languages.
     """
     planned = [make() for name, make in others.items() if was_planned(name, request.folder)]
-    before = gathered([each for each in planned if is_done(each, request.folder)], request.folder)
+    before: list[ExperimentResult] = []
+    for number, experiment in enumerate(planned, 1):
+        if is_done(experiment, request.folder):
+            before += gathered([experiment], request.folder)
+        progress(f"judging {experiment.name}, computed before", number, len(planned))
     by_name = {result.experiment.name: result for result in (*results, *before)}
     shown = tuple(by_name[name] for name in EXPERIMENTS if name in by_name)
     plans = planned_languages(result.experiment for result in shown)
