@@ -61,8 +61,14 @@ AFTER = {
         "drift-limits": "isoloss reproduce drift",
         "roots-or-trace": "isoloss reproduce other-distributions",
     },
-    "night": dict.fromkeys(
-        ("figure-2", "figure-8", "figure-9"), "isoloss reproduce figure-1 figure-3 --scale night"
-    ),
+    "night": {
+        **dict.fromkeys(("figure-3", "figure-5", "table-1"), "isoloss reproduce figure-1 --scale night"),
+        **dict.fromkeys(
+            ("figure-2", "figure-4", "figure-8", "figure-9"),
+            "isoloss reproduce figure-1 figure-3 --scale night",
+        ),
+        "figure-10": "isoloss reproduce figure-4 --scale night",
+        "table-2": "isoloss reproduce table-1 --scale night",
+    },
 }
 """By scale: the command whose runs an experiment shares, where it was given first."""
