@@ -199,7 +199,7 @@ def language_facts(language: Language) -> tuple[str, Facts]:
 
     >>> from isoloss.languages.dyck import dyck
     >>> language_facts(dyck(4))[1][:3]
-    (('words', '2'), ('longest sentence', '4 words'), ('strings', '6, all as likely'))
+    (('words', '2'), ('longest sentence', '4 words'), ('strings', '6, all equally likely'))
     """
     kind, own = _own(language)
     size: Facts = (
