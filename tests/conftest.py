@@ -24,8 +24,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # The longest test comes first: started last, it would leave the other processes idle.
-    items.sort(key=lambda item: item.path.name != "test_torture.py")
+    # The longest tests come first: started last, they would leave the other processes idle.
+    items.sort(key=lambda item: item.path.name != "test_reproduction_at_smoke_scale.py")
 
 
 @pytest.fixture(autouse=True, scope="session")

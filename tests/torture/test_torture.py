@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-FEW = {"flip": 12, "feed": 6, "payload": 2, "kill": 4}
 SAMPLE = {"flip": 60, "feed": 20, "payload": 4, "kill": 8}
 
 
-@pytest.mark.parametrize("counts", [FEW, pytest.param(SAMPLE, marks=pytest.mark.slow)], ids=["few", "more"])
-def test_a_sample_of_each_torture_loses_runs_and_changes_nothing(counts: dict[str, int]) -> None:
+@pytest.mark.slow
+def test_a_sample_of_each_torture_loses_runs_and_changes_nothing() -> None:
     # In its own process: its children are forked, which is unsafe in a process with threads.
-    asked = [part for name, count in counts.items() for part in (f"--{name}", str(count))]
+    asked = [part for name, count in SAMPLE.items() for part in (f"--{name}", str(count))]
     script = Path(__file__).with_name("torture.py")
     done = subprocess.run([sys.executable, script, *asked], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     tried = sum(int(number) for number in re.findall(r"^\| [^|]+ \| (\d+) \|", done.stdout, re.MULTILINE))
-    assert tried >= sum(counts.values()) - 2  # kills are so many in each of four pieces of work, rounded
+    assert tried >= sum(SAMPLE.values()) - 2  # kills are so many in each of four pieces of work, rounded
