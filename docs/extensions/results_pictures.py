@@ -62,7 +62,9 @@ AFTER = {
         "roots-or-trace": "isoloss reproduce other-distributions",
     },
     "night": {
-        **dict.fromkeys(("figure-3", "figure-5", "table-1"), "isoloss reproduce figure-1 --scale night"),
+        **dict.fromkeys(
+            ("figure-3", "figure-5", "table-1", "projection"), "isoloss reproduce figure-1 --scale night"
+        ),
         **dict.fromkeys(
             ("figure-2", "figure-4", "figure-8", "figure-9"),
             "isoloss reproduce figure-1 figure-3 --scale night",
