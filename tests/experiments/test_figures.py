@@ -115,7 +115,7 @@ def test_seeds_of_a_languages_own_come_before_the_scales() -> None:
             panel: {run.seed for run in runs if run.name.startswith(panel)} for panel in ("pcfg", "causal")
         }
 
-    assert seeds(laptop()) == {"pcfg": {111, 112, 113, 114, 115}, "causal": {161, 162, 163, 164, 165}}
+    assert seeds(laptop()) == {"pcfg": {171, 172, 173, 174, 175}, "causal": {161, 162, 163, 164, 165}}
     assert seeds(night()) == {"pcfg": set(range(241, 251)), "causal": set(range(201, 211))}
 
 

@@ -39,14 +39,25 @@ def test_every_pace_has_its_checkpoints_at_the_same_times() -> None:
     assert len(runs) == (paces + 1) * len(LAPTOP.widths) * len(scale.seeds)
 
 
-def test_in_short_three_paces_of_one_width_are_a_part_of_the_whole() -> None:
+def test_in_short_three_paces_of_one_width_start_where_the_whole_does() -> None:
     short = LAPTOP.in_short
-    assert short.paces == (Pace(0.2, 32), Pace(0.1, 32), Pace(0.4, 128))
-    assert short.control == LAPTOP.control
+    assert short.paces == LAPTOP.short_paces == (Pace(0.1, 32), Pace(0.2, 64), Pace(0.4, 128))
+    assert len({pace.learning_rate / pace.batch_size for pace in short.paces}) == 1
     scale = laptop()
     task = scale.grammar.tasks[1]
-    whole = {run.digest for run in every_drift_run(scale, LAPTOP, task)}
-    assert {run.digest for run in every_drift_run(scale, short, task)} < whole
+    of_whole, of_short = (every_drift_run(scale, drift, task) for drift in (LAPTOP, short))
+    origins = [{run.digest for run in runs if run.continues is None} for runs in (of_whole, of_short)]
+    assert origins[1] < origins[0]
+
+
+def test_without_short_paces_the_short_form_is_a_part_of_the_whole() -> None:
+    scale = laptop()
+    task = scale.grammar.tasks[1]
+    settings = replace(LAPTOP, short_paces=())
+    assert settings.in_short.paces == (Pace(0.2, 32), Pace(0.1, 32), Pace(0.4, 128))
+    assert settings.in_short.control == settings.control
+    whole = {run.digest for run in every_drift_run(scale, settings, task)}
+    assert {run.digest for run in every_drift_run(scale, settings.in_short, task)} < whole
 
 
 def test_beside_the_drift_an_experiment_judges_its_own_runs() -> None:

@@ -84,7 +84,7 @@ def drift_limits(scale: Scale) -> Experiment:
     """The law's curve from a few of the drift's own runs, and the arms from the same starts."""
     short, sizes = scale.drift.in_short, scale.sizes
     quantities = (sizes.loss(), sizes.trace())
-    arms = limit_arms(short.paces[0])
+    arms = limit_arms(scale.drift.paces[0])
     departures = (
         *(plain(pace, short.steps(pace)) for pace in short.paces),
         *(arm.departure(short.times) for arm in arms),

@@ -24,7 +24,8 @@ class DriftRuns:
     checkpoints are at the first `control_checkpoints` of its twin's steps. `other_languages`, by name, are
     run beside the scale's, from models of the first width. At the second time, the fall of the trace
     predicted from derivatives is measured on `rate_sentences` sentences, for the first pace from models of
-    the first width (0: not at all). Raises BadInput if these cannot be compared.
+    the first width (0: not at all). The short form has `short_paces`, or the first three of `paces`. Raises
+    BadInput if these cannot be compared.
     """
 
     widths: tuple[int, ...]
@@ -34,6 +35,7 @@ class DriftRuns:
     control_factor: int = 32
     rate_sentences: int = 0
     other_languages: tuple[tuple[str, LanguagePlan], ...] = ()
+    short_paces: tuple[Pace, ...] = ()
 
     def __post_init__(self) -> None:
         if len(set(self.paces)) < max(2, len(self.paces)):
@@ -52,9 +54,8 @@ class DriftRuns:
     @property
     def in_short(self) -> "DriftRuns":
         """The first width and three paces, on the scale's language only, without the prediction."""
-        return replace(
-            self, widths=self.widths[:1], paces=self.paces[:3], rate_sentences=0, other_languages=()
-        )
+        paces = self.short_paces or self.paces[:3]
+        return replace(self, widths=self.widths[:1], paces=paces, rate_sentences=0, other_languages=())
 
     @property
     def control(self) -> Pace:
