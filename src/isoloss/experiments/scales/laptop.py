@@ -171,9 +171,9 @@ Of pilot runs the trace has more than halved by the last of `times`, and half of
 form's paces add half as much noise to the loss (η/B) as the first of these. With seed 112 a run of that one
 came loose late, its trace rising again and KL tenfold, as it had not when rounding in a training step was
 another; one such run leaves half of Figure 1's claims on the drift undecided. Hence other paces there, and
-other seeds, with the claims as they were. In pilot runs of these with seeds 900 to 904 none came loose: traces
-fell from 11.7-13.6 to 6.3-6.9, lay within a tenth of one another at each time, and KL ended within 0.0007 nats
-of the start's."""
+other seeds, with the claims as they were. In pilot runs of these with seeds 900 to 904 none came loose: from
+11.7-13.6 traces fell to 6.3-6.9, lying within a tenth of one another at each time, and KL ended within 0.0007
+nats of the start's."""
 
 ADAMW_CLOCK = AdamWClockRuns(
     width=32,
