@@ -40,8 +40,8 @@ from isoloss.report.page import write_lone_page
 
 TITLES = {LOSS: "loss (nats)", TRACE: "Fisher trace", PROBE: "linear probe", FINE_TUNING: "fine-tuned"}
 LOSS_SENTENCES = 10_000
-"""Losses of sentences have a deviation of about a nat: ten thousand give a mean to about 0.01 nats, and
-differences between models, which share what is hard about a sentence, much more closely."""
+"""The loss of a sentence has a standard deviation of about 1 nat, so ten thousand give the mean to about 0.01
+nats, and differences between models, which find the same sentences hard, far more precisely."""
 
 
 def _loss_stopping(request: CompareOptions) -> Stopping:

@@ -12,8 +12,8 @@ from isoloss.progress import Progress
 
 HUB_NAME = "nyu-mll/glue"
 VALIDATION_SHARE = 0.05
-"""Of the training examples: GLUE keeps its test's labels to itself, so its validation part is the test here,
-and what chooses a fine-tuned model's epoch must come from elsewhere."""
+"""Share of the training examples held out for validation. GLUE does not publish the labels of its test part,
+so its validation part is the test set here, and a fine-tuned model's epoch is chosen on other examples."""
 
 GlueName = Literal["sst2", "qnli", "rte"]
 _COLUMNS: dict[GlueName, tuple[str, ...]] = {

@@ -32,11 +32,11 @@ from isoloss.files import complete_folder, file_digest, remove_unfinished, sync_
 from isoloss.progress import Progress, silent
 
 LAYOUT = 1
-"""Incremented when the same request would give other sequences, so that no outdated cache is read."""
+"""Incremented when the same request would give other sequences, so that an outdated cache is never read."""
 
 VOCABULARY_CHARACTERS = 1 << 28
-"""An own vocabulary is trained on the first so many characters of the training part: what pieces are
-frequent is settled long before."""
+"""A vocabulary is trained on at most this many characters from the start of the training part; which pieces
+are frequent is settled long before."""
 
 CHARACTERS_BETWEEN_REPORTS = 1 << 20
 

@@ -24,8 +24,8 @@ from isoloss.stored_runs.measured_files import (
 PLAN_FILE, LOCK_FILE = "plan.json", ".lock"
 
 REVISIONS: dict[str, int] = {"RootFisherQuantity": 2, "UntrainedTextProbe": 2}
-"""Of the quantities whose `revision` is above 1 that revision, by class: here, since `runs` does not wait for
-torch, which the classes need. A test compares them."""
+"""Revisions of the quantities whose `revision` is above 1, by class name. They are repeated here because
+`isoloss runs` does not import torch, which the classes need; a test compares the two."""
 
 Json = dict[str, Any]
 _KINDS: dict[str, type] = {

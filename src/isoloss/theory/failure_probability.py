@@ -16,10 +16,11 @@ from isoloss.theory.bracket_strings import BracketStrings, string_classes
 from isoloss.theory.one_layer_transformer import OneLayerTransformer
 
 LONGEST, MOST_BRACKETS = 200, 100_000
-"""Of T, whose 2 T classes of strings are 4 T³ numbers, 256 MB; of T n, the bits of the exact count."""
+"""The largest T, whose 2 T classes of strings take 4 T³ numbers or 256 MB, and the largest T n, which is the
+number of bits of the exact count."""
 ZERO = 1e-9
-"""A population loss counts as zero below this share of E g*² = T, that of the output 0: far above the
-rounding of float64 (1e-28), far below any loss that a missing sign leaves (T/2)."""
+"""A population loss counts as zero below this share of E g*² = T, the loss of the output 0: far above the
+rounding of float64 (1e-28), far below the loss that one missing sign leaves (T/2)."""
 CHUNK = 2**22
 """Brackets drawn at a time: 32 MB."""
 

@@ -97,9 +97,9 @@ CLAIMS = (
     *_against_rich(DEVIATIONS[1]),
     *_against_rich(DEVIATIONS[2]),
 )
-"""Fixed on pilot runs of seed 900, half as long, from 0.02 and 0.2: the larger start was at the flatter
-minimum (0.3 doublings at the last step), against what is said of lazy training, and no better. That flatter
-ones do better is the paper's."""
+"""Fixed on pilot runs with seed 900, half as long, with initial deviations of 0.02 and 0.2: contrary to what
+is said of lazy training, the larger one ended at the flatter minimum (by 0.3 doublings at the last step), and
+its accuracy was no higher. That flatter models do better is the paper's claim."""
 
 
 def lazy_to_rich(scale: Scale) -> Experiment:
