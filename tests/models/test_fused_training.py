@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from transformers import RobertaPreLayerNormConfig, RobertaPreLayerNormForMaskedLM
 
 from isoloss.models.fused_training import can_be_fused, fused_scores
 from isoloss.models.shapes import Shape
@@ -35,13 +36,15 @@ def pre_layer_norm(shape=SHAPES["two blocks"], dropout=0.0, attention="eager"):
     return PreLayerNormTransformer(shape, dropout=dropout, attention=attention)
 
 
-def sentences(lengths):
+def sentences(lengths, left=False):
     """Token numbers, what is not padding (None: everything), and one position of each sentence."""
     generator = torch.Generator().manual_seed(2)
     counts = torch.tensor(lengths)
     present = torch.arange(max(lengths)) < counts[:, None]
-    ids = torch.randint(1, WORDS, present.shape, generator=generator).masked_fill(~present, 0)
     positions = (torch.rand(len(lengths), generator=generator) * counts).long()
+    if left:
+        present, positions = present.flip(1), max(lengths) - 1 - positions
+    ids = torch.randint(1, WORDS, present.shape, generator=generator).masked_fill(~present, 0)
     return ids, None if present.all() else present, positions
 
 
@@ -56,17 +59,47 @@ def gradients(model, scores):
     return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
-@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_scores_and_every_gradient_are_those_of_the_whole_model(shape, lengths):
-    model = built(pre_layer_norm(shape))
-    inputs = sentences(lengths)
+def assert_the_same(model, inputs):
     found, expected = fused_scores(model, *inputs), whole_scores(model, *inputs)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
     of_found, of_whole = gradients(model, found), gradients(model, expected)
     largest = max(float(gradient.abs().max()) for gradient in of_whole.values())
     for name, gradient in of_whole.items():
         torch.testing.assert_close(of_found[name], gradient, rtol=1e-10, atol=1e-13 * largest, msg=name)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_scores_and_every_gradient_are_those_of_the_whole_model(shape, lengths):
+    assert_the_same(built(pre_layer_norm(shape)), sentences(lengths))
+
+
+def test_so_they_are_with_padding_on_the_left():
+    assert_the_same(built(pre_layer_norm()), sentences(LENGTHS["ragged"], left=True))
+
+
+def test_so_they_are_with_a_large_epsilon_segments_and_an_untied_head():
+    settings = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12}
+    config = RobertaPreLayerNormConfig(
+        vocab_size=WORDS, pad_token_id=0, type_vocab_size=3, layer_norm_eps=0.1, hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0, tie_word_embeddings=False, attn_implementation="eager", **settings,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = RobertaPreLayerNormForMaskedLM(config).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(4))
+    assert can_be_fused(model)
+    inputs = sentences(LENGTHS["ragged"])
+    scores = (fused_scores(model, *inputs), whole_scores(model, *inputs))
+    torch.testing.assert_close(*scores, rtol=1e-12, atol=1e-12)
+    trained = [p for name, p in model.named_parameters() if "token_type" not in name]
+    found, expected = (
+        torch.autograd.grad(each.square().sum(), trained, materialize_grads=True) for each in scores
+    )
+    for of_found, of_whole in zip(found, expected, strict=True):
+        torch.testing.assert_close(of_found, of_whole, rtol=1e-10, atol=1e-10)
 
 
 def test_in_single_precision_they_differ_by_rounding():
@@ -86,7 +119,12 @@ def test_scores_so_large_that_their_exponentials_overflow_are_no_trouble():
         for block in model.base_model.encoder.layer:
             block.attention.self.query.weight *= 1e4
     inputs = sentences(LENGTHS["ragged"])
-    torch.testing.assert_close(fused_scores(model, *inputs), whole_scores(model, *inputs))
+    found, expected = fused_scores(model, *inputs), whole_scores(model, *inputs)
+    torch.testing.assert_close(found, expected)
+    for of_found, of_whole in zip(
+        gradients(model, found).values(), gradients(model, expected).values(), strict=True
+    ):
+        torch.testing.assert_close(of_found, of_whole, atol=1e-7, rtol=1e-6)
 
 
 def test_a_gradient_is_taken_as_often_as_asked_for():
@@ -105,16 +143,47 @@ def test_it_is_differentiated_once_only():
         gradient.sum().backward()
 
 
-def hooked():
+def changed(change):
     model = built(pre_layer_norm())
-    model.base_model.encoder.layer[0].output.dense.register_forward_hook(lambda *_: None)
+    change(model)
     return model
+
+
+def in_another_class(model):
+    class OtherLinear(nn.Linear):
+        pass
+
+    model.base_model.encoder.layer[0].output.dense.__class__ = OtherLinear
+
+
+OTHERWISE = {
+    "a forward hook": lambda model: inner(model).register_forward_hook(lambda *_: None),
+    "a hook before": lambda model: inner(model).register_forward_pre_hook(lambda *_: None),
+    "a backward hook": lambda model: inner(model).register_full_backward_hook(lambda *_: None),
+    "a backward hook before": lambda model: inner(model).register_full_backward_pre_hook(lambda *_: None),
+    "another forward": lambda model: setattr(inner(model), "forward", lambda states: states),
+    "another class": in_another_class,
+    "dropout": lambda model: setattr(model.base_model.encoder.layer[1].output.dropout, "p", 0.1),
+    "another epsilon": lambda model: setattr(model.base_model.LayerNorm, "eps", 1e-5),
+    "another padding token": lambda model: setattr(model.config, "pad_token_id", 1),
+    "another activation": lambda model: setattr(model.config, "hidden_act", "relu"),
+    "another device": lambda model: model.to("meta"),
+}
+
+
+def inner(model):
+    return model.base_model.encoder.layer[0].output.dense
+
+
+@pytest.mark.parametrize("change", OTHERWISE.values(), ids=OTHERWISE)
+def test_a_model_that_was_changed_is_left_to_autograd(change):
+    assert can_be_fused(changed(lambda model: None))
+    assert not can_be_fused(changed(change))
 
 
 @pytest.mark.parametrize(
     "build",
     [
-        hooked,
         lambda: built(pre_layer_norm(dropout=0.1)),
         lambda: built(pre_layer_norm(attention="sdpa")),
         lambda: built(PostLayerNormTransformer(SHAPES["two blocks"], dropout=0.0, attention="eager")),
@@ -123,5 +192,5 @@ def hooked():
         lambda: nn.Linear(2, 2),
     ],
 )
-def test_other_models_are_left_alone(build):
+def test_other_models_are_left_to_autograd(build):
     assert not can_be_fused(build())

@@ -10,15 +10,13 @@ import torch
 from runs import LANGUAGE, outcome, small
 from torch import nn
 
-from isoloss.models.chosen_positions import last_block_at, pre_layer_norm_states
 from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.objectives.batch import sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.checkpoint import Checkpoint
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.specification import Compute, FusedForward, settings_as_json
+from isoloss.pretraining.specification import Compute, settings_as_json
 from isoloss.pretraining.stream import Stream
 
 MASKED = MaskedObjective()
@@ -57,25 +55,6 @@ def test_the_default_leaves_objective_and_digest_as_they_were() -> None:
         "precision": "bfloat16",
         "compiled": False,
     }
-
-
-def test_a_pre_layer_norm_transformer_is_trained_by_its_fused_gradient_which_is_the_same() -> None:
-    architecture = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager")
-    model = architecture.build(2, LANGUAGE.maximum_length, seed=1).double().train()
-    fused = Compute().of(MASKED, model)
-    assert fused == FusedForward()
-    assert Compute().of(NextWordObjective(), model) == NextWordObjective()
-    loss, gradient = gradient_of(Compute(), model, 0)
-    with last_block_at(model, BATCHES[0].positions, pre_layer_norm_states):
-        expected = sentence_averaged_loss(MASKED.logits(model, BATCHES[0]), BATCHES[0])
-    assert loss == pytest.approx(expected.item(), rel=1e-12)
-    of_weights = torch.autograd.grad(expected, list(model.parameters()))
-    torch.testing.assert_close(gradient, torch.cat([g.flatten() for g in of_weights]), rtol=1e-9, atol=1e-12)
-    first = BATCHES[0].part(0, 1)
-    twice = replace(
-        first, rows=first.rows.repeat(2), positions=torch.tensor([1, 2]), targets=torch.tensor([3, 3])
-    )
-    assert torch.equal(fused.logits(model, twice), MASKED.logits(model, twice))
 
 
 def test_bfloat16_is_near_float32_but_is_not_it() -> None:

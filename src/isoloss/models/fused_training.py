@@ -1,10 +1,11 @@
 """The pre-LN transformer's forward and backward pass in a few large operations, for training on a CPU.
 
 A training step of a small model spends much of its time on modules, autograd's nodes and copies, and on
-torch's softmax, which is slow over a dozen entries. Here each block is one autograd function whose gradient
-is written out, with its three projections as one product. In the last block, which is needed at one position
-of each sentence only, scores q·(W h) are computed as (Wᵀq)·h and values Σ p (W h) as W Σ p h, so that neither
-keys nor values are ever computed. The results equal those of `pre_layer_norm_states` up to rounding.
+torch's softmax, which is slow over rows of a dozen entries. Here each block is one autograd function whose
+gradient is written out. Queries, keys and values are one product. In the last block, needed at one position
+of each sentence only, there are neither keys nor values: with hidden states h and attention p, the score
+q·(W h) of a head is (Wᵀq)·h, and its output Σ p (W h) is W Σ p h. Results equal those of
+`pre_layer_norm_states` up to rounding.
 """
 
 from collections.abc import Callable
@@ -18,12 +19,17 @@ from torch.nn.functional import embedding, gelu, layer_norm
 from transformers import RobertaPreLayerNormForMaskedLM
 
 from isoloss.models.chosen_positions import states_at
+from isoloss.objectives.tokens import PAD
+
+KNOWN = ("torch.nn.modules.", "transformers.activations", "transformers.models.roberta_prelayernorm.")
+"""Where the classes of a model's parts must come from."""
 
 
 def can_be_fused(model: nn.Module) -> bool:
-    """Whether `model` is one that `fused_scores` knows: a pre-LN transformer on a CPU, no dropout, no hooks.
+    """Whether `fused_scores` can evaluate `model`: a pre-LN transformer on a CPU without dropout or hooks.
 
-    A model with attention "sdpa" is left to torch's fused kernel, as it asks for.
+    Its attention must be "eager" ("sdpa" asks for torch's fused kernel), its activation GELU, and its parts
+    those of `transformers` and torch, unchanged.
 
     >>> from isoloss.models.shapes import laptop_shape
     >>> from isoloss.models.transformers import PreLayerNormTransformer
@@ -31,25 +37,37 @@ def can_be_fused(model: nn.Module) -> bool:
     >>> can_be_fused(architecture.build(words=12, maximum_length=8, seed=0))
     True
     """
-    if not isinstance(model, RobertaPreLayerNormForMaskedLM) or states_at(model) is None:
+    if type(model) is not RobertaPreLayerNormForMaskedLM or states_at(model) is None:
         return False
-    config = model.config
-    dropped = config.hidden_dropout_prob or config.attention_probs_dropout_prob
-    plain = config._attn_implementation == "eager" and config.hidden_act == "gelu"
+    config: Any = model.config
+    usual = config._attn_implementation == "eager" and config.hidden_act == "gelu"
     on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
-    hooked = any(m._forward_hooks or m._forward_pre_hooks or m._backward_hooks for m in model.modules())
-    return plain and on_cpu and not dropped and not hooked
+    # Positions are counted without tokens of this number.
+    counted: bool = config.pad_token_id == PAD
+    return usual and on_cpu and counted and all(_is_plain(module, config) for module in model.modules())
+
+
+def _is_plain(module: nn.Module, config: Any) -> bool:
+    """Whether a module does what its class and the configuration say, and nothing beside it."""
+    forward, backward = module._forward_hooks, module._backward_hooks
+    hooked = forward or backward or module._forward_pre_hooks or module._backward_pre_hooks
+    if hooked or "forward" in vars(module) or not type(module).__module__.startswith(KNOWN):
+        return False
+    if isinstance(module, nn.Dropout):
+        return module.p == 0
+    return not isinstance(module, nn.LayerNorm) or module.eps == config.layer_norm_eps
 
 
 def fused_scores(
-    model: RobertaPreLayerNormForMaskedLM,
+    model: nn.Module,
     input_ids: Int[Tensor, "n S"],
     attention_mask: Bool[Tensor, "n S"] | None,
     positions: Int[Tensor, " n"],
 ) -> Float[Tensor, "n v"]:
-    """Scores of the v tokens at one position of each sentence; `attention_mask` is None without padding.
+    """Scores of the v tokens at one position of each sentence, of a model that `can_be_fused`.
 
-    They can be differentiated once, not twice. A block keeps about 20 d numbers a token for the gradient.
+    `attention_mask` is None if no token is padding. The scores can be differentiated once, not twice. For the
+    gradient a block of width d keeps some 20 d numbers a token and its attention.
 
     >>> from isoloss.models.shapes import laptop_shape
     >>> from isoloss.models.transformers import PreLayerNormTransformer
@@ -60,14 +78,15 @@ def fused_scores(
     >>> torch.allclose(scores, model(input_ids=ids).logits[[0, 1], [1, 2]], atol=1e-6)
     True
     """
-    backbone: Any = model.base_model
+    known: Any = model
+    backbone = known.base_model
     states = _embedded(backbone, input_ids, attention_mask)
     hidden = None if attention_mask is None else ~attention_mask
     *blocks, last = backbone.encoder.layer
     for block in blocks:
         states = _block(states, hidden, *_settings(block), *_weights(block))
     chosen = _last_block(states, hidden, positions, *_settings(last), *_weights(last))
-    scores: Tensor = model.lm_head(backbone.LayerNorm(chosen))
+    scores: Tensor = known.lm_head(backbone.LayerNorm(chosen))
     return scores
 
 
@@ -75,7 +94,7 @@ def _embedded(
     backbone: Any, input_ids: Int[Tensor, "n S"], attention_mask: Bool[Tensor, "n S"] | None
 ) -> Float[Tensor, "n S d"]:
     parts = backbone.embeddings
-    if attention_mask is not None:  # positions are counted past the padding
+    if attention_mask is not None:  # positions skip padding
         states: Tensor = parts(input_ids=input_ids)
         return states
     first, width = parts.padding_idx + 1, input_ids.shape[1]
@@ -107,7 +126,7 @@ def _weights(block: Any) -> tuple[Tensor, ...]:
 
 
 class _Block(torch.autograd.Function):
-    """x + attention(norm(x)), then + feed-forward(norm(...)), at every position."""
+    """y = x + attention(norm(x)), and y + feed-forward(norm(y)), at every position."""
 
     @staticmethod
     def forward(
@@ -183,18 +202,18 @@ class _LastBlock(torch.autograd.Function):
         n, width, d = states.shape
         x = states.reshape(-1, d)
         normed, mean, scale = torch.native_layer_norm(x, (d,), gain, shift, epsilon)
-        chosen = torch.arange(0, n * width, width) + positions
+        chosen = torch.arange(0, n * width, width, device=x.device) + positions
         normed_there = normed.index_select(0, chosen)
         query = torch.addmm(bq, normed_there, wq.t()).view(n, heads, -1).transpose(0, 1)
         # The key's bias adds the same to all scores of a query: it has no effect.
-        towards = torch.bmm(query, wk.view(heads, -1, d)).transpose(0, 1)
+        towards = torch.bmm(query, wk.reshape(heads, -1, d)).transpose(0, 1)
         words = normed.view(n, width, d)
         scores = torch.bmm(words, towards.mT).mul_((d // heads) ** -0.5)
         if hidden is not None:
             scores.masked_fill_(hidden[:, :, None], torch.finfo(scores.dtype).min)
         attention = _softmax_(scores, dim=1)
         read = torch.bmm(attention.mT, words).transpose(0, 1)
-        values = torch.bmm(read, wv.view(heads, -1, d).mT).transpose(0, 1).reshape(n, d)
+        values = torch.bmm(read, wv.reshape(heads, -1, d).mT).transpose(0, 1).reshape(n, d)
         attended = values.add_(bv)
         summed = torch.addmm(bo, attended, wo.t()).add_(x.index_select(0, chosen))
         result, kept = _fed_forward(summed, epsilon, *feed_forward)
@@ -216,10 +235,10 @@ class _LastBlock(torch.autograd.Function):
         of_attended = of_sum @ wo
         of_heads = of_attended.view(n, heads, size).transpose(0, 1)
         of_wv = torch.bmm(of_heads.mT, read).view(d, d)
-        of_read = torch.bmm(of_heads, wv.view(heads, size, d)).transpose(0, 1)
+        of_read = torch.bmm(of_heads, wv.reshape(heads, size, d)).transpose(0, 1)
         of_scores = _softmax_backward(torch.bmm(words, of_read.mT), attention, dim=1).mul_(size**-0.5)
         of_towards = torch.bmm(of_scores.mT, words).transpose(0, 1)
-        of_query = torch.bmm(of_towards, wk.view(heads, size, d).mT).transpose(0, 1).reshape(n, d)
+        of_query = torch.bmm(of_towards, wk.reshape(heads, size, d).mT).transpose(0, 1).reshape(n, d)
         of_wk = torch.bmm(query.mT, of_towards).view(d, d)
 
         both = torch.cat((attention, of_scores), dim=2)
@@ -261,7 +280,7 @@ def _fed_forward(
 def _fed_forward_backward(
     gradient: Float[Tensor, "m d"], *kept: Tensor
 ) -> tuple[Float[Tensor, "m d"], tuple[Tensor, ...]]:
-    """The gradient with respect to x, and to the six parameters."""
+    """The gradient with respect to x and to the six parameters."""
     x, normed, mean, scale, inner, activated, gain, shift, w1, w2 = kept
     of_inner = torch.ops.aten.gelu_backward(gradient @ w2, inner)
     of_x, *of_norm = _layer_norm_backward(of_inner @ w1, x, mean, scale, gain, shift)
@@ -279,7 +298,7 @@ def _layer_norm_backward(
 
 
 def _softmax_(scores: Tensor, dim: int) -> Tensor:
-    """In place; torch's own takes six times as long over nine entries."""
+    """In place: torch's softmax takes six times as long over rows of nine entries."""
     scores.sub_(scores.amax(dim, keepdim=True)).exp_()
     return scores.div_(scores.sum(dim, keepdim=True))
 

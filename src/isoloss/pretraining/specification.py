@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from isoloss.checked_files import ONLY_WHEN_CHANGED, json_digest
 from isoloss.errors import BadInput
 from isoloss.models.chosen_positions import last_block_at, states_at
-from isoloss.models.fused_training import can_be_fused, fused_scores
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.batch import Batch, Objective, PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
@@ -44,23 +43,9 @@ class Compute:
             raise BadInput(f"a micro-batch needs at least one sentence, not {self.micro_batch}")
 
     def of(self, objective: Objective, model: nn.Module) -> Objective:
-        """The objective with its scores of `model` computed in this way."""
-        if self.precision == "float32" and not self.compiled:
-            return FusedForward() if objective == MaskedObjective() and can_be_fused(model) else objective
+        """The objective with its scores of `model` computed in this way; unchanged for plain float32."""
         carried_out = CompiledForward(objective, model) if self.compiled else objective
         return Bfloat16Forward(carried_out) if self.precision == "bfloat16" else carried_out
-
-
-@dataclass(frozen=True)
-class FusedForward:
-    """The masked objective, with scores by `fused_scores` of sentences that each have one prediction."""
-
-    def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
-        """See `Objective.logits`."""
-        if len(batch.rows) != len(batch):
-            return MaskedObjective().logits(model, batch)
-        mask = None if bool(batch.attention_mask.all()) else batch.attention_mask
-        return fused_scores(model, batch.input_ids, mask, batch.positions)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The interface of a training step: the optimiser's update and what it needs from the loop."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -9,7 +10,9 @@ from torch import Tensor, nn
 
 from isoloss.errors import BadInput
 from isoloss.languages.language import SentenceSource
+from isoloss.models.fused_training import can_be_fused, fused_scores
 from isoloss.objectives.batch import Batch, Objective, sentence_averaged_loss
+from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.processes import ALONE, Processes
 
 
@@ -80,7 +83,8 @@ class Training:
         """Add ∇L over the batch to the parameters' gradients; returns L, as `averaged` does.
 
         Passes `micro_batch` sentences at a time and needs memory for no more: with n_i of n sentences,
-        ∇L = Σ_i (n_i / n) ∇L_i exactly. Processes average once, at the end.
+        ∇L = Σ_i (n_i / n) ∇L_i exactly. Processes average once, at the end. Where it can be, the gradient is
+        that of `fused_scores`; whether it can is asked once, at the first call.
         """
         own, weight = self.own(batch)
         at_once = self.micro_batch or len(own)
@@ -88,7 +92,7 @@ class Training:
         for start in range(0, len(own), at_once):
             part = own if at_once >= len(own) else own.part(start, start + at_once)
             share = weight * len(part) / len(own)
-            loss = sentence_averaged_loss(self.objective.logits(self.model, part), part)
+            loss = sentence_averaged_loss(self._differentiated_once(part), part)
             loss = loss if share == 1 else share * loss
             loss.backward()  # type: ignore[no-untyped-call]
             losses.append(loss.detach())
@@ -122,6 +126,18 @@ class Training:
                 f"{rule} needs the whole batch at once and cannot train by micro-batches of "
                 f"{self.micro_batch}; leave the micro-batch out, or take a smaller batch"
             )
+
+    def _differentiated_once(self, batch: Batch) -> Float[Tensor, "m v"]:
+        """The batch's scores, of which only the first derivative is taken."""
+        one_each = len(batch.rows) == len(batch)
+        if not (self._is_fused and one_each) or torch.is_autocast_enabled("cpu"):
+            return self.objective.logits(self.model, batch)
+        mask = None if bool(batch.attention_mask.all()) else batch.attention_mask
+        return fused_scores(self.model, batch.input_ids, mask, batch.positions)
+
+    @cached_property
+    def _is_fused(self) -> bool:
+        return self.objective == MaskedObjective() and can_be_fused(self.model)
 
     def _average_gradients(self) -> None:
         if self.processes.count == 1:
