@@ -3,7 +3,8 @@
 `make results` writes them, and a test compares them with what this writes. Handed an experiment's name, a
 finished results folder, called as its scale, and the seconds that it took, as in
 `python docs/extensions/results_page.py figure-1 results/laptop 465`, it first takes that folder's results in
-the place of those that are kept. A last word, `busy`, says that the machine had other work meanwhile.
+the place of those that are kept. A group of experiments that one command computed, such as `paper`, is handed
+in as one. A last word, `busy`, says that the machine had other work meanwhile.
 """
 
 import json
@@ -18,6 +19,7 @@ import polars as pl
 import vl_convert
 from results_pictures import AFTER, PICTURES
 
+from isoloss.command_line.reproduction_request import GROUPS
 from isoloss.experiments.drift.departures import VARIED
 from isoloss.experiments.drift.limits import distances, how_far
 from isoloss.experiments.suite import EXPERIMENTS
@@ -221,25 +223,31 @@ def _what_would_decide(claim: dict[str, Any]) -> str:
     return f"; {seeds} seeds would decide it" if seeds else "; no number of seeds in sight would decide it"
 
 
-def _keep(name: str, results: Path, seconds: int, *, busy: bool) -> None:
-    """Take an experiment of a finished results folder, and its picture, in place of what is kept."""
+def _keep(called: str, name: str, results: Path, seconds: int, *, busy: bool) -> None:
+    """Take an experiment of a finished results folder, and its picture, in place of what is kept.
+
+    `called` is what the command named: the experiment, or a group of which what is kept already stays.
+    """
     files, scale = results / "site" / "files", results.name
     result = json.loads((files / f"{name}.json").read_text())
+    earlier = json.loads(_file(name, scale).read_text())["result"] if _file(name, scale).exists() else None
+    if called != name and result == earlier:
+        return
     checkpoint = next((results / "runs" / result["checkpoints"][0]["folder"]).glob("steps/*/checkpoint.json"))
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=results, capture_output=True, text=True, check=True
     )
     kept = {
         "format": 1,
-        "command": f"isoloss reproduce {name} --scale {scale}",
+        "command": f"isoloss reproduce {called} --scale {scale}",
         "commit": commit.stdout.strip(),
         "seconds": seconds,
         "busy": busy,
         "versions": json.loads(checkpoint.read_text())["versions"],
         "result": result,
     }
-    if name in AFTER[scale]:
-        kept["after"] = AFTER[scale][name]
+    if called in AFTER[scale]:
+        kept["after"] = AFTER[scale][called]
     _file(name, scale).write_text(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
     if name in PICTURES:
         svg = (files / f"{name}-{PICTURES[name].panel}.svg").read_text()
@@ -248,6 +256,7 @@ def _keep(name: str, results: Path, seconds: int, *, busy: bool) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) >= 4:
-        _keep(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), busy=sys.argv[4:] == ["busy"])
+        for name in GROUPS.get(sys.argv[1], (sys.argv[1],)):
+            _keep(sys.argv[1], name, Path(sys.argv[2]), int(sys.argv[3]), busy=sys.argv[4:] == ["busy"])
     PAGE.write_text(results_page(read_kept()))
     README.write_text(with_results(README.read_text(), read_kept()))
