@@ -72,6 +72,8 @@ AFTER = {
         ),
         "figure-10": "isoloss reproduce figure-4 --scale night",
         "table-2": "isoloss reproduce table-1 --scale night",
+        "flatness-measures": "isoloss reproduce table-1 --scale night",
+        "update-rules": "isoloss reproduce flatness-measures --scale night",
     },
 }
 """By scale: the command whose runs an experiment shares, where it was given first."""
