@@ -226,12 +226,13 @@ def _what_would_decide(claim: dict[str, Any]) -> str:
 def _keep(called: str, name: str, results: Path, seconds: int, *, busy: bool) -> None:
     """Take an experiment of a finished results folder, and its picture, in place of what is kept.
 
-    `called` is what the command named: the experiment, or a group of which what is kept already stays.
+    `called` is what the command named: the experiment, or a group. Of a group, what is kept already and what has
+    no runs is left out.
     """
     files, scale = results / "site" / "files", results.name
     result = json.loads((files / f"{name}.json").read_text())
     earlier = json.loads(_file(name, scale).read_text())["result"] if _file(name, scale).exists() else None
-    if called != name and result == earlier:
+    if called != name and (result == earlier or not result["checkpoints"]):
         return
     checkpoint = next((results / "runs" / result["checkpoints"][0]["folder"]).glob("steps/*/checkpoint.json"))
     commit = subprocess.run(
