@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from results_pictures import AFTER, PICTURES
 from isoloss.command_line.reproduction_request import GROUPS
 from isoloss.experiments.drift.departures import VARIED
 from isoloss.experiments.drift.limits import distances, how_far
-from isoloss.experiments.suite import EXPERIMENTS
+from isoloss.experiments.suite import EXPERIMENTS, scale_named
 
 ROOT = Path(__file__).parent.parent.parent
 KEPT, PAGE, README = (
@@ -103,10 +104,20 @@ def _section(kept: dict[str, Any]) -> str:
                 else []
             ),
             *([_table(premises)] if premises else []),
-            f"Any run of it again, and with it its dots: `isoloss reproduce {name} --scale {kept['scale']} "
-            f"--runs {result['checkpoints'][0]['run']} --output one-run`, and so on.\n",
+            f"Any run of it again, and with it its dots: `{_again(kept)}`, and so on.\n",
         ]
     )
+
+
+def _again(kept: dict[str, Any]) -> str:
+    """The command for an experiment's first run: of its commit's sources, where seeds have changed since."""
+    name, run = kept["result"]["name"], kept["result"]["checkpoints"][0]["run"]
+    command = f"isoloss reproduce {name} --scale {kept['scale']} --runs {run} --output one-run"
+    planned = {planned.name for planned in EXPERIMENTS[name](_scale(kept["scale"])).runs}
+    return command if run in planned else f"git checkout {kept['commit'][:12]} && {command}"
+
+
+_scale = cache(scale_named)
 
 
 def _counted(effects: list[dict[str, Any]]) -> str:
@@ -226,8 +237,8 @@ def _what_would_decide(claim: dict[str, Any]) -> str:
 def _keep(called: str, name: str, results: Path, seconds: int, *, busy: bool) -> None:
     """Take an experiment of a finished results folder, and its picture, in place of what is kept.
 
-    `called` is what the command named: the experiment, or a group. Of a group, what is kept already and what has
-    no runs is left out.
+    `called` is what the command named: the experiment, or a group. Of a group, what is kept already and what
+    has no runs is left out.
     """
     files, scale = results / "site" / "files", results.name
     result = json.loads((files / f"{name}.json").read_text())
