@@ -74,6 +74,7 @@ AFTER = {
         "table-2": "isoloss reproduce table-1 --scale night",
         "flatness-measures": "isoloss reproduce table-1 --scale night",
         "update-rules": "isoloss reproduce flatness-measures --scale night",
+        "longer-training": "isoloss reproduce figure-1 --scale night",
     },
 }
 """By scale: the command whose runs an experiment shares, where it was given first."""
