@@ -163,17 +163,14 @@ class _Block(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Float[Tensor, "n S d"]) -> tuple[Tensor | None, ...]:
-        saved = ctx.saved_tensors
-        x, normed, mean, scale, projection, query, key, value, attention, attended, gain, shift, wo = saved[
-            :13
-        ]
+        x, normed, mean, scale, projection, query, key, value, *saved = ctx.saved_tensors
+        attention, attended, gain, shift, wo, *kept = saved
         heads, (n, width, d) = ctx.heads, gradient.shape
-        of_sum, of_feed_forward = _fed_forward_backward(gradient.reshape(-1, d), *saved[13:])
+        of_sum, of_feed_forward = _fed_forward_backward(gradient.reshape(-1, d), *kept)
 
         of_heads = (of_sum @ wo).view(n, width, heads, -1).transpose(1, 2).reshape(n * heads, width, -1)
-        of_scores = _softmax_backward(torch.bmm(of_heads, value.mT), attention, dim=2).mul_(
-            (d // heads) ** -0.5
-        )
+        of_attention = torch.bmm(of_heads, value.mT)
+        of_scores = _softmax_backward(of_attention, attention, dim=2).mul_((d // heads) ** -0.5)
         of_projected = torch.stack(
             (torch.bmm(of_scores, key), torch.bmm(of_scores.mT, query), torch.bmm(attention.mT, of_heads))
         )
@@ -181,8 +178,9 @@ class _Block(torch.autograd.Function):
         of_x, *of_norm = _layer_norm_backward(rows @ projection, x, mean, scale, gain, shift)
         of_q, of_k, of_v = (rows.t() @ normed).chunk(3)
         of_bq, of_bk, of_bv = rows.sum(0).chunk(3)
-        of_attention = (*of_norm, of_q, of_bq, of_k, of_bk, of_v, of_bv, of_sum.t() @ attended, of_sum.sum(0))
-        return (of_x.add_(of_sum).view(n, width, d), None, None, None, *of_attention, *of_feed_forward)
+        of_output = (of_sum.t() @ attended, of_sum.sum(0))
+        of_first_half = (*of_norm, of_q, of_bq, of_k, of_bk, of_v, of_bv, *of_output)
+        return (of_x.add_(of_sum).view(n, width, d), None, None, None, *of_first_half, *of_feed_forward)
 
 
 class _LastBlock(torch.autograd.Function):
@@ -225,12 +223,11 @@ class _LastBlock(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Float[Tensor, "n d"]) -> tuple[Tensor | None, ...]:
-        saved = ctx.saved_tensors
-        x, normed, mean, scale, chosen, normed_there, query, towards, attention, read, attended = saved[:11]
-        gain, shift, wq, wk, wv, wo = saved[11:17]
+        x, normed, mean, scale, chosen, normed_there, query, towards, *saved = ctx.saved_tensors
+        attention, read, attended, gain, shift, wq, wk, wv, wo, *kept = saved
         (heads, n, size), d = query.shape, x.shape[1]
         words = normed.view(n, -1, d)
-        of_sum, of_feed_forward = _fed_forward_backward(gradient, *saved[17:])
+        of_sum, of_feed_forward = _fed_forward_backward(gradient, *kept)
 
         of_attended = of_sum @ wo
         of_heads = of_attended.view(n, heads, size).transpose(0, 1)
@@ -246,7 +243,7 @@ class _LastBlock(torch.autograd.Function):
         of_normed.index_add_(0, chosen, of_query @ wq)
         of_x, *of_norm = _layer_norm_backward(of_normed, x, mean, scale, gain, shift)
         of_x.index_add_(0, chosen, of_sum)
-        of_attention = (
+        of_first_half = (
             *of_norm,
             of_query.t() @ normed_there,
             of_query.sum(0),
@@ -258,7 +255,7 @@ class _LastBlock(torch.autograd.Function):
             of_sum.sum(0),
         )
         nothing = (None, None, None, None)
-        return (of_x.view(n, -1, d), *nothing, *of_attention, *of_feed_forward)
+        return (of_x.view(n, -1, d), *nothing, *of_first_half, *of_feed_forward)
 
 
 _block: Callable[..., Tensor] = _Block.apply
