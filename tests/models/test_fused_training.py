@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from transformers import RobertaPreLayerNormConfig, RobertaPreLayerNormForMaskedLM
 
-from isoloss.models.fused_training import can_be_fused, fused_scores
+from isoloss.models.fused_training import FusedTransformer, can_be_fused
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import (
     GPT2Transformer,
@@ -52,18 +52,36 @@ def whole_scores(model, ids, mask, positions):
     return model(input_ids=ids, attention_mask=mask).logits[torch.arange(len(ids)), positions]
 
 
-def gradients(model, scores):
-    cotangents = torch.randn(scores.shape, generator=torch.Generator().manual_seed(3)).to(scores.dtype)
+def gradients(model):
+    """Those of the parameters that have one."""
+    return {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
+
+
+def fused_scores_and_gradients(model, *inputs):
+    """As `scores_and_gradients` of the whole model, without autograd."""
     model.zero_grad()
-    (scores * cotangents).sum().backward(retain_graph=True)
-    return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+    scores, add_gradient = FusedTransformer(model).scores(*inputs)
+    add_gradient(cotangents(scores))
+    return scores, gradients(model)
+
+
+def scores_and_gradients(model, *inputs):
+    model.zero_grad()
+    scores = whole_scores(model, *inputs)
+    (scores * cotangents(scores)).sum().backward()
+    return scores.detach(), gradients(model)
+
+
+def cotangents(scores):
+    return torch.randn(scores.shape, generator=torch.Generator().manual_seed(3)).to(scores.dtype)
 
 
 def assert_the_same(model, inputs, of_scores=1e-12, relative=1e-10, absolute=1e-13):
     """`absolute` is a share of the largest gradient."""
-    found, expected = fused_scores(model, *inputs), whole_scores(model, *inputs)
+    found, of_found = fused_scores_and_gradients(model, *inputs)
+    expected, of_whole = scores_and_gradients(model, *inputs)
     torch.testing.assert_close(found, expected, rtol=of_scores, atol=of_scores)
-    of_found, of_whole = gradients(model, found), gradients(model, expected)
+    assert of_found.keys() == of_whole.keys()
     largest = max(float(gradient.abs().max()) for gradient in of_whole.values())
     for name, gradient in of_whole.items():
         torch.testing.assert_close(of_found[name], gradient, rtol=relative, atol=absolute * largest, msg=name)
@@ -92,15 +110,7 @@ def test_so_they_are_with_a_large_epsilon_segments_and_an_untied_head():
         for parameter in model.parameters():
             parameter += 0.3 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(4))
     assert can_be_fused(model)
-    inputs = sentences(LENGTHS["ragged"])
-    scores = (fused_scores(model, *inputs), whole_scores(model, *inputs))
-    torch.testing.assert_close(*scores, rtol=1e-12, atol=1e-12)
-    trained = [p for name, p in model.named_parameters() if "token_type" not in name]
-    found, expected = (
-        torch.autograd.grad(each.square().sum(), trained, materialize_grads=True) for each in scores
-    )
-    for of_found, of_whole in zip(found, expected, strict=True):
-        torch.testing.assert_close(of_found, of_whole, rtol=1e-10, atol=1e-10)
+    assert_the_same(model, sentences(LENGTHS["ragged"]))
 
 
 def test_in_single_precision_they_differ_by_rounding():
@@ -113,29 +123,24 @@ def test_scores_so_large_that_their_exponentials_overflow_are_no_trouble():
     with torch.no_grad():
         for block in model.base_model.encoder.layer:
             block.attention.self.query.weight *= 1e4
-    inputs = sentences(LENGTHS["ragged"])
-    found, expected = fused_scores(model, *inputs), whole_scores(model, *inputs)
-    torch.testing.assert_close(found, expected)
-    for of_found, of_whole in zip(
-        gradients(model, found).values(), gradients(model, expected).values(), strict=True
-    ):
-        torch.testing.assert_close(of_found, of_whole, atol=1e-7, rtol=1e-6)
+    assert_the_same(model, sentences(LENGTHS["ragged"]), of_scores=1e-6, relative=1e-6, absolute=1e-7)
 
 
-def test_a_gradient_is_taken_as_often_as_asked_for():
+def test_gradients_are_added_to_those_of_earlier_batches():
     model = built(pre_layer_norm())
-    scores = fused_scores(model, *sentences(LENGTHS["one length"]))
-    first, second = gradients(model, scores), gradients(model, scores)
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    _, once = fused_scores_and_gradients(model, *sentences(LENGTHS["ragged"]))
+    once = {name: gradient.clone() for name, gradient in once.items()}
+    scores, add_gradient = FusedTransformer(model).scores(*sentences(LENGTHS["ragged"]))
+    add_gradient(cotangents(scores))
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, 2 * once[name], rtol=1e-12, atol=1e-14, msg=name)
 
 
-def test_it_is_differentiated_once_only():
+def test_a_frozen_parameter_gets_no_gradient():
     model = built(pre_layer_norm())
-    scores = fused_scores(model, *sentences(LENGTHS["one length"]))
-    weight = model.base_model.encoder.layer[0].output.dense.weight
-    (gradient,) = torch.autograd.grad(scores.sum(), weight, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        gradient.sum().backward()
+    frozen = model.base_model.encoder.layer[0].output.dense.weight.requires_grad_(False)
+    _, found = fused_scores_and_gradients(model, *sentences(LENGTHS["one length"]))
+    assert found.keys() == {name for name, each in model.named_parameters() if each is not frozen}
 
 
 def changed(change):
@@ -162,6 +167,10 @@ OTHERWISE = {
     "another epsilon": lambda model: setattr(model.base_model.LayerNorm, "eps", 1e-5),
     "another padding token": lambda model: setattr(model.config, "pad_token_id", 1),
     "another activation": lambda model: setattr(model.config, "hidden_act", "relu"),
+    "a hook of a weight": lambda model: inner(model).weight.register_hook(lambda _: None),
+    "a hook after a weight's gradient": lambda model: inner(model).weight.register_post_accumulate_grad_hook(
+        lambda _: None
+    ),
     "another device": lambda model: model.to("meta"),
 }
 

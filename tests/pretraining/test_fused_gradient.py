@@ -7,11 +7,11 @@ import pytest
 import torch
 from runs import LANGUAGE, outcome, small
 
+from isoloss.models.fused_training import FusedTransformer
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.objectives.batch import sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining import update_rule
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised
 from isoloss.pretraining.loop import pretrain
@@ -27,15 +27,15 @@ FUSED = PreLayerNormTransformer(laptop_shape(16), dropout=0.0, attention="eager"
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The numbers of sentences whose scores were computed by `fused_scores`."""
+    """The numbers of sentences whose scores were computed by a `FusedTransformer`."""
     seen: list[int] = []
+    fused = FusedTransformer.scores
 
-    def scores(model, input_ids, attention_mask, positions):
+    def scores(self, input_ids, attention_mask, positions):
         seen.append(len(input_ids))
-        return fused(model, input_ids, attention_mask, positions)
+        return fused(self, input_ids, attention_mask, positions)
 
-    fused = update_rule.fused_scores
-    monkeypatch.setattr(update_rule, "fused_scores", scores)
+    monkeypatch.setattr(FusedTransformer, "scores", scores)
     return seen
 
 

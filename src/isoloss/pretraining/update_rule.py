@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from isoloss.errors import BadInput
 from isoloss.languages.language import SentenceSource
-from isoloss.models.fused_training import can_be_fused, fused_scores
+from isoloss.models.fused_training import FusedTransformer, can_be_fused
 from isoloss.objectives.batch import Batch, Objective, sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.processes import ALONE, Processes
@@ -83,19 +83,15 @@ class Training:
         """Add ∇L over the batch to the parameters' gradients; returns L, as `averaged` does.
 
         Passes `micro_batch` sentences at a time and needs memory for no more: with n_i of n sentences,
-        ∇L = Σ_i (n_i / n) ∇L_i exactly. Processes average once, at the end. Where it can be, the gradient is
-        that of `fused_scores`; whether it can is asked once, at the first call.
+        ∇L = Σ_i (n_i / n) ∇L_i exactly. Processes average once, at the end. Where there can be one, the
+        gradient is a `FusedTransformer`'s; whether there can is asked once, at the first call.
         """
         own, weight = self.own(batch)
         at_once = self.micro_batch or len(own)
         losses = []
         for start in range(0, len(own), at_once):
             part = own if at_once >= len(own) else own.part(start, start + at_once)
-            share = weight * len(part) / len(own)
-            loss = sentence_averaged_loss(self._differentiated_once(part), part)
-            loss = loss if share == 1 else share * loss
-            loss.backward()  # type: ignore[no-untyped-call]
-            losses.append(loss.detach())
+            losses.append(self._add_share(part, weight * len(part) / len(own)))
         self._average_gradients()
         return self.averaged(torch.stack(losses).sum())
 
@@ -127,17 +123,23 @@ class Training:
                 f"{self.micro_batch}; leave the micro-batch out, or take a smaller batch"
             )
 
-    def _differentiated_once(self, batch: Batch) -> Float[Tensor, "m v"]:
-        """The batch's scores, of which only the first derivative is taken."""
-        one_each = len(batch.rows) == len(batch)
-        if not (self._is_fused and one_each) or torch.is_autocast_enabled("cpu"):
-            return self.objective.logits(self.model, batch)
+    def _add_share(self, batch: Batch, share: float) -> Float[Tensor, ""]:
+        """Add the gradient of `share` times the batch's loss; returns that, detached."""
+        if self._fused is None or len(batch.rows) != len(batch) or torch.is_autocast_enabled("cpu"):
+            loss = share * sentence_averaged_loss(self.objective.logits(self.model, batch), batch)
+            loss.backward()  # type: ignore[no-untyped-call]
+            return loss.detach()
         mask = None if bool(batch.attention_mask.all()) else batch.attention_mask
-        return fused_scores(self.model, batch.input_ids, mask, batch.positions)
+        scores, add_gradient = self._fused.scores(batch.input_ids, mask, batch.positions)
+        loss = share * sentence_averaged_loss(scores.requires_grad_(), batch)
+        (of_scores,) = torch.autograd.grad(loss, scores)
+        add_gradient(of_scores)
+        return loss.detach()
 
     @cached_property
-    def _is_fused(self) -> bool:
-        return self.objective == MaskedObjective() and can_be_fused(self.model)
+    def _fused(self) -> FusedTransformer | None:
+        usable = self.objective == MaskedObjective() and can_be_fused(self.model)
+        return FusedTransformer(self.model) if usable else None
 
     def _average_gradients(self) -> None:
         if self.processes.count == 1:
