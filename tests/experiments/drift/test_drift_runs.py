@@ -14,6 +14,7 @@ from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.figures.figure_1 import figure_1
 from isoloss.experiments.scales.laptop import DRIFT as LAPTOP
 from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scales.night import night
 from isoloss.experiments.scales.smoke import DRIFT as SMOKE
 from isoloss.experiments.scales.smoke import smoke
 
@@ -58,6 +59,23 @@ def test_without_short_paces_the_short_form_is_a_part_of_the_whole() -> None:
     assert settings.in_short.control == settings.control
     whole = {run.digest for run in every_drift_run(scale, settings, task)}
     assert {run.digest for run in every_drift_run(scale, settings.in_short, task)} < whole
+
+
+def test_other_widths_and_languages_go_by_the_short_forms_paces() -> None:
+    scale = night()
+    runs = every_drift_run(scale, scale.drift, scale.grammar.tasks[1])
+    paces: dict[tuple[object, object], set[object]] = {}
+    for labels in (dict(run.labels) for run in runs):
+        if labels["drift"] == "drift":
+            paces.setdefault((labels["language"], labels["width"]), set()).add(labels["pace"])
+    every, short = set(map(str, scale.drift.paces)), set(map(str, scale.drift.in_short.paces))
+    assert paces == {
+        ("grammar", 32): every,
+        ("grammar", 16): short,
+        ("second grammar", 32): short,
+        ("third grammar", 32): short,
+    }
+    assert len(runs) == len({run.digest for run in runs})
 
 
 def test_beside_the_drift_an_experiment_judges_its_own_runs() -> None:

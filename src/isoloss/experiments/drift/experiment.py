@@ -63,14 +63,18 @@ def every_drift_run(
     scale: Scale, settings: DriftRuns, task: str, at_the_ends: Sequence[AnyQuantity] = ()
 ) -> tuple[PlannedRun, ...]:
     """The runs on the scale's grammar and on the settings' other languages; see `drift_runs`."""
-    sizes = scale.sizes
+    sizes, short = scale.sizes, settings.in_short
     quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task))
-    languages = ((HEADLINE, scale.grammar.language), *settings.other_languages)
+    parts = (
+        (HEADLINE, scale.grammar.language, settings),
+        (HEADLINE, scale.grammar.language, replace(short, widths=settings.other_widths)),
+        *((language, plan, short) for language, plan in settings.other_languages),
+    )
     return tuple(
         of_language(run, language)
-        for language, plan in languages
+        for language, plan, drift in parts
         for run in drift_runs(
-            settings if language == HEADLINE else replace(settings, widths=settings.widths[:1]),
+            drift,
             replace(scale.grammar, language=plan),
             scale.seeds,
             quantities,
@@ -199,6 +203,7 @@ def _facts(scale: Scale, settings: DriftRuns, task: str) -> Facts:
     control = f"{settings.control}, {settings.control_steps[-1]:,} steps"
     return (
         ("start", f"AdamW's checkpoint of step {scale.grammar.steps:,}, widths {settings.widths}"),
+        *_short_facts(settings),
         ("SGD", f"{paces}; constant rate; no momentum, weight decay or dropout"),
         ("control", control),
         ("average", "the last 40 / η steps, 200 at least: of the mean, then exponential"),
@@ -206,6 +211,14 @@ def _facts(scale: Scale, settings: DriftRuns, task: str) -> Facts:
         ("linear probe", f"{scale.sizes.probe_train:,} training, {scale.sizes.probe_test:,} test sentences"),
         ("measurement seed", str(scale.sizes.seed)),
     )
+
+
+def _short_facts(settings: DriftRuns) -> Facts:
+    besides = [f"width {width}" for width in settings.other_widths]
+    besides += [language for language, _ in settings.other_languages]
+    if not besides:
+        return ()
+    return (("only by some", f"{', '.join(besides)}: {'; '.join(map(str, settings.in_short.paces))}"),)
 
 
 def figure_1_and_drift(scale: Scale, task: str) -> Experiment:

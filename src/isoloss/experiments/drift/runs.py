@@ -21,11 +21,11 @@ class DriftRuns:
 
     Every pace has its checkpoints at the same `times` τ. The control is the first of `paces`, its twin, with
     a batch `control_factor` times as large: equal descent in as many steps, with hardly any noise. Its
-    checkpoints are at the first `control_checkpoints` of its twin's steps. `other_languages`, by name, are
-    run beside the scale's, from models of the first width. At the second time, the fall of the trace
-    predicted from derivatives is measured on `rate_sentences` sentences, for the first pace from models of
-    the first width (0: not at all). The short form has `short_paces`, or the first three of `paces`. Raises
-    BadInput if these cannot be compared.
+    checkpoints are at the first `control_checkpoints` of its twin's steps. At the second time, the fall of
+    the trace predicted from derivatives is measured on `rate_sentences` sentences, for the first pace from
+    models of the first width (0: not at all). The short form has `short_paces`, or the first three of
+    `paces`; by these alone go models of `other_widths`, and those of the first width on `other_languages`,
+    by name. Raises BadInput if these cannot be compared.
     """
 
     widths: tuple[int, ...]
@@ -35,6 +35,7 @@ class DriftRuns:
     control_factor: int = 32
     rate_sentences: int = 0
     other_languages: tuple[tuple[str, LanguagePlan], ...] = ()
+    other_widths: tuple[int, ...] = ()
     short_paces: tuple[Pace, ...] = ()
 
     def __post_init__(self) -> None:
@@ -54,8 +55,14 @@ class DriftRuns:
     @property
     def in_short(self) -> "DriftRuns":
         """The first width and three paces, on the scale's language only, without the prediction."""
-        paces = self.short_paces or self.paces[:3]
-        return replace(self, widths=self.widths[:1], paces=paces, rate_sentences=0, other_languages=())
+        return replace(
+            self,
+            widths=self.widths[:1],
+            paces=self.short_paces or self.paces[:3],
+            rate_sentences=0,
+            other_languages=(),
+            other_widths=(),
+        )
 
     @property
     def control(self) -> Pace:

@@ -89,7 +89,8 @@ DESCENTS = Descents(
 """Twice that time."""
 
 DRIFT = DriftRuns(
-    widths=(32, 16),
+    widths=(32,),
+    other_widths=(16,),
     paces=(*laptop.DRIFT.paces, Pace(0.05, 16)),
     times=(0.0125, 0.03, 0.08, 0.2, 0.5, 1.0, 2.0),
     control_checkpoints=4,
@@ -99,8 +100,9 @@ DRIFT = DriftRuns(
         ("third grammar", ReadyLanguage(third_grammar())),
     ),
 )
-"""Three languages, η²/B sixteenfold apart, and to ten times the laptop's last time. A width of 64 would take
-two hours more, with which everything together would not fit into ten."""
+"""Three languages, η²/B sixteenfold apart on the first and fourfold on the others, and to ten times the
+laptop's last time. Every pace with every width and language would take twice as long, and a width of 64 two
+hours more, with which everything together would not fit into ten."""
 
 ADAMW_CLOCK = replace(
     laptop.ADAMW_CLOCK,
