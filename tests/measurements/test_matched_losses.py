@@ -16,6 +16,7 @@ from isoloss.measurements.matched_losses import (
     step_curves,
 )
 from isoloss.measurements.record import Record
+from isoloss.verdict import Verdict
 
 STEPS = (100, 200, 400, 800)
 
@@ -33,7 +34,7 @@ def test_on_a_curve_linear_in_the_logarithm_interpolation_is_exact() -> None:
     )
     assert [point.log_step_error for point in matched.points] == pytest.approx([0.001 / 0.5, 0.001 / 0.4])
     assert all(point.loss.value == 2.4 for point in matched.points)
-    assert (matched.spread, matched.same) == (0.0, True)
+    assert (matched.spread, matched.verdict) == (0.0, Verdict.SUPPORTED)
     # By default the lowest loss that both reach, which is the slower one's last.
     assert interpolated_to_loss([fast, slow], threshold=0.01).points[1].step == 800
 
@@ -87,15 +88,20 @@ def test_checkpoints_nearest_the_windows_middle_are_chosen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "threshold", "same"), [(0.001, 0.05, True), (0.001, 0.02, False), (0.02, 0.04, None)]
+    ("error", "threshold", "verdict"),
+    [
+        (0.001, 0.05, Verdict.SUPPORTED),
+        (0.001, 0.02, Verdict.NOT_SUPPORTED),
+        (0.02, 0.04, Verdict.INCONCLUSIVE),
+    ],
 )
 def test_the_verdict_takes_the_error_of_the_spread_into_account(
-    error: float, threshold: float, same: bool | None
+    error: float, threshold: float, verdict: Verdict
 ) -> None:
     points = tuple(
         MatchedCheckpoint(run, 100, Estimate(loss, error, 50)) for run, loss in (("a", 1.0), ("b", 1.03))
     )
-    assert MatchedLosses(points, threshold).same is same
+    assert MatchedLosses(points, threshold).verdict is verdict
 
 
 def test_what_cannot_be_matched_is_refused_with_the_ranges() -> None:

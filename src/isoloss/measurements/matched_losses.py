@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate
+from isoloss.estimate import Estimate, half_width
 from isoloss.measurements.record import Record
+from isoloss.verdict import Verdict, below
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ def step_curves(records: Sequence[Record], quantity: str) -> list[StepCurve]:
     ]
 
 
-DEVIATIONS = 1.96
-"""Standard errors on either side of a difference, in 95 % of cases."""
+CONFIDENCE = 0.95
+"""Of the spread's interval."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,11 @@ class MatchedLosses:
         return math.hypot(highest.standard_error, lowest.standard_error)
 
     @property
-    def same(self) -> bool | None:
-        """Whether the spread lies within the threshold by its 95 % interval; None if undecided."""
-        if self.spread + DEVIATIONS * self.spread_error <= self.threshold:
-            return True
-        return False if self.spread - DEVIATIONS * self.spread_error > self.threshold else None
+    def verdict(self) -> Verdict:
+        """Whether the losses are the same: the spread is below the threshold, by its 95 % interval."""
+        freedom = min(point.loss.n for point in self.points) - 1
+        reach = half_width(self.spread_error, freedom, CONFIDENCE)
+        return below(self.threshold).verdict(self.spread - reach, self.spread + reach)
 
     @property
     def _extremes(self) -> tuple[Estimate, Estimate]:
@@ -151,8 +152,8 @@ def checkpoints_in_window(losses: Sequence[StepCurve], lowest: float, highest: f
     >>> def curve(run, *values):
     ...     return StepCurve(run, (100, 200, 400), tuple(Estimate(v, 0.001, 50) for v in values))
     >>> matched = checkpoints_in_window([curve("a", 2.0, 1.5, 1.2), curve("b", 1.6, 1.21, 1.1)], 1.15, 1.25)
-    >>> [(point.run, point.step) for point in matched.points], matched.same
-    ([('a', 400), ('b', 200)], True)
+    >>> [(point.run, point.step) for point in matched.points], str(matched.verdict)
+    ([('a', 400), ('b', 200)], 'supported')
     """
     _refuse_few(losses)
     if not lowest < highest:

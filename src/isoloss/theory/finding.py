@@ -3,14 +3,15 @@
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
+from isoloss.estimate import half_width
 from isoloss.panels import Panel
 from isoloss.verdict import Verdict
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-DEVIATIONS = 1.96
-"""Standard errors on either side of a measured number, in 95 % of cases."""
+CONFIDENCE = 0.95
+"""Of a measured number's interval, Student's with n - 1 degrees of freedom."""
 
 Relation = Literal["equal to", "at least", "at most"]
 
@@ -50,7 +51,8 @@ class Finding:
         >>> str(replace(near, relation="at most", standard_error=0.1, tolerance=0.0).verdict)
         'inconclusive'
         """
-        reach = DEVIATIONS * (self.standard_error or 0.0)
+        error = self.standard_error
+        reach = half_width(error, self.n - 1, CONFIDENCE) if error else 0.0
         excess = self._excess
         if excess + reach <= self.tolerance:
             return Verdict.SUPPORTED

@@ -17,6 +17,7 @@ from isoloss.measurements.matched_losses import (
     StepCurve,
     interpolated_to_loss,
 )
+from isoloss.verdict import Verdict
 
 ROWS = {
     "rule": pl.String,
@@ -31,6 +32,9 @@ LOSS_WINDOW = 0.005
 """Widest spread of losses, as a share of the mean loss, that still counts as one loss. The paper's own
 window, 3.204 to 3.208 nats, is 0.0012 wide in these terms, and its losses lie 0.0025 to 0.004 above its
 entropy: what is not learnt yet is of that order, and so is what may differ."""
+
+SAME = {Verdict.SUPPORTED: "yes", Verdict.NOT_SUPPORTED: "no", Verdict.INCONCLUSIVE: "open"}
+"""Whether two losses are the same, in one word."""
 
 Comparison = Callable[[float, float], float]
 """From a run's number and the reference run's to one number."""
@@ -59,7 +63,7 @@ class SameLoss:
     @property
     def verdict(self) -> str:
         """Whether the losses are the same to within `LOSS_WINDOW` of them, as far as their errors tell."""
-        return {True: "yes", False: "no", None: "open"}[self.losses.same]
+        return SAME[self.losses.verdict]
 
 
 def at_same_loss(run: pl.DataFrame, reference: pl.DataFrame) -> SameLoss | None:
