@@ -58,7 +58,7 @@ AFTER = {
         "flatness-measures": "isoloss reproduce table-1",
         "update-rules": "isoloss reproduce flatness-measures",
         "projection": "isoloss reproduce figure-2 figure-3",
-        "glue-of-causal-language": "isoloss reproduce figure-2",
+        "glue-of-causal-language": "isoloss reproduce paper",
         "drift-limits": "isoloss reproduce drift",
         "roots-or-trace": "isoloss reproduce other-distributions",
     },
