@@ -1,4 +1,4 @@
-"""What the shipped runs gave: docs/what-we-found.md and README's caption and table, from reference/.
+"""What the shipped runs gave: docs/what-we-found.md, and parts of README and docs/drift.md, from reference/.
 
 `make results` writes them, and a test compares them with what this writes. Handed an experiment's name, a
 finished results folder, called as its scale, and the seconds that it took, as in
@@ -26,13 +26,18 @@ from isoloss.experiments.drift.limits import distances, how_far
 from isoloss.experiments.suite import EXPERIMENTS, scale_named
 
 ROOT = Path(__file__).parent.parent.parent
-KEPT, PAGE, README = (
+KEPT, PAGE, README, DRIFT_PAGE = (
     ROOT / "src" / "isoloss" / "reference",
     ROOT / "docs" / "what-we-found.md",
     ROOT / "README.md",
+    ROOT / "docs" / "drift.md",
 )
-PLACES = {"caption": "<!-- what the picture shows -->\n", "table": "<!-- what make reproduce gave -->\n"}
-"""Of what README says of the results, the line that each part stands below."""
+PLACES = {
+    "caption": "<!-- what the picture shows -->\n",
+    "table": "<!-- what make reproduce gave -->\n",
+    "speed": "<!-- how fast the trace fell -->\n",
+}
+"""Of what other pages say of the results, the line that each part stands below."""
 
 END = "<!-- until here -->\n"
 CAPTION_CLAIMS = ("later-is-flatter", "later-is-better", "trace-ranks-better")
@@ -168,11 +173,31 @@ def _in_words(number: int) -> str:
 def with_results(readme: str, kept: Sequence[dict[str, Any]]) -> str:
     """README's text with the caption and the table in their places, of Figure 1 at every scale kept."""
     first = [each for each in kept if each["result"]["name"] == "figure-1"]
-    for part, written in (("caption", readme_caption(first[0])), ("table", readme_table(first))):
-        before, begin, rest = readme.partition(PLACES[part])
-        _, _, after = rest.partition(END)
-        readme = before + begin + written + END + after
-    return readme
+    return _placed(_placed(readme, "caption", readme_caption(first[0])), "table", readme_table(first))
+
+
+def with_speed(drift_page: str, kept: Sequence[dict[str, Any]]) -> str:
+    """The text of the page on the drift with its speed over that predicted, at every scale kept."""
+    told = [
+        f"at `{each['scale']}`, over {_in_words(len(_seeds(each['result'])))} seeds, {_times(claim)}"
+        for each in kept
+        if each["result"]["name"] == "drift"
+        for claim in each["result"]["claims"]
+        if claim["name"] == "speed"
+    ]
+    sentence = f"The speed along the runs over that predicted, with its interval: {'; '.join(told)}."
+    return _placed(drift_page, "speed", textwrap.fill(sentence, 120) + "\n")
+
+
+def _times(claim: dict[str, Any]) -> str:
+    value, low, high = (f"{2 ** claim[name]:.2f}" for name in ("effect", "low", "high"))
+    return f"{value} ({low} to {high})"
+
+
+def _placed(page: str, part: str, written: str) -> str:
+    before, begin, rest = page.partition(PLACES[part])
+    _, _, after = rest.partition(END)
+    return before + begin + written + END + after
 
 
 def read_kept() -> list[dict[str, Any]]:
@@ -272,3 +297,4 @@ if __name__ == "__main__":
             _keep(sys.argv[1], name, Path(sys.argv[2]), int(sys.argv[3]), busy=sys.argv[4:] == ["busy"])
     PAGE.write_text(results_page(read_kept()))
     README.write_text(with_results(README.read_text(), read_kept()))
+    DRIFT_PAGE.write_text(with_speed(DRIFT_PAGE.read_text(), read_kept()))

@@ -58,12 +58,13 @@ def test_the_page_of_architectures_is_as_its_script_writes_it() -> None:
 
 
 def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
-    """After another run, `make results` rewrites the page and README's caption and table."""
-    from results_page import PAGE, README, read_kept, results_page, with_results
+    """After another run, `make results` rewrites the pages."""
+    from results_page import DRIFT_PAGE, PAGE, README, read_kept, results_page, with_results, with_speed
 
     kept = read_kept()
     assert PAGE.read_text() == results_page(kept)
     assert README.read_text() == with_results(README.read_text(), kept)
+    assert DRIFT_PAGE.read_text() == with_speed(DRIFT_PAGE.read_text(), kept)
     for claim in (claim for each in kept for claim in each["result"]["claims"]):
         rows = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {claim['sentence']} |")]
         assert any(f"| **{claim['verdict']}**" in row for row in rows)
