@@ -165,7 +165,20 @@ OTHERWISE = {
     "another class": in_another_class,
     "dropout": lambda model: setattr(model.base_model.encoder.layer[1].output.dropout, "p", 0.1),
     "another epsilon": lambda model: setattr(model.base_model.LayerNorm, "eps", 1e-5),
-    "another padding token": lambda model: setattr(model.config, "pad_token_id", 1),
+    "another padding token": lambda model: setattr(model.base_model.embeddings, "padding_idx", 1),
+    "another approximation of GELU": lambda model: setattr(
+        model.base_model.encoder.layer[0].intermediate, "intermediate_act_fn", nn.GELU("tanh")
+    ),
+    "another dropout": lambda model: setattr(
+        model.base_model.encoder.layer[0].output, "dropout", nn.AlphaDropout(0.0)
+    ),
+    "no bias": lambda model: inner(model).register_parameter("bias", None),
+    "weights in another order": lambda model: setattr(
+        inner(model).weight, "data", inner(model).weight.data.t().contiguous().t()
+    ),
+    "norms of embeddings": lambda model: setattr(
+        model.base_model.embeddings.word_embeddings, "max_norm", 1.0
+    ),
     "another activation": lambda model: setattr(model.config, "hidden_act", "relu"),
     "a hook of a weight": lambda model: inner(model).weight.register_hook(lambda _: None),
     "a hook after a weight's gradient": lambda model: inner(model).weight.register_post_accumulate_grad_hook(

@@ -12,6 +12,7 @@ from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.objectives.batch import sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.tokens import PAD
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised
 from isoloss.pretraining.loop import pretrain
@@ -56,6 +57,16 @@ def test_the_gradient_of_a_batch_is_autograds(asked, micro_batch, parts) -> None
     expected = sentence_averaged_loss(MASKED.logits(plain.model, BATCH), BATCH)
     expected.backward()
     assert float(loss) == pytest.approx(expected.item(), rel=1e-12)
+    torch.testing.assert_close(gradient(own), gradient(plain), rtol=1e-9, atol=1e-12)
+
+
+def test_positions_skip_a_padding_token_that_counts_as_a_word() -> None:
+    own, plain = training(), training()
+    ids = BATCH.input_ids.clone()
+    ids[:, 0] = PAD
+    batch = replace(BATCH, input_ids=ids, attention_mask=torch.ones_like(BATCH.attention_mask))
+    own.add_gradient(batch)
+    sentence_averaged_loss(MASKED.logits(plain.model, batch), batch).backward()
     torch.testing.assert_close(gradient(own), gradient(plain), rtol=1e-9, atol=1e-12)
 
 

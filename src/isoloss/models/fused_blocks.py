@@ -1,7 +1,7 @@
 """The forward and backward pass of a pre-LN transformer's blocks and head, written out.
 
-A forward pass takes a part's parameters, weight and bias of each module in its order, and returns what the
-backward pass needs as well; that returns the gradients with respect to the input and to the parameters.
+A forward pass takes a part's parameters, weight and bias of each module in its order, and also returns what
+the backward pass needs. The backward pass returns the gradients with respect to the input and the parameters.
 """
 
 import torch
@@ -72,12 +72,12 @@ def last_block(
     epsilon: float,
     *parameters: Tensor,
 ) -> tuple[Float[Tensor, "n d"], Kept]:
-    """The same at one position of each sentence."""
+    """`block` at one position of each sentence."""
     gain, shift, wq, bq, wk, _, wv, bv, wo, bo, *feed_forward = parameters
     n, width, d = states.shape
     x = states.view(-1, d)
     normed, mean, scale = torch.native_layer_norm(x, (d,), gain, shift, epsilon)
-    chosen = torch.arange(0, n * width, width) + positions
+    chosen = torch.arange(0, n * width, width, device=positions.device) + positions
     normed_there = normed.index_select(0, chosen)
     query = addmm(bq, normed_there, wq.t()).view(n, heads, -1).transpose(0, 1)
     # The key's bias adds the same to all scores of a query: it has no effect.
@@ -169,10 +169,8 @@ def head_backward(gradient: Float[Tensor, "n v"], kept: Kept) -> tuple[Float[Ten
     )
     of_inner = torch.ops.aten.gelu_backward.default(of_activated, inner)
     of_states, *of_norm = layer_norm_backward(mm(of_inner, dense), states, mean, scale, gain, shift)
-    of_dense, of_decoder = (
-        (mm(of_inner.t(), normed), of_inner.sum(0)),
-        (mm(gradient.t(), output), gradient.sum(0)),
-    )
+    of_dense = (mm(of_inner.t(), normed), of_inner.sum(0))
+    of_decoder = (mm(gradient.t(), output), gradient.sum(0))
     return of_states, (*of_norm, *of_dense, *of_own_norm, *of_decoder)
 
 

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, embedding, nn
 from transformers import RobertaPreLayerNormForMaskedLM
+from transformers.activations import GELUActivation
 
 from isoloss.models.chosen_positions import states_at
 from isoloss.models.fused_blocks import (
@@ -32,8 +33,9 @@ from isoloss.objectives.tokens import PAD
 AddGradient = Callable[[Float[Tensor, "n v"]], None]
 """Of a gradient with respect to scores: adds that with respect to each trained parameter to its `grad`."""
 
-KNOWN = ("torch.nn.modules.", "transformers.activations", "transformers.models.roberta_prelayernorm.")
-"""Where the classes of a model's parts must come from."""
+PARTS = (nn.Linear, nn.LayerNorm, nn.Embedding, nn.Dropout, nn.ModuleList, GELUActivation)
+LAYOUT = "transformers.models.roberta_prelayernorm."
+"""The classes of a model's parts, and where those of the layout come from."""
 
 
 def can_be_fused(model: nn.Module) -> bool:
@@ -50,28 +52,39 @@ def can_be_fused(model: nn.Module) -> bool:
     """
     if type(model) is not RobertaPreLayerNormForMaskedLM or states_at(model) is None:
         return False
-    config: Any = model.config
-    usual = config._attn_implementation == "eager" and config.hidden_act == "gelu"
-    # Positions are counted without tokens of this number.
-    counted: bool = config.pad_token_id == PAD
-    plain = all(_is_plain(module, config) for module in model.modules())
-    return usual and counted and plain and all(map(_is_plain_parameter, model.parameters()))
+    known: Any = model
+    tables, config = known.base_model.embeddings, known.config
+    usual: bool = config._attn_implementation == "eager" and config.hidden_act == "gelu"
+    # Positions are counted without tokens of this number, whose embeddings are not trained.
+    counted = {each.padding_idx for each in (tables, tables.word_embeddings, tables.position_embeddings)}
+    plain = all(_is_plain(module, config.layer_norm_eps) for module in model.modules())
+    return usual and counted == {PAD} and plain and all(map(_is_plain_parameter, model.parameters()))
 
 
-def _is_plain(module: nn.Module, config: Any) -> bool:
-    """Whether a module does what its class and the configuration say, and nothing beside it."""
+def _is_plain(module: nn.Module, epsilon: float) -> bool:
+    """Whether a module does what its class says, and nothing beside it."""
     forward, backward = module._forward_hooks, module._backward_hooks
     hooked = forward or backward or module._forward_pre_hooks or module._backward_pre_hooks
-    if hooked or "forward" in vars(module) or not type(module).__module__.startswith(KNOWN):
+    known = type(module) in PARTS or type(module).__module__.startswith(LAYOUT)
+    if hooked or "forward" in vars(module) or not known:
         return False
-    if isinstance(module, nn.Dropout):
-        return module.p == 0
-    return not isinstance(module, nn.LayerNorm) or module.eps == config.layer_norm_eps
+    match module:
+        case nn.Dropout():
+            return module.p == 0
+        case nn.Embedding():
+            return module.max_norm is None and not (module.scale_grad_by_freq or module.sparse)
+        case nn.Linear():
+            return module.bias is not None
+        case nn.LayerNorm():
+            return module.bias is not None and module.eps == epsilon
+        case _:
+            return True
 
 
 def _is_plain_parameter(parameter: nn.Parameter) -> bool:
     hooked = parameter._backward_hooks or parameter._post_accumulate_grad_hooks
-    return parameter.device.type == "cpu" and not hooked
+    # Fused optimisers read a parameter and its gradient as if their entries lay in the same order.
+    return parameter.device.type == "cpu" and parameter.is_contiguous() and not hooked
 
 
 class FusedTransformer:
@@ -114,7 +127,7 @@ class FusedTransformer:
         attention_mask: Bool[Tensor, "n S"] | None,
         positions: Int[Tensor, " n"],
     ) -> tuple[Float[Tensor, "n v"], AddGradient]:
-        """Scores of the v tokens at one position of each sentence, and what adds their gradient.
+        """Scores of the v tokens at one position of each sentence, and what adds their gradient, once.
 
         `attention_mask` is None if no token is padding.
         """
@@ -148,8 +161,8 @@ class FusedTransformer:
         _add(self._head, of_parameters)
         of_states, of_parameters = last_block_backward(of_chosen, of_last)
         _add(self._last, of_parameters)
-        for parameters, kept in zip(reversed(self._blocks), reversed(of_blocks), strict=True):
-            of_states, of_parameters = block_backward(of_states, self._heads, kept)
+        for parameters in reversed(self._blocks):
+            of_states, of_parameters = block_backward(of_states, self._heads, of_blocks.pop())
             _add(parameters, of_parameters)
         self._add_to_embeddings(of_states, ids, places, *of_embeddings)
 
@@ -201,10 +214,12 @@ def _of_block(block: Any) -> tuple[Tensor, ...]:
 
 def _add(parameters: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
     for parameter, gradient in zip(parameters, gradients, strict=True):
-        if parameter.grad is not None:
-            parameter.grad += gradient
-        elif parameter.requires_grad:
+        if not parameter.requires_grad:
+            continue
+        if parameter.grad is None:
             parameter.grad = gradient
+        else:
+            parameter.grad += gradient
 
 
 def _of_embedding(

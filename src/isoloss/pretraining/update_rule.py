@@ -13,6 +13,7 @@ from isoloss.languages.language import SentenceSource
 from isoloss.models.fused_training import FusedTransformer, can_be_fused
 from isoloss.objectives.batch import Batch, Objective, sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.tokens import PAD
 from isoloss.pretraining.processes import ALONE, Processes
 
 
@@ -83,8 +84,9 @@ class Training:
         """Add ∇L over the batch to the parameters' gradients; returns L, as `averaged` does.
 
         Passes `micro_batch` sentences at a time and needs memory for no more: with n_i of n sentences,
-        ∇L = Σ_i (n_i / n) ∇L_i exactly. Processes average once, at the end. Where there can be one, the
-        gradient is a `FusedTransformer`'s; whether there can is asked once, at the first call.
+        ∇L = Σ_i (n_i / n) ∇L_i exactly. Processes average once, at the end. If the model
+        `can_be_fused`, the gradient is a `FusedTransformer`'s. This is decided at the first call, after which
+        the model must keep its parameters, its dropout and its hooks.
         """
         own, weight = self.own(batch)
         at_once = self.micro_batch or len(own)
@@ -129,7 +131,8 @@ class Training:
             loss = share * sentence_averaged_loss(self.objective.logits(self.model, batch), batch)
             loss.backward()  # type: ignore[no-untyped-call]
             return loss.detach()
-        mask = None if bool(batch.attention_mask.all()) else batch.attention_mask
+        words = batch.attention_mask & (batch.input_ids != PAD)
+        mask = None if bool(words.all()) else batch.attention_mask
         scores, add_gradient = self._fused.scores(batch.input_ids, mask, batch.positions)
         loss = share * sentence_averaged_loss(scores.requires_grad_(), batch)
         (of_scores,) = torch.autograd.grad(loss, scores)
