@@ -246,10 +246,15 @@ def _cells(claim: dict[str, Any]) -> tuple[str, str, str, str, str]:
     if None in numbers:
         measured = "undefined in a run"
     else:
-        measured, low, high = (f"{share * number:.2g}" for number in numbers)
+        measured, low, high = (_two_digits(share * number) for number in numbers)
         measured = f"{measured}{unit} ({low} to {high})"
     verdict = f"**{claim['verdict']}**{_what_would_decide(claim)}"
     return claim["sentence"], claim["paper"], measured, " and ".join(bounds), verdict
+
+
+def _two_digits(number: float) -> str:
+    """Both digits, also of 1.0, which would otherwise look like a count."""
+    return f"{number:#.2g}".rstrip(".")
 
 
 def _what_would_decide(claim: dict[str, Any]) -> str:
