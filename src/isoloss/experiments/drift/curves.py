@@ -45,7 +45,7 @@ def with_start(
     own = [run for run in runs if PART in run.columns and run[PART][0] is not None]
     if not own:
         return pl.DataFrame()
-    table = pl.concat(own, how="diagonal_relaxed")
+    table = pl.concat(own, how="diagonal_relaxed", rechunk=True)  # a chunk a run makes all else slow
     starts = table.filter(pl.col(PART) == START).select(
         "seed", *MODEL, *(pl.col(name).alias(f"start_{name}") for name in columns)
     )

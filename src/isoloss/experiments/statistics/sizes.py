@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import polars as pl
@@ -9,7 +10,7 @@ from jaxtyping import Float
 
 from isoloss.experiments.statistics.along_runs import Scaled, theil_sen_slope
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, RunAtLoss, matched_losses
-from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
+from isoloss.experiments.statistics.seed_bootstrap import FrameKey, Frames, Statistic
 
 
 @dataclass(frozen=True)
@@ -26,18 +27,24 @@ class SlopeOverSizes:
 
     def __call__(self, runs: Frames) -> float:
         """See the class."""
-        slopes = []
-        for by_width in _by_seed(runs):
-            matched = matched_losses(by_width) if len(by_width) > 1 else None
-            if matched is None:
-                continue
-            places = zip(by_width, matched.points, strict=True)
-            values = [RunAtLoss(run, point).value(self.of.column).value for run, point in places]
-            scaled = self.of.scale(np.array(values))
-            if self.less is not None:
-                scaled -= self.of.scale(_of_each(by_width, self.less))
-            slopes.append(theil_sen_slope(np.log2(_of_each(by_width, "parameters")), scaled))
-        return float(np.mean(slopes)) if slopes else float("nan")
+        slopes = [_slope(self, *map(FrameKey, by_width)) for by_width in _by_seed(runs)]
+        defined = [slope for slope in slopes if slope is not None]
+        return float(np.mean(defined)) if defined else float("nan")
+
+
+@lru_cache(maxsize=1024)
+def _slope(asked: SlopeOverSizes, *by_width: FrameKey) -> float | None:
+    """One seed's slope, the same in all resamples that have the seed; None without a common loss."""
+    runs = [key.frame for key in by_width]
+    matched = matched_losses(runs) if len(runs) > 1 else None
+    if matched is None:
+        return None
+    places = zip(runs, matched.points, strict=True)
+    values = [RunAtLoss(run, point).value(asked.of.column).value for run, point in places]
+    scaled = asked.of.scale(np.array(values))
+    if asked.less is not None:
+        scaled -= asked.of.scale(_of_each(runs, asked.less))
+    return theil_sen_slope(np.log2(_of_each(runs, "parameters")), scaled)
 
 
 def _of_each(runs: Frames, column: str) -> Float[np.ndarray, " n"]:
