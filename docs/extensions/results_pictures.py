@@ -64,7 +64,8 @@ AFTER = {
     },
     "night": {
         **dict.fromkeys(
-            ("figure-3", "figure-5", "table-1", "projection"), "isoloss reproduce figure-1 --scale night"
+            ("figure-3", "figure-5", "table-1", "projection", "drift"),
+            "isoloss reproduce figure-1 --scale night",
         ),
         **dict.fromkeys(
             ("figure-2", "figure-4", "figure-8", "figure-9"),
@@ -75,6 +76,8 @@ AFTER = {
         "flatness-measures": "isoloss reproduce table-1 --scale night",
         "update-rules": "isoloss reproduce flatness-measures --scale night",
         "longer-training": "isoloss reproduce figure-1 --scale night",
+        "other-distributions": "isoloss reproduce roots-or-trace --scale night",
+        "drift-limits": "isoloss reproduce drift --scale night",
     },
 }
 """By scale: the command whose runs an experiment shares, where it was given first."""
