@@ -41,7 +41,10 @@ def a_run(seed: int, width: int, accuracies: list[float], untrained: float, kl: 
     )
 
 
-def test_the_claims_are_gains_over_the_untrained_and_undefined_where_nothing_has_converged() -> None:
+def test_the_claims_are_gains_over_the_untrained_and_undefined_where_nothing_has_converged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # as if no pairs of texts have been fetched
     claims = {claim.name: claim for claim in glue_of_causal_language(laptop()).claims}
 
     def effects(kl: float) -> dict[str, float]:
