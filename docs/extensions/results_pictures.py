@@ -77,7 +77,6 @@ AFTER = {
         "update-rules": "isoloss reproduce flatness-measures --scale night",
         "longer-training": "isoloss reproduce figure-1 --scale night",
         "other-distributions": "isoloss reproduce roots-or-trace --scale night",
-        "drift-limits": "isoloss reproduce drift --scale night",
     },
 }
 """By scale: the command whose runs an experiment shares, where it was given first."""

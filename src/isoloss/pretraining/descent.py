@@ -32,12 +32,11 @@ class Descent:
         self.warm_up_steps = warm_up_steps
         groups = [group for optimiser in optimisers for group in optimiser.param_groups]
         self.full_rates: list[float] = [group["lr"] for group in groups]
-        self._parameters: list[Tensor] = [each for group in groups for each in group["params"]]
 
     def clear(self) -> None:
         """Clear the parameters' gradients."""
-        for parameter in self._parameters:  # `zero_grad` takes fifteen times as long
-            parameter.grad = None
+        for optimiser in self.optimisers:
+            optimiser.zero_grad()
 
     def set_rates(self, step: int) -> None:
         """Set each group's learning rate for step `step`."""
