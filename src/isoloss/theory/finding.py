@@ -56,7 +56,7 @@ class Finding:
         excess = self._excess
         if excess + reach <= self.tolerance:
             return Verdict.SUPPORTED
-        return Verdict.INCONCLUSIVE if excess - reach <= self.tolerance else Verdict.NOT_SUPPORTED
+        return Verdict.NOT_SUPPORTED if excess - reach > self.tolerance else Verdict.INCONCLUSIVE
 
     @property
     def _excess(self) -> float:
