@@ -1,5 +1,6 @@
 """A number predicted by a statement, the number computed, and the verdict."""
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -50,13 +51,17 @@ class Finding:
         'supported'
         >>> str(replace(near, relation="at most", standard_error=0.1, tolerance=0.0).verdict)
         'inconclusive'
+        >>> str(replace(near, n=1).verdict)
+        'inconclusive'
         """
         error = self.standard_error
         reach = half_width(error, self.n - 1, CONFIDENCE) if error else 0.0
         excess = self._excess
         if excess + reach <= self.tolerance:
             return Verdict.SUPPORTED
-        return Verdict.NOT_SUPPORTED if excess - reach > self.tolerance else Verdict.INCONCLUSIVE
+        # A number that is not one has no interval either; a number alone without its error decides nothing.
+        contradicts = math.isinf(excess) or excess - reach > self.tolerance
+        return Verdict.NOT_SUPPORTED if contradicts else Verdict.INCONCLUSIVE
 
     @property
     def _excess(self) -> float:
