@@ -7,6 +7,7 @@ the place of those that are kept. A group of experiments that one command comput
 in as one. A last word, `busy`, says that the machine had other work meanwhile.
 """
 
+import gzip
 import json
 import subprocess
 import sys
@@ -203,7 +204,7 @@ def _placed(page: str, part: str, written: str) -> str:
 def read_kept() -> list[dict[str, Any]]:
     """The results that are shipped, an experiment and scale each, Figure 1 at laptop scale first."""
     return [
-        {"scale": scale, **json.loads(path.read_text())}
+        {"scale": scale, **_read(path)}
         for scale in SCALES
         for name in EXPERIMENTS
         if (path := _file(name, scale)).exists()
@@ -211,7 +212,13 @@ def read_kept() -> list[dict[str, Any]]:
 
 
 def _file(name: str, scale: str) -> Path:
-    return KEPT / f"{name}-{scale}.json"
+    return KEPT / f"{name}-{scale}.json.gz"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A kept result; compressed, since all of them are eight megabytes of repeated column names."""
+    kept: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    return kept
 
 
 def picture_name(name: str, scale: str) -> str:
@@ -272,7 +279,7 @@ def _keep(called: str, name: str, results: Path, seconds: int, *, busy: bool) ->
     """
     files, scale = results / "site" / "files", results.name
     result = json.loads((files / f"{name}.json").read_text())
-    earlier = json.loads(_file(name, scale).read_text())["result"] if _file(name, scale).exists() else None
+    earlier = _read(_file(name, scale))["result"] if _file(name, scale).exists() else None
     if called != name and (result == earlier or not result["checkpoints"]):
         return
     checkpoint = next((results / "runs" / result["checkpoints"][0]["folder"]).glob("steps/*/checkpoint.json"))
@@ -290,7 +297,8 @@ def _keep(called: str, name: str, results: Path, seconds: int, *, busy: bool) ->
     }
     if called in AFTER[scale]:
         kept["after"] = AFTER[scale][called]
-    _file(name, scale).write_text(json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n")
+    text = json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n"
+    _file(name, scale).write_bytes(gzip.compress(text.encode(), mtime=0))
     if name in PICTURES:
         svg = (files / f"{name}-{PICTURES[name].panel}.svg").read_text()
         (ROOT / "docs" / picture_name(name, scale)).write_bytes(vl_convert.svg_to_png(svg, scale=PIXELS))

@@ -76,7 +76,10 @@ AFTER = {
         "flatness-measures": "isoloss reproduce table-1 --scale night",
         "update-rules": "isoloss reproduce flatness-measures --scale night",
         "longer-training": "isoloss reproduce figure-1 --scale night",
-        "other-distributions": "isoloss reproduce roots-or-trace --scale night",
+        **dict.fromkeys(
+            ("other-distributions", "lazy-to-rich"), "isoloss reproduce roots-or-trace --scale night"
+        ),
+        "drift-limits": "isoloss reproduce drift --scale night",
     },
 }
 """By scale: the command whose runs an experiment shares, where it was given first."""

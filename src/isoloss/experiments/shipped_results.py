@@ -1,5 +1,6 @@
 """Compares a user's results with those shipped with the package: claims, and runs bit by bit."""
 
+import gzip
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -56,10 +57,10 @@ def shipped_result(name: str, scale: str) -> ShippedResult | None:
     >>> shipped_result("figure-1", "laptop").claims["later-is-better"].low > 0
     True
     """
-    file = files("isoloss") / "reference" / f"{name}-{scale}.json"
+    file = files("isoloss") / "reference" / f"{name}-{scale}.json.gz"
     if not file.is_file():
         return None
-    kept = json.loads(file.read_text(encoding="utf-8"))
+    kept = json.loads(gzip.decompress(file.read_bytes()))
     if kept["format"] != FORMAT:
         raise BadInput(f"the shipped result {file.name} has format {kept['format']}; install isoloss again")
     claims = {
