@@ -1,9 +1,12 @@
 import os
+import platform
+import resource
 import signal
 import time
 from functools import partial
 from pathlib import Path
 
+import pytest
 import torch
 
 from isoloss.errors import BadInput
@@ -15,6 +18,15 @@ def write_thread_count(path: Path, progress: Progress) -> list[str]:
     progress("writing", 1, 2)
     path.write_text(str(torch.get_num_threads()))
     return [f"wrote {path.name}"]
+
+
+def write_page_faults(path: Path, progress: Progress) -> list[str]:
+    torch.ones(2**21)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(50):
+        torch.ones(2**21)  # 8 MiB, freed at once
+    path.write_text(str(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before))
+    return []
 
 
 def fail_with_a_sentence(progress: Progress) -> list[str]:
@@ -54,6 +66,12 @@ def test_one_failure_does_not_sink_the_others(tmp_path: Path) -> None:
     assert [(tmp_path / str(i)).read_text() for i in range(3)] == ["1", "1", "1"]
     assert ("good-0", 0.5) in seen
     assert seen[-1] == ("all runs", 1.0)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have ways of their own")
+def test_a_job_reuses_the_memory_of_freed_tensors(tmp_path: Path) -> None:
+    assert not run_jobs([Job("faults", partial(write_page_faults, tmp_path / "faults"), 1.0)], 1).failures
+    assert int((tmp_path / "faults").read_text()) < 10 * 2**11  # the pages of ten of the fifty
 
 
 def test_a_job_waits_for_the_one_it_needs_and_fails_with_it(tmp_path: Path) -> None:
