@@ -11,6 +11,7 @@ NAMES = (
     "pretraining",
     "last_block",
     "denormals",
+    "freed_memory",
     "update_rules",
     "precision",
     "measurements",

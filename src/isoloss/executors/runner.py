@@ -104,7 +104,7 @@ def _work(job: str, pickled: bytes, sender: Connection) -> None:
     # Ctrl-C reaches the whole process group; only the parent responds, and then stops this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
-    _keep_freed_memory()
+    keep_freed_memory()
 
     def report(task: str, completed: float, total: float, message: str = "") -> None:
         try:
@@ -115,7 +115,7 @@ def _work(job: str, pickled: bytes, sender: Connection) -> None:
     sender.send(do(job, pickled, report))
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Let this process reuse the memory of freed tensors of up to 32 MiB, not return it to the system.
 
     A batch of small models allocates such tensors anew at each operation, and a job spends 5 to 20 % of its
