@@ -24,7 +24,7 @@ from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.entropy import masked_entropy
 from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.pretraining.specification import Compute
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress, part_of, silent
 from isoloss.report.site import Site, write_site
 from isoloss.theory.statement_file import kept_statements
 
@@ -138,10 +138,10 @@ def write_whole_site(
     """
     planned = [make() for name, make in others.items() if was_planned(name, request.folder)]
     before: list[ExperimentResult] = []
-    for number, experiment in enumerate(planned, 1):
+    for done, experiment in enumerate(planned):
         if is_done(experiment, request.folder):
-            before += gathered([experiment], request.folder)
-        progress(f"judging {experiment.name}, computed before", number, len(planned))
+            before += gathered([experiment], request.folder, progress=part_of(progress, done, len(planned)))
+        progress("judging", done + 1, len(planned), f"{experiment.name}, computed before")
     by_name = {result.experiment.name: result for result in (*results, *before)}
     shown = tuple(by_name[name] for name in EXPERIMENTS if name in by_name)
     plans = planned_languages(result.experiment for result in shown)

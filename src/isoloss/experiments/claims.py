@@ -9,6 +9,7 @@ import polars as pl
 
 from isoloss.experiments.statistics.cluster_bootstrap import BoundedEstimate
 from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap, Statistic
+from isoloss.progress import Progress, silent
 from isoloss.verdict import Region, Verdict
 
 CONFIDENCE = 0.95
@@ -66,7 +67,9 @@ class Judgement:
     seeds_needed: int | None = None
 
 
-def judge(claims: Sequence[Claim], runs: Sequence[pl.DataFrame], seed: int = 0) -> list[Judgement]:
+def judge(
+    claims: Sequence[Claim], runs: Sequence[pl.DataFrame], seed: int = 0, progress: Progress = silent
+) -> list[Judgement]:
     """Judge all `claims` of one figure on its `runs`, one frame per run with its seed in the column `seed`.
 
     The error of a statistic is computed over resamples of the seeds that contribute to it (`SeedBootstrap`);
@@ -90,7 +93,10 @@ def judge(claims: Sequence[Claim], runs: Sequence[pl.DataFrame], seed: int = 0) 
     ('supported', -4.05, -3.5)
     """
     bootstrap = SeedBootstrap.of(runs, seed)
-    estimates = [BoundedEstimate(bootstrap.estimate(claim.statistic), claim.limit) for claim in claims]
+    estimates = []
+    for done, claim in enumerate(claims, 1):
+        estimates.append(BoundedEstimate(bootstrap.estimate(claim.statistic), claim.limit))
+        progress("judging", done, len(claims), claim.name)
     # An interval excludes all bounds of a region if it excludes the nearest one.
     p_values = [
         max(estimate.p_value(bound) for bound in claim.claimed.bounds)

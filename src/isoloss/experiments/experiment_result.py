@@ -19,7 +19,7 @@ from isoloss.experiments.reference import PlannedReference
 from isoloss.files import remove_unfinished
 from isoloss.measurements.record import Setting
 from isoloss.pretraining.run_folder import alone_in
-from isoloss.progress import Progress, silent
+from isoloss.progress import Progress, part_of, silent
 
 Row = dict[str, Setting]
 NAMES_FOLDER = "experiments"
@@ -69,7 +69,7 @@ def carry_out_experiments(
         keep_names(experiments, output)
         planned = [run for experiment in experiments for run in experiment.runs] if runs is None else runs
         outcome = execute(experiment_jobs(experiments, planned, output, device), progress)
-        results = tuple(gathered(experiments, output, outcome))
+        results = tuple(gathered(experiments, output, outcome, progress))
     return Results(results, outcome, time.monotonic() - begun)
 
 
@@ -83,20 +83,24 @@ def remove_half_written(output: Path) -> None:
 
 
 def gathered(
-    experiments: Sequence[Experiment], output: Path, outcome: Outcome | None = None
+    experiments: Sequence[Experiment],
+    output: Path,
+    outcome: Outcome | None = None,
+    progress: Progress = silent,
 ) -> list[ExperimentResult]:
     """The results of all measurements in `output`; computes only tables and verdicts."""
     outcome = outcome or Outcome((), ())
     names = job_names(experiments, shared(run for experiment in experiments for run in experiment.runs))
     results = []
-    for experiment in experiments:
+    for done, experiment in enumerate(experiments):
         table = experiment_table(experiment, output)
         own = jobs_of(experiment, names, output)
         told = Outcome(
             tuple(notice for notice in outcome.failures if notice.job in own),
             tuple(notice for notice in outcome.notices if notice.job in own),
         )
-        judgements = judge(experiment.claims, judged_runs(table))
+        of_this = part_of(progress, done, len(experiments))
+        judgements = judge(experiment.claims, judged_runs(table), progress=of_this)
         results.append(ExperimentResult(experiment, table, tuple(judgements), told))
     return results
 
