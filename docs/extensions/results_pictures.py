@@ -64,7 +64,7 @@ AFTER = {
     },
     "night": {
         **dict.fromkeys(
-            ("figure-3", "figure-5", "table-1", "projection", "drift"),
+            ("figure-3", "figure-5", "table-1", "projection", "drift", "ablations"),
             "isoloss reproduce figure-1 --scale night",
         ),
         **dict.fromkeys(
@@ -80,6 +80,7 @@ AFTER = {
             ("other-distributions", "lazy-to-rich"), "isoloss reproduce roots-or-trace --scale night"
         ),
         "drift-limits": "isoloss reproduce drift --scale night",
+        "glue-of-causal-language": "isoloss reproduce figure-2 figure-3 --scale night",
     },
 }
 """By scale: the command whose runs an experiment shares, where it was given first."""
