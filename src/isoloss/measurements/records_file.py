@@ -8,7 +8,6 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -130,12 +129,12 @@ def _lines(records: Sequence[Record], name: str, beside: dict[str, str]) -> list
     for record in records:
         _refuse_unwritable(record)
     digest = _batch_digest(records, name, beside)
-    whole = [{**asdict(record), **beside, SEAL: digest} for record in records]
+    whole = [{**vars(record), **beside, SEAL: digest} for record in records]
     return [json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n" for line in whole]
 
 
 def _batch_digest(records: Sequence[Record], name: str, beside: dict[str, Any]) -> str:
-    return json_digest([name, [asdict(record) for record in records], beside])
+    return json_digest([name, [vars(record) for record in records], beside])  # asdict would copy
 
 
 def _is(path: Path, digest: str) -> bool:

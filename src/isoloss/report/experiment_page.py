@@ -37,21 +37,21 @@ class ExperimentPage:
     def of(self, result: ExperimentResult) -> Page:
         """The page, with a notice for everything that deviates from the plan."""
         experiment = result.experiment
-        panels, problems = self._panels(result)
+        complete = [is_complete(run, self.output) for run in experiment.runs]
+        panels, problems = self._panels(result, sum(complete))
         return Page(
             name=experiment.name,
             title=experiment.title,
             text=experiment.text,
             panels=panels,
             judgements=result.judgements,
-            sections=tuple(self._sections(result)),
+            sections=tuple(self._sections(result, complete)),
             notices=(*problems, *told(result)),
         )
 
-    def _panels(self, result: ExperimentResult) -> tuple[tuple[DrawnPanel, ...], list[str]]:
-        """The panels, and what is missing from them."""
-        experiment = result.experiment
-        complete, every = sum(is_complete(run, self.output) for run in experiment.runs), len(experiment.runs)
+    def _panels(self, result: ExperimentResult, complete: int) -> tuple[tuple[DrawnPanel, ...], list[str]]:
+        """The panels, and what is missing from them; `complete` is the number of complete runs."""
+        experiment, every = result.experiment, len(result.experiment.runs)
         problems = []
         if complete < every:
             problems.append(f"{complete} of {every} runs are complete; claims are judged only on these.")
@@ -68,7 +68,7 @@ class ExperimentPage:
                 f"The panels cannot be drawn without “{column}”, which has not been measured yet.",
             ]
 
-    def _sections(self, result: ExperimentResult) -> list[Section]:
+    def _sections(self, result: ExperimentResult, complete: Sequence[bool]) -> list[Section]:
         experiment = result.experiment
         sections = []
         if experiment.paper_numbers:
@@ -84,17 +84,18 @@ class ExperimentPage:
                 "The command recomputes one run, and with it its dots, in a folder of its own. With the same "
                 "versions on the same machine, its numbers are identical to the last bit."
             )
-            sections.append(Section("Runs", text=text, markup=self._runs(experiment)))
+            sections.append(Section("Runs", text=text, markup=self._runs(experiment, complete)))
         if (beside := beside_shipped(result, self.scale)) is not None:
             markup = _beside(result.judgements, beside)
             sections.append(Section("Comparison with the shipped results", beside.sentence, markup))
         return sections
 
-    def _runs(self, experiment: Experiment) -> Markup:
+    def _runs(self, experiment: Experiment, complete: Sequence[bool]) -> Markup:
         """A row per run: its name, its steps, whether it is complete, its files, and how to recompute it."""
         code = Markup("<td><code>{}</code></td>")
         rows = (
-            [*_run(run, self.output), code.format(self.again(experiment, run))] for run in experiment.runs
+            [*_run(run, self.output, complete=each), code.format(self.again(experiment, run))]
+            for run, each in zip(experiment.runs, complete, strict=True)
         )
         return html_table(("run", "seed", "steps", "state", "files", "again"), rows)
 
@@ -138,9 +139,9 @@ def _beside(judgements: Sequence[Judgement], beside: BesideShipped) -> Markup:
     return html_table(("claim", "here", "shipped", "from", "to", "here is"), rows)
 
 
-def _run(run: PlannedRun, output: Path) -> list[Markup]:
-    state = "complete" if is_complete(run, output) else "not complete"
-    state = "complete, records alone" if is_records_alone(run, output) else state
+def _run(run: PlannedRun, output: Path, *, complete: bool) -> list[Markup]:
+    state = "complete" if complete else "not complete"
+    state = "complete, records alone" if complete and is_records_alone(run, output) else state
     link = Markup('<a href="{}/{}">{}</a>')
     links = [link.format(run_folder(run), name, name.partition(".")[0]) for name in run_files(run, output)]
     files = Markup("<td>{}</td>").format(Markup(" · ").join(links))
