@@ -77,7 +77,8 @@ class PlainLines:
             return
         self._shown[task] = now
         share = completed / total if total else 1.0
-        left = f", {(now - start) * (1 - share) / share:.0f} s left" if 0 < share < 1 else ""
+        told = 0.01 <= share < 1  # extrapolated from less, it would be hours
+        left = f", {(now - start) * (1 - share) / share:.0f} s left" if told else ""
         print(f"{task}: {share:.0%}{left}  {message}".rstrip(), file=sys.stderr, flush=True)
 
 

@@ -1,0 +1,18 @@
+import time
+
+import pytest
+
+from isoloss.command_line.terminal import PlainLines
+
+
+def test_a_line_is_due_every_ten_seconds_and_estimates_from_a_hundredth_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 9.0, 11.0, 15.0, 22.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    report = PlainLines()
+    for completed in (0, 1, 5, 10, 250):
+        report("all runs", completed, 1000, "on its way")
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines() == ["all runs: 0%  on its way", "all runs: 25%, 66 s left  on its way"]
