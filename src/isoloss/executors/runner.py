@@ -1,9 +1,11 @@
 """Runs side by side on this machine's cores: if one fails, the others continue."""
 
 import ctypes
+import math
 import os
 import pickle
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, get_context
@@ -24,6 +26,9 @@ _CONTEXT.set_forkserver_preload(["isoloss.executors.preload"])
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """The numbers of glibc's two thresholds, from its malloc.h."""
+
+SECONDS_BETWEEN_REPORTS = 0.1
+"""A probe reports each of its thousand epochs a second, and the parent shares the cores with its jobs."""
 
 
 def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress = silent) -> Outcome:
@@ -106,7 +111,13 @@ def _work(job: str, pickled: bytes, sender: Connection) -> None:
     torch.set_num_threads(1)
     keep_freed_memory()
 
+    reported = -math.inf
+
     def report(task: str, completed: float, total: float, message: str = "") -> None:
+        nonlocal reported
+        if (now := time.monotonic()) - reported < SECONDS_BETWEEN_REPORTS:
+            return
+        reported = now
         try:
             sender.send(Advanced(job, completed, total, stage(task, message)))
         except OSError:  # the parent is gone: nobody will receive the result
