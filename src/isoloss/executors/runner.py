@@ -28,7 +28,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """The numbers of glibc's two thresholds, from its malloc.h."""
 
 SECONDS_BETWEEN_REPORTS = 0.1
-"""A probe reports each of its thousand epochs a second, and the parent shares the cores with its jobs."""
+"""A probe reports every epoch, and the parent that reads the reports shares the cores with its jobs."""
 
 
 def run_jobs(jobs: Sequence[Job], processes: int, progress: Progress = silent) -> Outcome:
@@ -129,8 +129,8 @@ def _work(job: str, pickled: bytes, sender: Connection) -> None:
 def keep_freed_memory() -> None:
     """Let this process reuse the memory of freed tensors of up to 32 MiB, not return it to the system.
 
-    A batch of small models allocates such tensors anew at each operation, and a job spends 5 to 20 % of its
-    time on pages that the system clears for them. C libraries other than glibc keep to their own ways.
+    A small model's operations allocate such tensors anew each time, and the system clears every page that it
+    hands out for them (`benchmarks/README.md` has what that costs). C libraries other than glibc keep to their own ways.
     """
     allocator = getattr(ctypes.CDLL(None), "mallopt", None)
     if allocator is not None:

@@ -45,7 +45,7 @@ def with_start(
     own = [run for run in runs if PART in run.columns and run[PART][0] is not None]
     if not own:
         return pl.DataFrame()
-    # Frames of the same columns are joined in a third of the time; a chunk a run would make all else slow.
+    # Frames of the same columns are joined faster; a chunk a run would make all else slow.
     alike = all(run.columns == own[0].columns for run in own)
     table = pl.concat(own, how="vertical_relaxed" if alike else "diagonal_relaxed", rechunk=True)
     starts = table.filter(pl.col(PART) == START).select(
