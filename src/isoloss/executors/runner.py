@@ -130,7 +130,8 @@ def keep_freed_memory() -> None:
     """Let this process reuse the memory of freed tensors of up to 32 MiB, not return it to the system.
 
     A small model's operations allocate such tensors anew each time, and the system clears every page that it
-    hands out for them (`benchmarks/README.md` has what that costs). C libraries other than glibc keep to their own ways.
+    hands out for them (`benchmarks/README.md` has what that costs). C libraries other than
+    glibc keep to their own ways.
     """
     allocator = getattr(ctypes.CDLL(None), "mallopt", None)
     if allocator is not None:
