@@ -24,7 +24,7 @@ from isoloss.measurements.quantity import AnyQuantity
 from isoloss.panels import Panel
 
 LIMIT_SEEDS = 3
-"""Number of the scale's seeds, from the first, that the experiments on the clock's limits use."""
+"""Number of the drift's seeds, from the first, that the experiment on the clock's limits uses."""
 
 
 def drift(scale: Scale, task: str) -> Experiment:
@@ -67,7 +67,6 @@ def every_drift_run(
     quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task))
     parts = (
         (HEADLINE, scale.grammar.language, settings),
-        (HEADLINE, scale.grammar.language, replace(short, widths=settings.other_widths)),
         *((language, plan, short) for language, plan in settings.other_languages),
     )
     return tuple(
@@ -76,7 +75,7 @@ def every_drift_run(
         for run in drift_runs(
             drift,
             replace(scale.grammar, language=plan),
-            scale.seeds,
+            settings.own_seeds or scale.seeds,
             quantities,
             sizes.loss(),
             at_the_ends,
@@ -87,6 +86,7 @@ def every_drift_run(
 def drift_limits(scale: Scale) -> Experiment:
     """The law's curve from a few of the drift's own runs, and the arms from the same starts."""
     short, sizes = scale.drift.in_short, scale.sizes
+    seeds = scale.drift.own_seeds or scale.seeds
     quantities = (sizes.loss(), sizes.trace())
     arms = limit_arms(scale.drift.paces[0])
     departures = (
@@ -106,7 +106,7 @@ def drift_limits(scale: Scale) -> Experiment:
             "its fall, the tolerance claimed for the drift experiment's own runs. Nothing here is a claim: "
             "the experiment looks for where the law breaks down, and each panel says what was found.",
         ),
-        runs=departed(scale.grammar, short.widths, scale.seeds[:LIMIT_SEEDS], departures, quantities),
+        runs=departed(scale.grammar, short.widths, seeds[:LIMIT_SEEDS], departures, quantities),
         panels=limit_panels,
         pilot_seeds=scale.pilot_seeds,
         settings=(
@@ -214,11 +214,10 @@ def _facts(scale: Scale, settings: DriftRuns, task: str) -> Facts:
 
 
 def _short_facts(settings: DriftRuns) -> Facts:
-    besides = [f"width {width}" for width in settings.other_widths]
-    besides += [language for language, _ in settings.other_languages]
-    if not besides:
-        return ()
-    return (("only by some", f"{', '.join(besides)}: {'; '.join(map(str, settings.in_short.paces))}"),)
+    besides = ", ".join(language for language, _ in settings.other_languages)
+    return (
+        (("only by some", f"{besides}: {'; '.join(map(str, settings.in_short.paces))}"),) if besides else ()
+    )
 
 
 def figure_1_and_drift(scale: Scale, task: str) -> Experiment:

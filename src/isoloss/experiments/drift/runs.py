@@ -24,8 +24,9 @@ class DriftRuns:
     checkpoints are at the first `control_checkpoints` of its twin's steps. At the second time, the fall of
     the trace predicted from derivatives is measured on `rate_sentences` sentences, for the first pace from
     models of the first width (0: not at all). The short form has `short_paces`, or the first three of
-    `paces`; by these alone go models of `other_widths`, and those of the first width on `other_languages`,
-    by name. Raises BadInput if these cannot be compared.
+    `paces`; by these alone go models of the first width on `other_languages`, by name. `own_seeds` replace
+    the scale's, but not in the short form, whose starts are another experiment's. Raises BadInput if these
+    cannot be compared.
     """
 
     widths: tuple[int, ...]
@@ -35,8 +36,8 @@ class DriftRuns:
     control_factor: int = 32
     rate_sentences: int = 0
     other_languages: tuple[tuple[str, LanguagePlan], ...] = ()
-    other_widths: tuple[int, ...] = ()
     short_paces: tuple[Pace, ...] = ()
+    own_seeds: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.paces)) < max(2, len(self.paces)):
@@ -54,14 +55,14 @@ class DriftRuns:
 
     @property
     def in_short(self) -> "DriftRuns":
-        """The first width and three paces, on the scale's language only, without the prediction."""
+        """The first width and three paces, on the scale's language and seeds, without the prediction."""
         return replace(
             self,
             widths=self.widths[:1],
             paces=self.short_paces or self.paces[:3],
             rate_sentences=0,
             other_languages=(),
-            other_widths=(),
+            own_seeds=None,
         )
 
     @property
