@@ -22,6 +22,7 @@ from isoloss.experiments.planned_run import Continued, PlannedRun
 from isoloss.pretraining.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import silent
+from isoloss.provenance import processor
 from isoloss.stored_runs.measured_files import is_older
 from isoloss.stored_runs.stored_run import REVISIONS, runs_in
 from jobs_in_turn import in_turn
@@ -48,6 +49,9 @@ def test_what_is_measured_is_a_row_and_nothing_is_computed_twice(tmp_path: Path)
     again = carry_out_experiments([one], output, in_turn)
     assert again.experiments[0].table.equals(table)
     assert len(log.read_text().splitlines()) == 4
+    assert again.experiments[0].versions["threads"] == torch.get_num_threads()
+    assert again.experiments[0].versions["processor"] == processor()
+    assert gathered([one], tmp_path / "elsewhere")[0].versions == {}
 
 
 HOLD = """

@@ -37,6 +37,15 @@ def test_a_number_that_differs_is_told_with_what_may_be_why() -> None:
     assert "another processor" in replace(beside, versions=()).sentence
 
 
+def test_machines_are_those_of_the_runs_and_not_of_the_process_that_compares() -> None:
+    rows = [row | {"loss": row["loss"] + 0.25} for row in SHIPPED.rows if "loss" in row]
+    for threads, said in ((1, "another processor"), (4, "(threads 1 there and 4 here)")):
+        trained = replace(result_of(rows), versions={**SHIPPED.versions, "threads": threads})
+        beside = beside_shipped(trained, "laptop")
+        assert beside is not None
+        assert said in beside.sentence
+
+
 def test_what_is_asked_to_be_otherwise_is_not_compared() -> None:
     others = [row | {"folder": "0" * 16} for row in SHIPPED.rows]
     assert beside_shipped(result_of(others), "laptop") is None

@@ -32,12 +32,12 @@ from isoloss.experiments.cost import this_machine
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import Executor, Results, carry_out_experiments
 from isoloss.experiments.paper_settings.every_setting import settings_of
-from isoloss.experiments.provenance import usable_cores
 from isoloss.experiments.scales.paper import paper
 from isoloss.experiments.scales.scale import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, beside_shipped
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
+from isoloss.provenance import usable_cores
 from isoloss.report.number import ABSENT
 from isoloss.report.offered_files import result_as_json
 from isoloss.report.overview import counts, verdicts_on

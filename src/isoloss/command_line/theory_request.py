@@ -23,11 +23,11 @@ from isoloss.command_line.terminal import progress_display
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job, Notice, run_jobs
 from isoloss.experiments.experiment_result import Executor, was_planned
-from isoloss.experiments.provenance import usable_cores
 from isoloss.experiments.suite import scale_named
 from isoloss.measurements.record import Record, Setting
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
+from isoloss.provenance import usable_cores
 from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.statement_file import PlannedStatement, statement_content
 from isoloss.theory.suite import SUITE, Entry, named

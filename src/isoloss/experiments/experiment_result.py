@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from isoloss.checked_files import write_sealed
+from isoloss.errors import BadInput
 from isoloss.executors.runner import Job, Outcome
 from isoloss.experiments.carry_out import is_complete, measured_records
 from isoloss.experiments.claims import Judgement, judge
@@ -20,6 +23,7 @@ from isoloss.files import remove_unfinished
 from isoloss.measurements.record import Setting
 from isoloss.pretraining.run_folder import alone_in
 from isoloss.progress import Progress, part_of, silent
+from isoloss.stored_runs.stored_run import stored_run
 
 Row = dict[str, Setting]
 NAMES_FOLDER = "experiments"
@@ -29,12 +33,17 @@ Executor = Callable[[Sequence[Job], Progress], Outcome]
 
 @dataclass(frozen=True)
 class ExperimentResult:
-    """An experiment's table and verdicts; `outcome` holds the reports of the jobs it depends on."""
+    """An experiment's table and verdicts.
+
+    `outcome` holds the reports of the jobs it depends on, `versions` those of software and machine with which
+    its first run was trained.
+    """
 
     experiment: Experiment
     table: pl.DataFrame
     judgements: tuple[Judgement, ...]
     outcome: Outcome
+    versions: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,8 +110,18 @@ def gathered(
         )
         of_this = part_of(progress, done, len(experiments))
         judgements = judge(experiment.claims, judged_runs(table), progress=of_this)
-        results.append(ExperimentResult(experiment, table, tuple(judgements), told))
+        trained_with = trained_versions(experiment, output)
+        results.append(ExperimentResult(experiment, table, tuple(judgements), told, trained_with))
     return results
+
+
+def trained_versions(experiment: Experiment, output: Path) -> dict[str, Any]:
+    """The versions and the machine that the first of its runs in `output` was begun with; empty for none."""
+    for run in experiment.runs:
+        with suppress(BadInput):
+            for checkpoint in stored_run(run.folder(output)).checkpoints:
+                return dict(checkpoint.content.get("versions", {}))
+    return {}
 
 
 def keep_names(experiments: Sequence[Experiment], output: Path) -> None:

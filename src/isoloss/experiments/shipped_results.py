@@ -9,7 +9,6 @@ from typing import Any
 
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment_result import ExperimentResult
-from isoloss.pretraining.checkpoint_writing import software_versions
 
 FORMAT = 1
 TOLD = ("loss", "trace", "accuracy")
@@ -135,7 +134,9 @@ def beside_shipped(result: ExperimentResult, scale: str) -> BesideShipped | None
     if not here:
         return None
     counts = (len(runs), len(here), len(here - unlike))
-    return BesideShipped(shipped, *counts, tuple(differences.items()), _other_versions(shipped))
+    return BesideShipped(
+        shipped, *counts, tuple(differences.items()), _other_versions(shipped.versions, result.versions)
+    )
 
 
 def _run(row: Row) -> tuple[str, str]:
@@ -156,10 +157,9 @@ def _numbers(row: Row) -> Iterator[str]:
     return (name for name, value in row.items() if isinstance(value, float))
 
 
-def _other_versions(shipped: ShippedResult) -> tuple[str, ...]:
-    own = software_versions()
+def _other_versions(there: Row, here: Row) -> tuple[str, ...]:
     return tuple(
-        f"{name} {shipped.versions[name]} there and {own[name]} here"
-        for name in own
-        if name in shipped.versions and shipped.versions[name] != own[name]
+        f"{name} {value} there and {here[name]} here"
+        for name, value in there.items()
+        if name in here and here[name] != value
     )

@@ -39,6 +39,7 @@ from isoloss.pretraining.checkpoint import (
 )
 from isoloss.pretraining.specification import PretrainingSpecification, first_difference, settings_as_json
 from isoloss.pretraining.update_rule import UpdateRule
+from isoloss.provenance import processor
 
 UNFINISHED, REPLACED = ".part", ".replaced"
 """How the names of folders end that are not yet, or no longer, checkpoints."""
@@ -196,7 +197,7 @@ def _write_training_state(folder: Path, update_rule: UpdateRule, name: str) -> N
 
 
 def software_versions() -> dict[str, Any]:
-    """The software versions on which a run's last bits may depend, besides its specification."""
+    """The versions and the machine on which a run's last bits may depend, besides its specification."""
     return {
         "isoloss": isoloss.__version__,
         "python": platform.python_version(),
@@ -204,6 +205,7 @@ def software_versions() -> dict[str, Any]:
         "transformers": transformers.__version__,
         "safetensors": safetensors.__version__,
         "machine": f"{platform.system()} {platform.machine()}",
+        "processor": processor(),
         "threads": torch.get_num_threads(),
     }
 

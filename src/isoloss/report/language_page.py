@@ -11,8 +11,8 @@ from tokenizers import decoders
 from torch import Tensor
 
 from isoloss.experiments.language_portrait import LanguagePortrait, TaskPortrait
-from isoloss.experiments.provenance import machine, versions
 from isoloss.measurements.record import Record
+from isoloss.provenance import machine, versions
 from isoloss.report.frame import alone
 from isoloss.report.marks import CHART_HEIGHT
 from isoloss.report.number import record_shown, record_title

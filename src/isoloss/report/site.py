@@ -12,10 +12,10 @@ from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.language_portrait import LanguagePortrait
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.provenance import machine, versions
 from isoloss.experiments.scales.scale import UNJUDGED
 from isoloss.files import write_atomically
 from isoloss.progress import Progress, silent
+from isoloss.provenance import machine, versions
 from isoloss.report.experiment_page import ExperimentPage, told
 from isoloss.report.frame import Link, LinkGroup, within_site, write_assets
 from isoloss.report.language_page import language_page

@@ -13,7 +13,21 @@ def machine() -> str:
     >>> "core" in machine()
     True
     """
-    return f"{_processor()}, {usable_cores()} core(s) usable, {platform.system()} {platform.machine()}"
+    return f"{processor()}, {usable_cores()} core(s) usable, {platform.system()} {platform.machine()}"
+
+
+def processor() -> str:
+    """The processor's name, on which a run's last bits depend.
+
+    >>> processor() != ""
+    True
+    """
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123
+            names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def usable_cores() -> int:
@@ -35,12 +49,3 @@ def versions() -> dict[str, str]:
     'altair'
     """
     return {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123
-            names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    except OSError:
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()
