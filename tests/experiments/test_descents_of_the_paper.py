@@ -2,8 +2,12 @@
 
 import pytest
 
+from isoloss.experiments.drift.experiment import drift
 from isoloss.experiments.figures.figures_4_and_10 import figure_4, figure_10
 from isoloss.experiments.scales.laptop import DESCENTS as LAPTOP
+from isoloss.experiments.scales.night import DESCENTS as NIGHT
+from isoloss.experiments.scales.night import DRIFT as NIGHT_DRIFT
+from isoloss.experiments.scales.night import night
 from isoloss.experiments.scales.paper import DESCENTS as PAPER
 from isoloss.experiments.scales.paper import paper
 from isoloss.experiments.scales.smoke import smoke
@@ -19,6 +23,18 @@ def test_the_paper_pre_trains_with_sgd_from_fresh_weights() -> None:
             assert run.seed in scale.seeds
             assert run.architecture.dropout == 0
     assert all(run.continues for run in figure_4(smoke()).runs)
+
+
+def test_seeds_of_their_own_are_those_of_the_runs_that_they_continue() -> None:
+    runs = figure_10(night()).runs
+    of_grammar = [run for run in runs if run.name.startswith("pcfg")]
+    assert {run.first_seed for run in of_grammar} == set(NIGHT.grammar.own_seeds or ())
+    assert {run.first_seed for run in runs if run not in of_grammar} == set(
+        night().hidden_markov.own_seeds or ()
+    )
+    starts = {run.digest for run in drift(night(), "prefix-8").runs if run.continues is None}
+    shared = {run.continues.run.digest for run in of_grammar if run.continues} & starts
+    assert len(shared) == len(NIGHT_DRIFT.own_seeds or ())
 
 
 def test_the_page_says_what_the_papers_own_numbers_let_move() -> None:

@@ -116,7 +116,7 @@ def test_seeds_of_a_languages_own_come_before_the_scales() -> None:
         }
 
     assert seeds(laptop()) == {"pcfg": {171, 172, 173, 174, 175}, "causal": {161, 162, 163, 164, 165}}
-    assert seeds(night()) == {"pcfg": set(range(241, 251)), "causal": set(range(201, 211))}
+    assert seeds(night()) == {"pcfg": set(range(241, 251)), "causal": set(range(271, 289))}
 
 
 def test_sizes_are_compared_from_where_the_scale_says() -> None:

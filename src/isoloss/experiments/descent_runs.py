@@ -23,7 +23,7 @@ class DescentRuns:
     the paper pre-trains (B.2). There is no dropout: the theorem is about SGD on the loss itself, and the
     paper does not say. The first of `checkpoint_steps` may be early, to show where SGD starts; claims are
     judged on those after the warm-up. `averaging_horizon` is the number of steps over which checkpoint
-    weights are averaged.
+    weights are averaged. `own_seeds` replace those of the runs that it continues.
     """
 
     width: int
@@ -33,6 +33,7 @@ class DescentRuns:
     checkpoint_steps: tuple[int, ...]
     averaging_horizon: int | None = None
     start: Literal["last checkpoint", "fresh weights"] = "last checkpoint"
+    own_seeds: tuple[int, ...] | None = None
 
     @property
     def drift_time(self) -> float:
@@ -60,13 +61,14 @@ class Descents:
 def descents(
     descent: DescentRuns, runs: AnyRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
 ) -> tuple[PlannedRun, ...]:
-    """A run of SGD for each seed of the AdamW runs of its width. Raises BadInput if there are none."""
+    """A run of SGD for each seed, continuing AdamW's of its width. Raises BadInput if none has that width."""
     chosen = tuple(model for model in runs.architectures if width_of(model) == descent.width)
     if not chosen:
         widths = ", ".join(str(width_of(model)) for model in runs.architectures)
         raise BadInput(f"no model of width {descent.width} is there to continue; choose {widths}")
     continued = descent.start == "last checkpoint"
-    origins = runs_of_sizes(replace(runs, architectures=chosen[:1]), seeds, ())
+    own_seeds = descent.own_seeds or runs.own_seeds
+    origins = runs_of_sizes(replace(runs, architectures=chosen[:1], own_seeds=own_seeds), seeds, ())
     return tuple(
         PlannedRun(
             name=f"sgd-{origin.name}",

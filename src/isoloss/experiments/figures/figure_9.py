@@ -79,7 +79,7 @@ def _panels(task: ShownTask, table: pl.DataFrame, scale: Scale) -> tuple[Panel, 
     steps = Panel(
         f"{task.key}-steps",
         f"{task.title}: over steps",
-        f"One line per run, {len(scale.seeds)} seeds per width. {of_loss}",
+        f"One line per run, {len(task.seeds(scale))} seeds per width. {of_loss}",
         (Lines(STEP, LOG_KL, BY_WIDTH, "run", marked=task.runs.saturated_from),),
         every,
     )

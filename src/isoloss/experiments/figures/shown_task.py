@@ -94,7 +94,7 @@ class ShownTask:
         loss, trace = scale.sizes.loss(self.runs.evaluated), scale.sizes.trace()
         quantities = (loss, trace, self.probe(scale.sizes))
         measured = tuple(MeasuredAt(quantity, descent.checkpoint_steps) for quantity in quantities)
-        return self.labelled(descents(descent, self.runs, self.seeds(scale), measured))
+        return self.labelled(descents(descent, self.runs, scale.seeds, measured))
 
     def reference(self, sizes: MeasurementSizes) -> PlannedReference:
         """Chance and ceiling of the task, a row of the table."""
@@ -206,9 +206,9 @@ def descent_panels(shown: Descending, table: pl.DataFrame, scale: Scale) -> tupl
 
 
 def _panel(task: ShownTask, descent: DescentRuns, table: pl.DataFrame, scale: Scale) -> Panel:
-    marked = descent.saturated_from
+    marked, rows = descent.saturated_from, task.rows(table)
     caption = (
-        f"{task.chance_and_ceiling(table)}One line for each of {len(scale.seeds)} seeds, width "
+        f"{task.chance_and_ceiling(table)}One line for each of {rows['seed'].n_unique()} seeds, width "
         f"{descent.width}, starting from {START[descent.start]}. Claims are judged on the checkpoints from "
         f"the end of SGD's warm-up (dashed line, step {marked:,}) on. "
         f"{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}{loss_bars(scale.sizes)}"
@@ -217,7 +217,7 @@ def _panel(task: ShownTask, descent: DescentRuns, table: pl.DataFrame, scale: Sc
         Lines(DESCENT_STEP, y, BY_SEED, "run", marked=marked) for y in (TRACE, ACCURACY, LOSS)
     )
     charts = (trace, accuracy, loss, Dots(TRACE, ACCURACY, BY_SEED))
-    return Panel(task.key, task.title, caption, charts, task.rows(table))
+    return Panel(task.key, task.title, caption, charts, rows)
 
 
 def run_facts(tasks: Sequence[ShownTask]) -> Facts:
