@@ -64,13 +64,14 @@ AFTER = {
     },
     "night": {
         **dict.fromkeys(
-            ("figure-3", "figure-5", "table-1", "projection", "drift", "ablations"),
+            ("figure-3", "figure-5", "table-1", "projection", "ablations"),
             "isoloss reproduce figure-1 --scale night",
         ),
         **dict.fromkeys(
-            ("figure-2", "figure-4", "figure-8", "figure-9"),
-            "isoloss reproduce figure-1 figure-3 --scale night",
+            ("figure-2", "figure-8", "figure-9"), "isoloss reproduce figure-1 figure-3 --scale night"
         ),
+        "drift": "isoloss reproduce flatness-interventions --scale night",
+        "figure-4": "isoloss reproduce drift figure-3 --scale night",
         "figure-10": "isoloss reproduce figure-4 --scale night",
         "table-2": "isoloss reproduce table-1 --scale night",
         "flatness-measures": "isoloss reproduce table-1 --scale night",
