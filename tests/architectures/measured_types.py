@@ -20,8 +20,8 @@ from isoloss.cli import main
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.label_distributions import drawn_directions, sign_bits
 from isoloss.measurements.sampled_batches import NextToken, SampledBatches, ShareMasked
-from isoloss.models.any_language_model import Prediction
-from isoloss.models.loading import quiet
+from isoloss.models.hub import quiet
+from isoloss.models.loading import Prediction
 from isoloss.objectives.batch import Batch
 
 LENGTHS = (7, 4, 6, 4, 12, 3, 5, 6)

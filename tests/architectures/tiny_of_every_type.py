@@ -10,7 +10,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
 
-from isoloss.models.any_language_model import Prediction
+from isoloss.models.loading import Prediction
 
 TYPES: dict[Prediction, tuple[str, ...]] = {
     "masked": tuple(MODEL_FOR_MASKED_LM_MAPPING_NAMES),

@@ -5,7 +5,7 @@ import random
 
 import torch
 
-from isoloss.models.any_language_model import load_any_language_model
+from isoloss.models.loading import load_any_language_model
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, PreLayerNormTransformer

@@ -11,7 +11,7 @@ from reader_that_leaves import left_by_its_reader
 import isoloss.command_line.flatness_request as request_module
 from isoloss.cli import main
 from isoloss.measurements.paired_difference import PairedDifference
-from isoloss.models.any_language_model import load_any_language_model
+from isoloss.models.loading import load_any_language_model
 
 
 @pytest.fixture(scope="module")

@@ -23,8 +23,8 @@ from transformers import (
 )
 
 from isoloss.errors import BadInput
-from isoloss.models.any_language_model import load_any_language_model, longest_sentence, what_is_predicted
-from isoloss.models.loading import load_tokenizer, lost_capitals
+from isoloss.models.loading import load_any_language_model, longest_sentence, what_is_predicted
+from isoloss.models.tokenizer import load_tokenizer, lost_capitals
 
 SIZE = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
 BERT = BertConfig(vocab_size=20, **SIZE)

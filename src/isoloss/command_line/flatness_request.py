@@ -25,13 +25,9 @@ from isoloss.errors import BadInput
 from isoloss.measurements.compared_flatness import INTERRUPTED, TRACES, ComparedFlatness, compare_flatness
 from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
 from isoloss.measurements.sampled_batches import NextToken, OneMask, Predicting, SampledBatches, ShareMasked
-from isoloss.models.any_language_model import (
-    Prediction,
-    load_any_language_model,
-    longest_sentence,
-    number_of_tokens,
-)
-from isoloss.models.loading import load_tokenizer, quiet
+from isoloss.models.hub import quiet
+from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
+from isoloss.models.tokenizer import load_tokenizer
 from isoloss.pretraining.checkpoint import damage_to
 from isoloss.progress import Progress
 

@@ -14,7 +14,7 @@ from isoloss.measurements.compared_flatness import ComparedFlatness
 from isoloss.measurements.flatter_verdict import CONFIDENCE, FlatterVerdict
 from isoloss.measurements.record import Record
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
-from isoloss.models.loading import lost_capitals
+from isoloss.models.tokenizer import lost_capitals
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,9 @@ from isoloss.curvature.sentence_traces import (
 )
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
-from isoloss.models.any_language_model import (
-    Prediction,
-    load_any_language_model,
-    longest_sentence,
-    number_of_tokens,
-)
-from isoloss.models.loading import load_tokenizer, lost_capitals, quiet
+from isoloss.models.hub import quiet
+from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
+from isoloss.models.tokenizer import load_tokenizer, lost_capitals
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked, masked_batch, next_token_batch

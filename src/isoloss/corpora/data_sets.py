@@ -14,7 +14,7 @@ from huggingface_hub import constants
 from isoloss.corpora.documents import Document
 from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.errors import BadInput, IsolossError
-from isoloss.models.loading import hub_is_reachable
+from isoloss.models.hub import hub_is_reachable
 from isoloss.progress import Progress
 
 SPLITS = ("validation", "test", "train")

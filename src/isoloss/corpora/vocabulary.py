@@ -12,8 +12,8 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from isoloss.errors import BadInput
-from isoloss.models.loading import load_tokenizer, refuse_unreachable_hub
-from isoloss.models.tokenizer import TOKENIZER_FILES
+from isoloss.models.hub import refuse_unreachable_hub
+from isoloss.models.tokenizer import TOKENIZER_FILES, load_tokenizer
 
 SPECIAL = ("[PAD]", "[CLS]", "[MASK]", "[UNK]", "[SEP]")
 SMALLEST_VOCABULARY = 100

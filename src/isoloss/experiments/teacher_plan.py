@@ -28,7 +28,7 @@ from isoloss.models.causal_language import (
     read_causal_language,
     write_causal_language,
 )
-from isoloss.models.loading import load_tokenizer
+from isoloss.models.tokenizer import load_tokenizer
 from isoloss.pretraining.checkpoint import STEPS_FOLDER, read_checkpoint
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress

@@ -23,7 +23,7 @@ from isoloss.measurements.sentence_losses import NonFiniteLossError, RunningSent
 from isoloss.measurements.text_features import text_probe
 from isoloss.measurements.text_fine_tuning import fine_tune_text_seed, fine_tuning_inputs
 from isoloss.measurements.text_inputs import text_inputs
-from isoloss.models.loading import load_tokenizer
+from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked
 from isoloss.progress import Progress, silent
 

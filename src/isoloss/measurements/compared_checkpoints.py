@@ -11,14 +11,14 @@ import torch
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.models.any_language_model import (
+from isoloss.models.loading import (
     Prediction,
     load_any_language_model,
     longest_sentence,
     refuse_bare_encoder,
     what_is_predicted,
 )
-from isoloss.models.loading import load_tokenizer
+from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress, silent
 
 

@@ -18,9 +18,9 @@ from isoloss.languages.token_restriction import (
     expected_frequencies,
     written_words,
 )
-from isoloss.models.any_language_model import longest_sentence
-from isoloss.models.loading import load_causal_language_model, load_tokenizer
+from isoloss.models.loading import load_causal_language_model, longest_sentence
 from isoloss.models.restricted_causal import RestrictedCausalModel
+from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress, silent
 
 WORDS, LENGTH = 2000, 24

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForSequenceClassification, PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.models.loading import quiet
+from isoloss.models.hub import quiet
 
 
 def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTrainedModel:

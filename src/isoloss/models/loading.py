@@ -1,45 +1,34 @@
-"""Loads language models from folders on disk, and causal ones also by name from a hub."""
+"""Loads Hugging Face masked and causal language models, from folders or by their names on a hub."""
 
-import json
-import pickle
 import re
-import socket
-import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlparse
-from urllib.request import getproxies
+from typing import Any, Literal
 
 import torch
-from huggingface_hub import constants
-from safetensors import SafetensorError
-from tokenizers.pre_tokenizers import BertPreTokenizer, WhitespaceSplit
-from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
-    AutoModelForMaskedLM,
-    AutoTokenizer,
-    BertTokenizer,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MASKED_LM_MAPPING_NAMES,
 )
-from transformers.utils import logging
 
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
-from isoloss.errors import BadInput, IsolossError
-from isoloss.models.folder_configuration import configuration_in, states_type
+from isoloss.errors import BadInput
+from isoloss.models.folder_configuration import (
+    about_missing,
+    configuration_in,
+    lacks_head,
+    renamed_weights,
+)
+from isoloss.models.hub import quiet, refuse_unreachable_hub, refusing
 from isoloss.models.transformers import Attention
 
-_FAILURES = (
-    OSError,
-    ValueError,
-    RuntimeError,
-    KeyError,
-    ImportError,
-    SafetensorError,
-    pickle.UnpicklingError,
-)
+Prediction = Literal["masked", "causal"]
+
+_MASKED_CLASSES = set(MODEL_FOR_MASKED_LM_MAPPING_NAMES.values())
+_CAUSAL_CLASSES = set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
+_OTHER_HEAD = re.compile("Classification|QuestionAnswering|MultipleChoice|NextSentence|Reward|ValueHead")
+"""Of classes with another head: with tied embeddings a language head could be made of their weights too."""
 
 
 def load_masked_language_model(folder: Path, attention: Attention = "sdpa") -> PreTrainedModel:
@@ -86,138 +75,163 @@ def load_causal_language_model(
     return model.eval()
 
 
-def load_tokenizer(name: str, gguf_file: str | None = None) -> PreTrainedTokenizerBase:
-    """The tokenizer beside such a model: as AutoTokenizer loads it, or from a lone BERT-style vocab.txt.
+def load_any_language_model(
+    name: str, prediction: Prediction | None = None, dtype: torch.dtype = torch.float32
+) -> tuple[PreTrainedModel, Prediction]:
+    """A model in evaluation mode on the CPU, and what it predicts according to its configuration.
 
-    Such a file does not say whether the tokenizer lower-cases, which is inferred from its words, nor how
-    texts are split: if some words cannot result from splitting at punctuation, texts are split at white
-    space. Raises BadInput if there is no tokenizer.
+    `prediction` overrides the configuration. Raises BadInput if there is no model of that name, if it has no
+    trained language-model head, needs custom code, is bidirectional although it should be causal, or if its
+    configuration does not say what it predicts.
     """
+    predicted = what_is_predicted(name, prediction)
+    kind = AutoModelForMaskedLM if predicted == "masked" else AutoModelForCausalLM
+    settings = {"dtype": dtype, "output_loading_info": True}
+    settings |= {"ignore_mismatched_sizes": True}  # refused below, naming them
+    with refusing(f"{predicted} language model", name), quiet():
+        config = _read_config(name)
+        model, found = kind.from_pretrained(
+            name, config=config, local_files_only=Path(name).is_dir(), **settings
+        )
+        if found["missing_keys"] and Path(name).is_dir():
+            weights = renamed_weights(Path(name), model)
+            if weights is not None:
+                model, found = type(model).from_pretrained(
+                    None, config=model.config, state_dict=weights, **settings
+                )
+        _refuse_other_weights(name, model, found)
+    if hasattr(model, "set_experts_implementation"):
+        # The graph then shows which words each expert reads; the others hide it, and compute in float32.
+        model.set_experts_implementation("eager")
+    return model.eval(), predicted
+
+
+def _refuse_other_weights(name: str, model: PreTrainedModel, found: dict[str, Any]) -> None:
+    """Raise BadInput if weights are missing or differ in shape from the configuration."""
+    if found["mismatched_keys"]:
+        weight, held, expected = min(found["mismatched_keys"])
+        raise BadInput(
+            f"the weights and the configuration of {name} do not fit: {weight} is {_shape(held)}, where the "
+            f"configuration has {_shape(expected)}; mend config.json, or take the weights that belong to it"
+        )
+    if found["missing_keys"]:
+        missing = found["missing_keys"]
+        advice = about_missing(Path(name), model, missing, found["unexpected_keys"])
+        raise BadInput(f"{name} has no trained language head: it lacks {min(missing)}; {advice}")
+
+
+def _shape(size: tuple[int, ...]) -> str:
+    return " by ".join(map(str, size))
+
+
+def what_is_predicted(name: str, prediction: Prediction | None = None) -> Prediction:
+    """What the model of that name predicts according to its configuration, without reading its weights.
+
+    `prediction` overrides the configuration. Raises BadInput if there is no model of that name, if it is
+    bidirectional although it should be causal, or if its type is neither masked nor causal.
+    """
+    config = _read_config(name)
+    predicted = prediction or _prediction(config, name)
+    reads_both_ways = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not _looks_back_only(config)
+    if predicted == "causal" and reads_both_ways:
+        raise BadInput(f"{name} reads sentences both ways and would see the next token; measure it as masked")
+    return predicted
+
+
+def refuse_bare_encoder(name: str) -> None:
+    """Raise BadInput if a folder holds only a masked model's encoder, without reading its weights."""
+    if not Path(name).is_dir():
+        return
+    with refusing("masked language model", name), quiet(), torch.device("meta"):
+        whole = AutoModelForMaskedLM.from_config(_read_config(name))
+    if lacks_head(Path(name), whole):
+        raise BadInput(f"{name} has no trained language head: it is an encoder alone; give a model with one")
+
+
+def longest_sentence(model: PreTrainedModel) -> int | None:
+    """The maximum number of tokens that the model has positions for; None if unknown.
+
+    >>> from transformers import RobertaConfig, RobertaForMaskedLM
+    >>> longest_sentence(RobertaForMaskedLM(RobertaConfig(
+    ...     vocab_size=9, hidden_size=4, num_attention_heads=1, num_hidden_layers=1, intermediate_size=4,
+    ...     max_position_embeddings=12)))
+    10
+    """
+    config = model.config.get_text_config()
+    positions: int | None = getattr(config, "max_position_embeddings", None)
+    positions = positions or getattr(config, "n_positions", None)
+    if positions is None or positions < 1:  # XLNet uses -1 for any number
+        return None
+    # Some families, including RoBERTa, count positions from the padding position on.
+    paddings = [
+        int(module.padding_idx)
+        for name, module in model.named_modules()
+        if name.endswith("position_embeddings") and getattr(module, "padding_idx", None) is not None
+    ]
+    return positions - paddings[0] - 1 if paddings else positions
+
+
+def number_of_tokens(model: PreTrainedModel) -> int:
+    """The model's vocabulary size, by its embeddings or else by its configuration."""
+    embeddings = model.get_input_embeddings()
+    if isinstance(embeddings, nn.Embedding):
+        return embeddings.num_embeddings
+    return int(model.config.get_text_config().vocab_size)
+
+
+def _read_config(name: str) -> Any:
     folder = Path(name)
-    lone = (folder / "vocab.txt").is_file() and not (folder / "tokenizer.json").is_file()
-    tokenizer: PreTrainedTokenizerBase | None = None
-    with refusing("tokenizer", name), quiet():
-        typeless = folder.is_dir() and not states_type(folder)
-        settings = {"config": configuration_in(folder)} if typeless else {}
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(
-                name, gguf_file=gguf_file, local_files_only=folder.is_dir(), **settings
+    if folder.is_dir():
+        if (folder / "adapter_config.json").is_file():
+            raise BadInput(
+                f"{name} holds an adapter (adapter_config.json), not a whole model; merge it into its base "
+                "model (peft's merge_and_unload), save that with save_pretrained, and name its folder"
             )
-        except (OSError, ValueError, KeyError):
-            if not lone:
-                raise
-        # If there are no files, `transformers` makes up a tokenizer without words.
-        if tokenizer is not None and len(tokenizer) <= len(tokenizer.all_special_ids):
-            tokenizer = None
-        if lone and (tokenizer is None or type(tokenizer).__name__ in ("BertTokenizer", "BertTokenizerFast")):
-            tokenizer = _of_vocabulary(folder) or tokenizer
-        if tokenizer is None:
-            raise ValueError("its tokenizer has no tokens")
-    return tokenizer
-
-
-_ITS_OWN = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]")
-"""What BERT's vocabularies hold beside words."""
-
-
-def _of_vocabulary(folder: Path) -> PreTrainedTokenizerBase | None:
-    """A BERT tokenizer for the words in vocab.txt; None if the file is not in BERT's style."""
-    lines = (folder / "vocab.txt").read_text("utf-8").split("\n")
-    words = [word for word in lines if word and not _ITS_OWN.fullmatch(word)]
-    if not {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"} <= set(lines):
-        return None
-    path = folder / "tokenizer_config.json"
-    said = json.loads(path.read_text("utf-8")).get("do_lower_case") if path.is_file() else None
-    lower = not _with_capitals(words) if said is None else bool(said)
-    tokenizer: PreTrainedTokenizerBase = BertTokenizer.from_pretrained(
-        folder, do_lower_case=lower, local_files_only=True
-    )
-    cut = BertPreTokenizer().pre_tokenize_str
-    if not any(word.startswith("##") for word in words) and any(len(cut(word)) > 1 for word in words):
-        tokenizer.backend_tokenizer.pre_tokenizer = WhitespaceSplit()
-    return tokenizer
-
-
-def _with_capitals(words: Iterable[str]) -> list[str]:
-    return [word for word in words if word != word.lower() and not _ITS_OWN.fullmatch(word)]
-
-
-def lost_capitals(tokenizer: PreTrainedTokenizerBase) -> str | None:
-    """A warning if the tokenizer lower-cases texts, so that its words with capitals never occur."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if not getattr(getattr(backend, "normalizer", None), "lowercase", False):
-        return None
-    special = set(tokenizer.all_special_tokens)
-    lost = [word for word in _with_capitals(tokenizer.get_vocab()) if word not in special]
-    if not lost:
-        return None
-    return (
-        f"the tokenizer makes texts small, but {len(lost):,} of its {len(tokenizer):,} words have capitals, "
-        f'such as {min(lost)}; set "do_lower_case": false in its tokenizer_config.json if they are to be met'
-    )
-
-
-@contextmanager
-def refusing(what: str, name: str) -> Iterator[None]:
-    """Turn the many possible errors of reading `what` from `name` into a one-sentence BadInput."""
-    try:
-        yield
-    except IsolossError:
-        raise
-    except _FAILURES as error:
-        if "trust_remote_code" in str(error):
+        if not (folder / "config.json").is_file():
+            inside = sorted(str(path.parent) for path in folder.glob("*/config.json"))
+            advice = f", such as {inside[0]}" if inside else ""
             raise BadInput(
-                f"{name} comes with code of its own, which isoloss does not run; convert it to a model that "
-                "transformers knows"
-            ) from error
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-        if isinstance(error, pickle.UnpicklingError):
-            reason = "its .bin file is damaged, or holds more than weights, which torch does not unpickle"
-            mended = "save it again with save_pretrained, which writes safetensors"
-        elif isinstance(error, SafetensorError):
-            reason, mended = f"a file of weights is damaged ({reason})", "fetch or copy the folder again"
-        elif isinstance(error, FileNotFoundError):
-            mended = "fetch or copy that file too"
-        else:
-            mended = "give a folder that holds one, or a hub's name where the hub can be reached"
-        raise BadInput(f"no {what} can be read from {name}: {reason}; {mended}") from error
+                f"{name} holds no model: it has no config.json; name a checkpoint's folder{advice}"
+            )
+    elif folder.exists():
+        raise BadInput(f"{name} is a file; name the folder of a model, as save_pretrained writes it")
+    elif name.startswith((".", "/", "~")) or name.count("/") > 1:
+        raise BadInput(f"there is no folder {name}; name a model's folder, or its name on a hub")
+    else:
+        refuse_unreachable_hub(name)
+    with refusing("language model", name), quiet():
+        if folder.is_dir():
+            return configuration_in(folder)
+        return AutoConfig.from_pretrained(name, trust_remote_code=False)
 
 
-def refuse_unreachable_hub(name: str) -> None:
-    """Fail at once, rather than after many retries, unless the model was downloaded before."""
-    try:
-        with quiet():
-            AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError):
-        if not hub_is_reachable():
+def _prediction(config: Any, name: str) -> Prediction:
+    if getattr(config, "is_encoder_decoder", False):
+        raise BadInput(f"{name} is an encoder and a decoder; only masked and causal models are measured")
+    for architecture in config.architectures or ():
+        masked, causal = architecture in _MASKED_CLASSES, architecture in _CAUSAL_CLASSES
+        if masked and causal:  # XLM's single class is either, according to its configuration
+            return "causal" if _looks_back_only(config) else "masked"
+        if masked or architecture.endswith("ForMaskedLM"):
+            return "masked"
+        if causal or architecture.endswith(("ForCausalLM", "LMHeadModel")):
+            return "causal"
+        if _OTHER_HEAD.search(architecture):
             raise BadInput(
-                f"there is no folder {name}, and the hub cannot be reached to look for it there; check the "
-                "name, or fetch the model on a machine with a network and name its folder"
-            ) from None
+                f"{name} is a {architecture}, whose own head predicts no tokens; measure the language model "
+                "that it was made from, or say --objective masked or causal to measure the body with its "
+                "embeddings as the head"
+            )
+    masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+    if not masked and config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        raise BadInput(
+            f"{name} is of the type {config.model_type}, of which transformers has no masked and no causal "
+            "language model; convert it to one, or take another checkpoint"
+        )
+    # A type that may be either is loaded both ways, unless its configuration says otherwise.
+    return "masked" if masked and not _looks_back_only(config) else "causal"
 
 
-def hub_is_reachable() -> bool:
-    """Whether the hub's address can be resolved here, or a proxy is set, which then resolves it."""
-    if getproxies():
-        return True
-    try:
-        socket.getaddrinfo(urlparse(constants.ENDPOINT).hostname, 443)
-    except OSError:
-        return False
-    return True
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Suppress the progress bars and warnings that `transformers` and torch print while loading."""
-    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Detected pickle protocol")  # torch's, for foreign .bin files
-            yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
+def _looks_back_only(config: Any) -> bool:
+    """Whether a model of a bidirectional type is configured as causal."""
+    return bool(getattr(config, "is_decoder", False) or getattr(config, "causal", False))

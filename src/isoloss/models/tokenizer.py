@@ -1,14 +1,19 @@
-"""A tokenizer for a language's words, so that a checkpoint can also read text."""
+"""Tokenizers: of a language's words, so that a checkpoint can also read text, and those beside a model."""
 
+import json
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
+from tokenizers.pre_tokenizers import BertPreTokenizer, WhitespaceSplit
+from transformers import AutoTokenizer, BertTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from isoloss.errors import BadInput
 from isoloss.languages.language import SentenceSource
+from isoloss.models.folder_configuration import configuration_in, states_type
+from isoloss.models.hub import quiet, refusing
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
 
 TOKENIZER_FILES = (
@@ -64,3 +69,74 @@ def copy_tokenizer(checkpoint: Path, folder: Path) -> None:
     for pattern in TOKENIZER_FILES:
         for path in checkpoint.glob(pattern):
             shutil.copyfile(path, folder / path.name)
+
+
+def load_tokenizer(name: str, gguf_file: str | None = None) -> PreTrainedTokenizerBase:
+    """The tokenizer beside such a model: as AutoTokenizer loads it, or from a lone BERT-style vocab.txt.
+
+    Such a file does not say whether the tokenizer lower-cases, which is inferred from its words, nor how
+    texts are split: if some words cannot result from splitting at punctuation, texts are split at white
+    space. Raises BadInput if there is no tokenizer.
+    """
+    folder = Path(name)
+    lone = (folder / "vocab.txt").is_file() and not (folder / "tokenizer.json").is_file()
+    tokenizer: PreTrainedTokenizerBase | None = None
+    with refusing("tokenizer", name), quiet():
+        typeless = folder.is_dir() and not states_type(folder)
+        settings = {"config": configuration_in(folder)} if typeless else {}
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(
+                name, gguf_file=gguf_file, local_files_only=folder.is_dir(), **settings
+            )
+        except (OSError, ValueError, KeyError):
+            if not lone:
+                raise
+        # If there are no files, `transformers` makes up a tokenizer without words.
+        if tokenizer is not None and len(tokenizer) <= len(tokenizer.all_special_ids):
+            tokenizer = None
+        if lone and (tokenizer is None or type(tokenizer).__name__ in ("BertTokenizer", "BertTokenizerFast")):
+            tokenizer = _of_vocabulary(folder) or tokenizer
+        if tokenizer is None:
+            raise ValueError("its tokenizer has no tokens")
+    return tokenizer
+
+
+_ITS_OWN = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]")
+"""What BERT's vocabularies hold beside words."""
+
+
+def _of_vocabulary(folder: Path) -> PreTrainedTokenizerBase | None:
+    """A BERT tokenizer for the words in vocab.txt; None if the file is not in BERT's style."""
+    lines = (folder / "vocab.txt").read_text("utf-8").split("\n")
+    words = [word for word in lines if word and not _ITS_OWN.fullmatch(word)]
+    if not {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"} <= set(lines):
+        return None
+    path = folder / "tokenizer_config.json"
+    said = json.loads(path.read_text("utf-8")).get("do_lower_case") if path.is_file() else None
+    lower = not _with_capitals(words) if said is None else bool(said)
+    tokenizer: PreTrainedTokenizerBase = BertTokenizer.from_pretrained(
+        folder, do_lower_case=lower, local_files_only=True
+    )
+    cut = BertPreTokenizer().pre_tokenize_str
+    if not any(word.startswith("##") for word in words) and any(len(cut(word)) > 1 for word in words):
+        tokenizer.backend_tokenizer.pre_tokenizer = WhitespaceSplit()
+    return tokenizer
+
+
+def _with_capitals(words: Iterable[str]) -> list[str]:
+    return [word for word in words if word != word.lower() and not _ITS_OWN.fullmatch(word)]
+
+
+def lost_capitals(tokenizer: PreTrainedTokenizerBase) -> str | None:
+    """A warning if the tokenizer lower-cases texts, so that its words with capitals never occur."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if not getattr(getattr(backend, "normalizer", None), "lowercase", False):
+        return None
+    special = set(tokenizer.all_special_tokens)
+    lost = [word for word in _with_capitals(tokenizer.get_vocab()) if word not in special]
+    if not lost:
+        return None
+    return (
+        f"the tokenizer makes texts small, but {len(lost):,} of its {len(tokenizer):,} words have capitals, "
+        f'such as {min(lost)}; set "do_lower_case": false in its tokenizer_config.json if they are to be met'
+    )

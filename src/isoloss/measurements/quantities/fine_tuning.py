@@ -28,7 +28,7 @@ from isoloss.measurements.quantities.probe import accuracy_columns, accuracy_nam
 from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.record import Record, Setting
 from isoloss.models.classifier import load_classifier
-from isoloss.models.loading import quiet
+from isoloss.models.hub import quiet
 from isoloss.models.tokenizer import copy_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.pretraining.checkpoint import RAW_FOLDER

@@ -18,7 +18,7 @@ from isoloss.measurements.quantity import Columns, Measurement, Subject, names_w
 from isoloss.measurements.record import Record
 from isoloss.measurements.text_features import majority_record, text_probe
 from isoloss.measurements.text_fine_tuning import fine_tune_text
-from isoloss.models.loading import load_tokenizer
+from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 

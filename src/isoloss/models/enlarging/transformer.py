@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import BertForMaskedLM, PretrainedConfig, PreTrainedModel, RobertaPreLayerNormForMaskedLM
 
 from isoloss.errors import BadInput
-from isoloss.models.loading import quiet
+from isoloss.models.hub import quiet
 from isoloss.models.shapes import Shape
 
 

@@ -1,0 +1,92 @@
+"""Reading from folders and the hub by `transformers`: quietly, and with one sentence where that fails."""
+
+import pickle
+import socket
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlparse
+from urllib.request import getproxies
+
+from huggingface_hub import constants
+from safetensors import SafetensorError
+from transformers import AutoConfig
+from transformers.utils import logging
+
+from isoloss.errors import BadInput, IsolossError
+
+_FAILURES = (
+    OSError,
+    ValueError,
+    RuntimeError,
+    KeyError,
+    ImportError,
+    SafetensorError,
+    pickle.UnpicklingError,
+)
+
+
+@contextmanager
+def refusing(what: str, name: str) -> Iterator[None]:
+    """Turn the many possible errors of reading `what` from `name` into a one-sentence BadInput."""
+    try:
+        yield
+    except IsolossError:
+        raise
+    except _FAILURES as error:
+        if "trust_remote_code" in str(error):
+            raise BadInput(
+                f"{name} comes with code of its own, which isoloss does not run; convert it to a model that "
+                "transformers knows"
+            ) from error
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        if isinstance(error, pickle.UnpicklingError):
+            reason = "its .bin file is damaged, or holds more than weights, which torch does not unpickle"
+            mended = "save it again with save_pretrained, which writes safetensors"
+        elif isinstance(error, SafetensorError):
+            reason, mended = f"a file of weights is damaged ({reason})", "fetch or copy the folder again"
+        elif isinstance(error, FileNotFoundError):
+            mended = "fetch or copy that file too"
+        else:
+            mended = "give a folder that holds one, or a hub's name where the hub can be reached"
+        raise BadInput(f"no {what} can be read from {name}: {reason}; {mended}") from error
+
+
+def refuse_unreachable_hub(name: str) -> None:
+    """Fail at once, rather than after many retries, unless the model was downloaded before."""
+    try:
+        with quiet():
+            AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError):
+        if not hub_is_reachable():
+            raise BadInput(
+                f"there is no folder {name}, and the hub cannot be reached to look for it there; check the "
+                "name, or fetch the model on a machine with a network and name its folder"
+            ) from None
+
+
+def hub_is_reachable() -> bool:
+    """Whether the hub's address can be resolved here, or a proxy is set, which then resolves it."""
+    if getproxies():
+        return True
+    try:
+        socket.getaddrinfo(urlparse(constants.ENDPOINT).hostname, 443)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Suppress the progress bars and warnings that `transformers` and torch print while loading."""
+    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Detected pickle protocol")  # torch's, for foreign .bin files
+            yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
