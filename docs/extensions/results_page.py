@@ -167,14 +167,30 @@ def readme_caption(kept: dict[str, Any]) -> str:
     return textwrap.fill(" ".join(sentences), 125) + "\n"
 
 
+def flatness_alone(kept: Sequence[dict[str, Any]]) -> str:
+    """What accuracy does where flatness is set at one loss, at the largest scale kept, for README."""
+    (*_, last) = (each for each in kept if each["result"]["name"] == "flatness-interventions")
+    (claim,) = (each for each in last["result"]["claims"] if each["name"] == "flatter-is-better")
+    *_, measured, _, verdict = _cells(claim)
+    value, _, interval = measured.partition(" (")
+    seeds = _in_words(len(_seeds(last["result"])))
+    sentence = (
+        "Where [flatness itself](docs/drift.md) is set, from one start to one loss, the probe's accuracy "
+        f"changes by {value} of the trace ({interval[:-1]}; {seeds} seeds, {last['scale']}). That it falls by "
+        f"a point: {verdict}."
+    )
+    return textwrap.fill(sentence, 125, break_long_words=False, break_on_hyphens=False)
+
+
 def _in_words(number: int) -> str:
     return IN_WORDS.get(number, str(number))
 
 
 def with_results(readme: str, kept: Sequence[dict[str, Any]]) -> str:
-    """README's text with the caption and the table in their places, of Figure 1 at every scale kept."""
+    """README's text with caption and table in their places: Figure 1's, and what flatness alone does."""
     first = [each for each in kept if each["result"]["name"] == "figure-1"]
-    return _placed(_placed(readme, "caption", readme_caption(first[0])), "table", readme_table(first))
+    table = f"{readme_table(first)}\n{flatness_alone(kept)}\n"
+    return _placed(_placed(readme, "caption", readme_caption(first[0])), "table", table)
 
 
 def with_speed(drift_page: str, kept: Sequence[dict[str, Any]]) -> str:
