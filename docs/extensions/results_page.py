@@ -176,8 +176,8 @@ def flatness_alone(kept: Sequence[dict[str, Any]]) -> str:
     seeds = _in_words(len(_seeds(last["result"])))
     sentence = (
         "Where [flatness itself](docs/drift.md) is set, from one start to one loss, the probe's accuracy "
-        f"changes by {value} of the trace ({interval[:-1]}; {seeds} seeds, {last['scale']}). That it falls by "
-        f"a point: {verdict}."
+        f"changes by {value} of the trace ({interval[:-1]}; {seeds} seeds, {last['scale']}). That it falls "
+        f"by a point: {verdict}."
     )
     return textwrap.fill(sentence, 125, break_long_words=False, break_on_hyphens=False)
 
