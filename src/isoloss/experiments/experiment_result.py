@@ -110,17 +110,17 @@ def gathered(
         )
         of_this = part_of(progress, done, len(experiments))
         judgements = judge(experiment.claims, judged_runs(table), progress=of_this)
-        trained_with = trained_versions(experiment, output)
+        trained_with = _versions(experiment, output)
         results.append(ExperimentResult(experiment, table, tuple(judgements), told, trained_with))
     return results
 
 
-def trained_versions(experiment: Experiment, output: Path) -> dict[str, Any]:
+def _versions(experiment: Experiment, output: Path) -> dict[str, Any]:
     """The versions and the machine that the first of its runs in `output` was begun with; empty for none."""
     for run in experiment.runs:
         with suppress(BadInput):
-            for checkpoint in stored_run(run.folder(output)).checkpoints:
-                return dict(checkpoint.content.get("versions", {}))
+            if checkpoints := stored_run(run.folder(output)).checkpoints:
+                return dict(checkpoints[0].content.get("versions", {}))
     return {}
 
 

@@ -214,10 +214,10 @@ def _facts(scale: Scale, settings: DriftRuns, task: str) -> Facts:
 
 
 def _short_facts(settings: DriftRuns) -> Facts:
-    besides = ", ".join(language for language, _ in settings.other_languages)
-    return (
-        (("only by some", f"{besides}: {'; '.join(map(str, settings.in_short.paces))}"),) if besides else ()
-    )
+    languages = ", ".join(language for language, _ in settings.other_languages)
+    if not languages:
+        return ()
+    return (("only by some", f"{languages}: {'; '.join(map(str, settings.in_short.paces))}"),)
 
 
 def figure_1_and_drift(scale: Scale, task: str) -> Experiment:
