@@ -1,4 +1,4 @@
-"""Of the results that are shipped, what the documentation shows and after what they were computed."""
+"""Of the results that are shipped, what the documentation shows."""
 
 from typing import NamedTuple
 
@@ -45,43 +45,3 @@ PICTURES = {
     ),
 }
 """The experiments' pictures; what is not here is told in a table alone."""
-
-AFTER = {
-    "laptop": {
-        "paper": "make reproduce",
-        **dict.fromkeys(("figure-2", "figure-4", "figure-5"), "make reproduce"),
-        **dict.fromkeys(("figure-3", "figure-8"), "isoloss reproduce figure-2 figure-9"),
-        **dict.fromkeys(("table-1", "longer-training", "ablations"), "make reproduce"),
-        "figure-9": "isoloss reproduce figure-2 figure-3",
-        "figure-10": "isoloss reproduce figure-4",
-        "table-2": "isoloss reproduce table-1",
-        "flatness-measures": "isoloss reproduce table-1",
-        "update-rules": "isoloss reproduce flatness-measures",
-        "projection": "isoloss reproduce figure-2 figure-3",
-        "glue-of-causal-language": "isoloss reproduce paper",
-        "drift-limits": "isoloss reproduce drift",
-        "roots-or-trace": "isoloss reproduce other-distributions",
-    },
-    "night": {
-        **dict.fromkeys(
-            ("figure-3", "figure-5", "table-1", "projection", "ablations"),
-            "isoloss reproduce figure-1 --scale night",
-        ),
-        **dict.fromkeys(
-            ("figure-2", "figure-8", "figure-9"), "isoloss reproduce figure-1 figure-3 --scale night"
-        ),
-        "drift": "isoloss reproduce flatness-interventions --scale night",
-        "figure-4": "isoloss reproduce drift figure-3 --scale night",
-        "figure-10": "isoloss reproduce figure-4 --scale night",
-        "table-2": "isoloss reproduce table-1 --scale night",
-        "flatness-measures": "isoloss reproduce table-1 --scale night",
-        "update-rules": "isoloss reproduce flatness-measures --scale night",
-        "longer-training": "isoloss reproduce figure-1 --scale night",
-        **dict.fromkeys(
-            ("other-distributions", "lazy-to-rich"), "isoloss reproduce roots-or-trace --scale night"
-        ),
-        "drift-limits": "isoloss reproduce drift --scale night",
-        "glue-of-causal-language": "isoloss reproduce figure-2 figure-3 --scale night",
-    },
-}
-"""By scale: the command whose runs an experiment shares, where it was given first."""

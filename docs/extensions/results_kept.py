@@ -1,0 +1,108 @@
+"""Results that are shipped: read from reference/, taken into it from a results folder, and told in cells."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+from results_pictures import PICTURES
+
+from isoloss.experiments.suite import EXPERIMENTS
+
+ROOT = Path(__file__).parent.parent.parent
+KEPT = ROOT / "src" / "isoloss" / "reference"
+SCALES = ("laptop", "night")
+PIXELS = 1.25
+"""Of the documentation's pictures, for one of the screen: the site has them with more, and as vectors."""
+
+
+def read_kept() -> list[dict[str, Any]]:
+    """The results that are shipped, an experiment and scale each, Figure 1 at laptop scale first."""
+    return [
+        {"scale": scale, **_read(path)}
+        for scale in SCALES
+        for name in EXPERIMENTS
+        if (path := kept_file(name, scale)).exists()
+    ]
+
+
+def kept_file(name: str, scale: str) -> Path:
+    """Where an experiment's result is kept."""
+    return KEPT / f"{name}-{scale}.json.gz"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A kept result; compressed, since all of them are eight megabytes of repeated column names."""
+    kept: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    return kept
+
+
+def picture_name(name: str, scale: str) -> str:
+    """What the documentation calls an experiment's picture."""
+    return f"{name}.png" if scale == "laptop" else f"{name}-{scale}.png"
+
+
+def seeds_of(result: dict[str, Any]) -> list[int]:
+    """The seeds of a result's runs."""
+    return sorted({row["seed"] for row in result["checkpoints"]})
+
+
+def of_kind(result: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    """Its effects, or its premises."""
+    return [claim for claim in result["claims"] if claim["kind"] == kind]
+
+
+def cells(claim: dict[str, Any]) -> tuple[str, str, str, str, str]:
+    """Sentence, the paper's, ours, what was claimed, and the verdict."""
+    share = 100 if claim["unit"] == "" and claim["kind"] == "premise" else 1
+    unit = " %" if share == 100 else f" {claim['unit']}".rstrip()
+    numbers = [claim[name] for name in ("effect", "low", "high")]
+    bounds = [
+        f"{word} {share * bound:g}{unit if share == 100 else ''}"
+        for word, bound in claim["claimed"].items()
+        if bound is not None
+    ]
+    if None in numbers:
+        measured = "undefined in a run"
+    else:
+        measured, low, high = (_two_digits(share * number) for number in numbers)
+        measured = f"{measured}{unit} ({low} to {high})"
+    verdict = f"**{claim['verdict']}**{_what_would_decide(claim)}"
+    return claim["sentence"], claim["paper"], measured, " and ".join(bounds), verdict
+
+
+def _two_digits(number: float) -> str:
+    """Both digits, also of 1.0, which would otherwise look like a count."""
+    return f"{number:#.2g}".rstrip(".")
+
+
+def _what_would_decide(claim: dict[str, Any]) -> str:
+    if claim["verdict"] != "inconclusive":
+        return ""
+    seeds = claim["seeds_needed"]
+    return f"; {seeds} seeds would decide it" if seeds else "; no number of seeds in sight would decide it"
+
+
+def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) -> None:
+    """Take an experiment of a finished results folder, and its picture, in place of what is kept.
+
+    `origin` tells how it was computed: command, commit, seconds and so on. Of a group, what is kept already
+    and what has no runs is left out.
+    """
+    files, scale = results / "site" / "files", results.name
+    result = json.loads((files / f"{name}.json").read_text())
+    earlier = _read(kept_file(name, scale))["result"] if kept_file(name, scale).exists() else None
+    if of_group and (result == earlier or not result["checkpoints"]):
+        return
+    checkpoint = next((results / "runs" / result["checkpoints"][0]["folder"]).glob("steps/*/checkpoint.json"))
+    versions = json.loads(checkpoint.read_text())["versions"]
+    text = _compact({"format": 1, **origin, "versions": versions, "result": result})
+    kept_file(name, scale).write_bytes(gzip.compress(text.encode(), mtime=0))
+    if name in PICTURES:
+        svg = (files / f"{name}-{PICTURES[name].panel}.svg").read_text()
+        (ROOT / "docs" / picture_name(name, scale)).write_bytes(vl_convert.svg_to_png(svg, scale=PIXELS))
+
+
+def _compact(kept: dict[str, Any]) -> str:
+    return json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n"
