@@ -89,7 +89,7 @@ def real_text_algorithms(scale: Scale) -> Experiment:
             "This is a separate experiment from Tables 1 and 2: its texts have to be downloaded, and its "
             "claims are corrected for multiple testing among themselves.",
         ),
-        runs=compared_runs(settings, scale.seeds, measured),
+        runs=compared_runs(settings, settings.own_seeds or scale.seeds, measured),
         references=tuple(majority(runs, task.source, sizes, (("rule", "majority"),)) for task in tasks),
         claims=claims_of(tasks),
         panels=lambda table: _panels(table, axes),

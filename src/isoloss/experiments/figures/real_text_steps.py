@@ -8,6 +8,7 @@ from isoloss.experiments.figures.axes import BY_SEED, STEP, TRACE
 from isoloss.experiments.figures.figure_1 import WHY_WINDOW
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.real_text_runs import (
+    TextSizes,
     corpus_facts,
     followed_runs,
     majority,
@@ -61,6 +62,7 @@ def real_text_steps(scale: Scale) -> Experiment:
     """The runs, claims and panel at a scale."""
     settings = scale.real_text
     runs, sizes, task = settings.followed, settings.sizes, settings.sentiment
+    seeds = settings.own_seeds or scale.seeds
     quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task, ACCURACY))
     measured = tuple(MeasuredAt(quantity, runs.measured_steps) for quantity in quantities)
     return Experiment(
@@ -76,10 +78,10 @@ def real_text_steps(scale: Scale) -> Experiment:
             "This is a separate experiment from Figures 2 and 4: its texts have to be downloaded, and its "
             "claims are corrected for multiple testing among themselves.",
         ),
-        runs=followed_runs(runs, scale.seeds, measured),
+        runs=followed_runs(runs, seeds, measured),
         references=(majority(runs, task, sizes),),
         claims=CLAIMS,
-        panels=lambda table: _panels(table, scale),
+        panels=lambda table: _panels(table, sizes, len(seeds)),
         pilot_seeds=scale.pilot_seeds,
         settings=(*corpus_facts(runs), *task_facts((task,)), *measurement_facts(sizes)),
         paper_numbers=(
@@ -89,15 +91,14 @@ def real_text_steps(scale: Scale) -> Experiment:
     )
 
 
-def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
+def _panels(table: pl.DataFrame, sizes: TextSizes, seeds: int) -> tuple[Panel, ...]:
     if table.is_empty():
         return ()
     rows = table.filter(pl.col("step").is_not_null())
     if rows.is_empty():
         return ()
-    sizes = scale.real_text.sizes
     caption = (
-        f"{_majority(table)}One line for each of {len(scale.seeds)} seeds. Bars of the loss: one standard "
+        f"{_majority(table)}One line for each of {seeds} seeds. Bars of the loss: one standard "
         f"error over {_sequences(rows, 'loss')} validation documents; of the trace: over "
         f"{_sequences(rows, 'trace')} sequences, with all masks of the objective at once; of accuracy: one "
         f"standard deviation over {len(sizes.probe.seeds)} probe seeds."

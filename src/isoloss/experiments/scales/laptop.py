@@ -274,4 +274,5 @@ def laptop() -> Scale:
         interventions=INTERVENTIONS,
         dyck=DYCK,
         real_text=REAL_TEXT,
+        later_seeds=(131, 132, 133, 134, 135),
     )

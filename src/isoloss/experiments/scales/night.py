@@ -8,6 +8,7 @@ from isoloss.experiments.drift.clock import Pace
 from isoloss.experiments.drift.runs import DriftRuns
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scales import laptop
+from isoloss.experiments.scales.laptop_text import REAL_TEXT as REAL_TEXT_AT_LAPTOP
 from isoloss.experiments.scales.scale import (
     Scale,
     SizeComparison,
@@ -159,6 +160,32 @@ smaller strengths too; at a quarter of the rate none did. Hence this step and ra
 claims as they were."""
 
 
+REAL_TEXT = replace(
+    REAL_TEXT_AT_LAPTOP,
+    followed=replace(
+        REAL_TEXT_AT_LAPTOP.followed,
+        steps=8000,
+        checkpoint_steps=log_spaced_steps(2000, 8000, per_doubling=2),
+    ),
+    compared=replace(
+        REAL_TEXT_AT_LAPTOP.compared,
+        steps=2828,
+        checkpoint_steps=(500, 707, 1000, 1414, 2000, 2828),
+        measured_from=500,
+    ),
+    own_seeds=tuple(range(311, 323)),
+)
+"""Twice the laptop's steps, and twelve seeds: those of the laptop left five effects of seven and both
+premises open, four of these such that, by the spread between them, six to eleven would decide. With pilot
+seed 900 SAM came by the last of these steps to a loss that the model without it had between the second and
+the third."""
+
+
+_LAZY_SEEDS = tuple(range(331, 347))
+"""Seeds 221 to 230 left one effect open which, by the spread between them, thirteen would decide; hence
+sixteen others."""
+
+
 def night() -> Scale:
     """Three sizes over a factor of four, ten seeds, three times the laptop's steps: a night on two cores.
 
@@ -189,4 +216,7 @@ def night() -> Scale:
         adamw_clock=ADAMW_CLOCK,
         interventions=INTERVENTIONS,
         dyck=DYCK,
+        real_text=REAL_TEXT,
+        later_seeds=tuple(range(221, 231)),
+        lazy_seeds=_LAZY_SEEDS,
     )

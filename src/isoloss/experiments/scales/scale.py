@@ -219,7 +219,9 @@ class FlatnessSettings:
 class Scale:
     """All that experiments depend on: seconds, minutes or a night on a laptop, one GPU's, or the paper's own.
 
-    `pilot_seeds` were used to choose it and are not among `seeds`.
+    `pilot_seeds` were used to choose it and are not among `seeds`. `later_seeds` replace those where claims
+    were registered after this scale's own results had been seen, and `lazy_seeds` these in turn where
+    initial weights are compared.
     """
 
     name: ScaleName
@@ -239,17 +241,13 @@ class Scale:
     interventions: Interventions
     dyck: DyckRuns
     real_text: RealTextRuns
+    later_seeds: tuple[int, ...] | None = None
+    lazy_seeds: tuple[int, ...] | None = None
 
     @property
     def with_later_seeds(self) -> "Scale":
         """The same with other seeds, for claims registered after its own results had been seen."""
-        match self.name:
-            case "laptop":
-                return replace(self, seeds=(131, 132, 133, 134, 135))
-            case "night":
-                return replace(self, seeds=tuple(range(221, 231)))
-            case "smoke" | "gpu" | "paper":
-                return self
+        return replace(self, seeds=self.later_seeds or self.seeds)
 
     def with_tokens(self, tokens: int) -> "Scale":
         """The same with models of languages that have so many tokens, such as `WHOLE_TOKENIZER`.
