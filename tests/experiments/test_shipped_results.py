@@ -37,6 +37,26 @@ def test_a_number_that_differs_is_told_with_what_may_be_why() -> None:
     assert "another processor" in replace(beside, versions=()).sentence
 
 
+def test_any_number_that_differs_is_told_whatever_its_column() -> None:
+    rows = [row | {"kl": 1.5 * row["kl"]} if row.get("kl") else row for row in SHIPPED.rows]
+    beside = beside_shipped(result_of(rows), "laptop")
+    assert beside is not None
+    assert [name for name, _ in beside.differences] == ["kl"]
+    rows = [row | {"trace_sentences": 7} if "trace_sentences" in row else row for row in SHIPPED.rows]
+    assert [name for name, _ in beside_shipped(result_of(rows), "laptop").differences] == ["trace_sentences"]
+
+
+def test_a_run_that_lacks_numbers_is_not_the_same() -> None:
+    first = SHIPPED.rows[0]
+    for rows in ([first | {"loss": None}, *SHIPPED.rows[1:]], list(SHIPPED.rows[1:])):
+        beside = beside_shipped(result_of(rows), "laptop")
+        assert beside is not None
+        assert (beside.here, beside.same, beside.partial) == (35, 34, 1)
+        assert beside.sentence.endswith(
+            "34 of them the same to the last bit; 1 lack numbers that are shipped."
+        )
+
+
 def test_machines_are_those_of_the_runs_and_not_of_the_process_that_compares() -> None:
     rows = [row | {"loss": row["loss"] + 0.25} for row in SHIPPED.rows if "loss" in row]
     for threads, said in ((1, "another processor"), (4, "(threads 1 there and 4 here)")):

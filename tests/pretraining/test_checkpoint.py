@@ -27,7 +27,12 @@ from isoloss.pretraining.checkpoint import (
     latest_checkpoint,
     read_checkpoint,
 )
-from isoloss.pretraining.checkpoint_writing import remove_leftovers, restore, write_checkpoint
+from isoloss.pretraining.checkpoint_writing import (
+    remove_leftovers,
+    remove_superseded_states,
+    restore,
+    write_checkpoint,
+)
 from isoloss.pretraining.run_folder import claim
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.pretraining.stream import Stream
@@ -216,8 +221,11 @@ def test_training_state_that_a_kill_left_is_removed(tmp_path: Path) -> None:
     (first / TRAINING_STATE).write_bytes(b"left between the renaming and the removal")
     (tmp_path / f".specification.json.{'a' * 32}.part").touch()
     remove_leftovers(tmp_path)
-    assert not (first / TRAINING_STATE).exists()
     assert [path.name for path in tmp_path.iterdir()] == ["steps"]
+    remove_superseded_states(tmp_path, 10)
+    assert (first / TRAINING_STATE).exists()
+    remove_superseded_states(tmp_path, 20)
+    assert not (first / TRAINING_STATE).exists()
 
 
 class Foreign:

@@ -1,4 +1,5 @@
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,6 +144,28 @@ def test_a_damaged_checkpoint_is_named_and_made_again(
     assert said[: len(harmed)] == list(report.damaged)
     assert all(name in sentence for name, sentence in zip(reversed(harmed), report.damaged, strict=True))
     assert all("model.safetensors is not what was written" in sentence for sentence in report.damaged)
+    assert outcome(tmp_path) == outcome(undisturbed)
+
+
+def test_a_run_killed_before_damaged_checkpoints_goes_on_from_where_it_was(
+    undisturbed: Path, tmp_path: Path
+) -> None:
+    pretrain(small(), LANGUAGE, tmp_path)
+    for name in ("000028", "000040"):
+        weights = tmp_path / "steps" / name / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-1])
+
+    def killed_at(step: int) -> Callable[..., None]:
+        def progress(task: str, completed: float, total: float, message: str = "") -> None:
+            if completed == step:
+                raise KeyboardInterrupt
+
+        return progress
+
+    for step in (14, 20):
+        with pytest.raises(KeyboardInterrupt):
+            pretrain(small(), LANGUAGE, tmp_path, progress=killed_at(step))
+    assert pretrain(small(), LANGUAGE, tmp_path).resumed_from == 14
     assert outcome(tmp_path) == outcome(undisturbed)
 
 

@@ -11,8 +11,11 @@ from isoloss.errors import BadInput
 from isoloss.experiments.experiment_result import ExperimentResult
 
 FORMAT = 1
-TOLD = ("loss", "trace", "accuracy")
-"""The columns whose largest difference is told of runs that are not the same to the last bit."""
+MOST_TOLD = 3
+"""Columns whose largest difference is told of runs that are not the same to the last bit: those that differ
+most, for their size, errors last."""
+
+ERRORS = ("_error", "_deviation")
 
 TASK = "downstream task"
 """The setting by which experiments say what their probes are trained for."""
@@ -80,15 +83,16 @@ class BesideShipped:
     """A user's own result beside the shipped one.
 
     Runs are identified by their digests, which cover all their settings. Of the `shipped_runs`, `here` is the
-    number that exist here, and `same` the number of these for which every number measured in both is
-    bit-identical. `differences` are the largest ones of the others, by column; `versions` the differences in
-    software and machine.
+    number of which something exists here, `same` the number of these with every shipped number to the last
+    bit, and `partial` those that lack some. `differences` are the largest ones, by column; `versions` the
+    differences in software and machine.
     """
 
     shipped: ShippedResult
     shipped_runs: int
     here: int
     same: int
+    partial: int
     differences: tuple[tuple[str, float], ...]
     versions: tuple[str, ...]
 
@@ -99,6 +103,8 @@ class BesideShipped:
             f"Of {self.shipped_runs} runs whose results are shipped (commit {self.shipped.commit[:12]}) "
             f"{self.here} are here, {self.same} of them the same to the last bit"
         )
+        if self.partial:
+            told += f"; {self.partial} lack numbers that are shipped"
         if self.differences:
             furthest = ", ".join(f"{name} {value:.2g}" for name, value in self.differences)
             told += f"; the others differ by up to: {furthest}"
@@ -123,20 +129,30 @@ def beside_shipped(result: ExperimentResult, scale: str) -> BesideShipped | None
     runs = {_run(row) for row in shipped.rows}
     if not runs <= {(run.name, run.digest[:16]) for run in result.experiment.runs}:
         return None
-    pairs = [(row, own[_place(row)]) for row in shipped.rows if _place(row) in own]
-    here = {_run(row) for row, _ in pairs}
-    unlike = {_run(row) for row, mine in pairs if any(_unequal(row, mine))}
-    differences = {
-        name: max(gaps)
-        for name in TOLD
-        if (gaps := [abs(row[name] - mine[name]) for row, mine in pairs if name in _unequal(row, mine)])
-    }
+    pairs = [(row, own.get(_place(row), {})) for row in shipped.rows]
+    here = {_run(row) for row, mine in pairs if mine}
     if not here:
         return None
-    counts = (len(runs), len(here), len(here - unlike))
-    return BesideShipped(
-        shipped, *counts, tuple(differences.items()), _other_versions(shipped.versions, result.versions)
-    )
+    partial = here & {
+        _run(row) for row, mine in pairs if any(mine.get(name) is None for name in _numbers(row))
+    }
+    unlike = {_run(row) for row, mine in pairs if any(_unequal(row, mine))}
+    counts = (len(runs), len(here), len(here - unlike - partial), len(partial))
+    versions = _other_versions(shipped.versions, result.versions)
+    return BesideShipped(shipped, *counts, _largest_differences(pairs), versions)
+
+
+def _largest_differences(pairs: Sequence[tuple[Row, Row]]) -> tuple[tuple[str, float], ...]:
+    """By column, of the few that differ most beside the shipped number."""
+    largest: dict[str, float] = {}
+    beside: dict[str, float] = {}
+    for row, mine in pairs:
+        for name in _unequal(row, mine):
+            gap = abs(row[name] - mine[name])
+            largest[name] = max(gap, largest.get(name, 0.0))
+            beside[name] = max(gap / abs(row[name] or mine[name]), beside.get(name, 0.0))
+    most = sorted(beside, key=lambda name: (name.endswith(ERRORS), -beside[name]))[:MOST_TOLD]
+    return tuple((name, largest[name]) for name in most)
 
 
 def _run(row: Row) -> tuple[str, str]:
@@ -154,7 +170,7 @@ def _unequal(shipped: Row, own: Row) -> Sequence[str]:
 
 
 def _numbers(row: Row) -> Iterator[str]:
-    return (name for name, value in row.items() if isinstance(value, float))
+    return (name for name, value in row.items() if type(value) in (int, float))
 
 
 def _other_versions(there: Row, here: Row) -> tuple[str, ...]:

@@ -105,7 +105,8 @@ def flatter_verdicts(
         own, _ = apart_throughout(model, batches.objective, fixed)
         normalised[name] = normalised_trace(model, fixed, own, seed=batches.seed, progress=progress)
     first, *others = models
-    confidence = 1 - (1 - CONFIDENCE) / max(1, len(others))  # Bonferroni
+    intervals = 3 * max(1, len(others))  # of trace, normalised trace and loss: Bonferroni
+    confidence = 1 - (1 - CONFIDENCE) / intervals
     return [_verdict(first, other, traces, losses, normalised, confidence) for other in others]
 
 

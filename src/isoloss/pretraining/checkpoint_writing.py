@@ -126,7 +126,16 @@ def remove_leftovers(run: Path) -> None:
                 shutil.rmtree(path)
         for folder in (run, *run.glob(f"{MEASURED_FOLDER}/*")):
             remove_unfinished(folder)
-        _drop_training_state(checkpoint_folders(run)[:-2])
+
+
+def remove_superseded_states(run: Path, step: int) -> None:
+    """Remove the training states that a kill left, of which training at `step` needs that and the one before.
+
+    Later checkpoints are damaged and do not count: the states before them are all there is to resume from.
+    """
+    reached = [folder for folder in checkpoint_folders(run) if int(folder.name) <= step]
+    with writable(run):
+        _drop_training_state(reached[:-2])
 
 
 def _put_in_place(temporary: Path, final: Path) -> None:

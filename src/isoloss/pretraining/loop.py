@@ -18,6 +18,7 @@ from isoloss.pretraining.checkpoint import Checkpoint, latest_checkpoint
 from isoloss.pretraining.checkpoint_writing import (
     put_starting_weights,
     remove_leftovers,
+    remove_superseded_states,
     restore,
     write_checkpoint,
 )
@@ -207,6 +208,8 @@ def _train(run: _Run, device: torch.device, workers: int, progress: Progress) ->
     at_step = run.at_step if processes.number == 0 else nothing_at_step
     last, damaged = processes.on_main(lambda: latest_checkpoint(run.folder))
     if last:
+        reached = last.step
+        processes.on_main(lambda: remove_superseded_states(run.folder, reached))
         restore(last, run.kept, run.rule, run.raw)
         _tell_of(last, run)
     resumed_from = last.step if last else 0

@@ -76,6 +76,12 @@ def test_intervals_cover_as_often_as_they_say(clusters: int) -> None:
     assert ours > max(0.81, percentiles)
 
 
+def test_where_all_defined_resamples_agree_an_undefined_one_leaves_no_error() -> None:
+    resamples = Resamples(np.array([[2, 0], [1, 1], [0, 2]]), np.array([0.25, 0.5, 0.25]))
+    assert cluster_estimate(2.0, np.array([2.0, 2.0, 2.0]), resamples).standard_error == 0
+    assert np.isnan(cluster_estimate(2.0, np.array([2.0, 2.0, np.nan]), resamples).standard_error)
+
+
 def test_an_undefined_resample_counts_as_the_farthest() -> None:
     resamples = Resamples.of(2)
     found = cluster_estimate(1.0, np.array([0.0, 1.0, np.nan]), resamples)

@@ -66,6 +66,16 @@ def test_a_lucky_dip_is_no_crossing() -> None:
     assert falling(curve(ADAMW, "loss", "kl_error")) == curve(ADAMW, "loss", "kl_error")
 
 
+def test_whether_losses_are_the_same_is_told_of_the_measured_ones() -> None:
+    """1.4, 1.44 and 1.42 are reached together, at the first of their steps, where the loss is 1.4."""
+    dipping = run_of("Lion", 1, [1.5, 1.4, 1.44, 1.42], [80.0, 70.0, 60.0, 50.0], [0.6, 0.6, 0.7, 0.8])
+    steady = run_of("AdamW", 1, [1.5, 1.46, 1.43, 1.42], [80.0, 70.0, 60.0, 50.0], [0.6, 0.6, 0.7, 0.8])
+    pair = at_same_loss(dipping, steady)
+    assert pair is not None
+    assert (pair.run.loss.value, pair.reference.loss.value) == pytest.approx((1.4, 1.42))
+    assert pair.verdict == "no"
+
+
 def test_noisy_losses_leave_open_whether_they_are_the_same() -> None:
     noisy = SLOW.with_columns(kl_error=pl.lit(0.01))
     pair = at_same_loss(noisy, ADAMW)

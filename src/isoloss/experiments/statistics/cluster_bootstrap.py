@@ -121,7 +121,7 @@ def cluster_estimate(value: float, draws: Float[np.ndarray, " b"], resamples: Re
     squares = np.full(len(draws), np.square(known - mean).max())
     squares[defined] = np.square(known - mean)
     if math.sqrt(squares.max()) <= ROUNDING * np.abs(known).max():
-        return ClusterEstimate(value, 0.0, clusters)
+        return ClusterEstimate(value, 0.0 if defined.all() else math.nan, clusters)
     variance = float(resamples.probabilities @ squares)
     return ClusterEstimate(value, math.sqrt(variance * clusters / (clusters - 1)), clusters)
 

@@ -51,6 +51,12 @@ class RunAtLoss:
         """The run's value there; its error includes the uncertainty of the step."""
         return curve(self.frame, column, f"{column}_error").at(self.point.step, self.point.log_step_error)
 
+    @property
+    def loss(self) -> Estimate:
+        """The loss measured there, which `falling` may have averaged with others to find the step."""
+        measured = curve(self.frame, "loss", _loss_error(self.frame))
+        return replace(self.point.loss, value=measured.at(self.point.step).value)
+
 
 @dataclass(frozen=True)
 class SameLoss:
@@ -62,8 +68,9 @@ class SameLoss:
 
     @property
     def verdict(self) -> str:
-        """Whether the losses are the same to within `LOSS_WINDOW` of them, as far as their errors tell."""
-        return SAME[self.losses.verdict]
+        """Whether the measured losses are the same to within `LOSS_WINDOW`, as far as their errors tell."""
+        points = tuple(replace(side.point, loss=side.loss) for side in (self.run, self.reference))
+        return SAME[replace(self.losses, points=points).verdict]
 
 
 def at_same_loss(run: pl.DataFrame, reference: pl.DataFrame) -> SameLoss | None:
@@ -88,12 +95,16 @@ def matched_losses(runs: Sequence[pl.DataFrame]) -> MatchedLosses | None:
     its own error. Each run's losses are first made monotone by `falling`, so that a checkpoint with a low
     loss by chance is not a crossing. Steps between checkpoints are interpolated as in `interpolated_to_loss`.
     """
-    error = "kl_error" if "kl_error" in runs[0].columns else "loss_error"
+    error = _loss_error(runs[0])
     try:
         curves = [falling(curve(run, "loss", error)) for run in runs]
         return interpolated_to_loss(curves, LOSS_WINDOW * curves[-1].estimates[-1].value)
     except BadInput:
         return None
+
+
+def _loss_error(run: pl.DataFrame) -> str:
+    return "kl_error" if "kl_error" in run.columns else "loss_error"
 
 
 def falling(losses: StepCurve) -> StepCurve:
@@ -190,8 +201,8 @@ def _rows(rule: str, pair: SameLoss, columns: Sequence[str]) -> list[dict[str, o
             "seed": side.frame["seed"][0],
             "against": rule,
             "step": side.point.step,
-            "loss": side.point.loss.value,
-            "loss_error": side.point.loss.standard_error,
+            "loss": side.loss.value,
+            "loss_error": side.loss.standard_error,
             "same_loss": pair.verdict,
         }
         for column in columns:
