@@ -172,6 +172,8 @@ def print_verdicts(results: Results, failures: Sequence[Notice], page: Path, sca
             if of_kind := [judged for judged in result.judgements if judged.claim.kind == kind]:
                 title = f"{spoken(result.experiment.name)}, {scale} scale"
                 console.print(_table(title, kind, of_kind, shipped))
+        if result.not_judged and scale != UNJUDGED:
+            console.print(result.not_judged, highlight=False)
     everything = [judged for result in results.experiments for judged in result.judgements]
     for kind in KINDS if scale != UNJUDGED else ():
         found = counts(verdicts_on(kind, everything))

@@ -36,7 +36,7 @@ class ExperimentResult:
     """An experiment's table and verdicts.
 
     `outcome` holds the reports of the jobs it depends on, `versions` those of software and machine with which
-    its first run was trained.
+    its first run was trained. `left_out` are the seeds that verdicts are not about, see `of_whole_seeds`.
     """
 
     experiment: Experiment
@@ -44,6 +44,18 @@ class ExperimentResult:
     judgements: tuple[Judgement, ...]
     outcome: Outcome
     versions: dict[str, Any] = field(default_factory=dict)
+    left_out: tuple[int, ...] = ()
+
+    @property
+    def not_judged(self) -> str:
+        """A sentence on the seeds that verdicts are not about; empty where they are about all."""
+        if not (self.left_out and self.experiment.claims):
+            return ""
+        return (
+            f"Verdicts leave out the runs with seeds {', '.join(map(str, self.left_out))}: others with the "
+            "same seed and language are missing or failed. Where training broke off, verdicts on stability "
+            "are about the rest."
+        )
 
 
 @dataclass(frozen=True)
@@ -109,9 +121,10 @@ def gathered(
             tuple(notice for notice in outcome.notices if notice.job in own),
         )
         of_this = part_of(progress, done, len(experiments))
-        judgements = judge(experiment.claims, judged_runs(table), progress=of_this)
+        judged, left_out = of_whole_seeds(judged_runs(table), experiment.runs)
+        judgements = judge(experiment.claims, judged, progress=of_this)
         trained_with = _versions(experiment, output)
-        results.append(ExperimentResult(experiment, table, tuple(judgements), told, trained_with))
+        results.append(ExperimentResult(experiment, table, tuple(judgements), told, trained_with, left_out))
     return results
 
 
@@ -170,6 +183,29 @@ def judged_runs(table: pl.DataFrame) -> list[pl.DataFrame]:
         return []
     counted = table.filter(pl.col("complete") & pl.col("saturated"))
     return counted.partition_by("run", maintain_order=True)
+
+
+def of_whole_seeds(
+    frames: Sequence[pl.DataFrame], runs: Sequence[PlannedRun]
+) -> tuple[list[pl.DataFrame], tuple[int, ...]]:
+    """The frames of those seeds of which, in a language, every planned run is there, and the other seeds.
+
+    Means over different seeds would count a difference between seeds as one between the runs compared; and a
+    run that failed because its training broke off says something about claims on stability.
+    """
+    there = {frame["run"][0] for frame in frames}
+    lacking = {_seed_in_language(run) for run in runs if _is_judged(run) and run.name not in there}
+    others = {run.name for run in runs if _seed_in_language(run) in lacking}
+    whole = [frame for frame in frames if frame["run"][0] not in others]
+    return whole, tuple(sorted({seed for seed, _ in lacking}))
+
+
+def _is_judged(run: PlannedRun) -> bool:
+    return any(step >= run.saturated_from for measured in run.measured for step in measured.steps)
+
+
+def _seed_in_language(run: PlannedRun) -> tuple[int, str]:
+    return run.first_seed, run.language.digest
 
 
 def _run_rows(run: PlannedRun, output: Path) -> list[Row]:

@@ -101,8 +101,10 @@ class ExperimentPage:
 
 
 def told(result: ExperimentResult) -> list[str]:
-    """What failed, and what runs reported, one sentence each."""
+    """What failed, which seeds verdicts are not about, and what runs reported, one sentence each."""
     failed = [f"{failure.job} failed: {failure.text}" for failure in result.outcome.failures]
+    if result.not_judged:
+        failed.append(result.not_judged)
     return failed + [f"{notice.job}: {notice.text}" for notice in result.outcome.notices]
 
 

@@ -57,6 +57,7 @@ def result_as_json(result: ExperimentResult) -> dict[str, Any]:
         "references": _rows(table.filter(~of_runs)) if not table.is_empty() else [],
         "paper": _by_name(experiment.paper_numbers),
         "settings": _by_name(experiment.settings),
+        "seeds_left_out": list(result.left_out),
         "failures": [dataclasses.asdict(failure) for failure in result.outcome.failures],
         "notices": [dataclasses.asdict(notice) for notice in result.outcome.notices],
     }
