@@ -1,5 +1,6 @@
 import pytest
 import torch
+from tokenizers import normalizers
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from isoloss.measurements.compared_checkpoints import encoding_digest, tokenizer_digest, weights_digest
@@ -45,3 +46,12 @@ def test_texts_tell_tokenizers_of_one_vocabulary_apart():
     assert tokenizer_digest(single) != tokenizer_digest(plain)
     assert encoding_digest(single, TEXTS) != encoding_digest(plain, TEXTS)
     assert encoding_digest(text_tokenizer(causal=True), TEXTS) != encoding_digest(plain, TEXTS)
+
+
+def test_texts_tell_tokenizers_apart_however_late_they_differ():
+    cased, lowering = text_tokenizer(), text_tokenizer()
+    lowering.backend_tokenizer.normalizer = normalizers.Lowercase()
+    texts = [TEXTS[0]] * 1500
+    assert encoding_digest(cased, texts) == encoding_digest(lowering, texts)
+    late = [*texts, TEXTS[0].upper()]
+    assert encoding_digest(cased, late) != encoding_digest(lowering, late)

@@ -2,9 +2,12 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+import torch
+from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
 from isoloss.experiments.carry_out import is_complete, is_records_alone
@@ -13,6 +16,7 @@ from isoloss.experiments.experiment_result import carry_out_experiments, gathere
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import Continued, PlannedRun
 from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.stored_runs.packed_records import MOST_VALUES, pack_records, unpack_records
 from isoloss.stored_runs.run_comparison import differences_at_steps
 from isoloss.stored_runs.stored_run import stored_run
@@ -148,6 +152,34 @@ def test_a_run_that_goes_on_from_unpacked_records_has_its_origin_trained_anew(
     names = [job.name for job in experiment_jobs([], [other], tmp_path, "cpu")]
     assert names[1:] == [f"{other.name} {other.digest[:8]}"]
     assert LANGUAGE.digest == origin.language.digest
+
+
+def test_where_training_comes_to_other_bits_what_was_unpacked_is_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another processor rounds otherwise, and what goes on from the origin then starts from other weights."""
+    log, there, here = tmp_path / "log", tmp_path / "there", tmp_path / "here"
+    origin = planned(1, log, 1.0)
+    after = replace(planned(8, log, 1.0), continues=Continued(origin, 2))
+    carry_out_experiments([experiment(origin, after)], there, in_turn)
+    pack_records(there, tmp_path / "records.parquet")
+    unpack_records(tmp_path / "records.parquet", here)
+    build = PreLayerNormTransformer.build
+
+    def rounded_otherwise(*args: Any, **options: Any) -> PreTrainedModel:
+        model = build(*args, **options)
+        with torch.no_grad():
+            next(model.parameters()).mul_(1 + 2**-20)
+        return model
+
+    monkeypatch.setattr(PreLayerNormTransformer, "build", rounded_otherwise)
+    log.unlink()
+    further = replace(after, measured=(*after.measured, *planned(8, log, 3.0).measured))
+    (result,) = carry_out_experiments([experiment(further)], here, in_turn).experiments
+    assert result.outcome.failures == ()
+    assert is_complete(further, here)
+    # Both of the origin's steps, and each quantity of what goes on from it, on the weights that are here.
+    assert sorted(log.read_text().splitlines()) == ["1 at 2"] * 2 + ["1 at 4"] * 2 + ["3 at 2", "3 at 4"]
 
 
 def test_damaged_and_foreign_files_are_refused(packed: tuple[Path, Path, Path], tmp_path: Path) -> None:

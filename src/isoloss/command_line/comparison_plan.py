@@ -26,9 +26,6 @@ from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.sampled_batches import NextToken, SampledBatches, ShareMasked
 from isoloss.measurements.text_inputs import padding_token
 
-SAMPLE = 64
-"""Texts that distinguish tokenizers."""
-
 
 @dataclass(frozen=True)
 class Sources:
@@ -43,11 +40,11 @@ class Sources:
     notes: tuple[str, ...]
 
     @property
-    def sample(self) -> Sequence[str]:
-        """A few of the texts."""
+    def texts(self) -> Sequence[str]:
+        """All that losses are measured on, or else the task's, on which tokenizers are told apart."""
         if self.corpus is not None:
-            return list(self.corpus.texts[:SAMPLE])
-        return self.task.train.texts[:SAMPLE] if self.task is not None else ()
+            return self.corpus.texts
+        return self.task.train.texts if self.task is not None else ()
 
 
 @dataclass(frozen=True)

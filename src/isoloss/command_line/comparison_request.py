@@ -74,7 +74,7 @@ def measure_comparison(request: CompareOptions) -> int:
     kept = KeptMeasurements(request.output.with_suffix(".measured"))
     with only_process_in(kept.folder), progress_display() as progress:
         kept.forget_unfinished()
-        checkpoints = read_checkpoints(request.models, models, sources.sample, progress)
+        checkpoints = read_checkpoints(request.models, models, sources.texts, progress)
         stages = planned_stages(_plan_settings(request), checkpoints, sources, models)
         report = partial(_write, request, checkpoints, sources, stages)
         measured = carry_out(stages, models, kept, report, progress)

@@ -1,6 +1,7 @@
 """One planned run: pre-train, then measure every checkpoint once."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,14 @@ from isoloss.pretraining.checkpoint import (
     RAW_FOLDER,
     SPECIFICATION_FILE,
     STEPS_FOLDER,
+    checkpoint_folders,
     read_checkpoint,
 )
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.stored_runs.measured_files import (
+    FINISHED_FILE,
     finished_checkpoints,
     measured_place,
     measurement_name,
@@ -52,6 +55,9 @@ def carry_out(run: PlannedRun, output: Path, device: str, progress: Progress) ->
     language = run.language.language(output, progress)
     with only_process_in(folder):
         keep_plan(run, language, output)
+        if _is_unpacked(folder) and not checkpoint_folders(folder):
+            # Its start may have come to other last bits here, and with them to another specification.
+            (folder / SPECIFICATION_FILE).unlink(missing_ok=True)
 
     def while_training(task: str, completed: float, total: float, message: str = "") -> None:
         progress(task, TRAINING_SHARE * completed, total, message)
@@ -65,6 +71,8 @@ def carry_out(run: PlannedRun, output: Path, device: str, progress: Progress) ->
         progress=while_training,
     )
     with only_process_in(folder), denormals_flushed():
+        if _is_unpacked(folder):
+            _drop_records_of_other_weights(folder)
         damaged = _measure_missing(run, language, output, device, progress)
     progress("done", 1.0, 1.0)
     return (*report.damaged, *damaged)
@@ -99,7 +107,7 @@ def is_complete(run: PlannedRun, output: Path) -> bool:
     A run whose records were unpacked here counts as trained, although its checkpoints are elsewhere.
     """
     if _has_last_checkpoint(run, output):
-        finished = not _damaged(run, output)
+        finished = not _damaged(run, output) and not _is_unpacked(run.folder(output))
     else:
         finished = bool(finished_checkpoints(run.folder(output)))
     return finished and not any(True for _ in _missing(run, output, needed_alone=True))
@@ -115,6 +123,27 @@ def is_measurable_further(run: PlannedRun, output: Path) -> bool:
 def is_records_alone(run: PlannedRun, output: Path) -> bool:
     """Whether the run is complete without its checkpoints, because its records were unpacked."""
     return not _has_last_checkpoint(run, output) and is_complete(run, output)
+
+
+def _is_unpacked(folder: Path) -> bool:
+    """Whether the run's records were unpacked, and have not been compared with weights trained here."""
+    return (folder / FINISHED_FILE).exists()
+
+
+def _drop_records_of_other_weights(folder: Path) -> None:
+    """Of an unpacked run that has been trained again, drop what was measured on weights that it lacks here.
+
+    Another processor rounds otherwise: measurements on both would not be of one run. They are made again.
+    """
+    for path in sorted(folder.glob(f"{MEASURED_FOLDER}/*/*.jsonl")):
+        with suppress(IsolossError):
+            checkpoint = read_checkpoint(folder / STEPS_FOLDER / path.parent.name)
+            weights = checkpoint.raw_digest if path.stem.endswith("-raw") else checkpoint.digest
+            records = read_measurement(path, folder.name, checkpoint.step)
+            if {record.checkpoint for record in records} != {str(weights)[:16]}:
+                path.unlink()
+                path.with_suffix(".npz").unlink(missing_ok=True)
+    (folder / FINISHED_FILE).unlink()
 
 
 def _damaged(run: PlannedRun, output: Path) -> list[Path]:

@@ -79,9 +79,9 @@ class Models:
 
 
 def read_checkpoints(
-    names: Sequence[str], models: Models, sample: Sequence[str], progress: Progress = silent
+    names: Sequence[str], models: Models, texts: Sequence[str], progress: Progress = silent
 ) -> tuple[Checkpoint, ...]:
-    """Load each checkpoint once and describe it; `sample` are texts that distinguish tokenizers.
+    """Load each checkpoint once and describe it; `texts` are all that tokenizers are to be told apart on.
 
     All configurations and tokenizers are read before any weights, which may take minutes.
 
@@ -95,9 +95,10 @@ def read_checkpoints(
     for name in names:
         _check_configuration(name, models)
     found: list[Checkpoint] = []
+    encodings: dict[str, str] = {}
     for done, name in enumerate(names):
         progress("reading checkpoints", done, len(names), name)
-        checkpoint = _read(name, models, sample)
+        checkpoint = _read(name, models, texts, encodings)
         for other in found:
             if other.weights == checkpoint.weights:
                 raise BadInput(f"{other.name} and {name} hold the same weights; name each checkpoint once")
@@ -139,7 +140,7 @@ def _check_configuration(name: str, models: Models) -> None:
         )
 
 
-def _read(name: str, models: Models, sample: Sequence[str]) -> Checkpoint:
+def _read(name: str, models: Models, texts: Sequence[str], encodings: dict[str, str]) -> Checkpoint:
     model, prediction = models.load(name)
     tokenizer = models.tokenizer(name)
     known = int(model.get_input_embeddings().weight.shape[0])
@@ -148,6 +149,9 @@ def _read(name: str, models: Models, sample: Sequence[str]) -> Checkpoint:
             f"the tokenizer of {name} has {len(tokenizer)} tokens, but the model only {known}; name the "
             "model's own folder, with the tokenizer it was trained with"
         )
+    own = tokenizer_digest(tokenizer)
+    if own not in encodings:  # once for all checkpoints with equal tokenizers
+        encodings[own] = _encoding_digest(tokenizer, texts, name)
     return Checkpoint(
         name=name,
         prediction=prediction,
@@ -155,21 +159,24 @@ def _read(name: str, models: Models, sample: Sequence[str]) -> Checkpoint:
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         longest=longest_sentence(model),
         weights=weights_digest(model),
-        tokenizer=tokenizer_digest(tokenizer),
-        encoding=_encoding_digest(tokenizer, sample, name),
+        tokenizer=own,
+        encoding=encodings[own],
         shapes=tuple((each, tuple(parameter.shape)) for each, parameter in model.named_parameters()),
     )
 
 
-def _encoding_digest(tokenizer: Any, sample: Sequence[str], name: str) -> str:
+def _encoding_digest(tokenizer: Any, texts: Sequence[str], name: str) -> str:
     try:
-        return encoding_digest(tokenizer, sample)
+        return encoding_digest(tokenizer, texts)
     except Exception as error:  # tokenizers raise all kinds of bare exceptions
         reason = str(error).strip().rstrip(".") or type(error).__name__
         raise BadInput(
             f"the tokenizer of {name} cannot encode the text ({reason}); write it in words that it knows"
         ) from error
 
+
+TOGETHER = 1000
+"""Texts that are encoded at a time to tell tokenizers apart."""
 
 _NOT_THE_MODEL = {"_name_or_path", "transformers_version", "dtype", "torch_dtype"}
 """What a configuration says of where a model is from, and not of what it computes."""
@@ -208,12 +215,14 @@ def tokenizer_digest(tokenizer: Any) -> str:
 
 
 def encoding_digest(tokenizer: Any, texts: Sequence[str]) -> str:
-    """SHA-256 of the vocabulary, the special tokens, and how these texts are encoded.
+    """SHA-256 of the vocabulary, the special tokens, and how these texts are encoded, 1,000 at a time.
 
     Two tokenizers may be defined differently and yet produce the same tokens; and two with the same
     vocabulary may split words differently, which the texts reveal.
     """
     special = [tokenizer.mask_token_id, *sorted(tokenizer.all_special_ids)]
-    encoded = tokenizer(list(texts), verbose=False)["input_ids"]
-    said = json.dumps([sorted(tokenizer.get_vocab().items()), special, encoded])
-    return hashlib.sha256(said.encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps([sorted(tokenizer.get_vocab().items()), special]).encode())
+    for start in range(0, len(texts), TOGETHER):
+        encoded = tokenizer(list(texts[start : start + TOGETHER]), verbose=False)["input_ids"]
+        digest.update(json.dumps(encoded).encode())
+    return digest.hexdigest()
