@@ -105,15 +105,15 @@ def test_everything_it_shows_can_be_done(
 ) -> None:
     if page.name in ("flatness.md", "compare-checkpoints.md") and not importlib.util.find_spec("accelerate"):
         pytest.skip("the page's Trainer needs accelerate")
-    lay_out(made_once("pages", material, tmp_path_factory), tmp_path, monkeypatch)
-    if page.name in MORE:
-        MORE[page.name](tmp_path, monkeypatch)
     done = {}
     command = shlex.join(("isoloss", *SMOKE))
-    if f"\n{command}\n" in page.read_text():
+    if f"\n{command}\n" in page.read_text():  # made before `lay_out` shortens it
         folder = smoke_reproduction(tmp_path_factory)
         shutil.copytree(folder / "results", tmp_path / "results")
         done[command] = (folder / "told.json").read_text()
+    lay_out(made_once("pages", material, tmp_path_factory), tmp_path, monkeypatch)
+    if page.name in MORE:
+        MORE[page.name](tmp_path, monkeypatch)
     reader = Reader(capsys, done)
     shown = blocks(page)
     reader.follow(shown)

@@ -115,6 +115,6 @@ def test_no_words_beyond_what_the_intervals_tell():
         "At one loss, the flatter is the better."
     )
     said = in_words(verdicts(Comparison((A, B), {**losses(1.0, 0.01), **traces, **probes})))
-    assert said.endswith(" a has the lower loss, which alone may make it flatter or better.")
+    assert said.endswith(" a has the lower loss, which alone may account for the rest.")
     said = in_words(verdicts(Comparison((A, B), {**losses(0.0, 1.0), **traces, **probes})))
     assert said == "b against a: same loss to within 1 %: open; flatter: b; better (probe): b."

@@ -50,17 +50,19 @@ def test_several_models_share_the_chance_of_an_error():
 
 
 @pytest.mark.parametrize(
-    ("changes", "warning"),
+    ("changes", "answer", "warning"),
     [
-        ({"loss": 0.1}, "the losses differ by more than 1 %"),
-        ({"error": 0.02}, "the losses may differ by more than 1 %"),
-        ({"normalised": 1.0}, "relative to the size of the weights it is the other way round"),
-        ({"parameters": (9, 10)}, "sums over 9 and 10 parameters"),
+        ({"loss": 0.1}, "not asked", "the losses differ by more than 1 %"),
+        ({"error": 0.02}, "open", "the losses may differ by more than 1 %"),
+        ({"normalised": 1.0}, "yes", "relative to the size of the weights it is the other way round"),
+        ({"parameters": (9, 10)}, "not asked", "sums over 9 and 10 parameters"),
     ],
 )
-def test_what_makes_the_question_void_is_said(changes, warning):
-    (said,) = verdict(**changes).warnings
+def test_what_makes_the_question_void_is_said_and_not_answered(changes, answer, warning):
+    found = verdict(**changes)
+    (said,) = found.warnings
     assert said.startswith(warning) or warning in said
+    assert found.answer == answer
 
 
 def test_numbers_are_those_of_the_same_sentences():

@@ -69,8 +69,8 @@ def in_words(verdicts: Sequence[PairVerdict], same_loss: float = SAME_LOSS) -> s
     answers = {each.measured: each.answer for each in verdicts}
     pair = {verdicts[0].first, verdicts[0].second}
     better = {answers[name] for name in (PROBE, FINE_TUNING) if answers.get(name) in pair}
-    if answers.get(LOSS) == "no":
-        return f"{sentence} {_lower(verdicts)} has the lower loss, which alone may make it flatter or better."
+    if answers.get(LOSS) == "no" and (better or answers.get(TRACE) in pair):
+        return f"{sentence} {_lower(verdicts)} has the lower loss, which alone may account for the rest."
     if answers.get(LOSS) == "yes" and answers.get(TRACE) in pair and len(better) == 1:
         agrees = "is" if answers[TRACE] in better else "is not"
         return f"{sentence} At one loss, the flatter {agrees} the better."

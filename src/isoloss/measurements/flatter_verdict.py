@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from torch import nn
 
@@ -41,27 +42,30 @@ class FlatterVerdict:
 
     @property
     def answer(self) -> str:
-        """Whether the second is flatter: yes or no if the whole interval says so, and otherwise open.
+        """Whether the second is flatter at the same loss: yes, no or open, or not asked.
+
+        Yes or no takes two whole intervals: the trace's beside zero, and the loss's within `SAME_LOSS`.
+        It is not asked where the losses surely differ by more, or where the traces are not comparable.
 
         >>> errors = dict(normalised=Estimate(-1.0, 0.1, 99), loss=Estimate(0.0, 0.001, 99))
         >>> FlatterVerdict("a", "b", trace=Estimate(-5.0, 1.0, 99), **errors, loss_of_first=2.0,
         ...                parameters=(9, 9)).answer
         'yes'
         """
+        if self.parameters[0] != self.parameters[1] or self._losses == "differ":
+            return "not asked"
+        if self._losses == "may differ":
+            return "open"
         return {-1: "yes", 0: "open", 1: "no"}[self._side(self.trace)]
 
     @property
     def warnings(self) -> list[str]:
-        """Why the answer may not be about flatness itself."""
+        """Why the question is open or not asked, or the answer may not be about flatness itself."""
         found = []
-        margin = SAME_LOSS * abs(self.loss_of_first)
-        either_way = self._half_width(self.loss)
-        if abs(self.loss.value) + either_way > margin:
-            surely = abs(self.loss.value) - either_way > margin
-            differ = "differ" if surely else "may differ"
+        if self._losses != "agree":
             found.append(
-                f"the losses {differ} by more than {100 * SAME_LOSS:g} %, which alone makes a model flatter "
-                "or sharper"
+                f"the losses {self._losses} by more than {100 * SAME_LOSS:g} %, which alone makes a model "
+                "flatter or sharper"
             )
         if self._side(self.trace) * self._side(self.normalised) < 0:
             found.append(
@@ -71,10 +75,19 @@ class FlatterVerdict:
         if self.parameters[0] != self.parameters[1]:
             found.append(
                 f"the traces are sums over {self.parameters[0]:,} and {self.parameters[1]:,} parameters, "
-                "which are not to be compared; write the smaller model with the larger's weights (isoloss "
-                "enlarge)"
+                "which are not to be compared; compare models of one shape, such as a large one and a "
+                "smaller one rewritten with as many weights (isoloss enlarge)"
             )
         return found
+
+    @property
+    def _losses(self) -> Literal["agree", "may differ", "differ"]:
+        """Whether the whole interval of their difference lies within `SAME_LOSS`, some of it, or none."""
+        margin = SAME_LOSS * abs(self.loss_of_first)
+        either_way = self._half_width(self.loss)
+        if abs(self.loss.value) + either_way <= margin:
+            return "agree"
+        return "differ" if abs(self.loss.value) - either_way > margin else "may differ"
 
     def _side(self, difference: Estimate) -> int:
         """-1 if the whole interval is below zero, 1 if it is above, 0 if it contains zero."""
