@@ -102,5 +102,5 @@ def test_a_file_under_another_name_or_of_another_format_is_refused(tmp_path: Pat
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(IsolossError, match="cannot write in"):
+    with pytest.raises(IsolossError, match="is a file, where a folder is needed"):
         write_tensors(tmp_path / "file" / "a", TENSORS, "a")

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from isoloss.errors import IsolossError
+from isoloss.errors import BadInput, IsolossError
 from isoloss.files import write_atomically
 
 
@@ -26,3 +26,11 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(
 def test_folders_are_made_on_the_way_and_bytes_kept(tmp_path: Path) -> None:
     write_atomically(tmp_path / "b" / "c", b"\0\xff")
     assert (tmp_path / "b" / "c").read_bytes() == b"\0\xff"
+
+
+@pytest.mark.parametrize("below", ["a", "a/b"])
+def test_a_file_in_place_of_a_folder_is_named(below: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("kept")
+    with pytest.raises(BadInput, match="a is a file, where a folder is needed; name another"):
+        write_atomically(tmp_path / below / "c", "lost")
+    assert (tmp_path / "a").read_text() == "kept"

@@ -75,7 +75,10 @@ def test_a_models_language_tells_its_cost_first(here: Path, capsys: pytest.Captu
         ("my.pcfg --sentences 1", "draw at least 2"),
         ("my.pcfg --sentences 10", "give a maximum length"),
         ("none.pcfg", "there is no file none.pcfg"),
-        ("my.pcfg --maximum-length 3 --sentences 5 --out my.pcfg/page.html", "cannot write in my.pcfg"),
+        (
+            "my.pcfg --maximum-length 3 --sentences 5 --out my.pcfg/page.html",
+            "my.pcfg is a file, where a folder is needed",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence(

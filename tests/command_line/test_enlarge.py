@@ -135,4 +135,4 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path, capsys):
     small = write(tmp_path / "small")
     (tmp_path / "file").write_text("")
     assert run(["enlarge", str(small), str(tmp_path / "file" / "large"), "--width", "2"]) == 2
-    assert "cannot write in" in capsys.readouterr().err
+    assert "is a file, where a folder is needed" in capsys.readouterr().err

@@ -107,7 +107,7 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_the_work(
 ) -> None:
     (tmp_path / "file").write_text("")
     assert run(["language", "teacher", "--out", str(tmp_path / "file" / "t.json")]) == 2
-    assert "cannot write in" in capsys.readouterr().err
+    assert "is a file, where a folder is needed" in capsys.readouterr().err
 
 
 def test_a_models_language_serves_every_command(

@@ -34,7 +34,7 @@ EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed i
         (("figure-1", "--runs", "width-1"), "no run of figure-1 is called 'width-1'; did you mean 'width-"),
         (("figure-1", "--processes", "0"), "--processes must be at least 1"),
         (("figure-1", "--maximum-length", "5"), "--maximum-length needs --language"),
-        (("figure-1", "--output", "file/below"), "cannot write in file/below"),
+        (("figure-1", "--output", "file/below"), "file is a file, where a folder is needed"),
         (("figure-1", "--device", "tpu"), "device"),
         (("figure-1", "figure-99"), "no experiment 'figure-99'; did you mean 'figure-"),
         (("zebra",), "no experiment 'zebra'; choose paper or all, or among figure-1"),

@@ -190,7 +190,7 @@ def test_polars_reads_it_however_settings_differ(path):
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path):
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(IsolossError, match="cannot write in"):
+    with pytest.raises(IsolossError, match="is a file, where a folder is needed"):
         append_records(tmp_path / "file" / "records.jsonl", [ENTROPY])
 
 

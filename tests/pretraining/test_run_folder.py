@@ -75,5 +75,5 @@ def test_a_damaged_specification_is_written_anew_where_nothing_speaks_against_it
 
 def test_a_file_in_the_way_gives_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
-    with pytest.raises(IsolossError, match="cannot write in"):
+    with pytest.raises(IsolossError, match="is a file, where a folder is needed"):
         pretrain(small(), LANGUAGE, tmp_path / "taken" / "run")

@@ -153,5 +153,5 @@ def test_a_chart_may_have_many_rows(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_a_sentence(page: Page, tmp_path: Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
-    with pytest.raises(IsolossError, match="cannot write"):
+    with pytest.raises(IsolossError, match="is a file, where a folder is needed"):
         write_page(page, in_the_way, alone())

@@ -277,7 +277,7 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(site: Path, tmp_path: Pat
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
     nothing = Site("smoke", tmp_path, (), {}, again=lambda experiment, run: "")
-    with pytest.raises(IsolossError, match="cannot write"):
+    with pytest.raises(IsolossError, match="is a file, where a folder is needed"):
         write_site(nothing, in_the_way / "site")
 
 
