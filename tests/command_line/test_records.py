@@ -58,6 +58,10 @@ def test_what_is_packed_and_what_is_not_is_said_and_unpacked_runs_are_listed(
 def test_mistakes_are_one_sentence(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("records", "unpack", str(tmp_path / "none.parquet"), str(tmp_path / "out")) == 2
     assert capsys.readouterr().err.startswith("isoloss: there is no file")
+    assert run("records", "pack", str(results), str(tmp_path)) == 2
+    assert capsys.readouterr().err == f"isoloss: {tmp_path} is a folder; name a file\n"
+    assert run("records", "pack", str(results), str(tmp_path / "a.parquet"), "--most-values", "-1") == 2
+    assert capsys.readouterr().err == "isoloss: --most-values must be at least 0, not -1\n"
     shutil.rmtree(results / "runs")
     assert run("records", "pack", str(results), str(tmp_path / "a.parquet")) == 2
     assert capsys.readouterr().err.startswith("isoloss: there is no run in")

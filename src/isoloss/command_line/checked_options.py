@@ -28,6 +28,12 @@ def refuse_unwritable(path: Path) -> None:
             pass
 
 
+def refuse_negative(number: int, option: str) -> None:
+    """Raise BadInput for a count below zero, naming its option."""
+    if number < 0:
+        raise BadInput(f"{option} must be at least 0, not {number}")
+
+
 def usable_seed(seed: int) -> int:
     """The seed, if torch accepts it. Raises BadInput otherwise."""
     if not 0 <= seed < 2**63:
