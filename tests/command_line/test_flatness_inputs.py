@@ -18,6 +18,7 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     save_models(folder)
     (folder / "folder.html").mkdir()
+    (folder / "one.jsonl").write_text("[3, 4]\n")
     (folder / "table.jsonl").write_text('{"text": "a b"}\n' * 9)
     return folder
 
@@ -173,8 +174,10 @@ def test_scores_that_are_not_finite_are_named_by_line(run, models):
         (["bert", "--text", "text.txt", "--objective", "causal"], "would see the next token"),
         (["gpt2", "--text", "text.txt", "--objective", "masked"], "no masked language model can be read"),
         (["gpt2", "--text", "text.txt", "--one-mask"], "leave the options of masks out"),
-        (["bert", "--text", "text.txt", "--sentences", "1"], "no standard error"),
-        (["bert", "--text", "one.txt"], "1 sentences have no standard error"),
+        (["bert", "--text", "text.txt", "--sentences", "-3"], "--sentences must be at least 2, not -3"),
+        (["bert", "--text", "one.txt"], "one.txt has a single sentence, but an error bar takes two"),
+        (["./nowhere", "--text", "one.txt"], "one.txt has a single sentence"),
+        (["bert", "--token-ids", "one.jsonl"], "one.jsonl has a single sentence"),
         (["bert", "--text", "text.txt", "--seed", "-1"], "--seed must be from 0"),
         (["bert", "--text", "text.txt", "--device", "toaster"], "the device 'toaster' cannot be used"),
         (["mute", "--text", "text.txt"], "mute has no trained language head: it lacks cls."),

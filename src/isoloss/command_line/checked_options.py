@@ -44,9 +44,13 @@ def usable_seed(seed: int) -> int:
 def trace_stopping(relative_error: float | None, sentences: int | None, seconds: float | None) -> Stopping:
     """When a trace is known well enough: as requested, or at a relative error of `RELATIVE_ERROR`.
 
+    Raises BadInput for fewer than two sentences, which have no error bar.
+
     >>> trace_stopping(None, None, None).relative_error, trace_stopping(None, 100, None).relative_error
     (0.02, None)
     """
+    if sentences is not None and sentences < 2:
+        raise BadInput(f"--sentences must be at least 2, not {sentences}")
     free = relative_error is None and sentences is None and seconds is None
     return Stopping(RELATIVE_ERROR if free else relative_error, sentences, seconds)
 

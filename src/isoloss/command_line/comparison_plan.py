@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from isoloss.corpora.data_sets import read_data_set
+from isoloss.command_line.measured_text import measured_text
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.corpora.task_file import read_task
-from isoloss.corpora.token_sentences import TextCorpus, read_text_corpus
+from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.curvature.stopping import Stopping
-from isoloss.errors import BadInput
 from isoloss.measurements.checkpoint_comparison import Stage
 from isoloss.measurements.checkpoint_measurements import (
     CheckpointMeasurement,
@@ -68,16 +67,10 @@ def read_sources(
     examples: int | None,
 ) -> Sources:
     """Read what the models are measured on. Raises BadInput if it cannot be read, or is too little."""
-    corpus, told, notes = None, [], []
-    if text is not None or dataset is not None:
-        # No tokenizer yet: every model has its own.
-        corpus = read_text_corpus(text, None, None) if text else read_data_set(str(dataset), None, None)
+    told, notes = [], []
+    corpus = measured_text(text, dataset)  # no tokenizer yet: every model has its own
+    if corpus is not None:
         told.append(("text", f"{text or dataset}, {len(corpus):,} sentences"))
-        if len(corpus) < 2:
-            raise BadInput(
-                f"{text or dataset} has a single sentence, but an error bar takes two; give a sentence "
-                "or a document a line"
-            )
     found = None
     if task is not None:
         read = read_task(task, test, columns, examples)

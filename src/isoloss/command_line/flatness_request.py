@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -15,10 +16,11 @@ from isoloss.command_line.checked_options import (
     usable_seed,
 )
 from isoloss.command_line.flatness_table import Shown, print_flatness, print_json, sentences_below
+from isoloss.command_line.measured_text import measured_text, refuse_single_sentence
 from isoloss.command_line.options.checkpoints import FlatnessOptions
 from isoloss.command_line.repeated_command import repeated_command
 from isoloss.command_line.terminal import progress_display
-from isoloss.corpora.token_sentences import Corpus, read_text_corpus, read_token_corpus
+from isoloss.corpora.token_sentences import Corpus, TextCorpus, read_token_corpus
 from isoloss.curvature.label_distributions import NonFiniteScores
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
@@ -39,9 +41,10 @@ GIBIBYTE = 1 << 30
 def measure_flatness(request: FlatnessOptions) -> int:
     """Carry out the request; returns 0 if all is well, 130 if it was interrupted."""
     _check(request)
+    texts = measured_text(request.text, request.dataset)
     models, prediction = _load(request)
     batches = SampledBatches(
-        _corpus(request, models),
+        _corpus(request, texts, models),
         _predicting(request, prediction, models),
         request.seed,
         pad_token=_pad_token(next(iter(models.values()))),
@@ -185,12 +188,16 @@ def _freeze_all_but(model: PreTrainedModel, pattern: str, name: str) -> None:
         parameter.requires_grad_(id(parameter) in kept)
 
 
-def _corpus(request: FlatnessOptions, models: Mapping[str, PreTrainedModel]) -> Corpus:
+def _corpus(
+    request: FlatnessOptions, texts: TextCorpus | None, models: Mapping[str, PreTrainedModel]
+) -> Corpus:
     known = [longest for model in models.values() if (longest := longest_sentence(model)) is not None]
     longest = min(known, default=None)
     first = next(iter(models))
     if request.token_ids is not None:
-        return read_token_corpus(request.token_ids, number_of_tokens(models[first]), longest)
+        numbers = read_token_corpus(request.token_ids, number_of_tokens(models[first]), longest)
+        refuse_single_sentence(numbers, request.token_ids)
+        return numbers
     try:
         tokenizer = load_tokenizer(first)
     except BadInput as error:
@@ -205,12 +212,8 @@ def _corpus(request: FlatnessOptions, models: Mapping[str, PreTrainedModel]) -> 
             f"the tokenizer of {first} has {len(tokenizer)} tokens, but the model only {known_tokens}; name "
             "the model's own folder, with the tokenizer it was trained with"
         )
-    if request.text is not None:
-        return read_text_corpus(request.text, tokenizer, longest)
-    assert request.dataset is not None  # exactly one source is given
-    from isoloss.corpora.data_sets import read_data_set  # most calls need not wait for this
-
-    return read_data_set(request.dataset, tokenizer, longest)
+    assert texts is not None  # exactly one source is given
+    return replace(texts, tokenizer=tokenizer, longest=longest)
 
 
 def _predicting(
