@@ -19,6 +19,7 @@ def test_lines_are_sentences_and_special_tokens_cannot_be_masked(tmp_path):
     assert len(corpus) == 2
     second, first = corpus.sentences([1, 0])
     assert (first.ids, first.maskable, first.line, first.cut) == ([1, 3, 4], [1, 2], 1, False)
+    assert (first.of_text, second.of_text) == (2, 3)
     assert (second.ids, second.maskable, second.line, second.cut) == ([1, 3, 4, 5], [1, 2, 3], 4, True)
     assert not read_text_corpus(path, TOKENIZER, longest=None).sentences([1])[0].cut
 

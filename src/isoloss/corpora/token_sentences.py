@@ -23,6 +23,11 @@ class TokenSentence:
     cut: bool = False
     unknown: int = 0
 
+    @property
+    def of_text(self) -> int:
+        """How many tokens stand for the text: all but those that the tokenizer adds, such as [CLS]."""
+        return len(self.maskable) + self.unknown
+
 
 @runtime_checkable
 class Corpus(Protocol):

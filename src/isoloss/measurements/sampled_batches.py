@@ -69,8 +69,8 @@ class Reading:
     """What one pass over a corpus has encountered so far.
 
     `lines` are those of the sentences yielded, `short` those of sentences in which nothing can be predicted,
-    which are skipped, `cut` those of sentences truncated to the model's positions; `tokens` counts all tokens
-    read, and `unknown` the unknown tokens among them.
+    which are skipped, `cut` those of sentences truncated to the model's positions; `tokens` counts the tokens
+    read, without those that the tokenizer adds to a text, and `unknown` the unknown tokens among them.
     """
 
     lines: list[int] = field(default_factory=list)
@@ -128,7 +128,7 @@ class SampledBatches:
         needed = 2 if isinstance(self.predicting, NextToken) else 1
         kept: list[tuple[int, TokenSentence]] = []
         for number, sentence in zip(numbers, self.corpus.sentences(numbers), strict=True):
-            reading.tokens += len(sentence.ids)
+            reading.tokens += sentence.of_text
             reading.unknown += sentence.unknown
             predictable = sentence.ids if needed == 2 else sentence.maskable
             if len(predictable) < needed:
