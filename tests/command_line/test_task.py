@@ -26,6 +26,12 @@ def test_a_task_is_counted_and_shown(monkeypatch, capsys) -> None:
     assert f"no: {given.train.texts[first]} | {given.train.seconds[first]}" in shown
 
 
+def test_a_negative_number_of_examples_is_refused_before_the_task_is_fetched(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(command, "_source", lambda name: pytest.fail("asked for the task"))
+    assert run(["task", "qnli-form", "--examples", "-1"]) == 2
+    assert capsys.readouterr().err == "isoloss: --examples must be at least 0, not -1\n"
+
+
 def test_a_task_that_cannot_be_had_is_one_line(monkeypatch, tmp_path, capsys) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
