@@ -67,13 +67,20 @@ def test_short_documents_are_told_how_to_be_packed(tmp_path, capsys):
         (("{bad}", "--tokenizer", "x", "--vocabulary", "100"), "give one of the two"),
         (("{good}", "--length", "1"), "a length of at least 2"),
         (("{good}", "--vocabulary", "0"), "at least 100 pieces, not 0"),
-        (("{good}",), "give more or longer documents"),
+        (
+            ("{good}",),
+            "good.txt: of 1 document, 0 went into the training part, which needs at least 1",
+        ),
+        (("{model}",), "model is the folder of a model, not a text; name the files that hold the text"),
     ],
 )
 def test_a_mistake_is_one_line(tmp_path, capsys, arguments, sentence):
     (tmp_path / "bad.txt").write_bytes(b"One.\n\xff")
     (tmp_path / "good.txt").write_text("One.\n")
-    given = [each.format(bad=tmp_path / "bad.txt", good=tmp_path / "good.txt") for each in arguments]
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    files = {"bad": tmp_path / "bad.txt", "good": tmp_path / "good.txt", "model": tmp_path / "model"}
+    given = [each.format_map(files) for each in arguments]
     code, output, errors = run(capsys, *given, "--cache", tmp_path)
     assert (code, output) == (2, "")
     assert sentence in errors

@@ -157,15 +157,15 @@ def test_who_asks_while_another_prepares_waits_for_it(lines, tmp_path):
         (
             ["one line"],
             {},
-            "of 1 documents, 0 of them duplicates, 0 gave the .* part sequences, but it takes",
+            r"little text in .*a\.txt: of 1 document, 0 went into the .* part, which needs at least [12];",
         ),
-        (["a"] * 9, {}, "of 9 documents, 8 of them duplicates"),
-        (["  ", ""], {}, "the corpus has no documents"),
+        (["a"] * 9, {}, r"of 9 documents \(8 of them duplicates\), 0 went into"),
+        (["  ", ""], {}, r"there are no documents in .*a\.txt; give texts"),
         # Two of these are for validation, but one has fewer words than an eighth of a sequence.
         (
             ["cat " * n for n in range(1, 40) if n != 17],
             {"length": 65, "validation_share": 0.05},
-            "1 gave the validation part sequences, but it takes 2",
+            "1 went into the validation part, which needs at least 2",
         ),
     ],
 )

@@ -125,7 +125,7 @@ def test_data_sets_without_texts_are_refused(monkeypatch, part, sentence):
         read_data_set("odd", TOKENIZER, longest=None)
 
 
-def test_a_data_set_that_is_not_there_and_a_package_that_is_not(monkeypatch):
+def test_a_data_set_that_is_not_there_and_a_package_that_is_not(monkeypatch, tmp_path):
     def load(path, configuration):
         raise FileNotFoundError("Couldn't find it.\nAnd more.")
 
@@ -133,5 +133,7 @@ def test_a_data_set_that_is_not_there_and_a_package_that_is_not(monkeypatch):
     with pytest.raises(BadInput, match="no data set can be read from none: Couldn't find it; give a folder"):
         read_data_set("none", TOKENIZER, longest=None)
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(BadInput, match="needs the package `datasets`"):
+    with pytest.raises(BadInput, match="the data set none needs the package `datasets`"):
         read_data_set("none", TOKENIZER, longest=None)
+    with pytest.raises(BadInput, match="as a data set, needs the package `datasets`"):
+        read_data_set(str(tmp_path), TOKENIZER, longest=None)

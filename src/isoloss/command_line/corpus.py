@@ -58,6 +58,8 @@ def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: b
     if len(text) > 1 or Path(text[0]).is_file() or Path(text[0]).suffix.lower() in FILE_ENDINGS:
         return local_files([Path(name) for name in text], document, column)
     folder = Path(text[0])
+    if (folder / "config.json").is_file():
+        raise BadInput(f"{folder} is the folder of a model, not a text; name the files that hold the text")
     if folder.is_dir() and not any(
         path.suffix.lower() in (*FILE_ENDINGS, ".arrow", ".csv", ".json")
         for path in (*folder.glob("*"), *folder.glob("*/*"))

@@ -41,13 +41,14 @@ def load_data_set(name: str, **options: Any) -> Any:
 
     Raises BadInput if `datasets` is not installed or cannot read the data set.
     """
+    path, _, configuration = name.partition(":")
     try:
         import datasets
     except ImportError as error:
+        what = f"the folder {name}, as a data set," if Path(path).is_dir() else f"the data set {name}"
         raise BadInput(
-            f"the data set {name} needs the package `datasets`; install isoloss[datasets], or give files"
+            f"{what} needs the package `datasets`; install isoloss[datasets], or give files"
         ) from error
-    path, _, configuration = name.partition(":")
     try:
         with _without_vain_tries():
             return datasets.load_dataset(path, configuration or None, **options)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from isoloss.checked_files import write_sealed
-from isoloss.corpora.documents import DocumentSource, is_held_out, text_hash
+from isoloss.corpora.documents import DocumentSource, LocalFiles, is_held_out, text_hash
 from isoloss.corpora.packed_corpus import (
     CORPUS_FILE,
     PARTS,
@@ -171,15 +171,19 @@ def _training_texts(request: CorpusRequest, cache: Path, progress: Progress) -> 
 
 
 def _refuse_too_few(counts: CorpusCounts, request: CorpusRequest, folder: Path) -> None:
+    source = request.source
+    place = " and ".join(map(str, source.paths)) if isinstance(source, LocalFiles) else "the source"
     if not counts.documents:
-        raise BadInput("the corpus has no documents; give texts that are not blank")
+        raise BadInput(f"there are no documents in {place}; give texts that are not blank")
+    read = f"{counts.documents:,} document{'s' * (counts.documents > 1)}"
+    twice = f" ({counts.duplicates:,} of them duplicates)" if counts.duplicates else ""
     for part, needed in zip(PARTS, (1, 2), strict=True):  # one document gives no error bar
         held = len(np.unique(np.fromfile(documents_file(folder, part), np.int32)))
         if held < needed:
             raise BadInput(
-                f"of {counts.documents:,} documents, {counts.duplicates:,} of them duplicates, {held} gave "
-                f"the {part} part sequences, but it takes {needed} at least; give more or longer documents, "
-                f"or another validation share than {request.validation_share}"
+                f"there is too little text in {place}: of {read}{twice}, {held} went into the {part} part, "
+                f"which needs at least {needed}; give more or longer documents, or another validation share "
+                f"than {request.validation_share}"
             )
 
 
