@@ -24,6 +24,7 @@ from isoloss.corpora.token_sentences import Corpus, TextCorpus, read_token_corpu
 from isoloss.curvature.label_distributions import NonFiniteScores
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
+from isoloss.measurements.compared_checkpoints import refuse_named_twice
 from isoloss.measurements.compared_flatness import INTERRUPTED, TRACES, ComparedFlatness, compare_flatness
 from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
 from isoloss.measurements.sampled_batches import NextToken, OneMask, Predicting, SampledBatches, ShareMasked
@@ -117,8 +118,7 @@ def _check(request: FlatnessOptions) -> None:
     """Refuse what can be refused without a model."""
     if not request.models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
-    if len(set(request.models)) < len(request.models):
-        raise BadInput("a model is named twice; name each once")
+    refuse_named_twice(request.models)
     sources = (request.text, request.token_ids, request.dataset)
     if sum(source is not None for source in sources) != 1:
         raise BadInput("name what to measure on by one of --text FILE, --token-ids FILE and --dataset NAME")
@@ -149,6 +149,8 @@ def _check(request: FlatnessOptions) -> None:
         except re.error as error:
             raise BadInput(f"--parameters {request.parameters} is no regular expression: {error}") from error
     for path in (request.text, request.token_ids):
+        if path is not None and path.is_dir():
+            raise BadInput(f"{path} is a folder; name the file that holds what to measure on")
         if path is not None and not path.is_file():
             raise BadInput(f"there is no file {path}; name a file that holds what to measure on")
 

@@ -113,6 +113,8 @@ def refuse_named_twice(names: Sequence[str]) -> None:
     for name in names:
         place = str(Path(name).resolve()) if Path(name).exists() else name
         if place in seen:
+            if seen[place] == name:
+                raise BadInput(f"{name} is named twice; name each checkpoint once")
             raise BadInput(f"{seen[place]} and {name} are one checkpoint; name each once")
         seen[place] = name
 

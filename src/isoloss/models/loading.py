@@ -180,6 +180,8 @@ def number_of_tokens(model: PreTrainedModel) -> int:
 
 
 def _read_config(name: str) -> Any:
+    if not name.strip():
+        raise BadInput("the name of a model is empty; name a model's folder, or its name on a hub")
     folder = Path(name)
     if folder.is_dir():
         if (folder / "adapter_config.json").is_file():
