@@ -38,6 +38,7 @@ def test_the_content_tells_the_kind(tmp_path: Path) -> None:
         ("", "it holds no rules"),
         (json.dumps({}), "the key words is missing"),
         ("{", "this is not JSON"),
+        ("[1, 2]", "this is JSON but no object; write an object with the keys words, "),
     ],
 )
 def test_what_is_neither_is_refused(content: str, message: str, tmp_path: Path) -> None:

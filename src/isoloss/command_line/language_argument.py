@@ -38,7 +38,7 @@ def language_argument(path: Path, maximum_length: int | None, longest: int) -> L
         model = read_causal_language(path)
         _refuse_longer(model.maximum_length, longest, path)
         return model
-    if not text.lstrip().startswith("{"):
+    if not _is_json(text):
         grammar = parse_grammar(text, str(path))
         check_well_formed(grammar)
         words = [each for each in (maximum_length, longest_sentence(grammar)) if each is not None]
@@ -109,7 +109,7 @@ def read_language(path: Path | str, maximum_length: int | None = None) -> PCFG |
 def parse_language(
     text: str, source: str = "the language", maximum_length: int | None = None
 ) -> PCFG | HMM | Dyck:
-    """The language of a file's text: JSON, which starts with a brace, of an HMM or Dyck, or else a grammar.
+    """The language of a file's text: JSON of an HMM or Dyck, or else a grammar.
 
     Raises BadInput for what `parse_hmm`, `parse_dyck`, `parse_grammar` and `pcfg` refuse, for a maximum
     length given with a language of one length, and for a causal language, which needs its model and is read
@@ -118,7 +118,7 @@ def parse_language(
     >>> parse_language('{"dyck": {"length": 4}}')
     Dyck(length=4, balanced_share=1.0)
     """
-    if not text.lstrip().startswith("{"):
+    if not _is_json(text):
         return pcfg(parse_grammar(text, source), maximum_length)
     refuse_maximum_length(source, maximum_length)
     if names_a_model(text):
@@ -141,6 +141,11 @@ def refuse_maximum_length(source: str, maximum_length: int | None) -> None:
         raise BadInput(
             f"{source} is no grammar, and its sentences have one length; leave the maximum length out"
         )
+
+
+def _is_json(text: str) -> bool:
+    """Whether a file's text is meant as JSON; no grammar starts with a brace or a bracket."""
+    return text.lstrip().startswith(("{", "["))
 
 
 def _keys(text: str) -> set[str]:

@@ -15,6 +15,13 @@ _TOKEN = re.compile(
     | (?P<symbol>[\w/][\w/^<>-]*))\s*""",
     re.VERBOSE,
 )
+_REMEDIES = {
+    "[": "close the bracket after the probability, such as [0.5]",
+    "]": "open a bracket before the probability, such as [0.5]",
+    "'": "close the quote after the word",
+    '"': "close the quote after the word",
+}
+"""What is wrong where no token can be read, by the first character."""
 
 
 def read_grammar(path: Path) -> Grammar:
@@ -141,7 +148,9 @@ def _tokens(line: str, place: str) -> list[tuple[str, str]]:
     while position < len(line):
         match = _TOKEN.match(line, position)
         if not match:
-            raise BadInput(f"{place}: cannot read {line[position : position + 20]!r}; write words in quotes")
+            unread = line[position : position + 20]
+            remedy = _REMEDIES.get(unread[0], "write words in quotes, and probabilities in brackets")
+            raise BadInput(f"{place}: cannot read {unread!r}; {remedy}")
         kind = next(name for name, value in match.groupdict().items() if value is not None)
         tokens.append((kind, match[kind]))
         position = match.end()
