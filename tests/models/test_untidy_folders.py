@@ -175,6 +175,10 @@ def other_size(folder):
     configure(folder, hidden_size=12)
 
 
+def more_layers(folder):
+    configure(folder, num_hidden_layers=12)
+
+
 def half(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:2000])
@@ -234,6 +238,11 @@ def nothing(folder):
             "bert",
             other_size,
             r"do not fit: .* is .*8.*, where the configuration has .*12",
+        ),
+        (
+            "bert",
+            more_layers,
+            r"do not fit: the weights lack bert.encoder.layer.1.\S+, which config.json asks for; mend",
         ),
         ("bert", half, "a file of weights is damaged .*; fetch or copy the folder again"),
         (

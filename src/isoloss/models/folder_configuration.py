@@ -59,6 +59,9 @@ _RENAMINGS = (
 _OF_OTHER_LIBRARIES = {"sentence_encoder.": "fairseq", "language_model.": "Megatron", "gpt_neox.": "NeoX"}
 _OTHER_HEADS = re.compile(r"pooler|seq_relationship|classifier|qa_outputs|score\.|binary_head")
 
+MEND = "mend config.json, or take the weights that belong to it"
+"""Advice where a folder's weights are of another size than its configuration."""
+
 
 def configuration_in(folder: Path) -> Any:
     """The folder's config.json as a configuration of `transformers`; code in the folder is never run.
@@ -164,12 +167,16 @@ def lacks_head(folder: Path, model: PreTrainedModel) -> bool:
 
     Recognises an encoder saved on its own, without reading a weight; False if there are only other files.
     """
-    base = f"{model.base_model_prefix}."
-    head = {name for name in model.state_dict() if not name.startswith(base)}
+    head = {name for name in model.state_dict() if not is_of_body(name, model)}
     held = weight_shapes(folder)
     patterns = renaming(held, model.state_dict())
     names = [_renamed(name, patterns) for name in held]
     return bool(names) and bool(head) and head.isdisjoint(names)
+
+
+def is_of_body(name: str, model: PreTrainedModel) -> bool:
+    """Whether a parameter of the model is one of its base model, not of its head."""
+    return name.startswith(f"{model.base_model_prefix}.")
 
 
 def about_missing(folder: Path, model: PreTrainedModel, missing: Iterable[str], unread: Iterable[str]) -> str:
@@ -194,6 +201,8 @@ def about_missing(folder: Path, model: PreTrainedModel, missing: Iterable[str], 
     if renames:
         listed = ", ".join(f"{each} to {name}" for each, name in renames.items())
         return f"if it only has other names, rename {listed} in its file of weights"
+    if any(is_of_body(name, model) for name in missing):
+        return MEND
     other = next((each for each in sorted(unread) if _OTHER_HEADS.search(each)), None)
     beside = "" if other is None else f" (its {other} is of another head)"
     return f"give a model with one{beside}"

@@ -15,8 +15,10 @@ from transformers.models.auto.modeling_auto import (
 import isoloss.models.lstm  # noqa: F401 - makes its classes known to `transformers`
 from isoloss.errors import BadInput
 from isoloss.models.folder_configuration import (
+    MEND,
     about_missing,
     configuration_in,
+    is_of_body,
     lacks_head,
     renamed_weights,
 )
@@ -108,15 +110,18 @@ def load_any_language_model(
 
 def _refuse_other_weights(name: str, model: PreTrainedModel, found: dict[str, Any]) -> None:
     """Raise BadInput if weights are missing or differ in shape from the configuration."""
+    misfit = f"the weights and the configuration of {name} do not fit"
     if found["mismatched_keys"]:
         weight, held, expected = min(found["mismatched_keys"])
         raise BadInput(
-            f"the weights and the configuration of {name} do not fit: {weight} is {_shape(held)}, where the "
-            f"configuration has {_shape(expected)}; mend config.json, or take the weights that belong to it"
+            f"{misfit}: {weight} is {_shape(held)}, where the configuration has {_shape(expected)}; {MEND}"
         )
     if found["missing_keys"]:
         missing = found["missing_keys"]
         advice = about_missing(Path(name), model, missing, found["unexpected_keys"])
+        of_body = [each for each in model.state_dict() if each in missing and is_of_body(each, model)]
+        if of_body:
+            raise BadInput(f"{misfit}: the weights lack {of_body[0]}, which config.json asks for; {advice}")
         raise BadInput(f"{name} has no trained language head: it lacks {min(missing)}; {advice}")
 
 
