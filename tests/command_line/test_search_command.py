@@ -47,7 +47,10 @@ def test_the_table_shows_the_best(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ("grammar-search --search 0", "give at least 1 and 0"),
+        ("grammar-search --search 0", "--search must be at least 1, not 0"),
+        ("hmm-search --show -1", "--show must be at least 0, not -1"),
+        ("hmm-search --states 0", "--states must be at least 1, not 0"),
+        ("grammar-search --roots 0", "--roots must be at least 1, not 0"),
         ("grammar-search --search 2 --task state-3", "no language of this kind has a task 'state-3'"),
         ("grammar-search --search 2 --words 40", "cannot use all of 40 words"),
         ("hmm-search --search 1 --transition-concentration 0", "give numbers above 0"),

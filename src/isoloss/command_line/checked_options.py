@@ -28,10 +28,10 @@ def refuse_unwritable(path: Path) -> None:
             pass
 
 
-def refuse_negative(number: int, option: str) -> None:
-    """Raise BadInput for a count below zero, naming its option."""
-    if number < 0:
-        raise BadInput(f"{option} must be at least 0, not {number}")
+def refuse_below(least: int, number: int, option: str) -> None:
+    """Raise BadInput for a number below the least that the option takes."""
+    if number < least:
+        raise BadInput(f"{option} must be at least {least}, not {number}")
 
 
 def usable_seed(seed: int) -> int:
@@ -49,8 +49,8 @@ def trace_stopping(relative_error: float | None, sentences: int | None, seconds:
     >>> trace_stopping(None, None, None).relative_error, trace_stopping(None, 100, None).relative_error
     (0.02, None)
     """
-    if sentences is not None and sentences < 2:
-        raise BadInput(f"--sentences must be at least 2, not {sentences}")
+    if sentences is not None:
+        refuse_below(2, sentences, "--sentences")
     free = relative_error is None and sentences is None and seconds is None
     return Stopping(RELATIVE_ERROR if free else relative_error, sentences, seconds)
 

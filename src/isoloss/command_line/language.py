@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from isoloss.command_line.checked_options import refuse_existing, usable_seed
+from isoloss.command_line.checked_options import refuse_below, refuse_existing, usable_seed
 from isoloss.command_line.language_argument import LanguageOfFile, kind_of
 from isoloss.command_line.options.language import (
     CausalLMOptions,
@@ -33,6 +33,10 @@ from isoloss.languages.random_grammar import random_layered_grammar
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.measurements.language_search import Candidate, Search, SearchRule, search_languages
 
+OF_GRAMMAR = ("levels", "symbols_per_level", "roots", "rules_per_symbol", "words_per_preterminal")
+SIZES = ("words", "states", "blocks", "length", *OF_GRAMMAR)
+"""Options of random languages, of HMMs and grammars, each of which must be at least 1."""
+
 
 def language(options: LanguageOptions) -> None:
     """Write the file of a language of the requested kind, or rank several."""
@@ -55,6 +59,7 @@ def language(options: LanguageOptions) -> None:
 
 def _grammar(options: GrammarOptions) -> None:
     """Write a random layered grammar; the defaults are the paper's sizes."""
+    _refuse_small_sizes(options)
     refuse_existing(options.out)
     upper = options.roots + options.symbols_per_level * (options.levels - 1)
     words = options.symbols_per_level * options.words_per_preterminal
@@ -74,6 +79,7 @@ def _grammar(options: GrammarOptions) -> None:
 
 def _hmm(options: HMMOptions) -> None:
     """Write a random hidden Markov model; the defaults are the paper's sizes."""
+    _refuse_small_sizes(options)
     refuse_existing(options.out)
     numbers = options.states * (options.states + options.words)
     _refuse_more("numbers", numbers, options.most_numbers, "--most-numbers")
@@ -133,6 +139,14 @@ def _teacher(options: TeacherOptions) -> None:
     _tell(made, options.out, options.json)
 
 
+def _refuse_small_sizes(
+    options: GrammarOptions | HMMOptions | GrammarSearchOptions | HMMSearchOptions,
+) -> None:
+    for size in SIZES:
+        if hasattr(options, size):
+            refuse_below(1, getattr(options, size), f"--{size.replace('_', '-')}")
+
+
 def _refuse_more(things: str, needed: int, most: int, option: str) -> None:
     if needed > most:
         raise BadInput(
@@ -157,6 +171,7 @@ def _tell(made: LanguageOfFile, out: Path, json: bool) -> None:
 
 def search_grammars(options: GrammarSearchOptions) -> None:
     """Rank random layered grammars."""
+    _refuse_small_sizes(options)
 
     def language_of(seed: int) -> Language:
         return pcfg(
@@ -176,6 +191,7 @@ def search_grammars(options: GrammarSearchOptions) -> None:
 
 def search_hmms(options: HMMSearchOptions) -> None:
     """Rank random hidden Markov models."""
+    _refuse_small_sizes(options)
 
     def language_of(seed: int) -> Language:
         return random_hmm(
@@ -192,10 +208,8 @@ def search_hmms(options: HMMSearchOptions) -> None:
 
 
 def _search(language_of: Callable[[int], Language], task: str, asked: SearchedFor) -> None:
-    if asked.search < 1 or asked.show < 0:
-        raise BadInput(
-            f"--search {asked.search} with --show {asked.show} is no search; give at least 1 and 0"
-        )
+    refuse_below(1, asked.search, "--search")
+    refuse_below(0, asked.show, "--show")
     first = usable_seed(asked.first_seed)
     rule = SearchRule(asked.cheapest, asked.dearest, asked.least_room, asked.most_chance)
     with progress_display() as progress:

@@ -1,6 +1,6 @@
 """`isoloss records`: the records of finished runs in one file, and back."""
 
-from isoloss.command_line.checked_options import refuse_negative, refuse_unwritable
+from isoloss.command_line.checked_options import refuse_below, refuse_unwritable
 from isoloss.command_line.options.results import PackOptions, RecordsOptions, UnpackOptions
 from isoloss.stored_runs.packed_records import pack_records, unpack_records
 
@@ -15,7 +15,7 @@ def records(options: RecordsOptions) -> None:
 
 
 def _pack(options: PackOptions) -> None:
-    refuse_negative(options.most_values, "--most-values")
+    refuse_below(0, options.most_values, "--most-values")
     refuse_unwritable(options.file)
     packed = pack_records(options.results, options.file, options.most_values)
     print(f"{options.file}: {packed.records:,} records of {packed.runs:,} finished runs")

@@ -6,7 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
-from isoloss.command_line.checked_options import refuse_negative
+from isoloss.command_line.checked_options import refuse_below
 from isoloss.command_line.options.corpus import TaskName, TaskOptions
 from isoloss.command_line.terminal import progress_display, table_console
 from isoloss.corpora.answering_sentences import AnsweringSentences
@@ -19,7 +19,7 @@ from isoloss.corpora.movie_snippets import MovieSnippets
 
 def task(options: TaskOptions) -> None:
     """Download a task on real text into the user's cache, once, and describe it."""
-    refuse_negative(options.examples, "--examples")
+    refuse_below(0, options.examples, "--examples")
     source = _source(options.name)
     with progress_display() as progress:
         found = source.task(default_cache(), progress)
