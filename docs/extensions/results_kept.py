@@ -13,6 +13,9 @@ from isoloss.experiments.suite import EXPERIMENTS
 ROOT = Path(__file__).parent.parent.parent
 KEPT = ROOT / "src" / "isoloss" / "reference"
 SCALES = ("laptop", "night")
+POINTS = "percent points"
+"""As the registered claims call them."""
+
 PIXELS = 1.25
 """Of the documentation's pictures, for one of the screen: the site has them with more, and as vectors."""
 
@@ -69,7 +72,8 @@ def cells(claim: dict[str, Any]) -> tuple[str, str, str, str, str]:
         measured, low, high = (_two_digits(share * number) for number in numbers)
         measured = f"{measured}{unit} ({low} to {high})"
     verdict = f"**{claim['verdict']}**{_what_would_decide(claim)}"
-    return claim["sentence"], claim["paper"], measured, " and ".join(bounds), verdict
+    paper, measured = (text.replace(POINTS, "percentage points") for text in (claim["paper"], measured))
+    return claim["sentence"], paper, measured, " and ".join(bounds), verdict
 
 
 def _two_digits(number: float) -> str:

@@ -11,6 +11,7 @@ PLACES = {
     "caption": "<!-- what the picture shows -->\n",
     "table": "<!-- what make reproduce gave -->\n",
     "speed": "<!-- how fast the trace fell -->\n",
+    "drift": "<!-- what the drift gave -->\n",
 }
 """Of what these pages say of the results, the line that each part stands below."""
 
@@ -18,13 +19,31 @@ END = "<!-- until here -->\n"
 CAPTION_CLAIMS = ("later-is-flatter", "later-is-better", "trace-ranks-better")
 """The claims whose verdicts stand below README's picture."""
 
+DRIFT_CLAIMS = ("trace-falls", "loss-stands", "one-clock", "no-noise-no-fall")
+"""The claims whose verdicts stand beside the drift's pictures."""
+
+DRIFT_PICTURE = (
+    "![The trace of the Hessian over the time of SGD's drift, for every rate and batch](docs/drift-night.png)"
+)
+
+MORE = (
+    "Brackets: 95 % intervals over seeds, corrected for a figure's number of effects. [What we found](docs/"
+    "what-we-found.md) has premises and limits; `make docs` builds the [documentation](docs/index.md)."
+)
+
 IN_WORDS = {2: "two", 3: "three", 5: "five", 10: "ten", 15: "fifteen"}
 
 
 def with_results(readme: str, kept: Sequence[dict[str, Any]]) -> str:
     """README's text with caption and table in their places: Figure 1's, and what flatness alone does."""
     first = [each for each in kept if each["result"]["name"] == "figure-1"]
-    table = f"{readme_table(first)}\n{flatness_alone(kept)}\n"
+    *_, drift = (each for each in kept if each["result"]["name"] == "drift")
+    pictured = (
+        "Plain SGD from where AdamW has converged, over the time τ = η²k / 4B ([more](docs/drift.md); "
+        f"width 32). {drift_verdicts(drift)}"
+    )
+    told = textwrap.fill(f"{pictured} {flatness_alone(kept)} {MORE}", 125, break_on_hyphens=False)
+    table = f"{readme_table(first)}\n{DRIFT_PICTURE}\n\n{told}\n"
     return _placed(_placed(readme, "caption", readme_caption(first[0])), "table", table)
 
 
@@ -61,16 +80,31 @@ def flatness_alone(kept: Sequence[dict[str, Any]]) -> str:
     *_, measured, _, verdict = cells(claim)
     value, _, interval = measured.partition(" (")
     seeds = _in_words(len(seeds_of(last["result"])))
-    sentence = (
+    return (
         "Where [flatness itself](docs/drift.md) is set, from one start to one loss, the probe's accuracy "
         f"changes by {value} of the trace ({interval[:-1]}; {seeds} seeds, {last['scale']}). That it falls "
         f"by a point: {verdict}."
     )
-    return textwrap.fill(sentence, 125, break_long_words=False, break_on_hyphens=False)
 
 
-def with_speed(drift_page: str, kept: Sequence[dict[str, Any]]) -> str:
-    """The text of the page on the drift with its speed over that predicted, at every scale kept."""
+def drift_verdicts(kept: dict[str, Any]) -> str:
+    """What a scale's runs say of the drift: each claim with its number and its verdict."""
+    claims = {claim["name"]: claim for claim in kept["result"]["claims"]}
+    told = []
+    for name in DRIFT_CLAIMS:
+        sentence, _, measured, _, verdict = cells(claims[name])
+        told.append(f"{sentence[:-1]}: {measured}, {verdict.partition(';')[0]}.")
+    return f"At `{kept['scale']}`, of {_in_words(len(seeds_of(kept['result'])))} seeds: {' '.join(told)}"
+
+
+def with_drift(drift_page: str, kept: Sequence[dict[str, Any]]) -> str:
+    """The text of the page on the drift with its verdicts, and its speed over that predicted, by scale."""
+    results = [each for each in kept if each["result"]["name"] == "drift"]
+    verdicts = "\n\n".join(textwrap.fill(drift_verdicts(each), 120) for each in results)
+    return _placed(_with_speed(drift_page, kept), "drift", verdicts + "\n")
+
+
+def _with_speed(drift_page: str, kept: Sequence[dict[str, Any]]) -> str:
     told = [
         f"at `{each['scale']}`, over {_in_words(len(seeds_of(each['result'])))} seeds, {_times(claim)}"
         for each in kept

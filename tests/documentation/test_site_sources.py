@@ -61,12 +61,12 @@ def test_every_number_that_is_shown_is_one_of_the_shipped_results() -> None:
     """After another run, `make results` rewrites the pages."""
     from results_kept import read_kept
     from results_page import PAGE, results_page
-    from results_quoted import DRIFT_PAGE, README, with_results, with_speed
+    from results_quoted import DRIFT_PAGE, README, with_drift, with_results
 
     kept = read_kept()
     assert PAGE.read_text() == results_page(kept)
     assert README.read_text() == with_results(README.read_text(), kept)
-    assert DRIFT_PAGE.read_text() == with_speed(DRIFT_PAGE.read_text(), kept)
+    assert DRIFT_PAGE.read_text() == with_drift(DRIFT_PAGE.read_text(), kept)
     for claim in (claim for each in kept for claim in each["result"]["claims"]):
         rows = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {claim['sentence']} |")]
         assert any(f"| **{claim['verdict']}**" in row for row in rows)
@@ -118,3 +118,4 @@ def test_every_page_is_a_guide_or_has_a_place() -> None:
         placed = path.stem == "index" or re.search(rf"^(\w+ <)?{path.stem}>?$", index, flags=re.MULTILINE)
         assert bool(placed) == (path.stem in WITH_A_PLACE)
         assert bool(placed) != (f"   {path.stem}\n" in guides)
+        assert path.stem == "index" or f"({path.name})" in index  # also where no site is built
