@@ -16,3 +16,15 @@ def test_a_line_is_due_every_ten_seconds_and_estimates_from_a_hundredth_on(
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.splitlines() == ["all runs: 0%  on its way", "all runs: 25%, 66 s left  on its way"]
+
+
+def test_a_task_that_was_told_of_has_a_line_at_its_end(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 11.0, 13.0, 14.0, 15.0, 16.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    report = PlainLines()
+    for completed in (0, 900, 1000, 0, 1000):
+        report("all runs", completed, 1000)
+    report("quick", 1, 1)
+    assert capsys.readouterr().err.splitlines() == ["all runs: 90%, 1 s left", "all runs: 100%"]

@@ -83,9 +83,9 @@ def test_progress_counts_cost_and_never_passes_the_whole() -> None:
     do_jobs([job("large", 3), job("small", 1)], Played(room=2), report)
     assert seen == [
         ("large", 0.5, "half way"),
-        ("all runs", 0.75, "1 of 2 runs done"),
+        ("all runs", 0.75, "1 of 2 jobs done"),
         ("small", 0.5, "half way"),
-        ("all runs", 1.0, "2 of 2 runs done"),
+        ("all runs", 1.0, "2 of 2 jobs done"),
     ]
 
 

@@ -142,7 +142,7 @@ def test_a_run_whose_node_is_killed_goes_on_on_another_to_the_same_bits(
         assert ("from step 0 with 1 thread" in texts[0]) == (job not in lost)
         assert digests(Path(job)) == digests(tmp_path / "undisturbed")
     assert any(task in ("a", "b") and 0 < share < 1 for task, share, _ in seen)
-    assert seen[-1] == ("all runs", 1.0, "5 of 5 runs done")
+    assert seen[-1] == ("all runs", 1.0, "5 of 5 jobs done")
 
 
 @pytest.mark.slow

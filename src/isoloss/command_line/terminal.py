@@ -63,7 +63,10 @@ def _bars() -> Iterator[Progress]:
 
 
 class PlainLines:
-    """A line per task at most every PLAIN_INTERVAL_SECONDS, with its completed share and remaining time."""
+    """A line per task at most every PLAIN_INTERVAL_SECONDS, with its completed share and remaining time.
+
+    A task that has had a line has one at its end too.
+    """
 
     def __init__(self) -> None:
         self._started: dict[str, float] = {}
@@ -73,9 +76,12 @@ class PlainLines:
         """Print a line to stderr if this task's next one is due."""
         now = time.monotonic()
         start = self._started.setdefault(task, now)
-        if now - self._shown.setdefault(task, start) < PLAIN_INTERVAL_SECONDS:
+        ends = completed >= total and self._shown.get(task, start) > start
+        if not ends and now - self._shown.setdefault(task, start) < PLAIN_INTERVAL_SECONDS:
             return
         self._shown[task] = now
+        if ends:  # whatever is told of it after that is another task of this name
+            del self._started[task], self._shown[task]
         share = completed / total if total else 1.0
         told = 0.01 <= share < 1  # extrapolated from less, it would be hours
         left = f", {(now - start) * (1 - share) / share:.0f} s left" if told else ""

@@ -165,7 +165,7 @@ class Schedule:
     @property
     def status(self) -> str:
         """How many jobs have ended, as text."""
-        return f"{len(self._ended)} of {len(self._jobs)} runs done"
+        return f"{len(self._ended)} of {len(self._jobs)} jobs done"
 
     @property
     def outcome(self) -> Outcome:
