@@ -227,6 +227,10 @@ def state_of_training(folder):
     torch.save({"epoch": 1, "state_dict": weights}, folder / "pytorch_model.bin")
 
 
+def no_layers(folder):
+    configure(folder, num_hidden_layers=0)
+
+
 def nothing(folder):
     pass
 
@@ -244,6 +248,7 @@ def nothing(folder):
             more_layers,
             r"do not fit: the weights lack bert.encoder.layer.1.\S+, which config.json asks for; mend",
         ),
+        ("bert", no_layers, "is a model without layers, by its num_hidden_layers; mend config.json"),
         ("bert", half, "a file of weights is damaged .*; fetch or copy the folder again"),
         (
             "bert",

@@ -92,6 +92,8 @@ def load_any_language_model(
     settings |= {"ignore_mismatched_sizes": True}  # refused below, naming them
     with refusing(f"{predicted} language model", name), quiet():
         config = _read_config(name)
+        if getattr(config.get_text_config(), "num_hidden_layers", 1) < 1:
+            raise BadInput(f"{name} is a model without layers, by its num_hidden_layers; {MEND}")
         model, found = kind.from_pretrained(
             name, config=config, local_files_only=Path(name).is_dir(), **settings
         )
