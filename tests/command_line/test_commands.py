@@ -1,4 +1,5 @@
 import inspect
+import re
 import typing
 
 import pytest
@@ -20,6 +21,17 @@ def test_the_work_takes_the_options_and_the_help_has_an_example(command: Command
     assert typing.get_type_hints(work)[parameter.name] is command.options
     assert f"Example: isoloss {command.name} " in inspect.getdoc(command.options)
     assert command.summary.endswith((".", "?"))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_names_what_an_option_takes_and_no_default_that_is_none(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    told = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert told.startswith(f"usage: isoloss {name} ")
+    assert not re.search(r"None|\(default: ?\)|\[\[", told)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import tyro
 
+from isoloss.command_line.options.left_out import File, Name, Number
+
 
 @dataclass(frozen=True)
 class CompareOptions:
@@ -20,21 +22,23 @@ class CompareOptions:
     cached beside the report, so the same command resumes after an interruption.
     """
 
-    models: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="MODEL MODEL ...")]
+    models: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="MODEL MODEL ...", help_behavior_hint="")
+    ]
     """Two or more model folders, as written by save_pretrained, or names on a hub; masked or causal."""
-    text: Path | None = None
+    text: File = None
     """A held-out text in UTF-8 with one sentence or document per line, for loss and flatness."""
-    dataset: str | None = None
+    dataset: Name = None
     """A data set of the datasets package instead: a name or folder, then :CONFIGURATION if needed."""
-    task: Path | None = None
+    task: File = None
     """Labelled texts or pairs of texts: .jsonl, .csv, .tsv or .parquet.
     Split by a hash of the text into training, validation and test, unless --task-test gives the test set."""
-    task_test: Path | None = None
+    task_test: File = None
     """A file of test examples in the same format."""
-    task_columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="COLUMN")] = ()
+    task_columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="COLUMN", help_behavior_hint="")] = ()
     """The columns of the text or of both texts, followed by the label's.
     By default, GLUE's names: text or sentence, sentence1 and sentence2, ...; label."""
-    task_examples: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    task_examples: Number = None
     """Train and test on at most N examples, chosen by hash; all by default."""
     task_length: Annotated[int, tyro.conf.arg(metavar="TOKENS")] = 128
     """Truncate the task's examples to this many tokens."""
@@ -42,15 +46,17 @@ class CompareOptions:
     """Also fine-tune each model on the task, once per seed; this is the slowest part."""
     same_loss: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.01
     """Treat losses as the same if they are within this fraction of the first model's."""
-    relative_error: Annotated[float | None, tyro.conf.arg(metavar="R")] = None
+    relative_error: Annotated[float | None, tyro.conf.arg(metavar="R", help_behavior_hint="")] = None
     """Stop a trace at this relative standard error; 0.02 if there is no other stopping criterion."""
-    sentences: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    sentences: Number = None
     """Measure on at most N sentences; by default the loss is measured on 10,000."""
-    seconds: Annotated[float | None, tyro.conf.arg(metavar="S")] = None
+    seconds: Annotated[float | None, tyro.conf.arg(metavar="S", help_behavior_hint="")] = None
     """Spend at most S seconds on each model's loss, and S on its trace."""
     mask_rate: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.15
     """Share of a sentence's tokens that are masked at once, for masked models."""
-    objective: Literal["masked", "causal"] | None = None
+    objective: Annotated[
+        Literal["masked", "causal"] | None, tyro.conf.arg(metavar="{masked,causal}", help_behavior_hint="")
+    ] = None
     """What the models predict; read from their configurations when not given."""
     seed: int = 0
     """Seed of the sentence order, the masks and the trace's random signs."""
@@ -75,13 +81,16 @@ class FlatnessOptions:
     every model reaches the requested error or the text ends. Ctrl-C prints the estimates so far.
     """
 
-    models: tyro.conf.Positional[tuple[str, ...]]
+    models: Annotated[
+        tyro.conf.Positional[tuple[str, ...]],
+        tyro.conf.arg(metavar="MODEL [MODEL ...]", help_behavior_hint=""),
+    ]
     """Model folders, as written by save_pretrained, or names on a hub."""
-    text: Path | None = None
+    text: File = None
     """A text in UTF-8 with one sentence (or document) per line; blank lines are skipped."""
-    token_ids: Path | None = None
+    token_ids: File = None
     """A file with a JSON list of token ids per line; no tokenizer needed."""
-    dataset: str | None = None
+    dataset: Name = None
     """A data set of the datasets package: a name or folder, then :CONFIGURATION if needed."""
     quantity: tuple[
         Literal[
@@ -96,21 +105,23 @@ class FlatnessOptions:
         ...,
     ] = ("fisher_trace",)
     """What to measure; one or more."""
-    relative_error: Annotated[float | None, tyro.conf.arg(metavar="R")] = None
+    relative_error: Annotated[float | None, tyro.conf.arg(metavar="R", help_behavior_hint="")] = None
     """Stop at this relative standard error; 0.02 if there is no other stopping criterion."""
-    sentences: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    sentences: Number = None
     """Stop after N sentences. Quantities other than the two traces use the first N, or 256 by default."""
-    seconds: Annotated[float | None, tyro.conf.arg(metavar="S")] = None
+    seconds: Annotated[float | None, tyro.conf.arg(metavar="S", help_behavior_hint="")] = None
     """Stop after S seconds."""
     one_mask: bool = False
     """Mask a single token of each sentence, chosen uniformly, instead of a share of them at once."""
-    mask_token_id: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    mask_token_id: Number = None
     """The mask token's id, if no tokenizer gives it."""
-    mask_rate: Annotated[float | None, tyro.conf.arg(metavar="SHARE")] = None
+    mask_rate: Annotated[float | None, tyro.conf.arg(metavar="SHARE", help_behavior_hint="")] = None
     """Share of a sentence's tokens that are masked at once; 0.15 by default."""
-    objective: Literal["masked", "causal"] | None = None
+    objective: Annotated[
+        Literal["masked", "causal"] | None, tyro.conf.arg(metavar="{masked,causal}", help_behavior_hint="")
+    ] = None
     """What the models predict; read from their configurations when not given."""
-    parameters: Annotated[str | None, tyro.conf.arg(metavar="PATTERN")] = None
+    parameters: Annotated[str | None, tyro.conf.arg(metavar="PATTERN", help_behavior_hint="")] = None
     """Measure only parameters whose names match this regular expression; the others are frozen."""
     seed: int = 0
     """Seed of the sentence order, the masks and the random draws; the same seed gives the same numbers."""
@@ -120,7 +131,7 @@ class FlatnessOptions:
     """The models' precision."""
     memory: Annotated[float, tyro.conf.arg(metavar="GIB")] = 1.0
     """Memory for the traces beside the models, in GiB; more is faster, up to a point."""
-    output: Path | None = None
+    output: File = None
     """An HTML file that charts the parts of the network.
     For checkpoints of one run, named by step (run/checkpoint-*), it also charts the values over steps."""
     json: bool = False
@@ -137,9 +148,14 @@ class InspectOptions:
     Example: isoloss inspect my-bert
     """
 
-    models: tyro.conf.Positional[tuple[str, ...]]
+    models: Annotated[
+        tyro.conf.Positional[tuple[str, ...]],
+        tyro.conf.arg(metavar="MODEL [MODEL ...]", help_behavior_hint=""),
+    ]
     """Model folders, or names on a hub."""
-    objective: Literal["masked", "causal"] | None = None
+    objective: Annotated[
+        Literal["masked", "causal"] | None, tyro.conf.arg(metavar="{masked,causal}", help_behavior_hint="")
+    ] = None
     """What the models predict; read from their configurations when not given."""
     device: str = "cpu"
     """Where the trial runs: cpu or cuda."""
@@ -154,9 +170,9 @@ class EnlargeOptions:
     Example: isoloss enlarge runs/bert --width 4 --layers 2 runs/bert-large
     """
 
-    checkpoint: tyro.conf.Positional[Path]
+    checkpoint: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="MODEL")]
     """The folder of a BertForMaskedLM or RobertaPreLayerNormForMaskedLM."""
-    out: tyro.conf.Positional[Path]
+    out: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="NEW_FOLDER")]
     """The folder to write; it must not exist yet."""
     width: int = 1
     """Multiply width, number of heads and feed-forward units by this integer; heads keep their size."""

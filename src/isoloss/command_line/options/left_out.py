@@ -1,0 +1,11 @@
+"""Options that may be left out, named in `--help` by what they take; None stands for no such option."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+File = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")]
+Folder = Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")]
+Name = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
+Number = Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="")]
