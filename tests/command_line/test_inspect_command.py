@@ -1,5 +1,7 @@
 """`isoloss inspect`: the contents of a folder in a few lines, and how it would be measured."""
 
+import json
+
 import pytest
 import torch
 from transformers import FNetConfig, FNetForMaskedLM
@@ -52,3 +54,15 @@ def test_a_folder_without_a_tokenizer_names_the_option(folders, capsys):
 
 def test_a_model_that_padding_reaches_is_told(folders, capsys):
     assert "equally long sentences at a time" in inspected(folders / "fnet", capsys)
+
+
+def test_json_has_what_the_lines_tell(folders, capsys):
+    with pytest.raises(SystemExit) as leaving:
+        main(["inspect", str(folders / "bert"), str(folders / "gpt2"), "--json"])
+    assert not leaving.value.code
+    bert, gpt2 = json.loads(capsys.readouterr().out)["models"]
+    assert (bert["class"], bert["predicts"], gpt2["predicts"]) == ("BertForMaskedLM", "masked", "causal")
+    assert bert["tied"][0] == ["bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"]
+    assert (bert["tokens"], bert["longest_input"], bert["trial"]["length"]) == (11, 9, 9)
+    assert bert["bytes_of_weights"] == 4 * bert["parameters"]
+    assert sum(bert["trial"]["ways"].values()) == bert["tensors"]

@@ -1,12 +1,15 @@
 """`isoloss inspect`: what a model's folder contains, and how its flatness would be measured."""
 
+import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from time import perf_counter
+from typing import Any
 
 import torch
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from torch import nn
+from transformers import PreTrainedModel
 
 from isoloss.command_line.options.checkpoints import InspectOptions
 from isoloss.curvature.sentence_traces import (
@@ -79,10 +82,11 @@ FIRST_SENTENCES = 64
 
 
 def inspect_models(options: InspectOptions) -> int:
-    """Print a few lines per model. Raises BadInput for one that cannot be read or measured."""
+    """Print a few lines per model, or JSON. Raises BadInput for one that cannot be read or measured."""
     if not options.models:
         raise BadInput("no model is named; name a model's folder, or its name on a hub")
     usable_device(options.device)
+    found = []
     for name in options.models:
         model, prediction = load_any_language_model(name, options.objective, getattr(torch, options.dtype))
         placed = model.to(options.device)
@@ -90,24 +94,53 @@ def inspect_models(options: InspectOptions) -> int:
         objective = PretrainedCausal() if prediction == "causal" else PretrainedMasked()
         with quiet():
             trial = trial_measurement(placed, objective, tokens, longest)
-        held = sum(p.numel() * p.element_size() for p in placed.parameters())
+        if options.json:
+            found.append({"model": name, "predicts": prediction, **_as_json(placed, trial)})
+            continue
         lines = [
             f"{name}: {type(model).__name__}, type {model.config.model_type}, {prediction}",
             _parameters(model),
             _tokenizer(name, prediction, tokens),
             f"longest input: {'as long as memory allows' if longest is None else f'{longest:,} tokens'}",
-            *_trial(trial, held, options.device),
+            *_trial(trial, _bytes_of(placed), options.device),
         ]
         print("\n  ".join(lines))
+    if options.json:
+        print(json.dumps({"models": found}, indent=2))
     return 0
 
 
-def _parameters(model: nn.Module) -> str:
+def _as_json(model: PreTrainedModel, trial: Trial) -> dict[str, Any]:
+    names = _names(model)
+    return {
+        "class": type(model).__name__,
+        "type": model.config.model_type,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "tensors": len(names),
+        "tied": [each for each in names if len(each) > 1],
+        "tokens": number_of_tokens(model),
+        "longest_input": longest_sentence(model),
+        "bytes_of_weights": _bytes_of(model),
+        "trial": asdict(trial),
+    }
+
+
+def _bytes_of(model: nn.Module) -> int:
+    return sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+
+
+def _names(model: nn.Module) -> list[list[str]]:
+    """The names of each parameter, of which a tied one has several."""
     names: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
+    return list(names.values())
+
+
+def _parameters(model: nn.Module) -> str:
+    names = _names(model)
     count = sum(parameter.numel() for parameter in model.parameters())
-    tied = "; ".join(" is ".join(each) for each in names.values() if len(each) > 1)
+    tied = "; ".join(" is ".join(each) for each in names if len(each) > 1)
     return f"parameters: {count:,} in {len(names):,} tensors; tied: {tied or 'none'}"
 
 

@@ -161,6 +161,8 @@ class InspectOptions:
     """Where the trial runs: cpu or cuda."""
     dtype: Literal["float64", "float32", "bfloat16", "float16"] = "float32"
     """The models' precision."""
+    json: bool = False
+    """Print JSON: {"models": [...]}."""
 
 
 @dataclass(frozen=True)
