@@ -9,6 +9,7 @@ import vl_convert
 from results_pictures import PICTURES
 
 from isoloss.experiments.suite import EXPERIMENTS
+from isoloss.stored_runs.stored_run import stored_run
 
 ROOT = Path(__file__).parent.parent.parent
 KEPT = ROOT / "src" / "isoloss" / "reference"
@@ -99,8 +100,8 @@ def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) ->
     earlier = _read(kept_file(name, scale))["result"] if kept_file(name, scale).exists() else None
     if of_group and (result == earlier or not result["checkpoints"]):
         return
-    checkpoint = next((results / "runs" / result["checkpoints"][0]["folder"]).glob("steps/*/checkpoint.json"))
-    versions = json.loads(checkpoint.read_text())["versions"]
+    run = stored_run(results / "runs" / result["checkpoints"][0]["folder"])
+    versions = run.checkpoints[0].content["versions"]
     text = _compact({"format": 1, **origin, "versions": versions, "result": result})
     kept_file(name, scale).write_bytes(gzip.compress(text.encode(), mtime=0))
     if name in PICTURES:
