@@ -109,11 +109,12 @@ def _panels(table: pl.DataFrame, accuracies: tuple[Axis, ...]) -> tuple[Panel, .
         return ()
     columns = (*accuracies, TRACE)
     names = [axis.column for axis in columns]
-    against_adamw = rows_at_same_loss(table, (BARE, SAM_RULE), ADAMW, names)
-    against_bare = rows_at_same_loss(table, (SAM_RULE,), BARE, names)
-    pairs = pl.concat([against_adamw, against_bare])
-    pairs = pairs.with_columns(
-        pl.concat_str("rule", pl.lit(" (against "), "against", pl.lit(")")).alias("pair")
+    compared = ((ADAMW, (BARE, SAM_RULE)), (BARE, (SAM_RULE,)))
+    pairs = pl.concat(
+        rows_at_same_loss(table, rules, reference, names).with_columns(
+            pair=pl.col("against") + f" against {reference}"
+        )
+        for reference, rules in compared
     )
     rule, loss = Axis("rule", "pre-training"), Axis("loss", "validation loss (nats)", "loss_error")
     training = Axis("training_loss", "training loss (nats)", "training_loss_error")
@@ -137,7 +138,7 @@ def _panels(table: pl.DataFrame, accuracies: tuple[Axis, ...]) -> tuple[Panel, .
                 Table(
                     (
                         rule,
-                        Axis("against", "pair with"),
+                        Axis("pair", "pair"),
                         Axis("seed", "seed"),
                         Axis("step", "step"),
                         loss,
