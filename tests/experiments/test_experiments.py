@@ -23,7 +23,6 @@ from isoloss.pretraining.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import silent
 from isoloss.provenance import processor
-from isoloss.report.offered_files import result_as_json
 from isoloss.stored_runs.measured_files import is_older
 from isoloss.stored_runs.stored_run import REVISIONS, runs_in
 from jobs_in_turn import in_turn
@@ -160,21 +159,6 @@ def test_a_run_cut_short_is_shown_and_not_judged(tmp_path: Path) -> None:
     (result,) = gathered([both], output)
     assert result.table.filter(pl.col("run") == "seed-1")["complete"].to_list() == [False]
     assert result.judgements[0].effect == pytest.approx(result.table["norm"][2])
-
-
-def test_verdicts_are_about_seeds_of_which_every_run_is_there(tmp_path: Path) -> None:
-    """Else a difference between seeds would count as one between the runs that are compared."""
-    log = tmp_path / "log"
-    runs = [planned(seed, log, 1.0) for seed in (1, 2)]
-    others = [replace(run, name=f"more-{run.name}", batch_size=8) for run in runs]
-    four = experiment(*runs, *others)
-    whole = carry_out_experiments([four], tmp_path / "whole", in_turn).experiments[0]
-    assert (whole.left_out, whole.not_judged, whole.judgements[0].runs) == ((), "", 4)
-    three = carry_out_experiments([four], tmp_path / "three", in_turn, runs=four.runs[:3]).experiments[0]
-    assert three.table["run"].n_unique() == 4  # with the reference
-    assert (three.left_out, three.judgements[0].runs) == ((2,), 2)
-    assert "leave out the runs with seeds 2:" in three.not_judged
-    assert result_as_json(three)["seeds_left_out"] == [2]
 
 
 def test_a_damaged_checkpoint_is_named_and_the_rest_is_measured(tmp_path: Path) -> None:
