@@ -98,8 +98,9 @@ DESCENTS = Descents(
     ),
     hidden_markov=replace(laptop.DESCENTS.hidden_markov, width=64, steps=8000, checkpoint_steps=_STEPS),
 )
-"""Twice that time. On the grammar seeds 241 to 250 left Figure 10's effects open, and so did 251 to 266; by the
-spread between the latter, 28 and 36 would decide them. Hence forty others, with everything else as it was."""
+"""Twice that time. On the grammar seeds 241 to 250 left Figure 10's effects open, and so did 251 to 266; by
+the spread between the latter, 28 and 36 would decide two. Hence forty others, with everything else as it
+was."""
 
 DRIFT = DriftRuns(
     widths=(32,),
