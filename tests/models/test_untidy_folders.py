@@ -179,6 +179,12 @@ def more_layers(folder):
     configure(folder, num_hidden_layers=12)
 
 
+def fewer_layers(folder):
+    weights = load_file(folder / "model.safetensors")
+    above = {name.replace("layer.0.", "layer.1."): each.clone() for name, each in weights.items()}
+    save_file(above | weights, folder / "model.safetensors")
+
+
 def half(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:2000])
@@ -247,6 +253,11 @@ def nothing(folder):
             "bert",
             more_layers,
             r"do not fit: the weights lack bert.encoder.layer.1.\S+, which config.json asks for; mend",
+        ),
+        (
+            "bert",
+            fewer_layers,
+            r"do not fit: bert.encoder.layer.1.\S+ is of a layer that config.json does not ask for; mend",
         ),
         ("bert", no_layers, "is a model without layers, by its num_hidden_layers; mend config.json"),
         ("bert", half, "a file of weights is damaged .*; fetch or copy the folder again"),

@@ -179,6 +179,26 @@ def is_of_body(name: str, model: PreTrainedModel) -> bool:
     return name.startswith(f"{model.base_model_prefix}.")
 
 
+def of_further_layer(unread: Iterable[str], model: PreTrainedModel) -> str | None:
+    """The first weight that only a layer beyond the model's last one has; None if all are of other parts.
+
+    Such weights are left out without a word where a configuration asks for fewer layers than were trained.
+
+    >>> from transformers import BertConfig, BertForMaskedLM
+    >>> model = BertForMaskedLM(BertConfig(
+    ...     hidden_size=4, num_attention_heads=1, num_hidden_layers=1, intermediate_size=4))
+    >>> of_further_layer(["qa_outputs.bias", "bert.encoder.layer.1.output.dense.bias"], model)
+    'bert.encoder.layer.1.output.dense.bias'
+    """
+    own = set(model.state_dict())
+    own |= {name.removeprefix(f"{model.base_model_prefix}.") for name in own}
+    for name in sorted(unread):
+        for number in re.finditer(r"(?<=\.)[1-9]\d*(?=\.)|^[1-9]\d*(?=\.)", name):
+            if f"{name[: number.start()]}0{name[number.end() :]}" in own:
+                return name
+    return None
+
+
 def about_missing(folder: Path, model: PreTrainedModel, missing: Iterable[str], unread: Iterable[str]) -> str:
     """Advice, as a clause, for a model that lacks weights and uses none of those `unread`."""
     held = weight_shapes(folder) if folder.is_dir() else {}

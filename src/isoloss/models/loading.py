@@ -20,6 +20,7 @@ from isoloss.models.folder_configuration import (
     configuration_in,
     is_of_body,
     lacks_head,
+    of_further_layer,
     renamed_weights,
 )
 from isoloss.models.hub import quiet, refuse_unreachable_hub, refusing
@@ -111,7 +112,7 @@ def load_any_language_model(
 
 
 def _refuse_other_weights(name: str, model: PreTrainedModel, found: dict[str, Any]) -> None:
-    """Raise BadInput if weights are missing or differ in shape from the configuration."""
+    """Raise BadInput if weights are missing, are of further layers, or are not of the configured shape."""
     misfit = f"the weights and the configuration of {name} do not fit"
     if found["mismatched_keys"]:
         weight, held, expected = min(found["mismatched_keys"])
@@ -125,6 +126,9 @@ def _refuse_other_weights(name: str, model: PreTrainedModel, found: dict[str, An
         if of_body:
             raise BadInput(f"{misfit}: the weights lack {of_body[0]}, which config.json asks for; {advice}")
         raise BadInput(f"{name} has no trained language head: it lacks {min(missing)}; {advice}")
+    further = of_further_layer(found["unexpected_keys"], model)
+    if further is not None:
+        raise BadInput(f"{misfit}: {further} is of a layer that config.json does not ask for; {MEND}")
 
 
 def _shape(size: tuple[int, ...]) -> str:
