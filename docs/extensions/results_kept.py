@@ -89,6 +89,15 @@ def _what_would_decide(claim: dict[str, Any]) -> str:
     return f"; {seeds} seeds would decide it" if seeds else "; no number of seeds in sight would decide it"
 
 
+def earlier_seeds(kept: dict[str, Any] | None, result: dict[str, Any]) -> list[list[int]]:
+    """The seeds of all rounds before `result`, given what was kept until now."""
+    if kept is None:
+        return []
+    before: list[list[int]] = kept.get("earlier_seeds", [])
+    replaced = seeds_of(kept["result"])
+    return before if replaced == seeds_of(result) else [*before, replaced]
+
+
 def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) -> None:
     """Take an experiment of a finished results folder, and its picture, in place of what is kept.
 
@@ -97,12 +106,14 @@ def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) ->
     """
     files, scale = results / "site" / "files", results.name
     result = json.loads((files / f"{name}.json").read_text())
-    earlier = _read(kept_file(name, scale))["result"] if kept_file(name, scale).exists() else None
-    if of_group and (result == earlier or not result["checkpoints"]):
+    earlier = _read(kept_file(name, scale)) if kept_file(name, scale).exists() else None
+    unchanged = earlier is not None and result == earlier["result"]
+    if of_group and (unchanged or not result["checkpoints"]):
         return
     run = stored_run(results / "runs" / result["checkpoints"][0]["folder"])
     versions = run.checkpoints[0].content["versions"]
-    text = _compact({"format": 1, **origin, "versions": versions, "result": result})
+    rounds = {"earlier_seeds": earlier_seeds(earlier, result)}
+    text = _compact({"format": 1, **origin, "versions": versions, **rounds, "result": result})
     kept_file(name, scale).write_bytes(gzip.compress(text.encode(), mtime=0))
     if name in PICTURES:
         svg = (files / f"{name}-{PICTURES[name].panel}.svg").read_text()

@@ -16,6 +16,7 @@ import polars as pl
 from results_kept import ROOT, SCALES, cells, keep, of_kind, picture_name, read_kept, seeds_of
 from results_pictures import PICTURES
 from results_quoted import DRIFT_PAGE, README, with_drift, with_results
+from results_rounds import all_rounds_told, ranges, rounds_told
 
 from isoloss.command_line.reproduction_request import GROUPS
 from isoloss.experiments.drift.departures import VARIED
@@ -51,7 +52,7 @@ def _overview(kept: Sequence[dict[str, Any]]) -> str:
         "How many claims the runs decide, whichever way; in brackets, how many of the decided ones are "
         "supported. Effects first, then the premises under which they are to be seen.\n"
     )
-    return "\n".join([introduction, *rows, ""])
+    return "\n".join([introduction, *rows, "", all_rounds_told(kept, scales)])
 
 
 def _decided(results: Sequence[dict[str, Any]]) -> str:
@@ -76,9 +77,9 @@ def _section(kept: dict[str, Any]) -> str:
         [
             f"## {result['title']}{'' if kept['scale'] == 'laptop' else ' (night)'}\n",
             f"What `{kept['command']}`{after} gave at commit `{kept['commit'][:12]}` in {kept['seconds']:,} "
-            f"seconds{beside}, of seeds {', '.join(map(str, seeds))}, which no choice was made on; "
+            f"seconds{beside}, of seeds {ranges(seeds)}, which no choice was made on; "
             f"torch {versions['torch']}, transformers {versions['transformers']}, {versions['machine']}."
-            f"{_counted(effects)}\n",
+            f"{_counted(effects)}{rounds_told(kept)}\n",
             *picture,
             *([_table(effects)] if effects else _how_far(result)),
             *(

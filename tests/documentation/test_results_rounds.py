@@ -1,0 +1,69 @@
+"""What is told of results that were judged several times, each time on other seeds."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from page_blocks import ROOT
+
+from isoloss.experiments.claims import CONFIDENCE, holm_adjusted, holm_levels
+
+EXTENSIONS = ROOT / "docs" / "extensions"
+
+
+@pytest.fixture(autouse=True)
+def _extensions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(EXTENSIONS)
+    yield
+    for path in EXTENSIONS.glob("*.py"):
+        sys.modules.pop(path.stem, None)
+
+
+def result(seeds: list[int], p_values: list[float]) -> dict[str, Any]:
+    adjusted = holm_adjusted(p_values)
+    claims = [
+        {"kind": "effect", "p_value": p, "verdict": "supported" if p <= 1 - CONFIDENCE else "inconclusive"}
+        for p in adjusted
+    ]
+    return {"claims": claims, "checkpoints": [{"seed": seed} for seed in seeds]}
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_sharing_the_error_is_holms_procedure_at_the_share(rounds: int) -> None:
+    from results_rounds import decided_at_shared_error
+
+    generator = np.random.default_rng(rounds)
+    share = (1 - CONFIDENCE) / rounds
+    found = set()
+    for _ in range(200):
+        p_values = (10 ** generator.uniform(-4, 0, size=5)).tolist()
+        kept = {"result": result([1], p_values), "earlier_seeds": [[number] for number in range(1, rounds)]}
+        levels = holm_levels(p_values, share)
+        decided = sum(p <= level for p, level in zip(p_values, levels, strict=True))
+        assert decided_at_shared_error(kept, "effect") == decided
+        found.add(decided)
+    assert found == set(range(6))
+
+
+def test_a_round_is_counted_where_other_seeds_take_the_place_of_those_kept() -> None:
+    from results_kept import earlier_seeds
+
+    first = {"result": result([1, 2], [])}
+    assert earlier_seeds(None, result([1, 2], [])) == []
+    assert earlier_seeds(first, result([2, 1], [])) == []
+    second = {"result": result([3, 4], []), "earlier_seeds": earlier_seeds(first, result([3, 4], []))}
+    assert second["earlier_seeds"] == [[1, 2]]
+    assert earlier_seeds(second, result([5], [])) == [[1, 2], [3, 4]]
+
+
+def test_the_rounds_are_told_with_their_seeds() -> None:
+    from results_rounds import ranges, rounds_told
+
+    assert ranges([5, 1, 2, 3, 7, 8]) == "1 to 3, 5, 7 to 8"
+    once = {"result": result([1], [0.01])}
+    assert rounds_told(once) == ""
+    twice = {"result": result([8], [0.03]), "earlier_seeds": [[1, 2, 3]]}
+    assert "judged twice, before on seeds 1 to 3: " in rounds_told(twice)
+    assert "0 of 1 effects would be decided" in rounds_told(twice)
