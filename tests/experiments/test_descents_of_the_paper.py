@@ -2,11 +2,11 @@
 
 import pytest
 
-from isoloss.experiments.drift.experiment import drift
 from isoloss.experiments.figures.figures_4_and_10 import figure_4, figure_10
+from isoloss.experiments.figures.tables_1_and_2 import table_1
+from isoloss.experiments.grammar_runs import ADAMW
 from isoloss.experiments.scales.laptop import DESCENTS as LAPTOP
 from isoloss.experiments.scales.night import DESCENTS as NIGHT
-from isoloss.experiments.scales.night import DRIFT as NIGHT_DRIFT
 from isoloss.experiments.scales.night import night
 from isoloss.experiments.scales.paper import DESCENTS as PAPER
 from isoloss.experiments.scales.paper import paper
@@ -32,9 +32,9 @@ def test_seeds_of_their_own_are_those_of_the_runs_that_they_continue() -> None:
     assert {run.first_seed for run in runs if run not in of_grammar} == set(
         night().hidden_markov.own_seeds or ()
     )
-    starts = {run.digest for run in drift(night(), "prefix-8").runs if run.continues is None}
-    shared = {run.continues.run.digest for run in of_grammar if run.continues} & starts
-    assert len(shared) == len(NIGHT_DRIFT.own_seeds or ())
+    compared = {run.digest for run in table_1(night()).runs if run.name.startswith(ADAMW)}
+    shared = {run.continues.run.digest for run in of_grammar if run.continues} & compared
+    assert len(shared) == len(compared) == len(night().compared.own_seeds or ())
 
 
 def test_the_page_says_what_the_papers_own_numbers_let_move() -> None:

@@ -15,9 +15,7 @@ from isoloss.experiments.dyck_runs import DyckRuns
 from isoloss.experiments.language_runs import LanguageRuns, with_tokens
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.real_text_runs import RealTextRuns
-from isoloss.experiments.teacher_plan import (
-    TeachersLanguage,
-)
+from isoloss.experiments.teacher_plan import TeachersLanguage
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.quantities.adapted_probe import Standardised, standardised
@@ -130,8 +128,9 @@ class ComparedRuns:
     """How long compared runs are trained, with the grammar's batches and seeds, and by which rules.
 
     `size` indexes the grammar's architectures from 0; its own runs at that size are the reference. `small` is
-    a smaller model, trained like the grammar's, to which the adversary's is also compared. Raises BadInput
-    for fewer than two checkpoints, between which runs are matched in loss.
+    a smaller model, trained like the grammar's, to which the adversary's is also compared. `own_seeds`
+    replace the scale's in the tables and where rules are compared with AdamW's. Raises BadInput for fewer
+    than two checkpoints, between which runs are matched in loss.
     """
 
     size: int
@@ -141,6 +140,7 @@ class ComparedRuns:
     steps: int
     checkpoint_steps: tuple[int, ...]
     saturated_from: int
+    own_seeds: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if len(self.checkpoint_steps) < 2:
@@ -248,6 +248,11 @@ class Scale:
     def with_later_seeds(self) -> "Scale":
         """The same with other seeds, for claims registered after its own results had been seen."""
         return replace(self, seeds=self.later_seeds or self.seeds)
+
+    @property
+    def with_compared_seeds(self) -> "Scale":
+        """The same with the seeds of the compared runs."""
+        return replace(self, seeds=self.compared.own_seeds or self.seeds)
 
     def with_tokens(self, tokens: int) -> "Scale":
         """The same with models of languages that have so many tokens, such as `WHOLE_TOKENIZER`.
