@@ -87,7 +87,7 @@ def longer_runs(scale: Scale) -> tuple[PlannedRun, ...]:
             measured=tuple(MeasuredAt(quantity, steps) for quantity in quantities),
             averaging_horizon=grammar.averaging_horizon,
         )
-        for seed in scale.seeds
+        for seed in longer.own_seeds or scale.seeds
     )
 
 

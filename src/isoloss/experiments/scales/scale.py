@@ -151,8 +151,8 @@ class ComparedRuns:
 class LongerRuns:
     """The compared size trained longer by the grammar's rule, with its batches and seeds, to `steps`.
 
-    `train` and so on are the sizes of the splits for fine-tuning a checkpoint. Raises BadInput if the
-    training split is too small for the warm-up of fine-tuning.
+    `train` and so on are the sizes of the splits for fine-tuning a checkpoint; `own_seeds` replace the
+    grammar's. Raises BadInput if the training split is too small for the warm-up of fine-tuning.
     """
 
     steps: int
@@ -161,6 +161,7 @@ class LongerRuns:
     train: int
     validation: int
     test: int
+    own_seeds: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         self.fine_tuning.steps(self.train)
