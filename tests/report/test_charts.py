@@ -12,7 +12,7 @@ from markupsafe import Markup
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.panels import Axis, Bars, Categories, Chart, Colour, Dots, Landscape, Lines, Table, Tree
 from isoloss.report.charts import draw
-from isoloss.report.marks import NOTHING, PALETTE, SHAPES, plotted
+from isoloss.report.marks import MOST_IN_LEGEND, NOTHING, PALETTE, SHAPES, plotted
 
 ACCURACY = Axis("accuracy", "probe accuracy", "accuracy_error")
 TRACE = Axis("trace", "trace", "trace_error", logarithmic=True)
@@ -83,6 +83,15 @@ def test_sizes_are_coloured_in_their_order_and_names_in_that_of_appearance() -> 
     assert by_rule["color"]["scale"] == {"domain": ["SGD", "AdamW"], "range": list(PALETTE[:2])}
     # One legend for both: only with equal titles and domains are they merged.
     assert by_rule["color"]["legend"] == by_rule["shape"]["legend"]
+
+
+@pytest.mark.parametrize("number", [MOST_IN_LEGEND, MOST_IN_LEGEND + 1])
+def test_a_legend_names_all_values_or_none(number: int) -> None:
+    data = pl.DataFrame({"seed": range(number), "trace": range(1, number + 1), "accuracy": [0.5] * number})
+    dots = Dots(Axis("trace", "trace"), Axis("accuracy", "accuracy"), Colour("seed", "seed"))
+    found = specification(dots, data)["layer"][-1]["encoding"]
+    assert {found["color"]["legend"] is None, found["shape"]["legend"] is None} == {number > MOST_IN_LEGEND}
+    assert "entries" not in vl_convert.vegalite_to_svg(specification(dots, data))
 
 
 def test_no_two_of_many_names_share_colour_and_shape() -> None:

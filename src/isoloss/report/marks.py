@@ -29,6 +29,8 @@ SHAPES = (
 )
 LEGEND_CHARACTERS = 46
 """About as many fit side by side above a chart."""
+MOST_IN_LEGEND = 30
+"""More values than these have no legend: it would leave some out, and hovering over a dot tells its own."""
 
 
 def colour(frame: pl.DataFrame, by: Colour) -> alt.Color:
@@ -75,7 +77,9 @@ def _cycled(colours: tuple[str, ...], number: int) -> list[str]:
     return [colours[k % len(colours)] for k in range(number)]
 
 
-def _legend(values: list[Any], by: Colour) -> alt.Legend:
+def _legend(values: list[Any], by: Colour) -> alt.Legend | None:
+    if len(values) > MOST_IN_LEGEND:
+        return None
     longest = max((len(str(value)) for value in values), default=1)
     columns = max(1, min(len(values), LEGEND_CHARACTERS // (longest + 5)))
     return alt.Legend(title=by.title, orient="top", symbolOpacity=1, columns=columns, labelLimit=300)

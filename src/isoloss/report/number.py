@@ -13,6 +13,8 @@ def shown(value: object, error: float | None = None) -> str:
 
     >>> shown(1.50123, 0.00034), shown(1.50123), shown(12000), shown(None), shown(True)
     ('1.50123 ± 0.00034', '1.501', '12,000', '–', 'yes')
+    >>> shown(16000.0), shown(16023.0, 154.0), shown(1.6e12)
+    ('16,000', '16,020 ± 150', '1.6e+12')
     """
     match value:
         case None:
@@ -31,13 +33,19 @@ def shown(value: object, error: float | None = None) -> str:
 
 def _with_error(value: float, error: float | None) -> str:
     if error is None or not math.isfinite(error):
-        return f"{value:.4g}"
+        return _four_digits(value)
     if error <= 0:
-        return f"{value:.4g} ± {error:g}"
+        return f"{_four_digits(value)} ± {error:g}"
     decimals = 1 - math.floor(math.log10(error))
-    if 0 <= decimals <= 6:
-        return f"{value:,.{decimals}f} ± {error:.{decimals}f}"
+    if -6 <= decimals <= 6:
+        places = max(decimals, 0)
+        return f"{round(value, decimals):,.{places}f} ± {round(error, decimals):,.{places}f}"
     return f"{value:.4g} ± {error:.2g}"
+
+
+def _four_digits(value: float) -> str:
+    """At least four digits, without an exponent where those before the point are few enough to read."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def record_title(record: Record) -> str:
