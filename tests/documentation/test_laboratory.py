@@ -33,9 +33,8 @@ def test_the_notebook_is_stored_with_its_outputs_and_its_plots(notebook: dict[st
 
 @pytest.mark.slow
 def test_the_notebook_can_be_carried_out_in_two_minutes(
-    notebook: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    notebook: dict[str, Any],
 ) -> None:
-    monkeypatch.syspath_prepend(ROOT / "docs" / "extensions")
     from laboratory import carried_out
 
     begun = time.process_time()

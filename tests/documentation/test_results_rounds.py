@@ -1,24 +1,11 @@
 """What is told of results that were judged several times, each time on other seeds."""
 
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from page_blocks import ROOT
 
 from isoloss.experiments.claims import CONFIDENCE, holm_adjusted, holm_levels
-
-EXTENSIONS = ROOT / "docs" / "extensions"
-
-
-@pytest.fixture(autouse=True)
-def _extensions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(EXTENSIONS)
-    yield
-    for path in EXTENSIONS.glob("*.py"):
-        sys.modules.pop(path.stem, None)
 
 
 def result(seeds: list[int], p_values: list[float]) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """The site's sources besides the pages: claims, docstrings as plain text, and lists of pages."""
 
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,16 +9,6 @@ from page_blocks import ROOT
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.paper import paper
 from isoloss.experiments.suite import every_experiment
-
-EXTENSIONS = ROOT / "docs" / "extensions"
-
-
-@pytest.fixture(autouse=True)
-def _extensions(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(EXTENSIONS)
-    yield
-    for path in EXTENSIONS.glob("*.py"):
-        sys.modules.pop(path.stem, None)
 
 
 def test_no_claim_has_changed_unseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
