@@ -60,7 +60,7 @@ def test_the_ways_leave_one_beginning_and_end_together() -> None:
         before = run.continues.step if run.continues else 0
         assert before + run.steps == settings.steps
         assert run.first_seed in settings.seeds
-    others = {seed for experiment in (laptop().seeds, laptop().with_later_seeds.seeds) for seed in experiment}
+    others = {*laptop().seeds, *(laptop().later_seeds or ())}
     assert not {*settings.seeds} & {*others, *laptop().adamw_clock.seeds, *laptop().pilot_seeds}
 
 

@@ -17,6 +17,12 @@ from isoloss.experiments.figures.figure_5 import figure_5
 from isoloss.experiments.figures.figure_9 import figure_9
 from isoloss.experiments.figures.figures_3_and_8 import figure_3, figure_8
 from isoloss.experiments.figures.figures_4_and_10 import figure_4, figure_10
+from isoloss.experiments.figures.flatness_measures import flatness_measures
+from isoloss.experiments.figures.lazy_to_rich import lazy_to_rich
+from isoloss.experiments.figures.longer_training import longer_training
+from isoloss.experiments.figures.roots_or_trace import roots_or_trace
+from isoloss.experiments.figures.tables_1_and_2 import table_1, table_2
+from isoloss.experiments.figures.update_rules import update_rules
 from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.night import night
 from isoloss.experiments.scales.scale import Scale
@@ -117,6 +123,22 @@ def test_seeds_of_a_languages_own_come_before_the_scales() -> None:
 
     assert seeds(laptop()) == {"pcfg": {171, 172, 173, 174, 175}, "causal": {161, 162, 163, 164, 165}}
     assert seeds(night()) == {"pcfg": set(range(241, 251)), "causal": set(range(271, 289))}
+
+
+def test_experiments_seeds_of_their_own_come_before_the_scales() -> None:
+    scale = night()
+    for experiment, own in (
+        (table_1(scale), scale.compared.own_seeds),
+        (table_2(scale), scale.compared.own_seeds),
+        (update_rules(scale), scale.compared.own_seeds),
+        (longer_training(scale), scale.longer.own_seeds),
+        (lazy_to_rich(scale), scale.lazy_seeds),
+        (roots_or_trace(scale), scale.later_seeds),
+        (flatness_measures(scale), scale.seeds),
+    ):
+        assert {run.seed for run in experiment.runs} == set(own or ())
+    assert scale.with_seeds(None, (7,), (8,)).seeds == (7,)
+    assert scale.with_seeds(None).seeds == scale.seeds
 
 
 def test_sizes_are_compared_from_where_the_scale_says() -> None:

@@ -23,7 +23,7 @@ def run(rule: str, seed: int, loss: float, trace: float, accuracy: float) -> pl.
 
 
 def test_runs_differ_in_the_deviation_alone_and_the_smallest_is_the_grammars_own() -> None:
-    scale = laptop().with_later_seeds
+    scale = laptop().with_seeds(laptop().later_seeds)
     runs = lazy_to_rich(laptop()).runs
     assert len(runs) == len(DEVIATIONS) * len(scale.seeds)
     assert not {each.seed for each in runs} & set(laptop().seeds)

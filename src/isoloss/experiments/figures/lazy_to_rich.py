@@ -104,7 +104,7 @@ its accuracy was no higher. That flatter models do better is the paper's claim."
 
 def lazy_to_rich(scale: Scale) -> Experiment:
     """The compared size from three initial standard deviations, with seeds of its own."""
-    scale = replace(scale, seeds=scale.lazy_seeds or scale.later_seeds or scale.seeds)
+    scale = scale.with_seeds(scale.lazy_seeds, scale.later_seeds)
     return Experiment(
         name="lazy-to-rich",
         title="Does it matter how large the weights start?",

@@ -78,7 +78,7 @@ CLAIMS = (
 
 def other_distributions(scale: Scale) -> Experiment:
     """Figure 1's runs with seeds of their own, probed on the language and tested on three distributions."""
-    scale = scale.with_later_seeds
+    scale = scale.with_seeds(scale.later_seeds)
     task, sizes = scale.grammar.tasks[1], scale.sizes
     probe = sizes.probe_of(task)
     shifted = tuple(ShiftedProbeQuantity(probe, shift, column) for shift, column in SHIFTS)

@@ -47,7 +47,7 @@ CLAIMS = (
 
 def roots_or_trace(scale: Scale) -> Experiment:
     """Figure 1's runs with seeds of their own, both measured at every checkpoint after saturation."""
-    scale = scale.with_later_seeds
+    scale = scale.with_seeds(scale.later_seeds)
     sizes, runs = scale.sizes, scale.grammar
     roots = RootFisherQuantity(sizes.trace_sentences, sizes.seed + 2)
     dots = tuple(step for step in runs.checkpoint_steps if step >= runs.saturated_from)

@@ -109,7 +109,7 @@ TABLE = (
 
 def update_rules(scale: Scale) -> Experiment:
     """Muon, Lion, SOAP, Sophia and the flatness regulariser against AdamW, each at the pair's common loss."""
-    scale = scale.with_compared_seeds
+    scale = scale.with_seeds(scale.compared.own_seeds)
     task = scale.grammar.tasks[1]
     measured = (scale.sizes.loss(), scale.sizes.trace(), scale.sizes.probe_of(task))
     rules = scale.compared.peers

@@ -245,15 +245,9 @@ class Scale:
     later_seeds: tuple[int, ...] | None = None
     lazy_seeds: tuple[int, ...] | None = None
 
-    @property
-    def with_later_seeds(self) -> "Scale":
-        """The same with other seeds, for claims registered after its own results had been seen."""
-        return replace(self, seeds=self.later_seeds or self.seeds)
-
-    @property
-    def with_compared_seeds(self) -> "Scale":
-        """The same with the seeds of the compared runs."""
-        return replace(self, seeds=self.compared.own_seeds or self.seeds)
+    def with_seeds(self, *preferred: tuple[int, ...] | None) -> "Scale":
+        """The same with the first of `preferred` that is given, or else its own seeds."""
+        return replace(self, seeds=next((seeds for seeds in preferred if seeds), self.seeds))
 
     def with_tokens(self, tokens: int) -> "Scale":
         """The same with models of languages that have so many tokens, such as `WHOLE_TOKENIZER`.
