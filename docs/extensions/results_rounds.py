@@ -12,8 +12,6 @@ from results_kept import of_kind
 
 from isoloss.experiments.claims import CONFIDENCE
 
-TIMES = {2: "twice", 3: "three times", 4: "four times"}
-
 
 def times_judged(kept: dict[str, Any]) -> int:
     """How often the claims of a result have been judged, each time on other seeds."""
@@ -39,7 +37,7 @@ def rounds_told(kept: dict[str, Any]) -> str:
         return ""
     before = "; ".join(map(ranges, kept["earlier_seeds"]))
     return (
-        f" Its claims have been judged {TIMES[times_judged(kept)]}, before on seeds {before}: with the "
+        f" Its claims have been judged in {times_judged(kept)} rounds, before on seeds {before}: with the "
         f"probability of error shared among these rounds, {decided_at_shared_error(kept, 'effect')} of "
         f"{len(effects)} effects would be decided."
     )

@@ -32,9 +32,7 @@ def test_the_notebook_is_stored_with_its_outputs_and_its_plots(notebook: dict[st
 
 
 @pytest.mark.slow
-def test_the_notebook_can_be_carried_out_in_two_minutes(
-    notebook: dict[str, Any],
-) -> None:
+def test_the_notebook_can_be_carried_out_in_two_minutes(notebook: dict[str, Any]) -> None:
     from laboratory import carried_out
 
     begun = time.process_time()

@@ -52,5 +52,5 @@ def test_the_rounds_are_told_with_their_seeds() -> None:
     once = {"result": result([1], [0.01])}
     assert rounds_told(once) == ""
     twice = {"result": result([8], [0.03]), "earlier_seeds": [[1, 2, 3]]}
-    assert "judged twice, before on seeds 1 to 3: " in rounds_told(twice)
+    assert "judged in 2 rounds, before on seeds 1 to 3: " in rounds_told(twice)
     assert "0 of 1 effects would be decided" in rounds_told(twice)
