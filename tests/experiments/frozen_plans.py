@@ -1,0 +1,57 @@
+"""Digests of everything that an experiment plans and claims at each scale, and the file that holds them.
+
+`python tests/experiments/frozen_plans.py` writes the file anew, where a plan or claim was changed on purpose.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.measured_at import quantity_digest
+from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.suite import every_experiment, scale_named
+
+FROZEN = Path(__file__).with_name("frozen_plans.json")
+SCALES = ("smoke", "laptop", "night", "gpu", "paper")
+
+
+def frozen(experiment: Experiment) -> dict[str, str]:
+    """Digests of its runs, of what is measured on each, of its references and of its claims as they read."""
+    measured = [_measured(run) for run in experiment.runs]
+    references = [
+        [each.name, each.file(Path()).stem, each.judged, dict(each.labels)] for each in experiment.references
+    ]
+    claims = [
+        [c.name, c.sentence, c.paper, c.measure, c.unit, str(c.claimed), c.kind, c.reason, str(c.limit)]
+        for c in experiment.claims
+    ]
+    parts = {
+        "runs": [_run(run) for run in experiment.runs],
+        "measured": measured,
+        "references": references,
+        "claims": claims,
+    }
+    return {name: hashlib.sha256(json.dumps(part).encode()).hexdigest()[:16] for name, part in parts.items()}
+
+
+def _run(run: PlannedRun) -> list[Any]:
+    origin = run.continues.run.digest if run.continues else None
+    return [run.name, run.first_seed, run.digest, run.saturated_from, dict(run.labels), origin]
+
+
+def _measured(run: PlannedRun) -> list[Any]:
+    return sorted(
+        [quantity_digest(each.quantity, run.language.digest, run.objective), each.weights, list(each.steps)]
+        for each in run.measured
+    )
+
+
+def every_plan(scale: str) -> dict[str, dict[str, str]]:
+    """The digests of each experiment of the scale, by name."""
+    return {each.name: frozen(each) for each in every_experiment(scale_named(scale))}
+
+
+if __name__ == "__main__":
+    FROZEN.write_text(json.dumps({scale: every_plan(scale) for scale in SCALES}, indent=1) + "\n")
