@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from isoloss.measurements.record import Record
+from isoloss.results.record import Record
 
 SPECIFICATION = {
     "is": "PretrainingSpecification",

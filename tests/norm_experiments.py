@@ -18,12 +18,12 @@ from isoloss.experiments.reference import PlannedReference
 from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import Columns, Measurement, Subject
-from isoloss.measurements.record import Record
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.progress import Progress
+from isoloss.results.record import Record
 from isoloss.verdict import above
 
 LANGUAGE = ReadyLanguage(dyck(4))

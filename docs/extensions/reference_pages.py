@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PACKAGE = Path(isoloss.__file__).parent
 ORDER = (
     "languages", "inference", "corpora", "objectives", "models", "pretraining", "curvature", "measurements",
-    "stored_runs", "theory", "executors", "experiments", "report", "command_line",
+    "results", "stored_runs", "theory", "executors", "experiments", "report", "command_line",
 )  # fmt: skip
 OVERVIEW = "The library, package by package, each after those that it builds on."
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from isoloss.languages.pcfg import pcfg, read_pcfg
     from isoloss.languages.random_grammar import random_layered_grammar
     from isoloss.languages.random_hmm import random_hmm
-    from isoloss.measurements.record import Record
     from isoloss.models.loading import load_masked_language_model
     from isoloss.models.shapes import Shape
     from isoloss.models.transformers import PreLayerNormTransformer
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from isoloss.pretraining.adamw import AdamW
     from isoloss.pretraining.loop import pretrain
     from isoloss.pretraining.specification import PretrainingSpecification
+    from isoloss.results.record import Record
     from isoloss.stored_runs.stored_run import find_run, runs_in
 
 __version__ = "0.2.0"
@@ -57,7 +57,7 @@ _MODULES = {
     "NextWordObjective": "objectives.next_word",
     "PreLayerNormTransformer": "models.transformers",
     "PretrainingSpecification": "pretraining.specification",
-    "Record": "measurements.record",
+    "Record": "results.record",
     "Shape": "models.shapes",
     "find_run": "stored_runs.stored_run",
     "fisher_trace": "curvature.fisher_trace",

@@ -14,10 +14,10 @@ import isoloss.measurements.compared_checkpoints as compared_module
 from isoloss.cli import main
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
-from isoloss.measurements.records_file import read_records
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import GPT2Transformer
+from isoloss.results.records import read_records
 from tiny_text_models import WORDS, text_model, text_tokenizer
 
 TEXT = ("--text", "text.txt", "--sentences", "64")

@@ -19,10 +19,10 @@ from isoloss.languages.dyck import dyck
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.checkpoint import checkpoint_folders
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.progress import Progress
+from isoloss.results.checkpoint import checkpoint_folders
 
 LANGUAGE = dyck(4)
 SPECIFICATION = PretrainingSpecification(

@@ -19,8 +19,8 @@ from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.experiments.suite import every_experiment
 from isoloss.measurements.quantities.root_fisher import RootFisherQuantity
 from isoloss.measurements.quantity import names_with_errors
-from isoloss.measurements.record import Record
 from isoloss.panels import Axis, Panel, Table
+from isoloss.results.record import Record
 
 FIGURE_1 = every_experiment(smoke())[0]
 

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from isoloss.checked_files import read_json, write_json
-from isoloss.checked_tensors import drawn_of, read_tensors, tensors_of, write_tensors
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.experiments.kept_portraits import kept_portrait, portrait_file, portrait_jobs
 from isoloss.experiments.language_portrait import LanguagePortrait
@@ -35,6 +33,8 @@ from isoloss.models.shapes import laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.progress import silent
+from isoloss.results.store import read_json, write_json
+from isoloss.results.tensors import drawn_of, read_tensors, tensors_of, write_tensors
 
 LANGUAGE, MASKED = pcfg(laptop_grammar(0)), MaskedObjective()
 QUANTITIES = [

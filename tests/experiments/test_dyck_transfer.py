@@ -4,7 +4,6 @@ import polars as pl
 import pytest
 import torch
 
-from isoloss.checked_tensors import drawn_of, tensors_of
 from isoloss.errors import BadInput
 from isoloss.experiments.dyck_runs import PLAIN, CountErrorQuantity, count_errors, every_string
 from isoloss.experiments.figures.dyck_transfer import CLAIMS, ERROR, dyck_transfer, flattest_against_rest
@@ -16,6 +15,7 @@ from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.quantity import Subject
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
+from isoloss.results.tensors import drawn_of, tensors_of
 
 WAYS = (PLAIN, "flattened", "adversary")
 

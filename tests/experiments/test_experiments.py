@@ -19,10 +19,10 @@ from isoloss.experiments.experiment_jobs import experiment_jobs, shared
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
 from isoloss.experiments.measured_at import MeasuredAt, drawn, quantity_digest
 from isoloss.experiments.planned_run import Continued, PlannedRun
-from isoloss.pretraining.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import silent
 from isoloss.provenance import processor
+from isoloss.results.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
 from isoloss.stored_runs.measured_files import is_older
 from isoloss.stored_runs.stored_run import REVISIONS, runs_in
 from jobs_in_turn import in_turn

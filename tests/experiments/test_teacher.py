@@ -13,7 +13,7 @@ from isoloss.models.transformers import GPT2Transformer
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.checkpoint import checkpoint_folders
+from isoloss.results.checkpoint import checkpoint_folders
 
 
 def book():

@@ -12,7 +12,7 @@ from isoloss.measurements.checkpoint_measurements import CheckpointMeasurement
 from isoloss.measurements.compared_checkpoints import Checkpoint, Models
 from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.record import Record
+from isoloss.results.record import Record
 from tiny_text_models import text_model
 
 A = Checkpoint("a", "masked", "Bert", 4, 8, "digest of a", "tokenizer", "tokens", (("weight", (2, 2)),))

@@ -12,7 +12,7 @@ from isoloss.measurements.checkpoint_verdicts import MAJORITY, in_words, verdict
 from isoloss.measurements.compared_checkpoints import Checkpoint, families
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.record import Record
+from isoloss.results.record import Record
 
 SHAPES = (("weight", (2, 2)),)
 A = Checkpoint("a", "masked", "Bert", 4, 8, "digest of a", "tokenizer", "tokens", SHAPES)

@@ -11,16 +11,16 @@ from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.flatness_callback import FlatnessAtCheckpoints, FlatnessCallback
-from isoloss.measurements.records_file import read_records
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.pretrained import PretrainedMasked
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.checkpoint import checkpoint_folders
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
+from isoloss.results.checkpoint import checkpoint_folders
+from isoloss.results.records import read_records
 
 LANGUAGE, OBJECTIVE = EnumeratedLanguage(), MaskedObjective()
 SET = FixedSentences.draw(LANGUAGE, OBJECTIVE, 20, seed=3)

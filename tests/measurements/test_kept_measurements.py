@@ -7,7 +7,7 @@ import torch
 from isoloss.measurements.kept_measurements import KEY as KEY_FILE
 from isoloss.measurements.kept_measurements import RECORDS, VALUES, DamagedMeasurement, KeptMeasurements
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.record import Record
+from isoloss.results.record import Record
 
 KEY = {"weights": "w", "seed": 1, "limits": (1, 2)}
 FOUND = Measurement(

@@ -8,7 +8,7 @@ from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.entropy import entropies, language_entropy, usual_sentences
-from isoloss.measurements.record import Record
+from isoloss.results.record import Record
 from tiny_causal_models import tiny_language
 
 GRAMMAR = "S -> A [0.25] | A B [0.75]\nA -> 'a' [0.5] | 'b' [0.5]\nB -> 'c' [0.125] | 'd' [0.875]"

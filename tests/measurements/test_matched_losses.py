@@ -15,7 +15,7 @@ from isoloss.measurements.matched_losses import (
     interpolated_to_loss,
     step_curves,
 )
-from isoloss.measurements.record import Record
+from isoloss.results.record import Record
 from isoloss.verdict import Verdict
 
 STEPS = (100, 200, 400, 800)

@@ -12,8 +12,8 @@ from isoloss.languages.task import LabelledSentences, Task
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.checkpoint import checkpoint_folders
 from isoloss.pretraining.specification import PretrainingSpecification, log_spaced_steps
+from isoloss.results.checkpoint import checkpoint_folders
 
 LANGUAGE = MarkovLanguage()
 

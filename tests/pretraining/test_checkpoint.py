@@ -20,13 +20,6 @@ from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.checkpoint import (
-    Checkpoint,
-    checkpoint_folders,
-    damage_to,
-    latest_checkpoint,
-    read_checkpoint,
-)
 from isoloss.pretraining.checkpoint_writing import (
     remove_leftovers,
     remove_superseded_states,
@@ -37,6 +30,13 @@ from isoloss.pretraining.run_folder import claim
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRule
+from isoloss.results.checkpoint import (
+    Checkpoint,
+    checkpoint_folders,
+    damage_to,
+    latest_checkpoint,
+    read_checkpoint,
+)
 
 FORK = multiprocessing.get_context("fork")
 SPECIFICATION = small()

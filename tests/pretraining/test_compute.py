@@ -14,10 +14,10 @@ from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.objectives.batch import sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.checkpoint import Checkpoint
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import Compute, settings_as_json
 from isoloss.pretraining.stream import Stream
+from isoloss.results.checkpoint import Checkpoint
 
 MASKED = MaskedObjective()
 BATCHES = [Stream(LANGUAGE, MASKED, 16, seed=0).batch(number) for number in range(2)]

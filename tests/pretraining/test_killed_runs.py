@@ -14,8 +14,8 @@ from runs import LANGUAGE, outcome, small
 
 from isoloss.errors import IsolossError
 from isoloss.languages.sentences import Sentences
-from isoloss.pretraining.checkpoint import checkpoint_folders
 from isoloss.pretraining.loop import pretrain
+from isoloss.results.checkpoint import checkpoint_folders
 
 FORK = multiprocessing.get_context("fork")
 

@@ -14,10 +14,10 @@ from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import log_spaced_steps
 from isoloss.pretraining.stream import Stream
+from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.seeds import caller_randomness_kept, derived_seed, seed_dropout
 
 

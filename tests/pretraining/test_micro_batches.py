@@ -16,7 +16,6 @@ from isoloss.objectives.batch import Batch, sentence_averaged_loss
 from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
-from isoloss.pretraining.checkpoint import Checkpoint
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.processes import ALONE, Processes
@@ -25,6 +24,7 @@ from isoloss.pretraining.sophia import Sophia
 from isoloss.pretraining.specification import Compute, settings_as_json
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
+from isoloss.results.checkpoint import Checkpoint
 
 # Sentences with different numbers of predictions, in a batch that no part size divides.
 MASKS, SENTENCES, STEPS = ManyMasksObjective(share=0.4), 17, 3

@@ -14,10 +14,10 @@ from isoloss.objectives.many_masks import BertReplacement, ManyMasksObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.run_folder import claim
 from isoloss.pretraining.stream import Stream
+from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
 
 OBJECTIVES = (
     MaskedObjective(),

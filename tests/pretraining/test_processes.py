@@ -20,7 +20,6 @@ from isoloss.objectives.batch import Batch
 from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
-from isoloss.pretraining.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.pretraining.descent import Descent, GradientRule
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.launched_processes import launched_processes
@@ -34,6 +33,7 @@ from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.sophia import Sophia
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
+from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.seeds import caller_randomness_kept, seed_dropout
 
 TASKED = TaskedLanguage()

@@ -14,11 +14,11 @@ from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.objectives.batch import sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.checkpoint import Checkpoint, read_checkpoint
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.pretraining.stream import Stream
+from isoloss.results.checkpoint import Checkpoint, read_checkpoint
 
 
 @pytest.fixture(scope="module")

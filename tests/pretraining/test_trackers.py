@@ -14,10 +14,10 @@ from runs import LANGUAGE, TaskedLanguage, small
 from isoloss.errors import BadInput
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
-from isoloss.pretraining.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.trackers import Tracked, opened_tracker, tracker_named
 from isoloss.pretraining.update_rule import UpdateRule
+from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
 
 
 def recorded(specification: Any, language: Any, folder: Path, every: int) -> tuple[list[float], list[Any]]:

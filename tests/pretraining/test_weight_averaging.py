@@ -16,10 +16,10 @@ from isoloss.errors import BadInput, IsolossError
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.pretraining.checkpoint import Checkpoint, checkpoint_folders, read_checkpoint
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import Compute, PretrainingSpecification
 from isoloss.pretraining.weight_averaging import WeightAverage
+from isoloss.results.checkpoint import Checkpoint, checkpoint_folders, read_checkpoint
 
 FORK = multiprocessing.get_context("fork")
 HORIZON = 6

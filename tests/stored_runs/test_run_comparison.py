@@ -9,7 +9,7 @@ import pytest
 
 from hand_made_runs import write_run
 from isoloss.errors import BadInput
-from isoloss.measurements.record import Record
+from isoloss.results.record import Record
 from isoloss.stored_runs.measured_files import measured_thing
 from isoloss.stored_runs.run_comparison import (
     differences_at_loss,

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from isoloss.checked_files import read_json, read_sealed
-from isoloss.checked_tensors import read_tensors
 from isoloss.corpora.packed_corpus import read_packed_corpus
 from isoloss.errors import IsolossError
 from isoloss.measurements.kept_measurements import KeptMeasurements
-from isoloss.measurements.records_file import TornLine, read_records, read_sentence_values
-from isoloss.pretraining.checkpoint import read_checkpoint
+from isoloss.results.checkpoint import read_checkpoint
+from isoloss.results.records import TornLine, read_records, read_sentence_values
+from isoloss.results.store import read_json, read_sealed
+from isoloss.results.tensors import read_tensors
 from isoloss.stored_runs.stored_run import stored_run
 from isoloss.theory.statement_file import read_statement
 from norm_experiments import LANGUAGE

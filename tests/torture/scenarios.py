@@ -22,13 +22,13 @@ from isoloss.experiments.experiment_result import carry_out_experiments, remove_
 from isoloss.experiments.kept_portraits import portrait_jobs
 from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.record import Record
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.checkpoint_writing import restore
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.weight_averaging import WeightAverage  # noqa: F401 - so that children need not import it
 from isoloss.progress import silent
+from isoloss.results.record import Record
 from isoloss.stored_runs.packed_records import pack_records
 from isoloss.theory.finding import Statement
 from isoloss.theory.statement_file import PlannedStatement, kept_statements, write_statement

@@ -33,10 +33,10 @@ from isoloss.measurements.compared_checkpoints import (
     refuse_named_twice,
 )
 from isoloss.measurements.kept_measurements import KeptMeasurements
-from isoloss.measurements.records_file import write_records
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.report.comparison_page import Told, comparison_page, pair_sentences
 from isoloss.report.page import write_lone_page
+from isoloss.results.records import write_records
 
 TITLES = {LOSS: "loss (nats)", TRACE: "Fisher trace", PROBE: "linear probe", FINE_TUNING: "fine-tuned"}
 LOSS_SENTENCES = 10_000

@@ -31,8 +31,8 @@ from isoloss.measurements.sampled_batches import NextToken, OneMask, Predicting,
 from isoloss.models.hub import quiet
 from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
 from isoloss.models.tokenizer import load_tokenizer
-from isoloss.pretraining.checkpoint import damage_to
 from isoloss.progress import Progress
+from isoloss.results.checkpoint import damage_to
 
 EXIT_INTERRUPTED = 130
 MASK_RATE = 0.15

@@ -12,9 +12,9 @@ from isoloss.corpora.token_sentences import Corpus
 from isoloss.estimate import half_width
 from isoloss.measurements.compared_flatness import ComparedFlatness
 from isoloss.measurements.flatter_verdict import CONFIDENCE, FlatterVerdict
-from isoloss.measurements.record import Record
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.models.tokenizer import lost_capitals
+from isoloss.results.record import Record
 
 
 @dataclass(frozen=True)

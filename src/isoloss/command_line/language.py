@@ -126,7 +126,7 @@ def _teacher(options: TeacherOptions) -> None:
     from isoloss.corpora.fetched_package import default_cache
     from isoloss.experiments.teacher import Teacher, teacher_language
     from isoloss.models.causal_language import ModelSource, write_causal_language
-    from isoloss.pretraining.checkpoint import checkpoint_folders
+    from isoloss.results.checkpoint import checkpoint_folders
 
     chosen = Teacher(
         words=options.words, length=options.length, steps=options.steps, seed=usable_seed(options.seed)

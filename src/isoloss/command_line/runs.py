@@ -10,7 +10,7 @@ from rich.table import Table
 from isoloss.command_line.options.results import RunsOptions
 from isoloss.command_line.show import run_as_json
 from isoloss.command_line.terminal import table_console, value_with_error
-from isoloss.measurements.record import Setting
+from isoloss.results.record import Setting
 from isoloss.stored_runs.measured_files import damaged_names, is_older
 from isoloss.stored_runs.run_filter import (
     QUANTITIES,

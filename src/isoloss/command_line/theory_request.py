@@ -24,10 +24,10 @@ from isoloss.errors import BadInput
 from isoloss.executors.runner import Job, Notice, run_jobs
 from isoloss.experiments.experiment_result import Executor, was_planned
 from isoloss.experiments.suite import scale_named
-from isoloss.measurements.record import Record, Setting
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.provenance import usable_cores
+from isoloss.results.record import Record, Setting
 from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.statement_file import PlannedStatement, statement_content
 from isoloss.theory.suite import SUITE, Entry, named

@@ -12,12 +12,12 @@ from jaxtyping import Int, Integer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from isoloss.checked_files import read_sealed
 from isoloss.corpora.labelled_texts import LabelledTexts
 from isoloss.errors import BadInput
 from isoloss.files import file_digest
 from isoloss.languages.sentences import PADDING, Sentences
 from isoloss.objectives.tokens import FIRST_WORD, PAD
+from isoloss.results.store import read_sealed
 
 COMPARED = 8
 """How many tokens are compared at once; texts that match in them are then compared in full."""

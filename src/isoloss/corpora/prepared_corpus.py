@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from isoloss.checked_files import write_sealed
 from isoloss.corpora.documents import DocumentSource, LocalFiles, is_held_out, text_hash
 from isoloss.corpora.packed_corpus import (
     CORPUS_FILE,
@@ -30,6 +29,7 @@ from isoloss.corpora.vocabulary import OwnVocabulary, TokenizerChoice, renumbere
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder, file_digest, remove_unfinished, sync_folder, writable
 from isoloss.progress import Progress, silent
+from isoloss.results.store import write_sealed
 
 LAYOUT = 1
 """Incremented when the same request would give other sequences, so that an outdated cache is never read."""

@@ -14,7 +14,6 @@ from jaxtyping import Integer
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from isoloss.checked_files import json_digest, read_sealed, write_sealed
 from isoloss.corpora.documents import Document, is_held_out, text_hash
 from isoloss.corpora.packed_corpus import (
     PARTS,
@@ -32,6 +31,7 @@ from isoloss.errors import BadInput
 from isoloss.files import writable
 from isoloss.objectives.tokens import FIRST_WORD, PAD
 from isoloss.progress import Progress
+from isoloss.results.store import json_digest, read_sealed, write_sealed
 
 SHARD_CHARACTERS = 1 << 21
 """About how much text is tokenised and written at once: enough that all cores work, and a few hundred

@@ -8,7 +8,6 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import read_sealed
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.device import denormals_flushed
 from isoloss.errors import BadInput, IsolossError
@@ -17,12 +16,13 @@ from isoloss.experiments.measured_at import Weights, drawn, quantity_digest, wei
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import AnyQuantity, Measurement, Subject
-from isoloss.measurements.record import Record, Setting
-from isoloss.measurements.records_file import write_records, write_sentence_values
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.pretraining.checkpoint import (
+from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.run_folder import only_process_in
+from isoloss.progress import Progress
+from isoloss.results.checkpoint import (
     MEASURED_FOLDER,
     RAW_FOLDER,
     SPECIFICATION_FILE,
@@ -30,9 +30,9 @@ from isoloss.pretraining.checkpoint import (
     checkpoint_folders,
     read_checkpoint,
 )
-from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.run_folder import only_process_in
-from isoloss.progress import Progress
+from isoloss.results.record import Record, Setting
+from isoloss.results.records import write_records, write_sentence_values
+from isoloss.results.store import read_sealed
 from isoloss.stored_runs.measured_files import (
     FINISHED_FILE,
     finished_checkpoints,

@@ -25,13 +25,13 @@ from isoloss.measurements.quantity import (
     names_with_errors,
     value_and_error,
 )
-from isoloss.measurements.record import Record
 from isoloss.measurements.sentence_features import sentence_features
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import Progress
+from isoloss.results.record import Record
 from isoloss.theory.bracket_strings import all_strings
 from isoloss.theory.failure_probability import refitted_outputs
 

@@ -13,8 +13,8 @@ from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.reference import PlannedReference
-from isoloss.measurements.record import Setting
 from isoloss.panels import Panel, columns_of
+from isoloss.results.record import Setting
 
 Facts = tuple[tuple[str, str], ...]
 """Names and values, in words."""

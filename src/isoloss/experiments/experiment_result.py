@@ -9,7 +9,6 @@ from typing import Any
 
 import polars as pl
 
-from isoloss.checked_files import write_sealed
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job, Outcome
 from isoloss.experiments.carry_out import is_complete, measured_records
@@ -20,9 +19,10 @@ from isoloss.experiments.measured_at import named_as_planned
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.reference import PlannedReference
 from isoloss.files import remove_unfinished
-from isoloss.measurements.record import Setting
 from isoloss.pretraining.run_folder import alone_in
 from isoloss.progress import Progress, part_of, silent
+from isoloss.results.record import Setting
+from isoloss.results.store import write_sealed
 from isoloss.stored_runs.stored_run import stored_run
 
 Row = dict[str, Setting]

@@ -4,7 +4,6 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from isoloss.checked_files import read_sealed, write_sealed
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.experiments.measured_at import quantity_digest, weights_setting
@@ -17,6 +16,7 @@ from isoloss.languages.language import Language
 from isoloss.languages.notation import write_grammar
 from isoloss.languages.pcfg import PCFG
 from isoloss.pretraining.specification import settings_as_json
+from isoloss.results.store import read_sealed, write_sealed
 
 PLAN_FILE = "plan.json"
 

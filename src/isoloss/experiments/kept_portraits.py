@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from isoloss.checked_files import read_json, write_json
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job
 from isoloss.experiments.experiment import Experiment
@@ -20,8 +19,9 @@ from isoloss.experiments.language_portrait import (
 )
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan
 from isoloss.languages.derivation import Derivation
-from isoloss.measurements.record import Record
 from isoloss.progress import Progress
+from isoloss.results.record import Record
+from isoloss.results.store import read_json, write_json
 
 
 def planned_languages(experiments: Iterable[Experiment]) -> list[LanguagePlan]:

@@ -19,10 +19,10 @@ from isoloss.languages.pcfg import PCFG
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import Task
 from isoloss.measurements.entropy import language_entropy, usual_sentences
-from isoloss.measurements.record import Record
 from isoloss.measurements.room_and_price import RoomSettings, measure_room, price
 from isoloss.models.restricted_causal import RestrictedCausalModel
 from isoloss.progress import Progress, silent
+from isoloss.results.record import Record
 from isoloss.seeds import derived_seed
 
 Facts = tuple[tuple[str, str], ...]

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from isoloss.checked_tensors import drawn_of, read_tensors, tensors_of, write_tensors
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import AnyQuantity, Columns
-from isoloss.measurements.record import Record
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress, silent
+from isoloss.results.record import Record
+from isoloss.results.tensors import drawn_of, read_tensors, tensors_of, write_tensors
 
 Weights = Literal["kept", "raw"]
 """Which weights of a checkpoint: what its folder holds, or beside averaged ones those of the last step."""

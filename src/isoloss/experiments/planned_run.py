@@ -13,14 +13,14 @@ from isoloss.errors import BadInput
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import AnyQuantity
-from isoloss.measurements.record import Setting
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.checkpoint import STEPS_FOLDER, read_checkpoint
 from isoloss.pretraining.specification import Compute, PretrainingSpecification
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import Progress
+from isoloss.results.checkpoint import STEPS_FOLDER, read_checkpoint
+from isoloss.results.record import Setting
 
 
 @dataclass(frozen=True)

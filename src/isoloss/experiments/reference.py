@@ -19,11 +19,11 @@ from isoloss.measurements.quantities.control_probes import (
 )
 from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.measurements.quantity import Columns
-from isoloss.measurements.record import Record
-from isoloss.measurements.records_file import read_records, write_records
 from isoloss.models.transformers import Architecture
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress
+from isoloss.results.record import Record
+from isoloss.results.records import read_records, write_records
 
 
 @runtime_checkable

@@ -29,9 +29,9 @@ from isoloss.models.causal_language import (
     write_causal_language,
 )
 from isoloss.models.tokenizer import load_tokenizer
-from isoloss.pretraining.checkpoint import STEPS_FOLDER, read_checkpoint
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress
+from isoloss.results.checkpoint import STEPS_FOLDER, read_checkpoint
 
 
 @runtime_checkable

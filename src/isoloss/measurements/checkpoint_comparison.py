@@ -27,9 +27,9 @@ from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.paired_difference import PairedDifference, constant_accuracy
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.record import Record
 from isoloss.measurements.text_features import majority_correct, majority_record
 from isoloss.progress import Progress, silent
+from isoloss.results.record import Record
 
 QUANTITIES = {
     LOSS: ("pretraining_loss", "nats"),

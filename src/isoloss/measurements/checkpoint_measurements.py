@@ -17,7 +17,6 @@ from isoloss.measurements.compared_flatness import INTERRUPTED, compare_flatness
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import Accuracy, ProbeSettings
 from isoloss.measurements.quantity import Measurement, MeasuresModels, Subject
-from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.sentence_losses import NonFiniteLossError, RunningSentenceLosses
 from isoloss.measurements.text_features import text_probe
@@ -26,6 +25,7 @@ from isoloss.measurements.text_inputs import text_inputs
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked
 from isoloss.progress import Progress, silent
+from isoloss.results.record import Record, Setting
 
 LOSS, TRACE, PROBE, FINE_TUNING = "loss", "trace", "probe", "fine-tuning"
 

@@ -19,12 +19,12 @@ from isoloss.estimate import Estimate
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.quantities.trace import trace_measurement
 from isoloss.measurements.quantity import AnySource, Measurement, MeasuresModels, Subject
-from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sampled_batches import NextToken, Reading, SampledBatches
 from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.objectives.sentences_apart import SentencesApart, apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent
+from isoloss.results.record import Record, Setting
 
 QuantityName = Literal[
     "fisher_trace",

@@ -10,8 +10,8 @@ from torch import Tensor
 from isoloss.estimate import Estimate, mean_over_sentences, mean_over_tokens
 from isoloss.languages.language import DistributionsAtPositions
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.record import Record
 from isoloss.progress import Progress, silent
+from isoloss.results.record import Record
 from isoloss.seeds import derived_seed
 
 BATCH = 256

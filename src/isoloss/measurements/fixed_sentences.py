@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isoloss.checked_tensors import Tensors, drawn_of, tensors_of
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language, SentenceSource
@@ -17,6 +16,7 @@ from isoloss.objectives.batch import Batch, ExactObjective, Objective, Pretraini
 from isoloss.objectives.many_masks import once_each
 from isoloss.objectives.tokens import FIRST_WORD
 from isoloss.progress import Progress
+from isoloss.results.tensors import Tensors, drawn_of, tensors_of
 
 
 @dataclass(frozen=True)

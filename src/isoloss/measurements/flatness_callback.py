@@ -13,11 +13,11 @@ from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.measurements.quantity import Subject
-from isoloss.measurements.record import Setting
-from isoloss.measurements.records_file import append_records
 from isoloss.objectives.batch import Batch, Objective
-from isoloss.pretraining.checkpoint import Checkpoint
 from isoloss.progress import silent
+from isoloss.results.checkpoint import Checkpoint
+from isoloss.results.record import Setting
+from isoloss.results.records import append_records
 
 
 class FlatnessCallback(TrainerCallback):

@@ -10,16 +10,16 @@ from typing import Any
 
 import torch
 
-from isoloss.checked_files import json_digest, read_sealed, write_sealed
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.records_file import (
+from isoloss.results.records import (
     read_records,
     read_sentence_values,
     write_records,
     write_sentence_values,
 )
+from isoloss.results.store import json_digest, read_sealed, write_sealed
 
 RECORDS, VALUES, KEY = "records.jsonl", "records.npz", "key.json"
 OLDER_VALUES = "values.npz"
@@ -68,7 +68,7 @@ class KeptMeasurements:
         """The cached measurement of the key, or else the result of `measure`, which is then cached.
 
         >>> import tempfile
-        >>> from isoloss.measurements.record import Record
+        >>> from isoloss.results.record import Record
         >>> kept = KeptMeasurements(Path(tempfile.mkdtemp()))
         >>> loss = Measurement((Record("loss", 2.0, "nats", 0.1, 9, checkpoint="a"),), {})
         >>> kept.measured({"of": "loss"}, "a", lambda: loss) == loss

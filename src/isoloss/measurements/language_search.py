@@ -11,7 +11,6 @@ from isoloss.estimate import Estimate
 from isoloss.languages.language import Language
 from isoloss.languages.task import Task
 from isoloss.measurements.entropy import language_entropy
-from isoloss.measurements.record import Record
 from isoloss.measurements.room_and_price import (
     LEAST_ROOM,
     MOST_CHANCE,
@@ -22,6 +21,7 @@ from isoloss.measurements.room_and_price import (
     price,
 )
 from isoloss.progress import Progress, silent
+from isoloss.results.record import Record
 
 ENTROPY_SENTENCES = 500
 

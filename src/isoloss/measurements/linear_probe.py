@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, mean_over_sentences
 from isoloss.languages.task import LabelledSentences
-from isoloss.measurements.record import Record, Setting
 from isoloss.progress import Progress, silent
+from isoloss.results.record import Record, Setting
+from isoloss.results.store import ONLY_WHEN_CHANGED
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, half_width
-from isoloss.measurements.record import Record
+from isoloss.results.record import Record
 from isoloss.verdict import Verdict, below
 
 

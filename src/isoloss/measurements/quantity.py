@@ -11,9 +11,9 @@ from transformers import PreTrainedModel
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.estimate import Estimate
 from isoloss.languages.language import Language
-from isoloss.measurements.record import Record, Setting
 from isoloss.objectives.batch import Objective, PretrainingObjective
 from isoloss.progress import Progress
+from isoloss.results.record import Record, Setting
 
 Drawn = TypeVar("Drawn")
 DrawnOf = TypeVar("DrawnOf", contravariant=True)
@@ -93,7 +93,7 @@ class Quantity(MeasuresModels[SourceOf, Drawn], Protocol[SourceOf, Drawn]):
     """A frozen dataclass of everything a number depends on besides the model and its training source.
 
     `sources` are the supported types of training source: `Language`, `PackedCorpus`, or both. The drawn data
-    has the type `drawn_as`, a dataclass that `isoloss.checked_tensors.tensors_of` can disassemble.
+    has the type `drawn_as`, a dataclass that `isoloss.results.tensors.tensors_of` can disassemble.
     """
 
     sources: ClassVar[tuple[type, ...]]

@@ -23,9 +23,9 @@ from isoloss.languages.language import Language, SentenceSource
 from isoloss.languages.narrow_context import NarrowContext, narrow_context
 from isoloss.languages.task import Task
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
-from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sentence_features import word_features
 from isoloss.progress import Progress, silent
+from isoloss.results.record import Record, Setting
 from isoloss.seeds import derived_seed
 
 WORDS_PROBE = ProbeSettings(seeds=(0, 1), epochs=40, learning_rate=1e-2, batch_size=64)

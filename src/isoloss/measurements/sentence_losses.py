@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from isoloss.errors import BadInput
 from isoloss.estimate import Estimate, cluster_values, mean_over_sentences
-from isoloss.measurements.record import Record, Setting
 from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.evaluation_mode import (
     REAL_TEXT_MEMORY_BYTES,
@@ -17,6 +16,7 @@ from isoloss.objectives.evaluation_mode import (
     rows_at_once,
 )
 from isoloss.objectives.sentences_apart import SentencesApart
+from isoloss.results.record import Record, Setting
 
 
 @dataclass(frozen=True)

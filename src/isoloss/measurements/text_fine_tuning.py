@@ -15,10 +15,10 @@ from isoloss.measurements.fine_tuning_run import (
 )
 from isoloss.measurements.labelled_inputs import InputSplits, check_splits
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.text_inputs import LONGEST, padding_token, text_inputs
 from isoloss.models.classifier import classifier_of
 from isoloss.progress import Progress, part_of, silent
+from isoloss.results.record import Record, Setting
 from isoloss.seeds import caller_randomness_kept, derived_seed
 
 

@@ -17,10 +17,10 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput, SequenceClassifierOutput
 
-from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.models.transformers import check_dropout
 from isoloss.objectives.tokens import PAD, vocabulary_settings
+from isoloss.results.store import ONLY_WHEN_CHANGED
 
 LSTM_WIDTHS, LSTM_LAYERS = (128, 256, 512, 768, 1024), (4, 6, 8, 12, 16)
 """The widths and depths of the paper's LSTMs (A.4), which go together in this order."""

@@ -19,10 +19,10 @@ from transformers import (
     RobertaPreLayerNormForMaskedLM,
 )
 
-from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.models.shapes import Shape
 from isoloss.objectives.tokens import CLS, FIRST_WORD, PAD, vocabulary_settings
+from isoloss.results.store import ONLY_WHEN_CHANGED
 
 Attention = Literal["sdpa", "eager"]
 """How attention is computed: "sdpa" is torch's fused kernel, "eager" plain operations, which alone can be

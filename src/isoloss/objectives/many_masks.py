@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.logits_at_predictions import masked_logits
 from isoloss.objectives.masked import refuse_empty
 from isoloss.objectives.tokens import FIRST_WORD, MASK, PAD, tokens_of_words
+from isoloss.results.store import ONLY_WHEN_CHANGED
 
 
 @runtime_checkable

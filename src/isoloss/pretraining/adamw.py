@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.pretraining.descent import (
     Decay,
@@ -20,6 +19,7 @@ from isoloss.pretraining.descent import (
     plain_rule,
 )
 from isoloss.pretraining.update_rule import Training
+from isoloss.results.store import ONLY_WHEN_CHANGED
 
 A = TypeVar("A")
 

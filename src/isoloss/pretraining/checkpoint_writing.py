@@ -20,10 +20,12 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 import isoloss
-from isoloss.checked_files import json_digest, read_sealed, sealed
 from isoloss.errors import BadInput, IsolossError
 from isoloss.files import file_digest, remove_unfinished, sync_folder, writable
-from isoloss.pretraining.checkpoint import (
+from isoloss.pretraining.specification import PretrainingSpecification, first_difference, settings_as_json
+from isoloss.pretraining.update_rule import UpdateRule
+from isoloss.provenance import processor
+from isoloss.results.checkpoint import (
     MEASURED_FOLDER,
     RAW_FOLDER,
     RAW_WEIGHTS,
@@ -37,9 +39,7 @@ from isoloss.pretraining.checkpoint import (
     read_checkpoint,
     state_name,
 )
-from isoloss.pretraining.specification import PretrainingSpecification, first_difference, settings_as_json
-from isoloss.pretraining.update_rule import UpdateRule
-from isoloss.provenance import processor
+from isoloss.results.store import json_digest, read_sealed, sealed
 
 UNFINISHED, REPLACED = ".part", ".replaced"
 """How the names of folders end that are not yet, or no longer, checkpoints."""

@@ -14,7 +14,6 @@ from isoloss.device import denormals_flushed, usable_device
 from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.language import SentenceSource
 from isoloss.models.tokenizer import tokenizer_of
-from isoloss.pretraining.checkpoint import Checkpoint, latest_checkpoint
 from isoloss.pretraining.checkpoint_writing import (
     put_starting_weights,
     remove_leftovers,
@@ -30,6 +29,7 @@ from isoloss.pretraining.training_loss import TrainingLoss, diverged
 from isoloss.pretraining.update_rule import Training, UpdateRule
 from isoloss.pretraining.weight_averaging import WeightAverage
 from isoloss.progress import Progress, silent
+from isoloss.results.checkpoint import Checkpoint, latest_checkpoint
 from isoloss.seeds import caller_randomness_kept, derived_seed, seed_dropout
 
 AtCheckpoint = Callable[[Checkpoint, PreTrainedModel], None]

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
-from isoloss.checked_files import read_sealed, write_sealed
 from isoloss.errors import BadInput, FolderHeld, IsolossError
 from isoloss.files import writable
-from isoloss.pretraining.checkpoint import RECORD_FILE, SPECIFICATION_FILE, checkpoint_folders
 from isoloss.pretraining.processes import Processes
 from isoloss.pretraining.specification import (
     PretrainingSpecification,
     first_difference,
     settings_as_json,
 )
+from isoloss.results.checkpoint import RECORD_FILE, SPECIFICATION_FILE, checkpoint_folders
+from isoloss.results.store import read_sealed, write_sealed
 
 _held_here: set[Path] = set()
 """Record locks do not tell a process's own threads apart, so each process keeps its own list."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 
 import torch
 
-from isoloss.checked_files import ONLY_WHEN_CHANGED
 from isoloss.errors import BadInput
 from isoloss.pretraining.adamw import parameters_by_decay
 from isoloss.pretraining.descent import (
@@ -16,6 +15,7 @@ from isoloss.pretraining.descent import (
     plain_rule,
 )
 from isoloss.pretraining.update_rule import Training
+from isoloss.results.store import ONLY_WHEN_CHANGED
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
-from isoloss.pretraining.checkpoint import Checkpoint
 from isoloss.pretraining.specification import PretrainingSpecification, settings_as_json
 from isoloss.pretraining.update_rule import UpdateRule
+from isoloss.results.checkpoint import Checkpoint
 
 Log = Callable[[dict[str, float], int], None]
 """Takes numbers by name, and the step that they belong to."""

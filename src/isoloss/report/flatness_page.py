@@ -7,10 +7,10 @@ import polars as pl
 from markupsafe import Markup
 
 from isoloss.measurements.compared_flatness import ComparedFlatness
-from isoloss.measurements.record import Record
 from isoloss.panels import Axis, Bars, Colour, Lines, Panel
 from isoloss.report.page import Page, Section, drawn
 from isoloss.report.table import cell, html_table
+from isoloss.results.record import Record
 
 _STEP = re.compile(r"(\d+)/?$")
 _LAYER = re.compile(r"(layer \d+) (.+)")

@@ -11,13 +11,13 @@ from tokenizers import decoders
 from torch import Tensor
 
 from isoloss.experiments.language_portrait import LanguagePortrait, TaskPortrait
-from isoloss.measurements.record import Record
 from isoloss.provenance import machine, versions
 from isoloss.report.frame import alone
 from isoloss.report.marks import CHART_HEIGHT
 from isoloss.report.number import record_shown, record_title
 from isoloss.report.page import DrawnPanel, Page, Section, write_page
 from isoloss.report.tree import tree_picture
+from isoloss.results.record import Record
 
 BARS, THICKEST = 12, 24
 TRUE, OTHER, REST = "the word that stands there", "another word", "all others together"

@@ -2,7 +2,7 @@
 
 import math
 
-from isoloss.measurements.record import Record
+from isoloss.results.record import Record
 
 ABSENT = "–"
 """Shown in place of a missing number."""

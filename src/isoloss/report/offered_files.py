@@ -13,7 +13,7 @@ from isoloss.experiments.claims import Judgement
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.files import write_atomically
-from isoloss.pretraining.checkpoint import SPECIFICATION_FILE
+from isoloss.results.checkpoint import SPECIFICATION_FILE
 
 RECORDS_FILE = "records.jsonl"
 

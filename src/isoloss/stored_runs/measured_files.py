@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from isoloss.checked_files import read_json, read_sealed
 from isoloss.errors import BadInput
-from isoloss.measurements.record import Record, Setting
-from isoloss.measurements.records_file import carries_digests, read_records
-from isoloss.pretraining.checkpoint import MEASURED_FOLDER
+from isoloss.results.checkpoint import MEASURED_FOLDER
+from isoloss.results.record import Record, Setting
+from isoloss.results.records import carries_digests, read_records
+from isoloss.results.store import read_json, read_sealed
 
 FINISHED_FILE = "finished.json"
 """For runs whose records were unpacked, whose checkpoints are elsewhere: the checkpoints' own records."""

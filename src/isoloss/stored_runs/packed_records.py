@@ -13,17 +13,17 @@ import numpy as np
 import polars as pl
 
 import isoloss
-from isoloss.checked_files import write_json
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder, write_atomically
-from isoloss.measurements.record import Record
-from isoloss.measurements.records_file import (
+from isoloss.results.checkpoint import MEASURED_FOLDER, SPECIFICATION_FILE
+from isoloss.results.record import Record
+from isoloss.results.records import (
     read_sentence_values,
     value_name,
     write_records,
     write_sentence_values,
 )
-from isoloss.pretraining.checkpoint import MEASURED_FOLDER, SPECIFICATION_FILE
+from isoloss.results.store import write_json
 from isoloss.stored_runs.measured_files import FINISHED_FILE, measured_place, read_measurement
 from isoloss.stored_runs.stored_run import PLAN_FILE, StoredRun, runs_in
 

@@ -17,9 +17,9 @@ from isoloss.measurements.matched_losses import (
     StepCurve,
     interpolated_to_loss,
 )
-from isoloss.measurements.record import Record, Setting
-from isoloss.measurements.records_file import read_sentence_values, value_name
-from isoloss.pretraining.checkpoint import MEASURED_FOLDER
+from isoloss.results.checkpoint import MEASURED_FOLDER
+from isoloss.results.record import Record, Setting
+from isoloss.results.records import read_sentence_values, value_name
 from isoloss.stored_runs.measured_files import measured_thing, measurement_name
 from isoloss.stored_runs.run_filter import QUANTITIES, settings
 from isoloss.stored_runs.stored_run import StoredRun

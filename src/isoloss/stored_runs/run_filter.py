@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from isoloss.errors import BadInput
-from isoloss.measurements.record import Setting
+from isoloss.results.record import Setting
 from isoloss.stored_runs.stored_run import StoredRun
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from isoloss.checked_files import read_sealed
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.files import file_digest
-from isoloss.measurements.record import Record
-from isoloss.pretraining.checkpoint import MEASURED_FOLDER, RECORD_FILE, SPECIFICATION_FILE, STEPS_FOLDER
+from isoloss.results.checkpoint import MEASURED_FOLDER, RECORD_FILE, SPECIFICATION_FILE, STEPS_FOLDER
+from isoloss.results.record import Record
+from isoloss.results.store import read_sealed
 from isoloss.stored_runs.measured_files import (
     damaged_names,
     finished_checkpoints,

@@ -18,10 +18,10 @@ from isoloss.languages.hmm import HMM, hmm
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.checkpoint import Checkpoint
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.progress import Progress, silent
+from isoloss.results.checkpoint import Checkpoint
 from isoloss.theory.context_distributions import ContextDistributions, enumerated_contexts
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.softmax_model import EnumeratedTransformer, SoftmaxModel, parameter_vector, scores

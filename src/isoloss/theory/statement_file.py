@@ -10,11 +10,11 @@ from typing import Any
 import polars as pl
 
 from isoloss import __version__
-from isoloss.checked_files import unsealed, write_sealed
 from isoloss.errors import BadInput
 from isoloss.files import read_text
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Landscape, Lines, Panel, Table
 from isoloss.progress import Progress
+from isoloss.results.store import unsealed, write_sealed
 from isoloss.theory.finding import Finding, Statement
 from isoloss.theory.suite import SUITE, Entry
 

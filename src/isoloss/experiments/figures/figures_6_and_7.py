@@ -16,9 +16,9 @@ from isoloss.experiments.scales.scale import Scale
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.quantity import Columns
-from isoloss.measurements.record import Record
 from isoloss.panels import Axis, Panel, Table, Tree
 from isoloss.progress import Progress
+from isoloss.results.record import Record
 
 SENTENCES = 8
 SEED_OF_SENTENCES = 7

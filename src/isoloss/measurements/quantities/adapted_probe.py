@@ -15,10 +15,10 @@ from isoloss.languages.task import TaskSplits
 from isoloss.measurements.linear_probe import linear_probe
 from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns, accuracy_names, accuracy_of
 from isoloss.measurements.quantity import Columns, Measurement, Subject
-from isoloss.measurements.record import Record
 from isoloss.measurements.sentence_features import gaussian_projection, sentence_features
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
+from isoloss.results.record import Record
 
 Features = tuple[Float[Tensor, "n D"], Float[Tensor, "n_test D"]]
 """Of the training and of the test sentences."""

@@ -19,7 +19,6 @@ from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.measurements.quantities.exact_loss import ExactLossQuantity, exact_loss
 from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns, accuracy_names
 from isoloss.measurements.quantity import Columns, Measurement, Subject
-from isoloss.measurements.record import Record
 from isoloss.measurements.room_and_price import WORDS_PROBE
 from isoloss.measurements.sentence_features import word_features
 from isoloss.models.lookup_table import LookupTable
@@ -27,6 +26,7 @@ from isoloss.models.transformers import Architecture, initialised
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import Progress
+from isoloss.results.record import Record
 from isoloss.seeds import derived_seed
 
 WORDS, UNTRAINED, LOOKUP_TABLE = "words alone", "untrained model", "lookup table"

@@ -16,7 +16,6 @@ from isoloss.estimate import Estimate, cluster_values, mean_over_members
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.fixed_sentences import validation_sample
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
-from isoloss.measurements.record import Record, Setting
 from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.evaluation_mode import (
     REAL_TEXT_MEMORY_BYTES,
@@ -26,6 +25,7 @@ from isoloss.objectives.evaluation_mode import (
 )
 from isoloss.objectives.many_masks import ManyMasksObjective, once_each
 from isoloss.progress import Progress, silent
+from isoloss.results.record import Record, Setting
 from isoloss.seeds import derived_seed
 
 SEQUENCES_MASKED_AT_ONCE = 64

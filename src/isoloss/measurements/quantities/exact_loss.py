@@ -20,7 +20,6 @@ from isoloss.estimate import (
 from isoloss.languages.language import DistributionsAtPositions, Language
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
-from isoloss.measurements.record import Record, Setting
 from isoloss.objectives.batch import ExactObjective, PretrainingObjective
 from isoloss.objectives.evaluation_mode import (
     FORWARD_MEMORY_BYTES,
@@ -31,6 +30,7 @@ from isoloss.objectives.evaluation_mode import (
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import FIRST_WORD, scores_of_language
 from isoloss.progress import Progress, silent
+from isoloss.results.record import Record, Setting
 
 MASKED = MaskedObjective()
 

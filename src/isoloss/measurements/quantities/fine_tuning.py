@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import torch
 from transformers import PreTrainedModel
 
-from isoloss.checked_files import read_sealed, write_sealed
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder, file_digest
@@ -26,15 +25,16 @@ from isoloss.measurements.labelled_inputs import SentenceInputs, check_fits, che
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.quantities.probe import accuracy_columns, accuracy_names, named_task
 from isoloss.measurements.quantity import Columns, Measurement, Subject
-from isoloss.measurements.record import Record, Setting
 from isoloss.models.classifier import load_classifier
 from isoloss.models.hub import quiet
 from isoloss.models.tokenizer import copy_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
-from isoloss.pretraining.checkpoint import RAW_FOLDER
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.pretraining.specification import first_difference, settings_as_json
 from isoloss.progress import Progress, part_of, silent
+from isoloss.results.checkpoint import RAW_FOLDER
+from isoloss.results.record import Record, Setting
+from isoloss.results.store import read_sealed, write_sealed
 from isoloss.seeds import caller_randomness_kept, derived_seed
 
 RESULT_FILE = "fine_tuning.json"

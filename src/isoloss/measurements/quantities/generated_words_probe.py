@@ -23,12 +23,12 @@ from isoloss.measurements.generated_words import (
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.quantities.probe import accuracy_columns, accuracy_names, accuracy_of
 from isoloss.measurements.quantity import Columns, Measurement, Subject
-from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.text_features import features_of_inputs, majority_record, probe_of_scaled
 from isoloss.measurements.text_inputs import TextInputs
 from isoloss.models.transformers import initialised
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
+from isoloss.results.record import Record, Setting
 from isoloss.seeds import derived_seed
 
 BAG = "bag of tokens"

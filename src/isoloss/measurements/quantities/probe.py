@@ -14,10 +14,10 @@ from isoloss.languages.pcfg import PCFG
 from isoloss.languages.task import Task, TaskSplits, task_splits
 from isoloss.measurements.linear_probe import Accuracy, ProbeSettings, linear_probe, reference_records
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
-from isoloss.measurements.record import Record
 from isoloss.measurements.sentence_features import sentence_features
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
+from isoloss.results.record import Record
 
 
 @runtime_checkable

@@ -17,8 +17,8 @@ from isoloss.measurements.quantity import (
     names_with_errors,
     value_and_error,
 )
-from isoloss.measurements.record import Record
 from isoloss.progress import Progress
+from isoloss.results.record import Record
 
 
 @dataclass(frozen=True)

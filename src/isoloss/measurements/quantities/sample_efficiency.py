@@ -17,10 +17,10 @@ from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
 from isoloss.measurements.quantities.adapted_probe import AsTheyAre, FeatureAdaptation
 from isoloss.measurements.quantities.probe import named_task
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
-from isoloss.measurements.record import Record, Setting
 from isoloss.measurements.sentence_features import sentence_features
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
+from isoloss.results.record import Record, Setting
 
 EXAMPLES = (100, 300, 1000, 4000)
 

@@ -14,9 +14,9 @@ from isoloss.languages.pcfg import PCFG, pcfg
 from isoloss.languages.task import TaskSplits
 from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns, accuracy_names, accuracy_of
 from isoloss.measurements.quantity import Columns, Measurement, Subject
-from isoloss.measurements.record import Record
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
+from isoloss.results.record import Record
 
 Shift = Literal["skewed roots", "uniform rules"]
 """How the distribution that is tested on differs: roots each a quarter as likely as the one before, or the

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from transformers import PreTrainedModel
 
-from isoloss.checked_tensors import Tensors, data_of, text_tensor
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import LabelledTexts, TaskSource, TextTask
 from isoloss.corpora.packed_corpus import PackedCorpus, stand_in_validation
@@ -15,12 +14,13 @@ from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.quantities.probe import accuracy_columns, accuracy_names, accuracy_of
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
-from isoloss.measurements.record import Record
 from isoloss.measurements.text_features import majority_record, text_probe
 from isoloss.measurements.text_fine_tuning import fine_tune_text
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
+from isoloss.results.record import Record
+from isoloss.results.tensors import Tensors, data_of, text_tensor
 
 
 @dataclass(frozen=True)

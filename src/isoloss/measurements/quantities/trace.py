@@ -19,10 +19,10 @@ from isoloss.measurements.quantity import (
     names_with_errors,
     value_and_error,
 )
-from isoloss.measurements.record import Record
 from isoloss.models.enlarging.transformer import enlarged, enlargement_between, exact_form, paper_form
 from isoloss.models.shapes import Shape
 from isoloss.progress import Progress
+from isoloss.results.record import Record
 
 
 @dataclass(frozen=True)

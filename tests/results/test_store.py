@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from isoloss.checked_files import read_json, read_sealed, write_json, write_sealed
-from isoloss.checked_tensors import read_tensors, write_tensors
+from isoloss.results.store import read_json, read_sealed, write_json, write_sealed
+from isoloss.results.tensors import read_tensors, write_tensors
 from isoloss.errors import BadInput, IsolossError
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from isoloss.checked_files import json_digest, read_sealed
+from isoloss.results.store import json_digest, read_sealed
 from isoloss.errors import BadInput, IsolossError
 from isoloss.files import file_digest
 

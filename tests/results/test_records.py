@@ -22,8 +22,8 @@ from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.quantities.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.measurements.quantity import Subject
-from isoloss.measurements.record import Record
-from isoloss.measurements.records_file import (
+from isoloss.results.record import Record
+from isoloss.results.records import (
     TornLine,
     append_records,
     carries_digests,
@@ -140,8 +140,8 @@ def test_cut_anywhere_only_the_torn_line_is_lost(path):
 def test_killed_while_writing_nothing_finished_is_lost(path):
     """A process appends records one by one, reports each, and is killed at some moment."""
     script = (
-        "import sys; from pathlib import Path; from isoloss.measurements.record import Record\n"
-        "from isoloss.measurements.records_file import append_records\n"
+        "import sys; from pathlib import Path; from isoloss.results.record import Record\n"
+        "from isoloss.results.records import append_records\n"
         "for i in range(10**6):\n"
         "    append_records(Path(sys.argv[1]), [Record('q', float(i), 'nats', 0.0, 1, settings={'i': i})])\n"
         "    print(i, flush=True)\n"

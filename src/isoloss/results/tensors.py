@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from isoloss.checked_files import FORMAT, damaged
+from isoloss.results.store import FORMAT, damaged
 from isoloss.files import write_atomically
 
 Tensors = dict[str, Tensor]
