@@ -19,7 +19,7 @@ from benchmarks.last_block import OBJECTIVE, build, library_step
 from isoloss.executors.runner import keep_freed_memory
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.measurements.quantities.exact_loss import EvaluationSet, exact_loss
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.pretraining.stream import Stream
 
 

@@ -25,7 +25,7 @@ from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.measurements.quantities.exact_loss import EvaluationSet, exact_loss
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import Attention, PreLayerNormTransformer
 from isoloss.objectives.batch import Batch

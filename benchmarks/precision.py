@@ -16,10 +16,10 @@ import torch
 import tyro
 
 from isoloss.experiments.chosen_languages import second_grammar
+from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantities.probe import ProbeQuantity
-from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.measurements.quantity import AnyQuantity, Columns, Subject
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import laptop_shape

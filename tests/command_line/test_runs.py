@@ -18,8 +18,8 @@ from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.languages.dyck import dyck
-from isoloss.measurements.quantities.exact_loss import EvaluationSet, ExactLossQuantity, exact_loss
-from isoloss.measurements.quantities.trace import TraceQuantity
+from isoloss.measurements.exact_loss import EvaluationSet, ExactLossQuantity, exact_loss
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer

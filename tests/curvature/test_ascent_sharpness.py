@@ -12,7 +12,7 @@ from isoloss.curvature.loss_rise import sentence_losses
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
-from isoloss.measurements.quantities.ascent_sharpness import AscentSharpnessQuantity
+from isoloss.measurements.on_sentences.ascent_sharpness import AscentSharpnessQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective

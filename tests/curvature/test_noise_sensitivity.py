@@ -13,7 +13,7 @@ from isoloss.curvature.noise_sensitivity import NOISES, noise_sensitivity, norma
 from isoloss.curvature.normalised_trace import normalised_trace
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
-from isoloss.measurements.quantities.noise_sensitivity import OwnNoiseSensitivityQuantity
+from isoloss.measurements.on_sentences.noise_sensitivity import OwnNoiseSensitivityQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import sentences_between

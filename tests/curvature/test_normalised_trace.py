@@ -8,7 +8,7 @@ from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.curvature.normalised_trace import normalised_trace
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
-from isoloss.measurements.quantities.normalised_trace import NormalisedTraceQuantity
+from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import sentences_between

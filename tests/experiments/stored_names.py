@@ -16,21 +16,22 @@ from isoloss.languages.dyck import dyck
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.random_hmm import random_hmm
+from isoloss.measurements.corpus_loss import CorpusLossQuantity
+from isoloss.measurements.enlarged_trace import EnlargedTraceQuantity
+from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.quantities.ascent_sharpness import AscentSharpnessQuantity
+from isoloss.measurements.on_sentences.ascent_sharpness import AscentSharpnessQuantity
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+from isoloss.measurements.on_sentences.gradient_norm import GradientNormQuantity
+from isoloss.measurements.on_sentences.hessian_top_eigenvalue import TopEigenvalueQuantity
+from isoloss.measurements.on_sentences.noise_sensitivity import NoiseSensitivityQuantity
+from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
+from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
 from isoloss.measurements.quantities.control_probes import LookupTableReference
-from isoloss.measurements.quantities.corpus_loss import CorpusLossQuantity
-from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
 from isoloss.measurements.quantities.generated_words_probe import GeneratedWordsProbe, UntrainedTextProbe
-from isoloss.measurements.quantities.gradient_norm import GradientNormQuantity
-from isoloss.measurements.quantities.noise_sensitivity import NoiseSensitivityQuantity
-from isoloss.measurements.quantities.normalised_trace import NormalisedTraceQuantity
 from isoloss.measurements.quantities.probe import ProbeQuantity, TaskReference
-from isoloss.measurements.quantities.root_fisher import RootFisherQuantity
-from isoloss.measurements.quantities.top_eigenvalue import TopEigenvalueQuantity
-from isoloss.measurements.quantities.trace import EnlargedTraceQuantity, TraceQuantity
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, PreLayerNormTransformer

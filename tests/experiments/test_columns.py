@@ -17,7 +17,7 @@ from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.scales.smoke import smoke
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.experiments.suite import every_experiment
-from isoloss.measurements.quantities.root_fisher import RootFisherQuantity
+from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
 from isoloss.measurements.quantity import names_with_errors
 from isoloss.panels import Axis, Panel, Table
 from isoloss.results.record import Record

@@ -14,8 +14,8 @@ from isoloss.experiments.scales.paper import REAL_TEXT as PAPER
 from isoloss.experiments.scales.smoke import REAL_TEXT as SMOKE
 from isoloss.experiments.scales.smoke import smoke
 from isoloss.languages.dyck import dyck
-from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
-from isoloss.measurements.quantities.trace import TraceQuantity
+from isoloss.measurements.exact_loss import ExactLossQuantity
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.objectives.masked import MaskedObjective
 
 RUN = real_text_steps(smoke()).runs[0]

@@ -7,7 +7,7 @@ from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.claims import judge
 from isoloss.experiments.figures.figure_5 import CLAIMS
 from isoloss.experiments.scales.laptop import laptop
-from isoloss.measurements.quantities.trace import EnlargedTraceQuantity
+from isoloss.measurements.enlarged_trace import EnlargedTraceQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer

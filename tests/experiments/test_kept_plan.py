@@ -17,8 +17,8 @@ from isoloss.languages.language import Language
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_hmm import random_hmm
-from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
-from isoloss.measurements.quantities.trace import TraceQuantity
+from isoloss.measurements.exact_loss import ExactLossQuantity
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW

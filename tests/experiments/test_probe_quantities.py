@@ -25,9 +25,9 @@ from isoloss.measurements.quantities.control_probes import (
     WordsReference,
 )
 from isoloss.measurements.quantities.probe import ProbeQuantity, ReadsFeatures
-from isoloss.measurements.quantities.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.measurements.quantity import AnyQuantity, Measurement, Subject
 from isoloss.measurements.room_and_price import RoomSettings, measure_room
+from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.measurements.sentence_features import gaussian_projection, sentence_features
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer

@@ -8,8 +8,8 @@ from enumerated_language import EnumeratedLanguage
 from isoloss.curvature.loss_rise import sentence_losses
 from isoloss.errors import BadInput
 from isoloss.estimate import deviation_over_subsets, paired_difference
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.fixed_sentences import ExactLabelDistribution
-from isoloss.measurements.quantities.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer

@@ -4,7 +4,7 @@ import torch
 from enumerated_language import EnumeratedLanguage
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.measurements.fixed_sentences import FixedSentences
-from isoloss.measurements.quantities.trace import TraceQuantity
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.objectives.masked import MaskedObjective

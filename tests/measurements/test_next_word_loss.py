@@ -9,7 +9,7 @@ from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.entropy import language_entropy
-from isoloss.measurements.quantities.exact_loss import EvaluationSet, exact_loss
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import GPT2Transformer, LlamaTransformer
 from isoloss.objectives.masked import MaskedObjective

@@ -9,7 +9,7 @@ from torch import nn
 from isoloss.errors import BadInput
 from isoloss.estimate import paired_difference
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.quantities.corpus_loss import validation_loss
+from isoloss.measurements.corpus_loss import validation_loss
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.many_masks import ManyMasksObjective

@@ -8,8 +8,8 @@ from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.random_hmm import laptop_hmm, random_hmm
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import task_splits
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
-from isoloss.measurements.quantities.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.sentence_features import (
     sentence_features,
 )

@@ -8,7 +8,7 @@ from isoloss.curvature.per_sentence_norms import per_sentence_squared_norms
 from isoloss.errors import BadInput
 from isoloss.languages.dyck import dyck
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.quantities.exact_loss import EvaluationSet, exact_loss
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.sentence_features import sentence_features
 from isoloss.models.classifier import load_classifier
 from isoloss.models.loading import load_masked_language_model

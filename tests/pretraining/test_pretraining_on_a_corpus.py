@@ -8,7 +8,7 @@ from isoloss.corpora.documents import local_files
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.estimate import paired_difference
-from isoloss.measurements.quantities.corpus_loss import validation_loss
+from isoloss.measurements.corpus_loss import validation_loss
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.many_masks import ManyMasksObjective

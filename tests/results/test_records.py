@@ -18,9 +18,9 @@ from isoloss.errors import BadInput, IsolossError
 from isoloss.estimate import cluster_values, mean_over_members, mean_over_sentences
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
+from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.measurements.quantities.exact_loss import EvaluationSet, exact_loss
-from isoloss.measurements.quantities.trace import TraceQuantity
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.results.record import Record
 from isoloss.results.records import (

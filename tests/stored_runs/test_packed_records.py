@@ -15,7 +15,7 @@ from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import Continued, PlannedRun
-from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.stored_runs.packed_records import MOST_VALUES, pack_records, unpack_records
 from isoloss.stored_runs.run_comparison import differences_at_steps

@@ -10,15 +10,15 @@ from isoloss.experiments.experiment import Facts
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import CorpusPlan, Labels, PlannedRun
 from isoloss.experiments.reference import PlannedReference
+from isoloss.measurements.corpus_loss import CorpusLossQuantity, TrainingLossQuantity
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.quantities.corpus_loss import CorpusLossQuantity, TrainingLossQuantity
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantities.text_task import (
     MajorityReference,
     TextFineTuningQuantity,
     TextProbeQuantity,
 )
-from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.measurements.text_features import DESCRIPTION
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.many_masks import AlwaysMask, ManyMasksObjective

@@ -17,7 +17,7 @@ from isoloss.curvature.sentence_traces import refuse_without_gradient
 from isoloss.curvature.stopping import RunningEstimate, Stopping, measure_until
 from isoloss.estimate import Estimate
 from isoloss.measurements.fixed_sentences import FixedSentences
-from isoloss.measurements.quantities.trace import trace_measurement
+from isoloss.measurements.on_sentences.fisher_trace import trace_measurement
 from isoloss.measurements.quantity import AnySource, Measurement, MeasuresModels, Subject
 from isoloss.measurements.sampled_batches import NextToken, Reading, SampledBatches
 from isoloss.objectives.batch import Batch, Objective, sentences_between
@@ -43,23 +43,23 @@ def fixed_set_quantity(name: QuantityName, sentences: int, seed: int) -> Measure
     # Each has its own estimators, of which one call needs only a few.
     match name:
         case "gradient_norm":
-            from isoloss.measurements.quantities.gradient_norm import GradientNormQuantity
+            from isoloss.measurements.on_sentences.gradient_norm import GradientNormQuantity
 
             return GradientNormQuantity(sentences, seed)
         case "hessian_top_eigenvalue":
-            from isoloss.measurements.quantities.top_eigenvalue import TopEigenvalueQuantity
+            from isoloss.measurements.on_sentences.hessian_top_eigenvalue import TopEigenvalueQuantity
 
             return TopEigenvalueQuantity(sentences, seed, EIGENVALUE_TOLERANCE)
         case "normalised_trace":
-            from isoloss.measurements.quantities.normalised_trace import NormalisedTraceQuantity
+            from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
 
             return NormalisedTraceQuantity(sentences, seed)
         case "ascent_sharpness":
-            from isoloss.measurements.quantities.ascent_sharpness import AscentSharpnessQuantity
+            from isoloss.measurements.on_sentences.ascent_sharpness import AscentSharpnessQuantity
 
             return AscentSharpnessQuantity(sentences, seed)
         case "noise_sensitivity":
-            from isoloss.measurements.quantities.noise_sensitivity import OwnNoiseSensitivityQuantity
+            from isoloss.measurements.on_sentences.noise_sensitivity import OwnNoiseSensitivityQuantity
 
             return OwnNoiseSensitivityQuantity(sentences, seed)
     raise AssertionError(name)

@@ -11,7 +11,7 @@ from transformers import TrainerCallback
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
-from isoloss.measurements.quantities.trace import TraceQuantity
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.progress import silent

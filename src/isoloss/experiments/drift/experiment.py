@@ -17,10 +17,10 @@ from isoloss.experiments.experiment import Experiment, Facts, Question
 from isoloss.experiments.figures.figure_1 import figure_1
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scales.scale import Scale
+from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
 from isoloss.measurements.quantities.adapted_probe import standardised
-from isoloss.measurements.quantities.root_fisher import RootFisherQuantity
-from isoloss.measurements.quantities.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.panels import Panel
 
 LIMIT_SEEDS = 3

@@ -9,9 +9,9 @@ from isoloss.experiments.drift.departures import CONTROL, DRIFT, Departure, star
 from isoloss.experiments.language_runs import AnyRuns
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import LanguagePlan, PlannedRun
-from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
-from isoloss.measurements.quantities.trace_descent import TraceDescentQuantity
+from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.trace_descent import TraceDescentQuantity
 from isoloss.pretraining.sgd import SGD
 
 

@@ -15,7 +15,7 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
 from isoloss.experiments.statistics.same_loss import percent_points
-from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.models.transformers import GPT2Transformer
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.panels import Colour, Dots, Lines, Panel

@@ -16,7 +16,7 @@ from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import in_doublings
 from isoloss.experiments.statistics.rank_correlation import PartialRanking
 from isoloss.experiments.statistics.sizes import SlopeOverSizes
-from isoloss.measurements.quantities.trace import EnlargedTraceQuantity
+from isoloss.measurements.enlarged_trace import EnlargedTraceQuantity
 from isoloss.panels import Axis, Dots, Panel
 from isoloss.verdict import above, below
 

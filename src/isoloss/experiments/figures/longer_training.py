@@ -18,8 +18,8 @@ from isoloss.experiments.statistics.along_runs import (
     in_points,
 )
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
+from isoloss.measurements.on_sentences.noise_sensitivity import noise_column
 from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
-from isoloss.measurements.quantities.noise_sensitivity import noise_column
 from isoloss.panels import Axis, Lines, Panel
 from isoloss.verdict import above, below
 

@@ -11,7 +11,7 @@ from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_doublings
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
-from isoloss.measurements.quantities.root_fisher import RootFisherQuantity
+from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
 from isoloss.panels import Axis, Dots, Panel
 from isoloss.verdict import above, below
 

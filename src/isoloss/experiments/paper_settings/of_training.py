@@ -11,11 +11,11 @@ from isoloss.experiments.paper_settings.setting import (
     trained_on,
 )
 from isoloss.experiments.scales.scale import Scale
-from isoloss.measurements.quantities.exact_loss import ExactLossQuantity
+from isoloss.measurements.exact_loss import ExactLossQuantity
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
 from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.measurements.quantities.text_task import TextFineTuningQuantity, TextProbeQuantity
-from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.models.shapes import TABLE_4_PRINTED_INNER
 from isoloss.pretraining.adversarial import Adversarial
 

@@ -16,19 +16,19 @@ from isoloss.experiments.language_runs import LanguageRuns, with_tokens
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.real_text_runs import RealTextRuns
 from isoloss.experiments.teacher_plan import TeachersLanguage
+from isoloss.measurements.exact_loss import MASKED, ExactLossQuantity
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.on_sentences.ascent_sharpness import AscentSharpnessQuantity, sam_column
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+from isoloss.measurements.on_sentences.gradient_norm import GradientNormQuantity
+from isoloss.measurements.on_sentences.hessian_top_eigenvalue import TopEigenvalueQuantity
+from isoloss.measurements.on_sentences.noise_sensitivity import NoiseSensitivityQuantity
+from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
 from isoloss.measurements.quantities.adapted_probe import Standardised, standardised
-from isoloss.measurements.quantities.ascent_sharpness import AscentSharpnessQuantity, sam_column
-from isoloss.measurements.quantities.exact_loss import MASKED, ExactLossQuantity
-from isoloss.measurements.quantities.gradient_norm import GradientNormQuantity
-from isoloss.measurements.quantities.noise_sensitivity import NoiseSensitivityQuantity
-from isoloss.measurements.quantities.normalised_trace import NormalisedTraceQuantity
 from isoloss.measurements.quantities.probe import ProbeQuantity
-from isoloss.measurements.quantities.sample_efficiency import SampleEfficiencyQuantity
-from isoloss.measurements.quantities.top_eigenvalue import TopEigenvalueQuantity
-from isoloss.measurements.quantities.trace import TraceQuantity
 from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.models.enlarging.transformer import enlargement_between
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import Shape, laptop_shape

@@ -14,9 +14,9 @@ from transformers import PreTrainedModel
 
 from isoloss.languages.language import Language
 from isoloss.languages.task import TaskSplits
+from isoloss.measurements.exact_loss import ExactLossQuantity, exact_loss
 from isoloss.measurements.linear_probe import linear_probe
 from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity
-from isoloss.measurements.quantities.exact_loss import ExactLossQuantity, exact_loss
 from isoloss.measurements.quantities.probe import ProbeQuantity, accuracy_columns, accuracy_names
 from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.room_and_price import WORDS_PROBE

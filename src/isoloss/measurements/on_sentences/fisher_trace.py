@@ -1,11 +1,10 @@
-"""The trace of the Hessian of a checkpoint, by the Fisher information (B.1), and of its enlargement (B.4)."""
+"""The trace of the Hessian of a checkpoint, by the Fisher information (B.1)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import nn
-from transformers import PreTrainedModel
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT, FisherTrace, fisher_trace
 from isoloss.estimate import cluster_values
@@ -19,8 +18,6 @@ from isoloss.measurements.quantity import (
     names_with_errors,
     value_and_error,
 )
-from isoloss.models.enlarging.transformer import enlarged, enlargement_between, exact_form, paper_form
-from isoloss.models.shapes import Shape
 from isoloss.progress import Progress
 from isoloss.results.record import Record
 
@@ -77,50 +74,3 @@ def trace_measurement(trace: FisherTrace, subject: Subject[AnySource], seed: int
         values[averaged] = cluster_values(trace.values, trace.predictions)
     records += subject.group_records("fisher_trace", trace.group_estimates, TRACE_UNIT, seed)
     return Measurement(records, values)
-
-
-FormName = Literal["exact", "paper"]
-FORMS = {"exact": exact_form, "paper": paper_form}
-
-
-@dataclass(frozen=True)
-class EnlargedTraceQuantity:
-    """The trace of the model enlarged to the common shape `common`, on `sentences` sentences.
-
-    The form "paper" follows B.4 to the letter, "exact" preserves the function that the model computes. With
-    tied embeddings they scale the embeddings' part of the trace by k and by 1/k, respectively, where k is the
-    factor of the width (docs/enlarging.md).
-    """
-
-    revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
-    drawn_as: ClassVar[type] = FixedSentences
-
-    common: Shape
-    form: FormName
-    sentences: int
-    seed: int
-
-    draw = draw_sentences
-
-    def measure(
-        self, model: PreTrainedModel, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
-    ) -> Measurement:
-        """See `trace_measurement`; holds the enlarged model in memory beside the original."""
-        config = model.config
-        heads, layers = config.num_attention_heads, config.num_hidden_layers
-        shape = Shape(config.hidden_size, heads, layers, config.intermediate_size)
-        large = enlarged(model, enlargement_between(shape, self.common), FORMS[self.form])
-        trace = fisher_trace(large, drawn.batches, subject.objective, seed=self.seed, progress=progress)
-        settings = {**subject.settings, "enlarged_to": self.common.width, "form": self.form}
-        return trace_measurement(trace, replace(subject, settings=settings), self.seed)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return (*names_with_errors(f"trace_{self.form}"), f"trace_{self.form}_sentences")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: `trace_exact` or `trace_paper`, and its error."""
-        trace, column = records[0], f"trace_{self.form}"
-        return value_and_error(column, trace) | {f"{column}_sentences": trace.n}

@@ -1,0 +1,1 @@
+"""What can be measured of a model on any sentences, one quantity per file."""
