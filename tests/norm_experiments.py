@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from isoloss.estimate import Estimate
 from isoloss.experiments.claims import Claim
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.measured_at import MeasuredAt
@@ -23,8 +22,9 @@ from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.progress import Progress
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
-from isoloss.verdict import above
+from isoloss.results.verdict import above
 
 LANGUAGE = ReadyLanguage(dyck(4))
 

@@ -6,9 +6,9 @@ import pytest
 from jaxtyping import Float
 
 import runtime_types
-from isoloss.estimate import Estimate
 from isoloss.experiments.statistics.cluster_bootstrap import Resamples, cluster_estimate
 from isoloss.languages.paper_grammar import mean_length
+from isoloss.results.estimate import Estimate
 
 
 def above(function):

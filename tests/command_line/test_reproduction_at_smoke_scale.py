@@ -17,7 +17,7 @@ import pytest
 
 from isoloss.cli import main
 from isoloss.command_line import reproduction
-from isoloss.report.number import shown
+from isoloss.results.number import shown
 from jobs_in_turn import in_turn
 from smoke_reproduction import SMOKE, smoke_reproduction
 

@@ -11,7 +11,6 @@ import pytest
 
 from hand_made_runs import write_measurement, write_names, write_run
 from isoloss.cli import main
-from isoloss.estimate import paired_difference
 from isoloss.executors.runner import Job, Outcome
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
@@ -26,6 +25,7 @@ from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import paired_difference
 from isoloss.stored_runs.run_filter import run_facts
 from isoloss.stored_runs.stored_run import runs_in
 

@@ -12,9 +12,9 @@ from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.curvature.label_distributions import fisher_directions, sign_bits, signs_of
 from isoloss.curvature.per_sentence_norms import norms_along
 from isoloss.errors import BadInput
-from isoloss.estimate import mean_over_sentences, paired_difference
 from isoloss.objectives.batch import Batch, sentences_between, sentences_of
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.results.estimate import mean_over_sentences, paired_difference
 from tiny_models import ARCHITECTURES, tiny_model
 
 OBJECTIVE = MaskedObjective()

@@ -9,10 +9,10 @@ from isoloss.curvature.gradient_norm import GradientNorm, gradient_norm, mean_of
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.curvature.sentence_rows import BLOCKS, LARGEST, sentence_blocks
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
+from isoloss.results.estimate import Estimate
 from tiny_models import ARCHITECTURES, tiny_model
 
 OBJECTIVE = MaskedObjective()

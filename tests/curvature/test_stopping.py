@@ -4,10 +4,10 @@ import torch
 
 from isoloss.curvature.stopping import FEWEST, Stopping, measure_until
 from isoloss.errors import BadInput
-from isoloss.estimate import mean_over_sentences
 from isoloss.languages.sentences import Sentences
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.next_word import NextWordObjective
+from isoloss.results.estimate import mean_over_sentences
 
 BATCH = ragged_batches.one_mask()
 

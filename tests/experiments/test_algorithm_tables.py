@@ -20,7 +20,7 @@ from isoloss.experiments.figures.tables_1_and_2 import (
     surplus_loss,
 )
 from isoloss.experiments.grammar_runs import SMALL
-from isoloss.verdict import Verdict
+from isoloss.results.verdict import Verdict
 
 
 def frame(rule: str, seed: int | None, loss: float, accuracy: float, trace: float) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from isoloss.experiments.figures.causal_objective import (
 )
 from isoloss.experiments.scales.smoke import smoke
 from isoloss.objectives.next_word import NextWordObjective
-from isoloss.verdict import Verdict
+from isoloss.results.verdict import Verdict
 
 
 def frame(

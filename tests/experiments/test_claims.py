@@ -10,7 +10,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.claims import CONFIDENCE, Claim, Judgement, Kind, holm_adjusted, holm_levels, judge
 from isoloss.experiments.statistics.rank_correlation import rank_correlation
 from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap
-from isoloss.verdict import Region, Verdict, above, below, within
+from isoloss.results.verdict import Region, Verdict, above, below, within
 
 
 def mean_change(runs: Sequence[pl.DataFrame]) -> float:

@@ -15,7 +15,7 @@ from isoloss.experiments.scales.laptop import laptop
 from isoloss.experiments.scales.night import night
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.suite import EXPERIMENTS, every_experiment
-from isoloss.verdict import Verdict
+from isoloss.results.verdict import Verdict
 
 MEASURED = {
     "loss": 2.0,

@@ -19,7 +19,7 @@ from isoloss.experiments.suite import every_experiment
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.measurements.quantities.probe import named_task
-from isoloss.verdict import Verdict
+from isoloss.results.verdict import Verdict
 
 
 def run_of(

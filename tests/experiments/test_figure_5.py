@@ -13,7 +13,7 @@ from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
-from isoloss.verdict import Verdict
+from isoloss.results.verdict import Verdict
 
 
 def frame(width: int, seed: int, traces: list[float], accuracies: list[float]) -> pl.DataFrame:

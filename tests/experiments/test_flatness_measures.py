@@ -5,7 +5,7 @@ import pytest
 from isoloss.experiments.claims import judge
 from isoloss.experiments.figures.flatness_measures import CLAIMS, flatness_measures, ranking_panel
 from isoloss.experiments.scales.smoke import smoke
-from isoloss.verdict import Verdict
+from isoloss.results.verdict import Verdict
 
 MEASURES = ("normalised_trace", "top_eigenvalue", "gradient_norm", "sam_0.05")
 

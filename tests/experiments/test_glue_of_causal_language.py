@@ -21,8 +21,8 @@ from isoloss.measurements.quantity import Subject
 from isoloss.models.causal_language import ModelSource
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import Progress, silent
+from isoloss.results.verdict import Verdict
 from isoloss.seeds import derived_seed
-from isoloss.verdict import Verdict
 from jobs_in_turn import in_turn
 
 

@@ -8,7 +8,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.claims import judge
 from isoloss.experiments.figures.longer_training import longer_training, longer_training_claims
 from isoloss.experiments.scales.smoke import smoke
-from isoloss.verdict import Verdict
+from isoloss.results.verdict import Verdict
 
 CLAIMS = longer_training_claims(20, "noise_1")
 

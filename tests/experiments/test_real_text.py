@@ -22,7 +22,7 @@ from isoloss.experiments.scales.smoke import REAL_TEXT as SMOKE
 from isoloss.experiments.scales.smoke import smoke
 from isoloss.measurements.quantities.text_task import drawn_task
 from isoloss.progress import silent
-from isoloss.verdict import Verdict
+from isoloss.results.verdict import Verdict
 from jobs_in_turn import in_turn
 
 

@@ -13,7 +13,7 @@ from isoloss.experiments.figures.update_rules import (
     flatter_is_better,
 )
 from isoloss.experiments.statistics.same_loss import rows_at_same_loss
-from isoloss.verdict import Verdict
+from isoloss.results.verdict import Verdict
 
 
 def frame(rule: str, seed: int, trace: float, accuracy: float) -> pl.DataFrame:

@@ -7,7 +7,6 @@ import torch
 from enumerated_language import EnumeratedLanguage
 from isoloss.curvature.loss_rise import sentence_losses
 from isoloss.errors import BadInput
-from isoloss.estimate import deviation_over_subsets, paired_difference
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.fixed_sentences import ExactLabelDistribution
 from isoloss.models.lstm import LSTM
@@ -15,6 +14,7 @@ from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK
+from isoloss.results.estimate import deviation_over_subsets, paired_difference
 from tiny_models import ARCHITECTURES, tiny_model
 
 OBJECTIVE = MaskedObjective()

@@ -8,10 +8,10 @@ import torch
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
-from isoloss.estimate import Estimate, half_width
 from isoloss.measurements.compared_flatness import compare_flatness
 from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
+from isoloss.results.estimate import Estimate, half_width
 from tiny_language_models import tiny_language_model
 
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate
 from isoloss.measurements.matched_losses import (
     MatchedCheckpoint,
     MatchedLosses,
@@ -15,8 +14,9 @@ from isoloss.measurements.matched_losses import (
     interpolated_to_loss,
     step_curves,
 )
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
-from isoloss.verdict import Verdict
+from isoloss.results.verdict import Verdict
 
 STEPS = (100, 200, 400, 800)
 

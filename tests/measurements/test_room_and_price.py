@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.languages.hmm import hmm
 from isoloss.languages.notation import parse_grammar
@@ -15,6 +14,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences
 from isoloss.measurements import room_and_price
 from isoloss.measurements.room_and_price import Room, RoomSettings, measure_room, price
+from isoloss.results.estimate import Estimate
 
 SMALL = RoomSettings(train=500, test=1000)
 

@@ -7,13 +7,13 @@ import torch
 from torch import nn
 
 from isoloss.errors import BadInput
-from isoloss.estimate import paired_difference
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.corpus_loss import validation_loss
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.objectives.next_word import NextWordObjective
+from isoloss.results.estimate import paired_difference
 
 WORDS, LENGTH = 9, 12
 

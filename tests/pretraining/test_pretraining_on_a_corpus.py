@@ -7,7 +7,6 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from isoloss.corpora.documents import local_files
 from isoloss.corpora.prepared_corpus import CorpusRequest, prepared_corpus
 from isoloss.corpora.vocabulary import OwnVocabulary
-from isoloss.estimate import paired_difference
 from isoloss.measurements.corpus_loss import validation_loss
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
@@ -15,6 +14,7 @@ from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import Compute, PretrainingSpecification
+from isoloss.results.estimate import paired_difference
 
 
 def test_a_run_on_real_text_learns_reads_text_and_can_be_repeated(tmp_path):

@@ -20,8 +20,8 @@ from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
 from isoloss.pretraining.adamw import AdamW
 from isoloss.report.site import Site, write_site
+from isoloss.results.verdict import Verdict, above
 from isoloss.theory.finding import Finding, Statement
-from isoloss.verdict import Verdict, above
 
 LANGUAGE = ReadyLanguage(dyck(4))
 LOSS = Axis("loss", "exact loss (nats)", "loss_error")

@@ -30,7 +30,7 @@ from isoloss.report.page import drawn
 from isoloss.report.pictures import COLUMN_WIDTH, one_picture, write_pictures
 from isoloss.report.site import Site, write_site
 from isoloss.report.templates import WIDTH, in_numbers, interval_picture
-from isoloss.verdict import Verdict
+from isoloss.results.verdict import Verdict
 from made_once import made_once
 
 MATERIAL = Question.MATERIAL.value

@@ -15,13 +15,18 @@ import torch
 from torch import Tensor
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.estimate import cluster_values, mean_over_members, mean_over_sentences
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantity import Subject
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.next_word import NextWordObjective
+from isoloss.progress import silent
+from isoloss.results.estimate import cluster_values, mean_over_members, mean_over_sentences
 from isoloss.results.record import Record
 from isoloss.results.records import (
     TornLine,
@@ -33,11 +38,6 @@ from isoloss.results.records import (
     write_records,
     write_sentence_values,
 )
-from isoloss.models.shapes import laptop_shape
-from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.objectives.masked import MaskedObjective
-from isoloss.objectives.next_word import NextWordObjective
-from isoloss.progress import silent
 
 ENTROPY = Record("masked_entropy", 1.25, "nats", 0.5, 100, seed=3)
 TRACE = Record(

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from isoloss.errors import BadInput, IsolossError
 from isoloss.results.store import read_json, read_sealed, write_json, write_sealed
 from isoloss.results.tensors import read_tensors, write_tensors
-from isoloss.errors import BadInput, IsolossError
 
 
 class Runs:

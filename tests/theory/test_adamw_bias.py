@@ -7,6 +7,7 @@ from small_problems import factor_problem
 from torch.func import grad
 
 from isoloss.errors import BadInput
+from isoloss.results.verdict import Verdict
 from isoloss.theory import adamw_coin, adamw_factors
 from isoloss.theory.adamw_coin import CopiedCoin
 from isoloss.theory.adamw_flow import AdamWSettings, adamw_drift, adamw_paths, fisher_diagonal, sum_of_roots
@@ -14,7 +15,6 @@ from isoloss.theory.coin_flow import BiasedCoin
 from isoloss.theory.lemma_3_2_approach import bartlett_matrices
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.sgd_paths import SGDSettings, sampled_gradient
-from isoloss.verdict import Verdict
 
 MODEL = CopiedCoin(BiasedCoin(0.6), 4)
 MINIMISERS = Minimisers(MODEL, MODEL.coin.distributions)

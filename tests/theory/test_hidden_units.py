@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
+from isoloss.results.verdict import Verdict
 from isoloss.theory.bracket_strings import all_strings, masked_strings
 from isoloss.theory.hidden_units import (
     FULL,
@@ -16,7 +17,6 @@ from isoloss.theory.hidden_units import (
     unit_findings,
 )
 from isoloss.theory.zero_loss_solutions import random_features, two_neurons
-from isoloss.verdict import Verdict
 
 
 def test_a_units_squared_correlation_is_that_of_its_direction() -> None:

@@ -6,10 +6,10 @@ import torch
 from small_problems import factor_problem
 
 from isoloss.errors import BadInput
+from isoloss.results.verdict import Verdict
 from isoloss.theory.context_distributions import ContextDistributions
 from isoloss.theory.lemma_3_2 import SMOKE, exponent_findings, identity_findings, lemma_3_2
 from isoloss.theory.lemma_3_2_approach import approaches, bartlett_matrices, gap_exponent
-from isoloss.verdict import Verdict
 
 TRAINING = replace(SMOKE.training, checkpoint_steps=(160, 200, 240), seeds=(900, 901))
 SETTINGS = replace(SMOKE, seed=900, training=TRAINING)

@@ -6,12 +6,12 @@ import torch
 from whole_statement import smoke_statement
 
 from isoloss.errors import BadInput
+from isoloss.results.verdict import Verdict
 from isoloss.theory.coin_flow import BiasedCoin
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.nested_minimisers import SMOKE, CoinOfPairs, nested_minimisers
 from isoloss.theory.softmax_model import Coin
 from isoloss.theory.suite import named
-from isoloss.verdict import Verdict
 
 COIN = BiasedCoin(0.7)
 

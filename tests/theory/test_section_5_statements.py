@@ -8,6 +8,7 @@ from whole_statement import smoke_statement
 from isoloss.errors import BadInput
 from isoloss.models.enlarging.transformer import Enlargement, Recipe, enlarged, exact_form
 from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.results.verdict import Verdict
 from isoloss.theory.appendix_b_4 import (
     SMOKE,
     feed_forward_finding,
@@ -42,7 +43,6 @@ from isoloss.theory.zero_loss_solutions import (
     random_features,
     two_neurons,
 )
-from isoloss.verdict import Verdict
 
 CONTRADICTED = {
     "paper_bound",

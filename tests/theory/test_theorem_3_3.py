@@ -7,6 +7,7 @@ import torch
 from small_problems import factor_problem
 
 from isoloss.errors import BadInput
+from isoloss.results.verdict import Verdict
 from isoloss.theory import theorem_3_3_coin as coins
 from isoloss.theory import theorem_3_3_factors as factors
 from isoloss.theory import theorem_3_3_transformer as transformers
@@ -21,7 +22,6 @@ from isoloss.theory.flow_against_sgd import (
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.sgd_paths import SGDSettings
 from isoloss.theory.theorem_3_3_coin import CELLS, coin_landscape, coin_runs
-from isoloss.verdict import Verdict
 
 COIN = BiasedCoin(0.7)
 

@@ -9,11 +9,11 @@ from torch import nn
 
 from isoloss.command_line.terminal import table_console, value_with_error
 from isoloss.corpora.token_sentences import Corpus
-from isoloss.estimate import half_width
 from isoloss.measurements.compared_flatness import ComparedFlatness
 from isoloss.measurements.flatter_verdict import CONFIDENCE, FlatterVerdict
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.models.tokenizer import lost_capitals
+from isoloss.results.estimate import half_width
 from isoloss.results.record import Record
 
 

@@ -38,12 +38,12 @@ from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, 
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.provenance import usable_cores
-from isoloss.report.number import ABSENT
 from isoloss.report.offered_files import result_as_json
 from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.page import spoken
+from isoloss.results.number import ABSENT
+from isoloss.results.verdict import Verdict
 from isoloss.stored_runs.measured_files import damaged_names, is_older
-from isoloss.verdict import Verdict
 
 KINDS: tuple[Kind, ...] = ("premise", "effect")
 

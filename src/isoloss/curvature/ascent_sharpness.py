@@ -14,10 +14,10 @@ from isoloss.curvature.label_distributions import LabelDistribution, mean_loss
 from isoloss.curvature.loss_rise import LossAtRest, refuse_unusable_strengths
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, mean_over_sentences, paired_difference
 from isoloss.objectives.batch import Batch, Objective, split_sentences
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, mean_over_sentences, paired_difference
 
 TASK = "ascent sharpness"
 RADII = (0.01, 0.05, 0.2)

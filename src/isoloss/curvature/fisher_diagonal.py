@@ -11,10 +11,10 @@ from isoloss.curvature.label_distributions import refuse_non_finite, sentence_we
 from isoloss.curvature.measured_parameters import MeasuredParameters
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, mean_over_members
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, mean_over_members
 
 BLOCKS = 16
 """Clusters of sentences for the error: it is then itself known to 18 %."""

@@ -15,11 +15,11 @@ from isoloss.curvature.sentence_traces import (
     sentence_fisher_traces,
 )
 from isoloss.curvature.stopping import Stopping, measure_until
-from isoloss.estimate import Estimate, mean_over_sentences, mean_over_tokens, paired_difference
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.objectives.sentences_apart import SentencesApart
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, mean_over_sentences, mean_over_tokens, paired_difference
 
 TRACE_UNIT = "nats per squared parameter"
 

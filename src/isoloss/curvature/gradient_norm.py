@@ -12,10 +12,10 @@ from isoloss.curvature.hessian_vector_products import gradient, inner_products_b
 from isoloss.curvature.label_distributions import LabelDistribution, mean_loss
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.curvature.sentence_rows import sentence_blocks
-from isoloss.estimate import Estimate
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
 
 TASK = "gradient norm"
 

@@ -15,10 +15,10 @@ from isoloss.curvature.label_distributions import LabelDistribution, mean_loss
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.curvature.sentence_rows import sentence_blocks
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, mean_over_members
 from isoloss.objectives.batch import Batch, Objective, split_sentences
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, mean_over_members
 
 TASK = "top eigenvalue"
 AT_ONCE = 32

@@ -15,11 +15,11 @@ from isoloss.curvature.label_distributions import LabelDistribution, label_surpr
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.curvature.stopping import Stopping, measure_until
-from isoloss.estimate import Estimate, mean_over_members
 from isoloss.objectives.batch import Batch, Objective, split_sentences
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.objectives.sentences_apart import SentencesApart
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, mean_over_members
 
 SENTENCES_A_PROBE = 8
 """Sentences that share one probe, and are one cluster of the error bar."""

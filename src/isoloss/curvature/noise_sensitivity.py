@@ -14,10 +14,10 @@ from isoloss.curvature.loss_rise import LossAtRest, refuse_unusable_strengths
 from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
 from isoloss.curvature.sentence_rows import sentence_blocks
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, mean_over_members
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, mean_over_members
 
 TASK = "weight noise"
 NOISES = (0.01, 0.03, 0.1)

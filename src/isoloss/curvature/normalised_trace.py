@@ -11,10 +11,10 @@ from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.curvature.sentence_traces import sentence_fisher_traces
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, mean_over_sentences, paired_difference
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, mean_over_sentences, paired_difference
 
 TASK = "normalised trace"
 

@@ -6,9 +6,9 @@ from time import monotonic
 from typing import Protocol, runtime_checkable
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate
 from isoloss.objectives.batch import Batch, sentences_between
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
 
 FEWEST = 64
 """Values that an estimate must have before its own error may stop it: the error of fewer is itself too

@@ -17,10 +17,10 @@ from isoloss.curvature.label_distributions import (
 )
 from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
 
 PARTS = 4
 """Independent gradients of the trace: their products have no bias, and their spread is the error."""

@@ -10,7 +10,7 @@ import polars as pl
 from isoloss.experiments.statistics.cluster_bootstrap import BoundedEstimate
 from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap, Statistic
 from isoloss.progress import Progress, silent
-from isoloss.verdict import Region, Verdict
+from isoloss.results.verdict import Region, Verdict
 
 CONFIDENCE = 0.95
 """Probability, at least, that none of one figure's effects is called supported or not supported wrongly; of
@@ -84,7 +84,7 @@ def judge(
 
     Raises BadInput for a frame without a column `seed`, or with several seeds in it.
 
-    >>> from isoloss.verdict import below
+    >>> from isoloss.results.verdict import below
     >>> runs = [pl.DataFrame({"seed": seed, "trace": [9.0, 5.0 + seed / 9]}) for seed in (1, 2, 3)]
     >>> claim = Claim("falls", "It falls.", "", "mean change", "", below(0.0),
     ...               lambda runs: sum(run["trace"][-1] - run["trace"][0] for run in runs) / len(runs))

@@ -10,7 +10,6 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate
 from isoloss.experiments.descent_runs import OTHER_SENTENCES
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
@@ -31,6 +30,7 @@ from isoloss.objectives.batch import PretrainingObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.progress import Progress
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 from isoloss.theory.bracket_strings import all_strings
 from isoloss.theory.failure_probability import refitted_outputs

@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.estimate import mean_over_sentences
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.languages.derivation import Derivation
 from isoloss.languages.dyck import Dyck
@@ -22,6 +21,7 @@ from isoloss.measurements.entropy import language_entropy, usual_sentences
 from isoloss.measurements.room_and_price import RoomSettings, measure_room, price
 from isoloss.models.restricted_causal import RestrictedCausalModel
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import mean_over_sentences
 from isoloss.results.record import Record
 from isoloss.seeds import derived_seed
 

@@ -15,7 +15,6 @@ from isoloss.curvature.label_distributions import NonFiniteScores
 from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
 from isoloss.curvature.sentence_traces import refuse_without_gradient
 from isoloss.curvature.stopping import RunningEstimate, Stopping, measure_until
-from isoloss.estimate import Estimate
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences.fisher_trace import trace_measurement
 from isoloss.measurements.quantity import AnySource, Measurement, MeasuresModels, Subject
@@ -24,6 +23,7 @@ from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.objectives.sentences_apart import SentencesApart, apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record, Setting
 
 QuantityName = Literal[

@@ -12,7 +12,6 @@ from transformers import PreTrainedModel
 
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, cluster_values, mean_over_members
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.fixed_sentences import validation_sample
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
@@ -25,6 +24,7 @@ from isoloss.objectives.evaluation_mode import (
 )
 from isoloss.objectives.many_masks import ManyMasksObjective, once_each
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, cluster_values, mean_over_members
 from isoloss.results.record import Record, Setting
 from isoloss.seeds import derived_seed
 

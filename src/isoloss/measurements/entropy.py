@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from isoloss.estimate import Estimate, mean_over_sentences, mean_over_tokens
 from isoloss.languages.language import DistributionsAtPositions
 from isoloss.languages.sentences import Sentences
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, mean_over_sentences, mean_over_tokens
 from isoloss.results.record import Record
 from isoloss.seeds import derived_seed
 

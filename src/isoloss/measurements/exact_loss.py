@@ -10,13 +10,6 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.estimate import (
-    Estimate,
-    cluster_values,
-    deviation_over_subsets,
-    mean_over_sentences,
-    mean_over_tokens,
-)
 from isoloss.languages.language import DistributionsAtPositions, Language
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
@@ -30,6 +23,13 @@ from isoloss.objectives.evaluation_mode import (
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import FIRST_WORD, scores_of_language
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import (
+    Estimate,
+    cluster_values,
+    deviation_over_subsets,
+    mean_over_sentences,
+    mean_over_tokens,
+)
 from isoloss.results.record import Record, Setting
 
 MASKED = MaskedObjective()

@@ -9,12 +9,12 @@ from torch import nn
 from isoloss.curvature.fisher_trace import FisherTrace
 from isoloss.curvature.normalised_trace import NormalisedTrace, normalised_trace
 from isoloss.curvature.stopping import Stopping, measure_until
-from isoloss.estimate import Estimate, half_width, paired_difference
 from isoloss.measurements.compared_flatness import FIXED_SENTENCES, first_sentences
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.sentence_losses import RunningSentenceLosses, SentenceLosses
 from isoloss.objectives.sentences_apart import apart_throughout
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, half_width, paired_difference
 
 SAME_LOSS = 0.01
 """Share of the loss by which two losses may differ and count as one. The paper's own window, 3.204 to 3.208

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate
 from isoloss.languages.language import Language
 from isoloss.languages.task import Task
 from isoloss.measurements.entropy import language_entropy
@@ -21,6 +20,7 @@ from isoloss.measurements.room_and_price import (
     price,
 )
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 
 ENTROPY_SENTENCES = 500

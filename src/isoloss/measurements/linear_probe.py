@@ -8,9 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, mean_over_sentences
 from isoloss.languages.task import LabelledSentences
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.results.record import Record, Setting
 from isoloss.results.store import ONLY_WHEN_CHANGED
 

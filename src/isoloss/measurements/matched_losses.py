@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, half_width
+from isoloss.results.estimate import Estimate, half_width
 from isoloss.results.record import Record
-from isoloss.verdict import Verdict, below
+from isoloss.results.verdict import Verdict, below
 
 
 @dataclass(frozen=True)

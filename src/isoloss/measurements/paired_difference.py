@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from isoloss.estimate import half_width, paired_difference
 from isoloss.measurements.linear_probe import Accuracy
+from isoloss.results.estimate import half_width, paired_difference
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoloss.corpora.packed_corpus import PackedCorpus
-from isoloss.estimate import Estimate
 from isoloss.languages.language import Language
 from isoloss.objectives.batch import Objective, PretrainingObjective
 from isoloss.progress import Progress
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record, Setting
 
 Drawn = TypeVar("Drawn")

@@ -18,13 +18,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, mean_over_sentences
 from isoloss.languages.language import Language, SentenceSource
 from isoloss.languages.narrow_context import NarrowContext, narrow_context
 from isoloss.languages.task import Task
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
 from isoloss.measurements.sentence_features import word_features
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.results.record import Record, Setting
 from isoloss.seeds import derived_seed
 

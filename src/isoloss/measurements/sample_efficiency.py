@@ -10,7 +10,6 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, mean_over_sentences
 from isoloss.languages.language import Language
 from isoloss.languages.task import TaskSplits, task_splits
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
@@ -20,6 +19,7 @@ from isoloss.measurements.quantity import Columns, Measurement, Subject, names_w
 from isoloss.measurements.sentence_features import sentence_features
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
+from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.results.record import Record, Setting
 
 EXAMPLES = (100, 300, 1000, 4000)

@@ -7,7 +7,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, cluster_values, mean_over_sentences
 from isoloss.objectives.batch import Batch, Objective, sentences_between
 from isoloss.objectives.evaluation_mode import (
     REAL_TEXT_MEMORY_BYTES,
@@ -16,6 +15,7 @@ from isoloss.objectives.evaluation_mode import (
     rows_at_once,
 )
 from isoloss.objectives.sentences_apart import SentencesApart
+from isoloss.results.estimate import Estimate, cluster_values, mean_over_sentences
 from isoloss.results.record import Record, Setting
 
 

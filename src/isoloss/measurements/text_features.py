@@ -11,11 +11,11 @@ from transformers import PreTrainedModel
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput
-from isoloss.estimate import mean_over_sentences
 from isoloss.measurements.linear_probe import Accuracy, ProbeSettings, linear_probe
 from isoloss.measurements.text_inputs import LONGEST, TextInputs, text_inputs
 from isoloss.objectives.evaluation_mode import REAL_TEXT_MEMORY_BYTES, evaluation_mode, rows_at_once
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import mean_over_sentences
 from isoloss.results.record import Record, Setting
 
 DESCRIPTION = (

@@ -15,9 +15,9 @@ from isoloss.measurements.compared_checkpoints import Checkpoint
 from isoloss.measurements.flatter_verdict import CONFIDENCE, SAME_LOSS
 from isoloss.measurements.text_features import DESCRIPTION
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Panel
-from isoloss.report.number import shown
 from isoloss.report.page import Page, Section, drawn
 from isoloss.report.table import cell, html_table
+from isoloss.results.number import shown
 from isoloss.results.record import Record
 
 CHECKPOINT = Colour("checkpoint", "checkpoint")

@@ -14,9 +14,9 @@ from isoloss.experiments.language_portrait import LanguagePortrait, TaskPortrait
 from isoloss.provenance import machine, versions
 from isoloss.report.frame import alone
 from isoloss.report.marks import CHART_HEIGHT
-from isoloss.report.number import record_shown, record_title
 from isoloss.report.page import DrawnPanel, Page, Section, write_page
 from isoloss.report.tree import tree_picture
+from isoloss.results.number import shown
 from isoloss.results.record import Record
 
 BARS, THICKEST = 12, 24
@@ -91,7 +91,13 @@ def _panels(portrait: LanguagePortrait) -> tuple[DrawnPanel, ...]:
 def _sections(portrait: LanguagePortrait) -> list[Section]:
     sampled = "masked_positions" in portrait.entropy[0].settings
     text = "In each sentence one position, chosen at random, was masked." if sampled else ""
-    rows = tuple((record_title(record), record_shown(record)) for record in portrait.entropy)
+    rows = tuple(
+        (
+            record.quantity.replace("_", " "),
+            f"{shown(record.value, record.standard_error)} {record.unit} (n = {record.n:,})",
+        )
+        for record in portrait.entropy
+    )
     sections = [Section("Entropy", text, rows=rows)]
     if portrait.tasks:
         sections.append(

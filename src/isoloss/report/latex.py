@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from isoloss.experiments.claims import Judgement
-from isoloss.report.number import ABSENT
+from isoloss.results.number import ABSENT
 
 _PLAIN = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",

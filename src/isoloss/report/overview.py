@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from isoloss.experiments.claims import Judgement, Kind
 from isoloss.experiments.experiment import Question
 from isoloss.report.frame import Link
+from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Finding
-from isoloss.verdict import Verdict
 
 OVERVIEW = "index"
 

@@ -28,8 +28,8 @@ from isoloss.report.pictures import (
     write_pictures,
 )
 from isoloss.report.templates import as_script_data, rendered
+from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Finding
-from isoloss.verdict import Verdict
 
 COLUMNS = {1: "one", 4: "two"}
 """How a wide panel lays out that many charts: one beside a table is large, and none is alone in a row."""

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from isoloss.panels import Axis, Table
 from isoloss.report.marks import NOTHING
-from isoloss.report.number import shown
+from isoloss.results.number import shown
 
 
 def html_table(titles: Sequence[str], rows: Iterable[Sequence[Markup]]) -> Markup:

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from isoloss.experiments.claims import Judgement
-from isoloss.report.number import shown
+from isoloss.results.number import shown
 
 WIDTH, HEIGHT, MARGIN = 132, 18, 6
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from isoloss.results.store import json_digest, read_sealed
 from isoloss.errors import BadInput, IsolossError
 from isoloss.files import file_digest
+from isoloss.results.store import json_digest, read_sealed
 
 STEPS_FOLDER = "steps"
 WEIGHTS_FILE = "model.safetensors"

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from isoloss.results.store import SEAL, json_digest
 from isoloss.errors import BadInput
 from isoloss.files import file_digest, sync_folder, writable, write_atomically
 from isoloss.results.record import Record, Setting
+from isoloss.results.store import SEAL, json_digest
 
 Values = dict[str, np.ndarray]
 """By `value_name` one float64 value a sentence, whose mean is the record's value and s / √n its error."""

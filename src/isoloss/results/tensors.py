@@ -15,8 +15,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from isoloss.results.store import FORMAT, damaged
 from isoloss.files import write_atomically
+from isoloss.results.store import FORMAT, damaged
 
 Tensors = dict[str, Tensor]
 """Tensors by name."""

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate, mean_over_sentences
 from isoloss.measurements.matched_losses import (
     MatchedCheckpoint,
     MatchedLosses,
@@ -18,6 +17,7 @@ from isoloss.measurements.matched_losses import (
     interpolated_to_loss,
 )
 from isoloss.results.checkpoint import MEASURED_FOLDER
+from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.results.record import Record, Setting
 from isoloss.results.records import read_sentence_values, value_name
 from isoloss.stored_runs.measured_files import measured_thing, measurement_name

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from isoloss.estimate import Estimate, mean_over_sentences, paired_difference
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, mean_over_sentences, paired_difference
 from isoloss.theory.bracket_strings import BracketStrings, all_strings, masked_strings
 from isoloss.theory.failure_probability import balanced_share, population_losses, refitted_outputs
 from isoloss.theory.finding import Finding, Statement, stated

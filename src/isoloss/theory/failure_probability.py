@@ -9,9 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate
 from isoloss.languages.dyck import LEFT, counted_strings, dyck
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
 from isoloss.theory.bracket_strings import BracketStrings, string_classes
 from isoloss.theory.one_layer_transformer import OneLayerTransformer
 

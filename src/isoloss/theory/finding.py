@@ -4,9 +4,9 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from isoloss.estimate import half_width
 from isoloss.panels import Panel
-from isoloss.verdict import Verdict
+from isoloss.results.estimate import half_width
+from isoloss.results.verdict import Verdict
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -13,7 +13,6 @@ from torch.func import grad, jacrev
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate
 from isoloss.languages.hmm import HMM, hmm
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
@@ -22,6 +21,7 @@ from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import Checkpoint
+from isoloss.results.estimate import Estimate
 from isoloss.theory.context_distributions import ContextDistributions, enumerated_contexts
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.softmax_model import EnumeratedTransformer, SoftmaxModel, parameter_vector, scores

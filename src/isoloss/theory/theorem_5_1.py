@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from isoloss.estimate import Estimate
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
 from isoloss.theory.failure_probability import (
     balanced_share,
     corrected_failure,

@@ -19,7 +19,7 @@ from isoloss.experiments.drift.panels import LOSS, RAW_LOSS, TRACE, mean_over_se
 from isoloss.experiments.drift.runs import plain
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
 from isoloss.pretraining.adamw import AdamW
-from isoloss.verdict import above, below, within
+from isoloss.results.verdict import above, below, within
 
 SGD_PART = "sgd"
 """The part of a run of plain SGD from the same start, for comparison."""

@@ -18,7 +18,7 @@ from isoloss.experiments.drift.curves import (
     with_start,
 )
 from isoloss.experiments.drift.departures import CONTROL, DRIFT, PART
-from isoloss.verdict import above, below, within
+from isoloss.results.verdict import above, below, within
 
 BATCHES_APART = 4
 """The ratio of two batch sizes at one learning rate whose speeds are compared."""

@@ -17,7 +17,7 @@ from isoloss.panels import Axis, Colour, Dots, Panel, Table
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.update_rule import UpdateRuleSettings
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 STANDARDISED = "standardised_accuracy"
 EXAMPLES = (100, 1000)

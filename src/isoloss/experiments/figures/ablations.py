@@ -26,7 +26,7 @@ from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity, 
 from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.panels import Axis, Categories, Dots, Panel
-from isoloss.verdict import within
+from isoloss.results.verdict import within
 
 TEXT, MASKS, DECAY = "the text's", "15 % masks, five copies", "linear decay"
 """How a run is trained: as in the paper's text, or with one of the pipeline's choices."""

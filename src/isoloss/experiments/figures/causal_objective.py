@@ -19,7 +19,7 @@ from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.models.transformers import GPT2Transformer
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.panels import Colour, Dots, Lines, Panel
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 MASKED, NEXT_WORD = "masked word", "next word"
 OBJECTIVE = Colour("objective", "objective")

@@ -14,7 +14,7 @@ from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Axis, Colour, Dots, Panel
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 COMPARED = 8
 """Number of strings on which the claims' heads are fitted; smaller scales may compare another number."""

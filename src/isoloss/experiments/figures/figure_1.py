@@ -30,7 +30,7 @@ from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.sizes import GapBetweenWidths
 from isoloss.measurements.quantities.probe import TaskReference
 from isoloss.panels import Axis, Dots, Lines, Panel
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 ASSOCIATION = 0.25
 """Smallest difference of rank correlations, and smallest rank correlation, that counts as “much better” or

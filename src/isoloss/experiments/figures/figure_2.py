@@ -17,7 +17,7 @@ from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import IMPROVEMENT, RANGE_OF_LOSS
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Lines, Panel
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 PAPER = "“the pre-training loss does not improve” (Section 2.3; no number given)"
 

@@ -18,7 +18,7 @@ from isoloss.experiments.statistics.rank_correlation import PartialRanking
 from isoloss.experiments.statistics.sizes import SlopeOverSizes
 from isoloss.measurements.enlarged_trace import EnlargedTraceQuantity
 from isoloss.panels import Axis, Dots, Panel
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 FORMS = ("exact", "paper")
 EXACT = Axis("trace_exact", "trace, enlarged (exact form)", "trace_exact_error", logarithmic=True)

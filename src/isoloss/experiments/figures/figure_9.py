@@ -32,7 +32,7 @@ from isoloss.experiments.statistics.along_runs import LastDoubling, MeanWithinRu
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.sizes import last_doubling_of_width
 from isoloss.panels import Lines, Panel
-from isoloss.verdict import below
+from isoloss.results.verdict import below
 
 PAPER = "“Even with the log of the KL divergence [...] the models are saturating” (A.7; no number given)"
 

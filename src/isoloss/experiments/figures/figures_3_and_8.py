@@ -32,7 +32,7 @@ from isoloss.experiments.statistics.sizes import (
     saturated_width,
 )
 from isoloss.panels import Axis, Lines, Panel
-from isoloss.verdict import above, below, within
+from isoloss.results.verdict import above, below, within
 
 PAPER = "“the increase in downstream performance as we scale up” (A.6; no number given)"
 GAINS = ("6.9", "4.5", "2.0")

@@ -21,7 +21,7 @@ from isoloss.experiments.scales.paper import DESCENTS as PAPER
 from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT_BY_FLATTENING, MeanWithinRuns
 from isoloss.experiments.statistics.rank_correlation import Ranking
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 POINTS_PER_HALVING = 2.0
 """Smallest rise of accuracy, in percent points per halving of the trace, that would make flatness a cause."""

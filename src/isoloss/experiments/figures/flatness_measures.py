@@ -25,7 +25,7 @@ from isoloss.experiments.statistics.rank_correlation import (
 from isoloss.experiments.statistics.seed_bootstrap import Frames, SeedBootstrap, Statistic
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.panels import Axis, Categories, Colour, Dots, Panel, Table
-from isoloss.verdict import above
+from isoloss.results.verdict import above
 
 OURS = "beyond the paper, which shows the trace alone"
 GIVEN = ("loss", "parameters")

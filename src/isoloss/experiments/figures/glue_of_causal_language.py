@@ -27,7 +27,7 @@ from isoloss.measurements.quantities.generated_words_probe import (
 )
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.panels import Axis, Categories, Lines, Panel
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 PAPERS_TASKS = ("SST-2", "QNLI")
 CONVERGED = 0.01

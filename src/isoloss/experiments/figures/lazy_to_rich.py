@@ -22,7 +22,7 @@ from isoloss.experiments.statistics.same_loss import (
 )
 from isoloss.models.transformers import BERTS_DEVIATION
 from isoloss.panels import Colour, Lines, Panel
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 DEVIATIONS = (BERTS_DEVIATION, 0.1, 0.2)
 OPEN = "none: Section 5 has solutions of one loss that differ in their features, made and not trained"

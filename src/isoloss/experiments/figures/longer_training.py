@@ -21,7 +21,7 @@ from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.on_sentences.noise_sensitivity import noise_column
 from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
 from isoloss.panels import Axis, Lines, Panel
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 OVER_TRAINED = "beyond the paper: Springer et al. 2025 report that over-trained models"
 FINE_TUNED = Axis("fine_tuned", "accuracy after fine-tuning", "fine_tuned_deviation")

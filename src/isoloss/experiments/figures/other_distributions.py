@@ -21,7 +21,7 @@ from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.measurements.quantities.shifted_probe import Shift, ShiftedProbeQuantity
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.panels import Axis, Dots, Panel
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 SHIFTS: tuple[tuple[Shift, str], ...] = (
     ("skewed roots", "skewed_roots_accuracy"),

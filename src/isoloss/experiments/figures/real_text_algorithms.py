@@ -32,7 +32,7 @@ from isoloss.experiments.statistics.same_loss import (
 )
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.panels import Axis, Panel, Table
-from isoloss.verdict import above, below, within
+from isoloss.results.verdict import above, below, within
 
 LOWER = {
     "SST-2": "89.5 against 90.8 % (Table 1)",

@@ -19,7 +19,7 @@ from isoloss.experiments.scales.scale import Scale
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, RANGE_OF_LOSS
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.panels import Axis, Dots, Lines, Panel
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 ACCURACY = "accuracy"
 LOSS = Axis("loss", "validation loss (nats a masked word)", "loss_error")

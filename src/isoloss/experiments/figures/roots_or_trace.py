@@ -13,7 +13,7 @@ from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
 from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
 from isoloss.panels import Axis, Dots, Panel
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 DERIVED = "none: the paper derives what SGD seeks, the trace, and trains by AdamW"
 ROOTS = Axis("root_fisher", "Σ √H_ii (Fisher form)", "root_fisher_error", logarithmic=True)

@@ -23,7 +23,7 @@ from isoloss.experiments.statistics.same_loss import (
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.quantities.control_probes import LOOKUP_TABLE, LookupTableReference
 from isoloss.panels import Axis, Panel, Table
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 TASK_C = "accuracy_c"
 COLUMNS_2 = (

@@ -22,7 +22,7 @@ from isoloss.experiments.statistics.same_loss import (
 )
 from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
 from isoloss.pretraining.specification import settings_as_json
-from isoloss.verdict import above, below
+from isoloss.results.verdict import above, below
 
 ACCURACY = "accuracy"
 REGULARISED = "flatness-regularised"

@@ -9,7 +9,6 @@ import polars as pl
 from scipy.optimize import isotonic_regression
 
 from isoloss.errors import BadInput
-from isoloss.estimate import Estimate
 from isoloss.experiments.statistics.seed_bootstrap import FrameKey, Statistic
 from isoloss.measurements.matched_losses import (
     MatchedCheckpoint,
@@ -17,7 +16,8 @@ from isoloss.measurements.matched_losses import (
     StepCurve,
     interpolated_to_loss,
 )
-from isoloss.verdict import Verdict
+from isoloss.results.estimate import Estimate
+from isoloss.results.verdict import Verdict
 
 ROWS = {
     "rule": pl.String,

@@ -7,7 +7,6 @@ from typing import ClassVar
 from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT, FisherTrace, fisher_trace
-from isoloss.estimate import cluster_values
 from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
@@ -19,6 +18,7 @@ from isoloss.measurements.quantity import (
     value_and_error,
 )
 from isoloss.progress import Progress
+from isoloss.results.estimate import cluster_values
 from isoloss.results.record import Record
 
 

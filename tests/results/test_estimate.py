@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.estimate import (
+from isoloss.results.estimate import (
     deviation_over_subsets,
     mean_over_sentences,
     mean_over_tokens,

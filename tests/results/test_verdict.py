@@ -3,7 +3,7 @@ import math
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.verdict import Region, Verdict, above, below, within
+from isoloss.results.verdict import Region, Verdict, above, below, within
 
 
 def test_an_interval_inside_supports_and_one_outside_contradicts() -> None:

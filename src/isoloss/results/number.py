@@ -2,8 +2,6 @@
 
 import math
 
-from isoloss.results.record import Record
-
 ABSENT = "–"
 """Shown in place of a missing number."""
 
@@ -46,13 +44,3 @@ def _with_error(value: float, error: float | None) -> str:
 def _four_digits(value: float) -> str:
     """At least four digits, without an exponent where those before the point are few enough to read."""
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
-
-
-def record_title(record: Record) -> str:
-    """What is measured, in words."""
-    return record.quantity.replace("_", " ")
-
-
-def record_shown(record: Record) -> str:
-    """The number with its error, unit and n."""
-    return f"{shown(record.value, record.standard_error)} {record.unit} (n = {record.n:,})"
