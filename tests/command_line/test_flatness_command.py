@@ -10,8 +10,8 @@ from reader_that_leaves import left_by_its_reader
 
 import isoloss.command_line.flatness_request as request_module
 from isoloss.cli import main
-from isoloss.measurements.paired_difference import PairedDifference
 from isoloss.models.loading import load_any_language_model
+from isoloss.results.estimate import Estimate
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +205,7 @@ def test_the_sign_of_a_hessian_that_nothing_tells_is_called_so(run):
     arguments = ("bert", "--text", "text.txt", "--sentences", "4", "--quantity", "hessian_trace")
     _, written, _ = run(*arguments, "--json")
     whole = records(written)["hessian_trace", "bert", None]
-    (_, high) = PairedDifference(0.0, whole["standard_error"], whole["n"] - 1.0, whole["n"]).interval(0.95)
+    (_, high) = Estimate(0.0, whole["standard_error"], whole["n"]).interval(0.95)
     undetermined = abs(whole["value"]) < high
     assert ("the sign of hessian_trace of bert is undetermined" in run(*arguments)[1]) == undetermined
 

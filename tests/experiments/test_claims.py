@@ -199,7 +199,9 @@ def test_an_open_claim_says_how_many_seeds_would_decide_it() -> None:
     reached = [stats.t.isf(0.025, n - 1) * spread / n**0.5 for n in (needed - 1, needed)]
     assert reached[1] <= -np.mean(changes) < reached[0]
     (decided,) = judge([falling()], runs_changing_by([-2.0, -1.9, -2.1, -2.0, -1.8]))
-    assert decided.seeds_needed is None
+    (hopeless,) = judge([falling()], runs_changing_by([1.0, -1.0]))
+    (undefined,) = judge([falling()], runs_changing_by([-1.0, float("nan")]))
+    assert [each.seeds_needed for each in (decided, hopeless, undefined)] == [None] * 3
 
 
 def mean_of_those_known(runs: Sequence[pl.DataFrame]) -> float:
@@ -228,7 +230,7 @@ def test_seeds_that_contribute_nothing_count_as_if_they_had_not_been_run(known: 
     values = np.random.default_rng(known).normal(-1, 1, known)
     found = SeedBootstrap.of(runs_with(values.tolist(), 10)).estimate(mean_of_those_known)
     peer = stats.ttest_1samp(values, 0.0)
-    assert found.clusters == known
+    assert found.n == known
     assert found.standard_error == pytest.approx(values.std(ddof=1) / known**0.5)
     assert found.p_value(0.0) == pytest.approx(peer.pvalue)
     alone = SeedBootstrap.of(runs_with(values.tolist(), known)).estimate(mean_of_those_known)
@@ -237,7 +239,7 @@ def test_seeds_that_contribute_nothing_count_as_if_they_had_not_been_run(known: 
 
 def test_seeds_that_agree_contribute_though_none_is_missed() -> None:
     found = SeedBootstrap.of(runs_with([-5.0] * 6, 9)).estimate(mean_of_those_known)
-    assert (found.clusters, found.standard_error) == (6, 0)
+    assert (found.n, found.standard_error) == (6, 0)
     # One row has no correlation, and five increasing rows have that of six.
     rising = [pl.DataFrame({"seed": seed, "x": [1.0 * seed], "y": [2.0 * seed]}) for seed in range(1, 7)]
 
@@ -245,7 +247,7 @@ def test_seeds_that_agree_contribute_though_none_is_missed() -> None:
         rows = pl.concat(runs)
         return rank_correlation(rows["x"].to_numpy(), rows["y"].to_numpy())
 
-    assert SeedBootstrap.of(rising).estimate(correlation).clusters == 6
+    assert SeedBootstrap.of(rising).estimate(correlation).n == 6
 
 
 def test_a_part_that_rests_on_one_seed_has_no_spread() -> None:
@@ -260,7 +262,7 @@ def test_a_part_that_rests_on_one_seed_has_no_spread() -> None:
         return float(np.mean(first) - np.mean(second)) if first and second else float("nan")
 
     found = SeedBootstrap.of(runs).estimate(difference)
-    assert (found.value, found.clusters) == (pytest.approx(3.99), 5)
+    assert (found.value, found.n) == (pytest.approx(3.99), 5)
     assert np.isnan(found.standard_error)
 
 

@@ -11,7 +11,7 @@ from isoloss.curvature.stopping import Stopping
 from isoloss.measurements.compared_flatness import compare_flatness
 from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
-from isoloss.results.estimate import Estimate, half_width
+from isoloss.results.estimate import Estimate
 from tiny_language_models import tiny_language_model
 
 
@@ -39,9 +39,8 @@ def test_few_sentences_have_a_wide_interval():
     assert (few.answer, replace(few, trace=Estimate(-5.0, 1.0, 6)).answer) == ("open", "yes")
     drawn = torch.randn(20_000, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     means, errors = drawn.mean(dim=1), drawn.std(dim=1) / 2
-    assert float((means.abs() <= half_width(1.0, 3.0, 0.95) * errors).double().mean()) == pytest.approx(
-        0.95, abs=0.006
-    )
+    _, reach = Estimate(0.0, 1.0, 4).interval(0.95)
+    assert float((means.abs() <= reach * errors).double().mean()) == pytest.approx(0.95, abs=0.006)
 
 
 def test_several_models_share_the_chance_of_an_error():

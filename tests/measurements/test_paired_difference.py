@@ -6,20 +6,27 @@ import torch
 from scipy import stats
 
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.measurements.paired_difference import PairedDifference, constant_accuracy
+from isoloss.measurements.paired_difference import (
+    constant_accuracy,
+    difference_of_accuracies,
+    difference_on_common_sentences,
+    interval_of_accuracies,
+    interval_of_difference,
+)
+from isoloss.results.estimate import Estimate
 
 
 def test_the_interval_is_that_of_a_paired_t_test():
     generator = np.random.default_rng(900)
     a, b = generator.normal(size=(2, 12))
-    found = PairedDifference.of_sentences(torch.tensor(a), torch.tensor(b))
+    found = difference_on_common_sentences(torch.tensor(a), torch.tensor(b))
     low, high = found.interval(0.9)
     expected = stats.ttest_rel(a, b).confidence_interval(0.9)
     assert (low, high) == (pytest.approx(expected.low), pytest.approx(expected.high))
 
 
 def test_only_sentences_that_both_have_are_compared():
-    found = PairedDifference.of_sentences(torch.tensor([1.0, 2.0, 9.0]), torch.tensor([0.0, 0.0]))
+    found = difference_on_common_sentences(torch.tensor([1.0, 2.0, 9.0]), torch.tensor([0.0, 0.0]))
     assert (found.value, found.n) == (1.5, 2)
 
 
@@ -39,7 +46,8 @@ def test_intervals_hold_the_mean_over_new_examples_and_new_seeds(spreads):
     for _ in range(times):
         right = torch.tensor(crossed(generator, 40, 5, *spreads))
         nothing = constant_accuracy(torch.zeros(40).double(), 5)
-        low, high = PairedDifference.of_accuracies(Accuracy.of("made", right), nothing).interval(0.95)
+        found = difference_of_accuracies(Accuracy.of("made", right), nothing)
+        low, high = interval_of_accuracies(found, 0.95)
         held += low <= 0 <= high
     # Three standard errors of 95 % below; never far above what the interaction explains.
     assert 0.95 - 3 * (0.95 * 0.05 / times) ** 0.5 <= held / times <= 0.995
@@ -48,18 +56,18 @@ def test_intervals_hold_the_mean_over_new_examples_and_new_seeds(spreads):
 def test_the_error_is_both_of_examples_and_of_seeds():
     right = torch.tensor([[1.0, 0.0, 1.0, 1.0], [1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 1.0]]).double()
     accuracy = Accuracy.of("made", right)
-    found = PairedDifference.of_accuracies(accuracy, constant_accuracy(torch.zeros(4).double(), 3))
+    found = difference_of_accuracies(accuracy, constant_accuracy(torch.zeros(4).double(), 3))
     parts = right.mean(0).var() / 4, right.mean(1).var() / 3
     assert found.value == pytest.approx(float(right.mean()))
     assert found.standard_error == pytest.approx(math.sqrt(sum(parts)))
     freedom = sum(parts) ** 2 / (parts[0] ** 2 / 3 + parts[1] ** 2 / 2)
-    assert found.freedom == pytest.approx(float(freedom))
+    assert found.degrees_of_freedom == pytest.approx(float(freedom))
 
 
 def test_agreement_of_too_few_is_no_certainty():
-    assert PairedDifference(1.0, 0.0, 3.0, 4).interval(0.95) == (-math.inf, math.inf)
-    assert PairedDifference(1.0, 0.0, 9.0, 10).interval(0.95) == (1.0, 1.0)
-    assert PairedDifference(0.0, 0.0, 1.0, 2).interval(0.95) == (0.0, 0.0)
+    assert np.isnan(interval_of_difference(Estimate(1.0, 0.0, 4), 0.95)).all()
+    assert interval_of_difference(Estimate(1.0, 0.0, 10), 0.95) == (1.0, 1.0)
+    assert interval_of_difference(Estimate(0.0, 0.0, 2), 0.95) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("correct", [0.0, 1.0])
@@ -67,9 +75,9 @@ def test_accuracies_that_agree_in_every_example_may_differ_in_those_not_seen(cor
     """By as many as a binomial share of which n examples show none."""
     right = torch.ones(5, 60).double()
     other = constant_accuracy(torch.full((60,), correct).double(), 5)
-    found = PairedDifference.of_accuracies(Accuracy.of("made", right), other)
+    found = difference_of_accuracies(Accuracy.of("made", right), other)
     unseen = stats.beta.ppf(0.95, 1, 60)
-    low, high = found.interval(0.95)
+    low, high = interval_of_accuracies(found, 0.95)
     if correct:
         assert (low, high) == (pytest.approx(-unseen), pytest.approx(unseen))
     else:

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,8 @@ from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.panels import Axis, Colour, Dots, Lines, Panel, Table
 from isoloss.pretraining.adamw import AdamW
 from isoloss.report.site import Site, write_site
-from isoloss.results.verdict import Verdict, above
+from isoloss.results.estimate import Estimate
+from isoloss.results.verdict import above
 from isoloss.theory.finding import Finding, Statement
 
 LANGUAGE = ReadyLanguage(dyck(4))
@@ -84,19 +84,16 @@ WELL = Outcome((), ())
 FAILED = Outcome((Notice("figure-8 width-16-seed-1", "its <process> was killed"),), ())
 
 
-def judgement(name: str, verdict: Verdict, effect: float, low: float, high: float) -> Judgement:
+def judgement(name: str, effect: float, standard_error: float) -> Judgement:
     claim = Claim(
         name, f"The claim {name} <holds>.", "8.0 against 19.3 (Table 1)", f"mean of {name}", "doublings",
         above(0.5), lambda runs: 0.0,
     )  # fmt: skip
-    return Judgement(claim, effect, low, high, 0.95, 4, 2, 0.01, verdict)
+    return Judgement(claim, Estimate(effect, standard_error, 3), 0.95, 0.01, runs=4)
 
 
-JUDGEMENTS = (
-    judgement("rises", Verdict.SUPPORTED, 1.2345, 0.9, 1.6),
-    judgement("falls", Verdict.NOT_SUPPORTED, -0.25, -0.5, -0.125),
-    replace(judgement("stays", Verdict.INCONCLUSIVE, 0.4, math.nan, math.nan), seeds_needed=9),
-)
+JUDGEMENTS = (judgement("rises", 1.25, 0.08), judgement("falls", -0.25, 0.05), judgement("stays", 0.4, 0.0))
+"""Supported, contradicted, and of too few seeds that agree exactly."""
 
 
 def experiment_result(name: str, widths: tuple[int, ...], outcome: Outcome = WELL) -> ExperimentResult:

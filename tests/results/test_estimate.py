@@ -1,13 +1,23 @@
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from isoloss.errors import BadInput
 from isoloss.results.estimate import (
+    Estimate,
     deviation_over_subsets,
+    mean_over_members,
     mean_over_sentences,
-    mean_over_tokens,
     paired_difference,
 )
+
+FROZEN = json.loads(Path(__file__).with_name("frozen_intervals.json").read_text())
 
 
 def generator(seed=0):
@@ -24,7 +34,7 @@ def test_the_error_bar_of_a_mean_covers_the_true_mean():
 def test_token_average_is_the_mean_of_all_words():
     words = [[1.0, 2.0, 4.0], [8.0], [16.0, 32.0]]
     means = torch.tensor([sum(w) / len(w) for w in words], dtype=torch.float64)
-    estimate = mean_over_tokens(means, torch.tensor([3, 1, 2]))
+    estimate = mean_over_members(means, torch.tensor([3, 1, 2]))
     assert estimate.value == pytest.approx(sum(map(sum, words)) / 6, rel=1e-14)
 
 
@@ -35,12 +45,12 @@ def test_token_averaged_error_bar_agrees_with_the_jackknife():
     weighted = lengths * values
     left_out = (weighted.sum() - weighted) / (lengths.sum() - lengths)
     jackknife = ((n - 1) / n * (left_out - left_out.mean()).square().sum()).sqrt()
-    assert mean_over_tokens(values, lengths).standard_error == pytest.approx(float(jackknife), rel=1e-3)
+    assert mean_over_members(values, lengths).standard_error == pytest.approx(float(jackknife), rel=1e-3)
 
 
 def test_equal_lengths_make_both_averages_one():
     values = torch.randn(50, generator=generator(), dtype=torch.float64)
-    tokens, sentences = mean_over_tokens(values, torch.full((50,), 7)), mean_over_sentences(values)
+    tokens, sentences = mean_over_members(values, torch.full((50,), 7)), mean_over_sentences(values)
     assert tokens.value == pytest.approx(sentences.value, rel=1e-12)
     assert tokens.standard_error == pytest.approx(sentences.standard_error, rel=1e-12)
 
@@ -76,3 +86,64 @@ def test_a_difference_needs_the_same_sentences():
 def test_subsets_need_sentences_enough():
     with pytest.raises(BadInput, match="4 sentences cannot be split into 5"):
         deviation_over_subsets(torch.ones(4))
+
+
+@pytest.mark.parametrize("row", FROZEN, ids=str)
+def test_intervals_and_p_values_are_those_of_earlier_results(row):
+    """Of correlations, of means over seeds, and of accuracies with Satterthwaite's degrees of freedom."""
+    value, error, n, freedom, limit, confidence, low, high, bound, p_value = row
+    limit = math.inf if limit is None else limit
+    estimate = Estimate(value, error, n, freedom)
+    expected = [math.nan if end is None else end for end in (low, high)]
+    assert estimate.interval(confidence, limit) == pytest.approx(expected, rel=1e-12, abs=1e-12, nan_ok=True)
+    if bound is not None:
+        assert estimate.p_value(bound, limit) == pytest.approx(p_value, rel=1e-12, abs=1e-15)
+
+
+def test_infinitely_many_degrees_of_freedom_are_normal():
+    estimate = Estimate(0.3, 0.2, 5, math.inf)
+    assert estimate.interval(0.9) == pytest.approx(stats.norm.interval(0.9, 0.3, 0.2))
+    assert estimate.p_value(0.0) == pytest.approx(2 * stats.norm.sf(1.5))
+
+
+def test_no_spread_is_worth_what_agreement_of_so_few_is():
+    same = Estimate(0.3, 0.0, 3)
+    assert (same.p_value(0.0), same.p_value(0.3), same.interval(0.75)) == (0.25, 1, (0.3, 0.3))
+    assert np.isnan(same.interval(0.95)).all()
+    assert Estimate(0.3, 0.0, 6).interval(0.95) == (0.3, 0.3)
+    assert Estimate(1.0, 0.0, 6).interval(0.95, limit=1.0) == (1, 1)
+    assert Estimate(0.3, 0.0, 6).p_value(0.0) == pytest.approx(1 / 32)
+    assert np.isnan(Estimate(0.3, 0.0, 5).interval(0.95)).all()
+
+
+@pytest.mark.parametrize("estimate", [Estimate(2.0, 0.5, 3), Estimate(2.0, 0.0, 5)])
+def test_intervals_leave_out_just_what_the_p_value_rejects(estimate):
+    for bound, confidence in itertools.product([-1.0, 0.0, 1.9, 2.0, 2.5, 9.0], [0.5, 0.9, 0.95, 0.99]):
+        low, high = estimate.interval(confidence)
+        assert (bound < low or bound > high) == (estimate.p_value(bound) <= 1 - confidence)
+
+
+@pytest.mark.parametrize("limit", [1.0, 2.0])
+@pytest.mark.parametrize("share", [-0.97, -0.3, 0.0, 0.6, 0.99])
+def test_intervals_stay_within_the_limit_and_agree_with_p_values(limit, share):
+    estimate = Estimate(share * limit, 0.2, 5)
+    for confidence in (0.9, 0.99):
+        low, high = estimate.interval(confidence, limit)
+        assert -limit <= low < share * limit < high <= limit
+        if abs(share) < 0.9:
+            assert [estimate.p_value(end, limit) for end in (low, high)] == pytest.approx(
+                [1 - confidence] * 2
+            )
+
+
+def test_near_the_middle_of_the_scale_the_limit_changes_little():
+    estimate = Estimate(0.01, 0.005, 5)
+    assert estimate.interval(0.95, limit=2.0) == pytest.approx(estimate.interval(0.95), rel=1e-3)
+    assert estimate.p_value(2.0, limit=2.0) == 0
+
+
+@pytest.mark.parametrize("error", [0.0, 0.1, math.nan])
+def test_at_the_ends_of_the_scale_nothing_is_known_of_few(error):
+    estimate = Estimate(1.0, error, 3)
+    assert np.isnan(estimate.interval(0.95, limit=1.0)).all()
+    assert estimate.p_value(1.0, limit=1.0) == 1.0

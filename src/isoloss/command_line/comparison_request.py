@@ -1,6 +1,7 @@
 """`isoloss compare`: checks the request, measures what is missing, writes the report."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -193,11 +194,8 @@ def _of_majority(name: str, accuracy: float) -> str:
 
 def _verdict_as_json(verdict: PairVerdict) -> dict[str, Any]:
     known = asdict(verdict)
-    if verdict.difference is not None:
-        del known["difference"]["largest"]
-    # Infinite ends of intervals, and nan for questions not asked, are not JSON numbers.
     for end in ("low", "high"):
-        if not abs(known[end]) < float("inf"):
+        if math.isnan(known[end]):  # of a question not asked, or that nothing bounds
             known[end] = None
     return known
 

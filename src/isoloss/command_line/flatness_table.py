@@ -13,7 +13,7 @@ from isoloss.measurements.compared_flatness import ComparedFlatness
 from isoloss.measurements.flatter_verdict import CONFIDENCE, FlatterVerdict
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.models.tokenizer import lost_capitals
-from isoloss.results.estimate import half_width
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 
 
@@ -151,18 +151,19 @@ def _notes(measured: ComparedFlatness, shown: Shown) -> list[str]:
 
 def _is_undetermined(record: Record) -> bool:
     """Whether a Hessian's trace may be either positive or negative."""
-    return record.quantity == "hessian_trace" and abs(record.value) < _half_width_with(record, record.n)
+    return record.quantity == "hessian_trace" and _contains_zero(record, record.n)
 
 
-def _half_width_with(record: Record, n: int) -> float:
-    """Half the width of the record's interval, if it were of `n` independent values."""
+def _contains_zero(record: Record, n: int) -> bool:
+    """Whether the record's interval would contain zero, if it were of `n` independent values."""
     error = (record.standard_error or 0.0) * (record.n / n) ** 0.5
-    return half_width(error, n - 1.0, CONFIDENCE)
+    low, high = Estimate(record.value, error, n).interval(CONFIDENCE)
+    return low < 0 < high
 
 
 def _undetermined(record: Record) -> str:
     needed = record.n
-    while _half_width_with(record, needed) > abs(record.value) and needed < MOST_SENTENCES:
+    while _contains_zero(record, needed) and needed < MOST_SENTENCES:
         needed += -(-needed // 20)
     sentences = int(record.settings.get("sentences") or record.n) * needed / record.n
     number = f"about {sentences:,.0f}" if needed < MOST_SENTENCES else "more than a billion"

@@ -19,7 +19,7 @@ from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.objectives.sentences_apart import SentencesApart
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_sentences, mean_over_tokens, paired_difference
+from isoloss.results.estimate import Estimate, mean_over_members, mean_over_sentences, paired_difference
 
 TRACE_UNIT = "nats per squared parameter"
 
@@ -63,7 +63,7 @@ class FisherTrace:
     @property
     def token_averaged(self) -> Estimate:
         """The trace with equal weight per prediction, not per sentence."""
-        return mean_over_tokens(self.values, self.predictions)
+        return mean_over_members(self.values, self.predictions)
 
 
 class RunningFisherTrace:

@@ -2,19 +2,22 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import polars as pl
 
-from isoloss.experiments.statistics.cluster_bootstrap import BoundedEstimate
 from isoloss.experiments.statistics.seed_bootstrap import SeedBootstrap, Statistic
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Region, Verdict
 
 CONFIDENCE = 0.95
 """Probability, at least, that none of one figure's effects is called supported or not supported wrongly; of
 each premise by itself, that it is not."""
+
+MOST_SEEDS = 1000
+"""Beyond this many, how many are needed is not worth a number."""
 
 Kind = Literal["premise", "effect"]
 
@@ -44,27 +47,62 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judgement:
-    """A claim with its effect, its interval over seeds, and the resulting verdict.
+    """A claim with the estimate of its effect over seeds.
 
     `confidence` is the level at which Holm's procedure tests this claim, so that the interval excludes the
     bounds of the claimed region exactly if the verdict is not inconclusive; `p_value` is adjusted by the same
-    procedure, to be compared with 1 - `CONFIDENCE`. `low` and `high` are nan if there are too few seeds for
-    any bound. `seeds` counts those that contribute to the statistic, or all if it is undefined; `runs` counts
-    all runs judged. `seeds_needed` is the number of seeds that would decide an inconclusive claim at its
-    confidence if effect and spread stayed the same; None if it is decided, or if that number is too large to
-    compute.
+    procedure, to be compared with 1 - `CONFIDENCE`. `runs` counts all runs judged.
     """
 
     claim: Claim
-    effect: float
-    low: float
-    high: float
+    estimate: Estimate
     confidence: float
-    runs: int
-    seeds: int
     p_value: float
-    verdict: Verdict
-    seeds_needed: int | None = None
+    runs: int
+
+    @property
+    def effect(self) -> float:
+        """The statistic of all runs."""
+        return self.estimate.value
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds contribute to the statistic; all of them if it is undefined."""
+        return self.estimate.n
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval; nan if there are too few seeds for any bound."""
+        return self._interval[0]
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval; nan if there are too few seeds for any bound."""
+        return self._interval[1]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of the interval."""
+        return self.claim.claimed.verdict(*self._interval)
+
+    @property
+    def seeds_needed(self) -> int | None:
+        """The number of seeds that would decide an inconclusive claim, if effect and spread stayed the same.
+
+        None if it is decided, if the spread is unknown, or if `MOST_SEEDS` would not suffice.
+        """
+        effect, error, seeds = self.effect, self.estimate.standard_error, self.seeds
+        if self.verdict != Verdict.INCONCLUSIVE or not math.isfinite(error):
+            return None
+        for more in range(seeds, MOST_SEEDS + 1):
+            supposed = Estimate(effect, error * math.sqrt(seeds / more), more)
+            if _p_value(self.claim, supposed) <= 1 - self.confidence:
+                return more
+        return None
+
+    @property
+    def _interval(self) -> tuple[float, float]:
+        return self.estimate.interval(self.confidence, self.claim.limit)
 
 
 def judge(
@@ -73,10 +111,10 @@ def judge(
     """Judge all `claims` of one figure on its `runs`, one frame per run with its seed in the column `seed`.
 
     The error of a statistic is computed over resamples of the seeds that contribute to it (`SeedBootstrap`);
-    its interval and p-value are Student's (`ClusterEstimate`, on Fisher's scale if the claim has a limit).
-    Effects are corrected for multiple testing by Holm's procedure, which bounds the probability of any wrong
-    verdict, not that of any interval missing its target, by 1 - `CONFIDENCE`. Each premise is judged at
-    `CONFIDENCE` on its own.
+    its interval and p-value are those of `Estimate`, on Fisher's scale if the claim has a limit. Effects are
+    corrected for multiple testing by Holm's procedure, which bounds the probability of any wrong verdict, not
+    that of any interval missing its target, by 1 - `CONFIDENCE`. Each premise is judged at `CONFIDENCE` on
+    its own.
 
     Frames without a seed, i.e. references, are in every resample. A claim is inconclusive if fewer than two
     seeds contribute, if its statistic is undefined, with all seeds or without a contributing one, and if it
@@ -93,63 +131,35 @@ def judge(
     ('supported', -4.05, -3.5)
     """
     bootstrap = SeedBootstrap.of(runs, seed)
-    estimates = []
+    judged = []
     for done, claim in enumerate(claims, 1):
-        estimates.append(BoundedEstimate(bootstrap.estimate(claim.statistic), claim.limit))
+        estimate = bootstrap.estimate(claim.statistic)
+        judged.append(Judgement(claim, estimate, CONFIDENCE, _p_value(claim, estimate), bootstrap.seeded))
         progress("judging", done, len(claims), claim.name)
-    # An interval excludes all bounds of a region if it excludes the nearest one.
-    p_values = [
-        max(estimate.p_value(bound) for bound in claim.claimed.bounds)
-        for claim, estimate in zip(claims, estimates, strict=True)
-    ]
-    levels, adjusted = [1 - CONFIDENCE] * len(claims), list(p_values)
     effects = [place for place, claim in enumerate(claims) if claim.kind == "effect"]
-    of_effects = [p_values[place] for place in effects]
-    for place, level, p_value in zip(
-        effects, holm_levels(of_effects, 1 - CONFIDENCE), holm_adjusted(of_effects), strict=True
-    ):
-        levels[place], adjusted[place] = level, p_value
-    return [
-        _judgement(claim, estimate, 1 - level, p_value, bootstrap)
-        for claim, estimate, level, p_value in zip(claims, estimates, levels, adjusted, strict=True)
-    ]
+    p_values = [judged[place].p_value for place in effects]
+    levels, adjusted = holm_levels(p_values, 1 - CONFIDENCE), holm_adjusted(p_values)
+    for place, level, p_value in zip(effects, levels, adjusted, strict=True):
+        judged[place] = replace(judged[place], confidence=1 - level, p_value=p_value)
+    return judged
 
 
-def _judgement(
-    claim: Claim, estimate: BoundedEstimate, confidence: float, p_value: float, bootstrap: SeedBootstrap
-) -> Judgement:
-    low, high = estimate.interval(confidence)
-    verdict = claim.claimed.verdict(low, high)
-    open_still = verdict == Verdict.INCONCLUSIVE
-    return Judgement(
-        claim=claim,
-        effect=estimate.value,
-        low=low,
-        high=high,
-        confidence=confidence,
-        runs=bootstrap.seeded,
-        seeds=estimate.estimate.clusters,
-        p_value=p_value,
-        verdict=verdict,
-        seeds_needed=estimate.clusters_to_decide(claim.claimed.bounds, confidence) if open_still else None,
-    )
+def _p_value(claim: Claim, estimate: Estimate) -> float:
+    """An interval excludes all bounds of a region if it excludes the nearest one."""
+    return max(estimate.p_value(bound, claim.limit) for bound in claim.claimed.bounds)
 
 
 def holm_adjusted(p_values: Sequence[float]) -> list[float]:
     """Holm's adjusted p-values: rejecting those of at most α has a family-wise error rate of at most α.
 
-    The r-th smallest of k, counted from 0, is multiplied by k - r, and is at least the previous adjusted one
-    and at most 1. The hypotheses may be dependent. This rejects everything that Bonferroni's correction does,
-    and more.
+    The hypotheses may be dependent. This rejects everything that Bonferroni's correction does, and more.
 
     >>> holm_adjusted([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    adjusted, largest = [1.0] * len(p_values), 0.0
-    for rank, place in enumerate(_ascending(p_values)):
-        largest = max(largest, (len(p_values) - rank) * p_values[place])
-        adjusted[place] = min(1.0, largest)
-    return adjusted
+    from statsmodels.stats.multitest import multipletests  # takes a second, which only judging needs
+
+    return multipletests(p_values, method="holm")[1].tolist() if p_values else []
 
 
 def holm_levels(p_values: Sequence[float], level: float) -> list[float]:
@@ -165,14 +175,10 @@ def holm_levels(p_values: Sequence[float], level: float) -> list[float]:
     >>> holm_levels([0.01, 0.04, 0.035], 0.06)
     [0.02, 0.03, 0.03]
     """
-    levels, own, retained = [level] * len(p_values), level, False
-    for rank, place in enumerate(_ascending(p_values)):
+    levels, tested_at, retained = [level] * len(p_values), level, False
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         if not retained:
-            own = level / (len(p_values) - rank)
-        levels[place] = own
-        retained = retained or p_values[place] > own
+            tested_at = level / (len(p_values) - rank)
+        levels[place] = tested_at
+        retained = retained or p_values[place] > tested_at
     return levels
-
-
-def _ascending(p_values: Sequence[float]) -> list[int]:
-    return sorted(range(len(p_values)), key=lambda place: p_values[place])

@@ -25,10 +25,15 @@ from isoloss.measurements.checkpoint_measurements import (
 from isoloss.measurements.compared_checkpoints import Checkpoint, Models
 from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.measurements.paired_difference import PairedDifference, constant_accuracy
+from isoloss.measurements.paired_difference import (
+    constant_accuracy,
+    difference_of_accuracies,
+    difference_on_common_sentences,
+)
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.text_features import majority_correct, majority_record
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 
 QUANTITIES = {
@@ -78,39 +83,39 @@ class Comparison:
         found = self.measurement(checkpoint, LOSS)
         return math.nan if found is None else found.records[0].value
 
-    def difference(self, checkpoint: Checkpoint, reference: Checkpoint, name: str) -> PairedDifference | None:
+    def difference(self, checkpoint: Checkpoint, reference: Checkpoint, name: str) -> Estimate | None:
         """`checkpoint` minus `reference`; None if either has not been measured or they are not comparable."""
         if name in (PROBE, FINE_TUNING):
             accuracies = self.accuracy(checkpoint, name), self.accuracy(reference, name)
             if accuracies[0] is None or accuracies[1] is None:
                 return None
-            return PairedDifference.of_accuracies(accuracies[0], accuracies[1])
+            return difference_of_accuracies(accuracies[0], accuracies[1])
         found = self.measurement(checkpoint, name), self.measurement(reference, name)
         if found[0] is None or found[1] is None or not_comparable(name, checkpoint, reference):
             return None
         quantity, _ = QUANTITIES[name]
-        return PairedDifference.of_sentences(found[0].values[quantity], found[1].values[quantity])
+        return difference_on_common_sentences(found[0].values[quantity], found[1].values[quantity])
 
-    def estimate(self, checkpoint: Checkpoint, name: str) -> PairedDifference | None:
+    def estimate(self, checkpoint: Checkpoint, name: str) -> Estimate | None:
         """The accuracy with its error over test examples and seeds: its difference from none."""
         accuracy = self.accuracy(checkpoint, name)
         if accuracy is None:
             return None
         nothing = constant_accuracy(torch.zeros_like(accuracy.correct), len(accuracy.by_seed))
-        return PairedDifference.of_accuracies(accuracy, nothing)
+        return difference_of_accuracies(accuracy, nothing)
 
     @property
     def majority(self) -> Record | None:
         """The accuracy of always predicting the most common training class; None without a task."""
         return None if self.task is None else majority_record(self.task, {"task": self.task.name})
 
-    def over_majority(self, checkpoint: Checkpoint, name: str) -> PairedDifference | None:
+    def over_majority(self, checkpoint: Checkpoint, name: str) -> Estimate | None:
         """The accuracy minus that of always predicting the most common class of the training texts."""
         accuracy = self.accuracy(checkpoint, name)
         if accuracy is None or self.task is None:
             return None
         majority = constant_accuracy(majority_correct(self.task), len(accuracy.by_seed))
-        return PairedDifference.of_accuracies(accuracy, majority)
+        return difference_of_accuracies(accuracy, majority)
 
     @property
     def _common(self) -> list[str]:

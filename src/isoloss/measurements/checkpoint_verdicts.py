@@ -7,8 +7,10 @@ from typing import Literal
 
 from isoloss.measurements.checkpoint_comparison import Comparison, not_comparable
 from isoloss.measurements.checkpoint_measurements import FINE_TUNING, LOSS, PROBE, TRACE
-from isoloss.measurements.flatter_verdict import CONFIDENCE, SAME_LOSS
-from isoloss.measurements.paired_difference import PairedDifference
+from isoloss.measurements.flatter_verdict import CONFIDENCE, SAME_LOSS, same_loss_verdict
+from isoloss.measurements.paired_difference import interval_of_accuracies, interval_of_difference
+from isoloss.results.estimate import Estimate
+from isoloss.results.verdict import Verdict, above, below
 
 OPEN = "open"
 MAJORITY = "the majority"
@@ -36,7 +38,7 @@ class PairVerdict:
     first: str
     second: str
     answer: str = OPEN
-    difference: PairedDifference | None = None
+    difference: Estimate | None = None
     low: float = math.nan
     high: float = math.nan
 
@@ -54,7 +56,7 @@ def verdicts(comparison: Comparison, same_loss: float = SAME_LOSS) -> list[PairV
     counted = sum(each.difference is not None for each in asked)
     confidence = 1 - (1 - CONFIDENCE) / max(1, counted)
     losses = {checkpoint.name: comparison.loss(checkpoint) for checkpoint in comparison.checkpoints}
-    return [_answered(each, confidence, same_loss * losses.get(each.first, math.nan)) for each in asked]
+    return [_answered(each, confidence, losses.get(each.first, math.nan), same_loss) for each in asked]
 
 
 def in_words(verdicts: Sequence[PairVerdict], same_loss: float = SAME_LOSS) -> str:
@@ -114,16 +116,21 @@ def _about_majority(comparison: Comparison) -> list[PairVerdict]:
     ]
 
 
-def _answered(asked: PairVerdict, confidence: float, margin: float) -> PairVerdict:
+def _answered(asked: PairVerdict, confidence: float, loss: float, same_loss: float) -> PairVerdict:
     if asked.difference is None:
         return asked
-    low, high = asked.difference.interval(confidence)
+    interval = interval_of_accuracies if asked.question == "better" else interval_of_difference
+    low, high = interval(asked.difference, confidence)
+    named = {
+        Verdict.SUPPORTED: asked.second,
+        Verdict.NOT_SUPPORTED: asked.first,
+        Verdict.INCONCLUSIVE: OPEN,
+    }
     match asked.question:
         case "same loss":
-            within, outside = -margin <= low and high <= margin, low > margin or high < -margin
-            answer = "yes" if within else "no" if outside else OPEN
+            answer = same_loss_verdict((low, high), loss, same_loss).answer
         case "flatter":
-            answer = asked.second if high < 0 else asked.first if low > 0 else OPEN
+            answer = named[below(0.0).verdict(low, high)]
         case "better":
-            answer = asked.second if low > 0 else asked.first if high < 0 else OPEN
+            answer = named[above(0.0).verdict(low, high)]
     return replace(asked, answer=answer, low=low, high=high)

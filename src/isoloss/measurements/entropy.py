@@ -10,7 +10,7 @@ from torch import Tensor
 from isoloss.languages.language import DistributionsAtPositions
 from isoloss.languages.sentences import Sentences
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_sentences, mean_over_tokens
+from isoloss.results.estimate import Estimate, mean_over_members, mean_over_sentences
 from isoloss.results.record import Record
 from isoloss.seeds import derived_seed
 
@@ -86,7 +86,7 @@ def language_entropy(
     of_masked, all_lengths = torch.cat(masked), torch.cat(lengths)
     estimates = {
         "masked_entropy_sentence_averaged": (mean_over_sentences(of_masked), "nats"),
-        "masked_entropy_token_averaged": (mean_over_tokens(of_masked, all_lengths), "nats"),
+        "masked_entropy_token_averaged": (mean_over_members(of_masked, all_lengths), "nats"),
         "next_word_entropy": (mean_over_sentences(torch.cat(following)), "nats"),
         "mean_length": (mean_over_sentences(all_lengths.double()), "words"),
     }

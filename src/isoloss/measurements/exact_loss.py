@@ -27,8 +27,8 @@ from isoloss.results.estimate import (
     Estimate,
     cluster_values,
     deviation_over_subsets,
+    mean_over_members,
     mean_over_sentences,
-    mean_over_tokens,
 )
 from isoloss.results.record import Record, Setting
 
@@ -191,7 +191,7 @@ def _averages(
     """The sentence-averaged estimate, and the token-averaged one if it differs."""
     estimates = {f"{quantity}_sentence_averaged": mean_over_sentences(values)}
     if predictions.min() < predictions.max():
-        estimates[f"{quantity}_token_averaged"] = mean_over_tokens(values, predictions)
+        estimates[f"{quantity}_token_averaged"] = mean_over_members(values, predictions)
     return estimates
 
 

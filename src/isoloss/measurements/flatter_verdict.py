@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from torch import nn
 
@@ -10,11 +9,13 @@ from isoloss.curvature.fisher_trace import FisherTrace
 from isoloss.curvature.normalised_trace import NormalisedTrace, normalised_trace
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.measurements.compared_flatness import FIXED_SENTENCES, first_sentences
+from isoloss.measurements.paired_difference import interval_of_difference
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.sentence_losses import RunningSentenceLosses, SentenceLosses
 from isoloss.objectives.sentences_apart import apart_throughout
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, half_width, paired_difference
+from isoloss.results.estimate import Estimate, paired_difference
+from isoloss.results.verdict import Verdict, below, within
 
 SAME_LOSS = 0.01
 """Share of the loss by which two losses may differ and count as one. The paper's own window, 3.204 to 3.208
@@ -52,22 +53,24 @@ class FlatterVerdict:
         ...                parameters=(9, 9)).answer
         'yes'
         """
-        if self.parameters[0] != self.parameters[1] or self._losses == "differ":
+        if self.parameters[0] != self.parameters[1] or self._losses == Verdict.NOT_SUPPORTED:
             return "not asked"
-        if self._losses == "may differ":
+        if self._losses == Verdict.INCONCLUSIVE:
             return "open"
-        return {-1: "yes", 0: "open", 1: "no"}[self._side(self.trace)]
+        return self._below_zero(self.trace).answer
 
     @property
     def warnings(self) -> list[str]:
         """Why the question is open or not asked, or the answer may not be about flatness itself."""
         found = []
-        if self._losses != "agree":
+        if self._losses != Verdict.SUPPORTED:
+            differ = "differ" if self._losses == Verdict.NOT_SUPPORTED else "may differ"
             found.append(
-                f"the losses {self._losses} by more than {100 * SAME_LOSS:g} %, which alone makes a model "
+                f"the losses {differ} by more than {100 * SAME_LOSS:g} %, which alone makes a model "
                 "flatter or sharper"
             )
-        if self._side(self.trace) * self._side(self.normalised) < 0:
+        flatter = {self._below_zero(self.trace), self._below_zero(self.normalised)}
+        if flatter == {Verdict.SUPPORTED, Verdict.NOT_SUPPORTED}:
             found.append(
                 "relative to the size of the weights it is the other way round, so that a rescaling may be "
                 "all there is to it"
@@ -81,22 +84,21 @@ class FlatterVerdict:
         return found
 
     @property
-    def _losses(self) -> Literal["agree", "may differ", "differ"]:
-        """Whether the whole interval of their difference lies within `SAME_LOSS`, some of it, or none."""
-        margin = SAME_LOSS * abs(self.loss_of_first)
-        either_way = self._half_width(self.loss)
-        if abs(self.loss.value) + either_way <= margin:
-            return "agree"
-        return "differ" if abs(self.loss.value) - either_way > margin else "may differ"
+    def _losses(self) -> Verdict:
+        return same_loss_verdict(interval_of_difference(self.loss, self.confidence), self.loss_of_first)
 
-    def _side(self, difference: Estimate) -> int:
-        """-1 if the whole interval is below zero, 1 if it is above, 0 if it contains zero."""
-        if abs(difference.value) <= self._half_width(difference):
-            return 0
-        return 1 if difference.value > 0 else -1
+    def _below_zero(self, difference: Estimate) -> Verdict:
+        return below(0.0).verdict(*interval_of_difference(difference, self.confidence))
 
-    def _half_width(self, difference: Estimate) -> float:
-        return half_width(difference.standard_error, difference.n - 1.0, self.confidence)
+
+def same_loss_verdict(difference: tuple[float, float], loss: float, share: float = SAME_LOSS) -> Verdict:
+    """Whether the whole interval of a difference lies within a `share` of the `loss`, some of it, or none.
+
+    >>> str(same_loss_verdict((-0.001, 0.004), loss=2.0))
+    'supported'
+    """
+    margin = share * abs(loss)
+    return within(margin).verdict(*difference) if margin > 0 else Verdict.INCONCLUSIVE
 
 
 def flatter_verdicts(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from isoloss.errors import BadInput
-from isoloss.results.estimate import Estimate, half_width
+from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 from isoloss.results.verdict import Verdict, below
 
@@ -43,7 +43,7 @@ class StepCurve:
 
         >>> curve = StepCurve("a", (100, 400), (Estimate(2.0, 0.1, 50), Estimate(1.0, 0.3, 50)))
         >>> curve.at(200)
-        Estimate(value=1.5, standard_error=0.2, n=50)
+        Estimate(value=1.5, standard_error=0.2, n=50, degrees_of_freedom=49.0)
         """
         if not self.steps[0] <= step <= self.steps[-1]:
             raise BadInput(
@@ -133,9 +133,8 @@ class MatchedLosses:
     @property
     def verdict(self) -> Verdict:
         """Whether the losses are the same: the spread is below the threshold, by its 95 % interval."""
-        freedom = min(point.loss.n for point in self.points) - 1
-        reach = half_width(self.spread_error, freedom, CONFIDENCE)
-        return below(self.threshold).verdict(self.spread - reach, self.spread + reach)
+        spread = Estimate(self.spread, self.spread_error, min(point.loss.n for point in self.points))
+        return below(self.threshold).verdict(*spread.interval(CONFIDENCE))
 
     @property
     def _extremes(self) -> tuple[Estimate, Estimate]:

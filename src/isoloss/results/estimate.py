@@ -1,10 +1,11 @@
-"""An estimate: a number, its standard error, and the number of independent sentences it is based on."""
+"""An estimate: a number, its standard error, and the intervals and p-values that follow from them."""
 
+import math
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 from torch import Tensor
 
 from isoloss.errors import BadInput
@@ -12,20 +13,83 @@ from isoloss.errors import BadInput
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over `n` independent units and its standard error, both in the unit of the averaged quantity."""
+    """A statistic of `n` independent units and its standard error, both in the unit of what is estimated.
+
+    Intervals and p-values are those of Student's t with `degrees_of_freedom`, by default n - 1, those of a
+    mean; infinitely many make them normal. They assume that the statistic is approximately normal. Nothing is
+    known of one whose standard error is nan, or that has one unit.
+
+    A standard error of zero means that all units agree exactly, without a spread from which to estimate an
+    error. The sign test is then used instead: by chance, all fall on the same side of a bound with
+    probability 2^(1 - n) (two-sided), which is the p-value. Hence an interval of zero width is given only at
+    a confidence that the number of units supports: 93.75 % for five, 96.875 % for six.
+
+    A correlation between -`limit` and `limit` (1, or 2 for the difference of two) has a skewed distribution.
+    Given its limit, intervals and p-values are computed on Fisher's scale z = artanh(r / limit), with the
+    error dz = dr / limit / (1 - (r / limit)²), and transformed back. In simulations of correlations of -0.5
+    to -0.3, intervals on the original scale cover 92 to 96 % at a nominal 95 %, and these 94 to 99.7 %. Near
+    0 the two agree.
+    """
 
     value: float
     standard_error: float
     n: int
+    degrees_of_freedom: float = math.nan
 
+    def __post_init__(self) -> None:
+        if math.isnan(self.degrees_of_freedom):
+            object.__setattr__(self, "degrees_of_freedom", self.n - 1.0)
 
-def half_width(standard_error: float, freedom: float, confidence: float) -> float:
-    """Half the width of Student's t interval with that coverage.
+    def interval(self, confidence: float, limit: float = math.inf) -> tuple[float, float]:
+        """The bounds whose p-value is above 1 - `confidence`; nan, nan where nothing bounds them.
 
-    >>> [round(half_width(1.0, freedom, 0.95), 2) for freedom in (1, 3, 999)]
-    [12.71, 3.18, 1.96]
-    """
-    return float(stdtrit(freedom, (1 + confidence) / 2)) * standard_error
+        >>> [round(end, 3) for end in Estimate(2.0, 0.5, 3).interval(0.95)]
+        [-0.151, 4.151]
+        >>> [round(end, 2) for end in Estimate(2.0, 0.5, 3, math.inf).interval(0.95)]
+        [1.02, 2.98]
+        >>> [round(end, 3) for end in Estimate(0.9, 0.05, 5).interval(0.95, limit=1.0)]
+        [0.63, 0.976]
+        """
+        if self._is_skewed(limit):
+            low, high = self._on_fishers_scale(limit).interval(confidence)
+            return limit * math.tanh(low), limit * math.tanh(high)
+        level = 1 - confidence
+        if not self._is_known or (self.standard_error == 0 and 2.0 ** (1 - self.n) > level):
+            return math.nan, math.nan
+        reach = -float(stdtrit(self.degrees_of_freedom, level / 2)) * self.standard_error
+        return self.value - reach, self.value + reach
+
+    def p_value(self, bound: float, limit: float = math.inf) -> float:
+        """Two-sided, for an expectation of `bound`; 1 if nothing is known.
+
+        >>> round(Estimate(2.0, 0.5, 3).p_value(0.0), 4), Estimate(2.0, 0.0, 3).p_value(0.0)
+        (0.0572, 0.25)
+        """
+        if self._is_skewed(limit):
+            transformed = self._on_fishers_scale(limit)
+            if abs(bound) >= limit:
+                return 0.0 if math.isfinite(transformed.value) else 1.0
+            return transformed.p_value(math.atanh(bound / limit))
+        if not self._is_known or self.value == bound:
+            return 1.0
+        if self.standard_error == 0:
+            return float(2.0 ** (1 - self.n))
+        return 2 * float(stdtr(self.degrees_of_freedom, -abs(self.value - bound) / self.standard_error))
+
+    @property
+    def _is_known(self) -> bool:
+        return self.n > 1 and math.isfinite(self.value) and math.isfinite(self.standard_error)
+
+    def _is_skewed(self, limit: float) -> bool:
+        """Whether Fisher's scale applies; units that agree exactly are judged by sign, on any scale."""
+        return math.isfinite(limit) and self.standard_error != 0
+
+    def _on_fishers_scale(self, limit: float) -> "Estimate":
+        share = self.value / limit
+        if not abs(share) < 1:
+            return Estimate(math.nan, math.nan, self.n, self.degrees_of_freedom)
+        error = self.standard_error / limit / (1 - share**2)
+        return Estimate(math.atanh(share), error, self.n, self.degrees_of_freedom)
 
 
 def mean_over_sentences(values: Float[Tensor, " n"]) -> Estimate:
@@ -34,7 +98,7 @@ def mean_over_sentences(values: Float[Tensor, " n"]) -> Estimate:
     Raises BadInput for fewer than two sentences, for which there is no standard error.
 
     >>> mean_over_sentences(torch.tensor([1.0, 2.0, 3.0, 6.0]))
-    Estimate(value=3.0, standard_error=1.0801234497346435, n=4)
+    Estimate(value=3.0, standard_error=1.0801234497346435, n=4, degrees_of_freedom=3.0)
     """
     n = len(values)
     if n < 2:
@@ -43,20 +107,15 @@ def mean_over_sentences(values: Float[Tensor, " n"]) -> Estimate:
     return Estimate(float(values.mean()), float(values.std() / n**0.5), n)
 
 
-def mean_over_tokens(values: Float[Tensor, " n"], lengths: Int[Tensor, " n"]) -> Estimate:
-    """Mean over all words, given each sentence's own mean over its words; sentences are the clusters.
-
-    >>> mean_over_tokens(torch.tensor([1.0, 4.0]), torch.tensor([2, 1])).value
-    2.0
-    """
-    return mean_over_members(values, lengths)
-
-
 def mean_over_members(means: Float[Tensor, " n"], sizes: Int[Tensor, " n"]) -> Estimate:
-    """Mean over all members of n independent clusters, given each cluster's own mean and size.
+    """Mean over all members of n independent clusters, given each cluster's mean and size.
 
+    Over all words of n sentences, for example, whose own means over their words are given.
     The ratio R = Σ_i T_i y_i / Σ_i T_i, with the standard error of a ratio of means (linearised):
     the deviation of T_i (y_i - R) over clusters, divided by √n and by the mean size.
+
+    >>> mean_over_members(torch.tensor([1.0, 4.0]), torch.tensor([2, 1])).value
+    2.0
     """
     return mean_over_sentences(cluster_values(means, sizes))
 
@@ -83,7 +142,7 @@ def paired_difference(values: Float[Tensor, " n"], reference: Float[Tensor, " n_
     sentences differ.
 
     >>> paired_difference(torch.tensor([5.0, 9.0, 1.0]), torch.tensor([4.0, 8.0, 0.0]))
-    Estimate(value=1.0, standard_error=0.0, n=3)
+    Estimate(value=1.0, standard_error=0.0, n=3, degrees_of_freedom=2.0)
     """
     if len(values) != len(reference):
         raise BadInput(

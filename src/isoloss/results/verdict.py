@@ -14,6 +14,15 @@ class Verdict(StrEnum):
     NOT_SUPPORTED = "not supported"
     INCONCLUSIVE = "inconclusive"
 
+    @property
+    def answer(self) -> str:
+        """The claim as a question, answered in a word.
+
+        >>> Verdict.INCONCLUSIVE.answer
+        'open'
+        """
+        return {"supported": "yes", "not supported": "no", "inconclusive": "open"}[self]
+
 
 @dataclass(frozen=True)
 class Region:

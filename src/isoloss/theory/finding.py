@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from isoloss.panels import Panel
-from isoloss.results.estimate import half_width
+from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Finding:
         'inconclusive'
         """
         error = self.standard_error
-        reach = half_width(error, self.n - 1, CONFIDENCE) if error else 0.0
         excess = self._excess
+        reach = Estimate(0.0, error, self.n).interval(CONFIDENCE)[1] if error else 0.0
         if excess + reach <= self.tolerance:
             return Verdict.SUPPORTED
         # A number that is not one has no interval either; a number alone without its error decides nothing.

@@ -14,7 +14,6 @@ from isoloss.experiments.grammar_runs import ADAMW, grammar_runs, rule_runs
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.statistics.cluster_bootstrap import BoundedEstimate
 from isoloss.experiments.statistics.rank_correlation import (
     Advantage,
     PartialRanking,
@@ -172,7 +171,7 @@ def rank_correlation_table(
     All use the same checkpoints, those that have every measure, the outcome and all of `given`; `checkpoints`
     and `seeds` are their numbers. Signs are those of `Ranking`: 1 if the smallest value of the measure is the
     best. A measure that is itself among `given` is partialled on the others. `low` and `high` bound each
-    number separately with `confidence` (`BoundedEstimate`); to say that one measure ranks better than
+    number separately with `confidence` (`Estimate.interval`); to say that one measure ranks better than
     another, judge their `Advantage`.
 
     >>> runs = [
@@ -199,7 +198,7 @@ def rank_correlation_table(
             statistics[f"Spearman given {' and '.join(others)}"] = PartialRanking(measure, outcome, others)
         for name, statistic in statistics.items():
             found = bootstrap.estimate(statistic)
-            low, high = BoundedEstimate(found, limit=1.0).interval(confidence)
+            low, high = found.interval(confidence, limit=1.0)
             rows.append(
                 {
                     "measure": measure,

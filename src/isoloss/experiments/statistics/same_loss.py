@@ -17,7 +17,6 @@ from isoloss.measurements.matched_losses import (
     interpolated_to_loss,
 )
 from isoloss.results.estimate import Estimate
-from isoloss.results.verdict import Verdict
 
 ROWS = {
     "rule": pl.String,
@@ -32,9 +31,6 @@ LOSS_WINDOW = 0.005
 """Widest spread of losses, as a share of the mean loss, that still counts as one loss. The paper's own
 window, 3.204 to 3.208 nats, is 0.0012 wide in these terms, and its losses lie 0.0025 to 0.004 above its
 entropy: what is not learnt yet is of that order, and so is what may differ."""
-
-SAME = {Verdict.SUPPORTED: "yes", Verdict.NOT_SUPPORTED: "no", Verdict.INCONCLUSIVE: "open"}
-"""Whether two losses are the same, in one word."""
 
 Comparison = Callable[[float, float], float]
 """From a run's number and the reference run's to one number."""
@@ -70,7 +66,7 @@ class SameLoss:
     def verdict(self) -> str:
         """Whether the measured losses are the same to within `LOSS_WINDOW`, as far as their errors tell."""
         points = tuple(replace(side.point, loss=side.loss) for side in (self.run, self.reference))
-        return SAME[replace(self.losses, points=points).verdict]
+        return replace(self.losses, points=points).verdict.answer
 
 
 def at_same_loss(run: pl.DataFrame, reference: pl.DataFrame) -> SameLoss | None:

@@ -3,17 +3,14 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 
 import numpy as np
 import polars as pl
+from jaxtyping import Float, Int
 
 from isoloss.errors import BadInput
-from isoloss.experiments.statistics.cluster_bootstrap import (
-    ROUNDING,
-    ClusterEstimate,
-    Resamples,
-    cluster_estimate,
-)
+from isoloss.results.estimate import Estimate
 
 Frames = Sequence[pl.DataFrame]
 """The runs' tables of checkpoints, one frame a run."""
@@ -33,6 +30,41 @@ class FrameKey:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FrameKey) and self.frame is other.frame
+
+
+DRAWS = 200
+"""Resamples that are drawn where there are more. That moves a standard error by 1 / √(2 DRAWS), 5 %, while
+that of G clusters is known within 1 / √(2 (G - 1)) at best, a quarter for ten."""
+
+ROUNDING = 1e-12
+"""Relative spread that counts as zero: summing the same numbers in another order can produce it."""
+
+
+@dataclass(frozen=True)
+class Resamples:
+    """`counts[b, g]` is how often resample b contains cluster g; the probabilities add up to 1."""
+
+    counts: Int[np.ndarray, "b g"]
+    probabilities: Float[np.ndarray, " b"]
+
+    @staticmethod
+    def of(clusters: int, seed: int = 0) -> "Resamples":
+        """All resamples of the clusters with their probabilities, or `DRAWS` random ones if there are more.
+
+        Five clusters have 126 resamples: with few clusters, nothing is random.
+
+        >>> resamples = Resamples.of(2)
+        >>> resamples.counts.tolist(), resamples.probabilities.tolist()
+        ([[2, 0], [1, 1], [0, 2]], [0.25, 0.5, 0.25])
+        """
+        if math.comb(2 * clusters - 1, clusters) > DRAWS:
+            even = np.full(clusters, 1 / clusters)
+            drawn = np.random.default_rng(seed).multinomial(clusters, even, size=DRAWS)
+            return Resamples(drawn, np.full(DRAWS, 1 / DRAWS))
+        chosen = combinations_with_replacement(range(clusters), clusters)
+        counts = np.array([np.bincount(members, minlength=clusters) for members in chosen])
+        orders = [math.factorial(clusters) // math.prod(map(math.factorial, row)) for row in counts.tolist()]
+        return Resamples(counts, np.array(orders) / clusters**clusters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,29 +103,29 @@ class SeedBootstrap:
         """How many frames are in the clusters."""
         return sum(map(len, self.clusters))
 
-    def estimate(self, statistic: Statistic) -> ClusterEstimate:
+    def estimate(self, statistic: Statistic) -> Estimate:
         """The statistic of all runs with its error over the seeds that contribute to it.
 
         A seed does not contribute if adding it to all other seeds, or to fewer of them, never changes the
         statistic, e.g. a seed without a pair in a mean over pairs. Such seeds are excluded from resamples,
-        degrees of freedom and `clusters`. The standard error is nan if fewer than two seeds contribute, or if
+        degrees of freedom and `n`. The standard error is nan if fewer than two seeds contribute, or if
         leaving one out makes the statistic undefined.
 
         >>> runs = [pl.DataFrame({"seed": seed, "trace": [float(seed)]}) for seed in (1, 2, 3)]
         >>> found = SeedBootstrap.of(runs).estimate(lambda runs: float(pl.concat(runs)["trace"].mean()))
-        >>> round(found.value, 3), round(found.standard_error, 3), found.clusters
+        >>> round(found.value, 3), round(found.standard_error, 3), found.n
         (2.0, 0.577, 3)
         """
         value = float(statistic(self.runs)) if self.clusters else math.nan
         if self.seeds < 2 or not math.isfinite(value):
-            return ClusterEstimate(value, math.nan, self.seeds)
+            return Estimate(value, math.nan, self.seeds)
         everyone = range(self.seeds)
         without = [float(statistic(self._of([*everyone[:own], *everyone[own + 1 :]]))) for own in everyone]
         contributing = tuple(
             own for own in everyone if _differ(value, without[own]) or self._changes_fewer(statistic, own)
         )
         if len(contributing) < 2 or not np.isfinite([without[own] for own in contributing]).all():
-            return ClusterEstimate(value, math.nan, len(contributing))
+            return Estimate(value, math.nan, len(contributing))
         resamples, samples = self._resamples_of(contributing)
         draws = np.array([statistic(sample) for sample in samples], dtype=np.float64)
         return cluster_estimate(value, draws, resamples)
@@ -130,6 +162,33 @@ class SeedBootstrap:
     @property
     def _unused_seed(self) -> int:
         return max(int(runs[0]["seed"][0]) for runs in self.clusters) + 1
+
+
+def cluster_estimate(value: float, draws: Float[np.ndarray, " b"], resamples: Resamples) -> Estimate:
+    """`value` is the statistic of all clusters, `draws` that of each resample.
+
+    The standard error is the deviation over resamples times √(G / (G - 1)) for G clusters: the deviation
+    alone is that of G clusters about their own mean, and for a mean is too small by exactly this factor. A
+    resample for which the statistic is undefined (nan or infinite) counts as far from the mean of the others
+    as the farthest of these, so that undefined values never narrow an interval.
+
+    >>> means = np.array([1.0, 2.0, 3.0, 6.0])  # of four clusters; s / √4 = 1.080
+    >>> resamples = Resamples.of(4)
+    >>> round(cluster_estimate(3.0, resamples.counts @ means / 4, resamples).standard_error, 6)
+    1.080123
+    """
+    clusters = resamples.counts.shape[1]
+    defined = np.isfinite(draws)
+    if clusters < 2 or not defined.any():
+        return Estimate(value, math.nan, clusters)
+    known, weights = draws[defined], resamples.probabilities[defined]
+    mean = np.average(known, weights=weights)
+    squares = np.full(len(draws), np.square(known - mean).max())
+    squares[defined] = np.square(known - mean)
+    if math.sqrt(squares.max()) <= ROUNDING * np.abs(known).max():
+        return Estimate(value, 0.0 if defined.all() else math.nan, clusters)
+    variance = float(resamples.probabilities @ squares)
+    return Estimate(value, math.sqrt(variance * clusters / (clusters - 1)), clusters)
 
 
 def _differ(first: float, second: float) -> bool:
