@@ -1,9 +1,7 @@
 """Models at an exact fit of small languages, for theory."""
 
 from isoloss.languages.random_hmm import random_hmm
-from isoloss.theory.context_distributions import enumerated_contexts
-from isoloss.theory.minimisers import Minimisers
-from isoloss.theory.softmax_model import FactorTable
+from isoloss.theory.minimisers import factor_table
 
 
 def small_language(words=3, length=2):
@@ -12,6 +10,4 @@ def small_language(words=3, length=2):
 
 def factor_problem(words=3, rank=3, seed=900):
     """A table in two factors that has not seen the distribution, and where it starts."""
-    distributions = enumerated_contexts(small_language(words)).distributions
-    model = FactorTable(len(distributions.weight), words, rank)
-    return Minimisers(model, distributions), model.random_parameters(seed)
+    return factor_table(words, rank, language_seed=900, start_seed=seed)

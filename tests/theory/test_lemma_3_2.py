@@ -7,9 +7,8 @@ from small_problems import factor_problem
 
 from isoloss.errors import BadInput
 from isoloss.results.verdict import Verdict
-from isoloss.theory.context_distributions import ContextDistributions
+from isoloss.theory.bartlett_matrices import approaches, bartlett_matrices, gap_exponent
 from isoloss.theory.lemma_3_2 import SMOKE, exponent_findings, identity_findings, lemma_3_2
-from isoloss.theory.lemma_3_2_approach import approaches, bartlett_matrices, gap_exponent
 
 TRAINING = replace(SMOKE.training, checkpoint_steps=(160, 200, 240), seeds=(900, 901))
 SETTINGS = replace(SMOKE, seed=900, training=TRAINING)
@@ -45,15 +44,15 @@ def test_the_statement_at_smoke_size():
 
 def test_a_wrong_distribution_is_found_out(exact):
     minimisers, parameters = exact
-    distributions = minimisers.distributions
-    other = ContextDistributions(distributions.weight, distributions.distribution.flip(1))
-    findings = identity_findings({"factors": bartlett_matrices(minimisers.model, other, parameters)}, 1e-5)
+    flipped = replace(minimisers.distributions, distribution=minimisers.distributions.distribution.flip(1))
+    other = replace(minimisers, distributions=flipped)
+    findings = identity_findings({"factors": bartlett_matrices(other, parameters)}, 1e-5)
     assert set(verdicts(findings).values()) == {Verdict.NOT_SUPPORTED}
 
 
 def test_a_covariance_of_two_samples_is_found_out(exact):
     minimisers, parameters = exact
-    right = bartlett_matrices(minimisers.model, minimisers.distributions, parameters)
+    right = bartlett_matrices(minimisers, parameters)
     wrong = replace(right, covariance=right.covariance / 2)
     findings = verdicts(identity_findings({"factors": wrong}, 1e-5))
     assert findings["Σ - ∇²L, factors"] == findings["largest entry, factors"] == Verdict.NOT_SUPPORTED

@@ -3,10 +3,9 @@ import torch
 from small_problems import factor_problem
 
 from isoloss.errors import IsolossError
-from isoloss.theory.coin_flow import BiasedCoin
-from isoloss.theory.lemma_3_2_approach import bartlett_matrices
+from isoloss.theory.bartlett_matrices import bartlett_matrices
+from isoloss.theory.coin import BiasedCoin, Coin
 from isoloss.theory.minimisers import Minimisers, trace_flow
-from isoloss.theory.softmax_model import Coin
 
 
 def test_newton_reaches_the_distribution_and_the_hessian_has_the_codimension_as_its_rank():
@@ -15,7 +14,7 @@ def test_newton_reaches_the_distribution_and_the_hessian_has_the_codimension_as_
     assert torch.allclose(
         minimisers.model.logits(reached).softmax(1), minimisers.distributions.distribution, atol=1e-11
     )
-    hessian = bartlett_matrices(minimisers.model, minimisers.distributions, reached).hessian
+    hessian = bartlett_matrices(minimisers, reached).hessian
     assert minimisers.codimension(reached) == minimisers.distributions.codimension == 12
     assert torch.linalg.matrix_rank(hessian, rtol=1e-10) == 12
     values = torch.linalg.eigvalsh(hessian).flip(0)[:12]
@@ -48,9 +47,7 @@ def test_the_gradient_along_the_minimisers_is_the_change_of_the_hessians_own_tra
 
     def hessian_trace(displaced):
         on_manifold = minimisers.reach(displaced)
-        return float(
-            bartlett_matrices(minimisers.model, minimisers.distributions, on_manifold).hessian.trace()
-        )
+        return float(bartlett_matrices(minimisers, on_manifold).hessian.trace())
 
     slope = (hessian_trace(at + step * gradient) - hessian_trace(at - step * gradient)) / (2 * step)
     assert slope == pytest.approx(float(gradient.square().sum()), rel=1e-6)

@@ -7,24 +7,18 @@ from whole_statement import smoke_statement
 
 from isoloss.errors import BadInput
 from isoloss.results.verdict import Verdict
-from isoloss.theory.coin_flow import BiasedCoin
+from isoloss.theory.coin import BiasedCoin, Coin
 from isoloss.theory.minimisers import Minimisers
-from isoloss.theory.nested_minimisers import SMOKE, CoinOfPairs, nested_minimisers
-from isoloss.theory.softmax_model import Coin
+from isoloss.theory.nested_minimisers import SMOKE, nested_minimisers
 from isoloss.theory.suite import named
 
 COIN = BiasedCoin(0.7)
 
 
-def test_one_pair_is_the_coin():
-    parameters = torch.tensor([1.3, -0.4], dtype=torch.float64)
-    torch.testing.assert_close(CoinOfPairs().logits(parameters), Coin().logits(parameters))
-
-
 def test_the_trace_is_that_of_the_dense_hessian():
-    minimisers = Minimisers(CoinOfPairs(), COIN.distributions)
+    minimisers = Minimisers(Coin(), COIN.distributions)
     at = minimisers.reach(torch.tensor([1.0, 0.5, -0.2, 0.7, 0.3, 0.9], dtype=torch.float64))
-    hessian = torch.func.hessian(lambda x: COIN.distributions.kl(CoinOfPairs().logits(x)))(at)
+    hessian = torch.func.hessian(lambda x: COIN.distributions.kl(Coin().logits(x)))(at)
     assert minimisers.trace(at) == pytest.approx(float(hessian.trace()), rel=1e-9)
     assert minimisers.trace(at) == pytest.approx(0.21 * float(at.square().sum()), rel=1e-9)
 

@@ -7,11 +7,10 @@ import torch
 from small_problems import factor_problem
 
 from isoloss.errors import BadInput
+from isoloss.progress import silent
 from isoloss.results.verdict import Verdict
 from isoloss.theory import theorem_3_3_coin as coins
-from isoloss.theory import theorem_3_3_factors as factors
-from isoloss.theory import theorem_3_3_transformer as transformers
-from isoloss.theory.coin_flow import BiasedCoin
+from isoloss.theory.coin import BiasedCoin
 from isoloss.theory.flow_against_sgd import (
     Race,
     codimension_finding,
@@ -20,7 +19,8 @@ from isoloss.theory.flow_against_sgd import (
     flow_against_sgd,
 )
 from isoloss.theory.minimisers import Minimisers
-from isoloss.theory.sgd_paths import SGDSettings
+from isoloss.theory.optimiser_paths import SGDSettings
+from isoloss.theory.theorem_3_3 import FACTORS, TRANSFORMER
 from isoloss.theory.theorem_3_3_coin import CELLS, coin_landscape, coin_runs
 
 COIN = BiasedCoin(0.7)
@@ -136,7 +136,7 @@ def test_a_flow_without_the_projection_is_found_out(problem, race):
 
 
 def test_statements_at_smoke_size():
-    statement = factors.theorem_3_3_factors(replace(factors.SMOKE, race=replace(RACE, paths=4, points=1)))
+    statement = FACTORS.compute(replace(FACTORS.smoke, race=replace(RACE, paths=4, points=1)), silent)
     assert [f.name for f in statement.findings] == [
         "codimension",
         "fall of the trace",
@@ -145,9 +145,8 @@ def test_statements_at_smoke_size():
     data = statement.panels[0].data
     assert data.filter("predicted")["trace"].is_sorted(descending=True)
     assert data["series"].n_unique() == 1 + 2 + 4
-    race = replace(transformers.SMOKE.race, lifetimes=0.02, paths=2, seed=900)
-    small = replace(transformers.SMOKE, race=race)
-    statement = transformers.theorem_3_3_transformer(small)
+    race = replace(TRANSFORMER.smoke.race, lifetimes=0.02, paths=2, seed=900)
+    statement = TRANSFORMER.compute(replace(TRANSFORMER.smoke, race=race), silent)
     codimension, fall = statement.findings
     assert codimension.verdict == Verdict.SUPPORTED
     assert fall.standard_error > 0

@@ -1,7 +1,6 @@
 """What holds for every statement at its smoke size, whatever it says."""
 
-from isoloss.theory.finding import Statement
-from isoloss.theory.suite import Entry
+from isoloss.theory.finding import Entry, Statement
 
 
 def smoke_statement(entry: Entry) -> Statement:

@@ -29,9 +29,9 @@ from isoloss.progress import Progress
 from isoloss.provenance import usable_cores
 from isoloss.results.record import Record, Setting
 from isoloss.results.verdict import Verdict
-from isoloss.theory.finding import Finding, Statement
+from isoloss.theory.finding import Entry, Finding, Statement
 from isoloss.theory.statement_file import PlannedStatement, statement_content
-from isoloss.theory.suite import SUITE, Entry, named
+from isoloss.theory.suite import SUITE, named
 
 _STYLES = {Verdict.SUPPORTED: "green", Verdict.NOT_SUPPORTED: "red", Verdict.INCONCLUSIVE: "yellow"}
 SIZED = "theorem-5.1"

@@ -5,21 +5,30 @@ from dataclasses import dataclass
 from math import exp, hypot, log, sqrt
 
 import numpy as np
-import polars as pl
 import torch
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.panels import Axis, Colour, Lines, Panel
+from isoloss.panels import Axis, Panel
 from isoloss.progress import Progress, part_of, silent
 from isoloss.seeds import derived_seed
-from isoloss.theory.adamw_flow import SOURCE, AdamWSettings, adamw_paths
-from isoloss.theory.coin_flow import BiasedCoin
-from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.adamw_factors import SOURCE
+from isoloss.theory.coin import BiasedCoin
+from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.minimisers import Minimisers
-from isoloss.theory.sgd_paths import SGDSettings, weighted_line
+from isoloss.theory.optimiser_paths import (
+    AdamWSettings,
+    Measured,
+    Row,
+    SGDSettings,
+    adamw_paths,
+    mean_with_error,
+    means_with_errors,
+    panel_of_paths,
+    weighted_line,
+)
 
 
 @dataclass(frozen=True)
@@ -114,10 +123,9 @@ class CoinRuns:
     times: tuple[float, ...]
     differences: Float[Tensor, "n R"]
 
-    def decay(self, start: float) -> tuple[float, float]:
+    def decay(self, start: float) -> Measured:
         """log(start / E D) at the last time, and its standard error (delta method)."""
-        last = self.differences[-1]
-        mean, error = float(last.mean()), float(last.std()) / len(last) ** 0.5
+        mean, error = mean_with_error(self.differences[-1])
         return (log(start / mean), error / mean) if mean > 0 else (float("nan"), float("inf"))
 
 
@@ -163,19 +171,16 @@ def coin_findings(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float)
         alike = [run for run in runs if (run.memory, run.samples.batch_size) == (memory, batch)]
         rates, time = [run.samples.learning_rate for run in alike], alike[0].times[-1]
         slow = time * model.copies / (2 * model.coin.logit)
-        values, errors = zip(*[run.decay(start) for run in alike], strict=True)
-        limit = weighted_line(rates, values, errors)
+        limit = weighted_line(rates, [run.decay(start) for run in alike])
         findings.append(
             Finding(
-                name=f"decay, memory {memory:g}, B = {batch}",
-                sentence=(
-                    f"As α → 0 with 1 - β2 = {memory:g} α, log(n u - V) falls by the predicted fraction of "
-                    "(n / 2 logit p) α²k."
-                ),
-                source=SOURCE,
-                predicted=model.decay(time, memory, batch) / slow,
-                relation="equal to",
-                measured=limit.intercept / slow,
+                f"decay, memory {memory:g}, B = {batch}",
+                f"As α → 0 with 1 - β2 = {memory:g} α, log(n u - V) falls by the predicted fraction of "
+                "(n / 2 logit p) α²k.",
+                SOURCE,
+                limit.intercept / slow,
+                "equal to",
+                model.decay(time, memory, batch) / slow,
                 standard_error=limit.intercept_error / slow,
                 n=sum(run.samples.paths for run in alike),
                 unit="of a slow second moment's",
@@ -190,18 +195,16 @@ def _rise_of_trace(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float
     run = min((run for run in runs if run.memory == slowest), key=lambda run: run.samples.learning_rate)
     start = model.difference(model.least_trace)
     fallen = start * exp(-model.decay(run.times[-1], run.memory, run.samples.batch_size))
-    traces = model.trace(run.differences[-1]) / model.trace(start)
+    rise, error = mean_with_error(model.trace(run.differences[-1]) / model.trace(start))
     return Finding(
-        name="rise of the trace",
-        sentence=(
-            "AdamW leaves the point of least trace, and raises the trace as far as the flow of Σ √H_ii does."
-        ),
-        source=SOURCE,
-        predicted=float(model.trace(fallen) / model.trace(start)),
-        relation="equal to",
-        measured=float(traces.mean()),
-        standard_error=float(traces.std()) / len(traces) ** 0.5,
-        n=len(traces),
+        "rise of the trace",
+        "AdamW leaves the point of least trace, and raises the trace as far as the flow of Σ √H_ii does.",
+        SOURCE,
+        rise,
+        "equal to",
+        float(model.trace(fallen) / model.trace(start)),
+        standard_error=error,
+        n=run.samples.paths,
         unit="of the least trace",
         tolerance=tolerance / 5,
         paper="equation (1), which is about SGD: 1",
@@ -209,34 +212,27 @@ def _rise_of_trace(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float
 
 
 def _coin_panel(model: CopiedCoin, runs: Sequence[CoinRuns]) -> Panel:
-    start, rows = float(model.difference(model.least_trace)), []
+    start, rows = float(model.difference(model.least_trace)), list[Row]()
     last = min(run.samples.learning_rate for run in runs)
     for run in runs:
         if run.samples.learning_rate > last:
             continue
         batch = run.samples.batch_size
         name = f"1 - β2 = {run.memory:g} α, B = {batch}"
-        errors = run.differences.std(dim=1) / run.differences.shape[1] ** 0.5 / start
-        means = run.differences.mean(dim=1) / start
-        for time, mean, error in zip(run.times, means.tolist(), errors.tolist(), strict=True):
-            rows.append((time, mean, error, name, name, False))
+        means = means_with_errors(run.differences)
+        for time, (mean, error) in zip(run.times, means, strict=True):
+            rows.append((time, mean / start, error / start, name, name, False))
             predicted = exp(-model.decay(time, run.memory, batch))
             rows.append((time, predicted, 0.0, name, f"{name}, predicted", True))
-    return Panel(
-        name="adamw-coin-decay",
-        title="AdamW's mean and the closed form",
-        caption=(
-            f"Mean of n u - V relative to its start at α = {last:g}, with its standard error; dashed: the "
-            "prediction. With a faster second moment the drift is slower, the more so for small batches."
-        ),
-        charts=(
-            Lines(
-                Axis("t", "t = kα²"),
-                Axis("difference", "mean of n u - V over its start", "error", logarithmic=True),
-                Colour("path", "path"),
-                series="series",
-                predicted="predicted",
-            ),
-        ),
-        data=pl.DataFrame(rows, ["t", "difference", "error", "path", "series", "predicted"], orient="row"),
+    return panel_of_paths(
+        "adamw-coin-decay",
+        "AdamW's mean and the closed form",
+        f"Mean of n u - V relative to its start at α = {last:g}, with its standard error; dashed: the "
+        "prediction. With a faster second moment the drift is slower, the more so for small batches.",
+        Axis("t", "t = kα²"),
+        Axis("difference", "mean of n u - V over its start", "error", logarithmic=True),
+        rows,
     )
+
+
+ENTRY = Entry("adamw-coin", adamw_coin, FULL, SMOKE, seconds=40)

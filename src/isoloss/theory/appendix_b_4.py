@@ -27,7 +27,7 @@ from isoloss.theory.enlarged_identities import (
     widened,
     with_epsilon,
 )
-from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, stated
 
 ARCHITECTURES: dict[str, Callable[[Shape], Architecture]] = {
     "post-LN": PostLayerNormTransformer,
@@ -285,3 +285,6 @@ def _trace_panel(traces: pl.DataFrame) -> Panel:
         charts=(Table(tuple(Axis(column, title) for column, title in columns.items())),),
         data=traces,
     )
+
+
+ENTRY = Entry("appendix-b.4", appendix_b_4, FULL, SMOKE, seconds=10)

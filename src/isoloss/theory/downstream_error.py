@@ -13,7 +13,7 @@ from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_sentences, paired_difference
 from isoloss.theory.bracket_strings import BracketStrings, all_strings, masked_strings
 from isoloss.theory.failure_probability import balanced_share, population_losses, refitted_outputs
-from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.zero_loss_solutions import random_features, split_neurons, two_neurons
 
 SOURCE = "Section 5, Theorem 5.1"
@@ -160,3 +160,6 @@ def _panel(settings: DownstreamErrorSettings, losses: Losses) -> Panel:
         ),
         data=data,
     )
+
+
+ENTRY = Entry("downstream-error", downstream_error, FULL, SMOKE, seconds=10)

@@ -1,10 +1,12 @@
 """A number predicted by a statement, the number computed, and the verdict."""
 
 import math
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from dataclasses import KW_ONLY, asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from isoloss.panels import Panel
+from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Verdict
 
@@ -17,7 +19,7 @@ CONFIDENCE = 0.95
 Relation = Literal["equal to", "at least", "at most"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
     """`measured` stands in `relation` to `predicted`, to within `tolerance` (absolute, in `unit`).
 
@@ -29,9 +31,10 @@ class Finding:
     name: str
     sentence: str
     source: str
-    predicted: float
-    relation: Relation
     measured: float
+    relation: Relation
+    predicted: float
+    _: KW_ONLY
     standard_error: float | None = None
     n: int
     unit: str = ""
@@ -44,8 +47,8 @@ class Finding:
 
         >>> from dataclasses import replace
         >>> near = Finding(
-        ...     name="slope", sentence="It is 1.", source="Lemma 1", predicted=1.0, relation="equal to",
-        ...     measured=1.02, standard_error=0.004, n=50, tolerance=0.05,
+        ...     "slope", "It is 1.", "Lemma 1", 1.02, "equal to", 1.0,
+        ...     standard_error=0.004, n=50, tolerance=0.05,
         ... )
         >>> str(near.verdict)
         'supported'
@@ -107,3 +110,18 @@ def stated(settings: "DataclassInstance") -> tuple[tuple[str, str], ...]:
         (name, ", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
         for name, value in asdict(settings).items()
     )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A statement's name, the function of its settings that computes it, and its two sizes.
+
+    Settings are a frozen dataclass of numbers and of tuples of numbers. `seconds` is the approximate time of
+    the full size on one core, used only for the order of the work and the progress.
+    """
+
+    name: str
+    compute: Callable[[Any, Progress], Statement]
+    full: Any
+    smoke: Any
+    seconds: float

@@ -8,7 +8,7 @@ import torch
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, part_of, silent
 from isoloss.theory.bracket_strings import masked_strings
-from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.flattest_descent import flattest_from, random_weights
 from isoloss.theory.zero_loss_solutions import SCORE_SIZE, corrected_bound, unevenness
 
@@ -142,3 +142,6 @@ def _panel(table: pl.DataFrame) -> Panel:
         ),
         data=excess,
     )
+
+
+ENTRY = Entry("flattest-solution", flattest_solution, FULL, SMOKE, seconds=100)

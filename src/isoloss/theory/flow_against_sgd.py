@@ -2,17 +2,28 @@
 
 from dataclasses import dataclass
 
-import polars as pl
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from isoloss.panels import Axis, Colour, Lines, Panel
+from isoloss.panels import Axis, Panel
 from isoloss.progress import Progress, silent
 from isoloss.seeds import derived_seed
 from isoloss.theory.finding import Finding
 from isoloss.theory.minimisers import COEFFICIENT, Minimisers, trace_flow
-from isoloss.theory.sgd_paths import Line, SGDSettings, fitted_order, sgd_paths, weighted_line
+from isoloss.theory.optimiser_paths import (
+    Line,
+    Measured,
+    Row,
+    SGDSettings,
+    fitted_order,
+    mean_with_error,
+    means_with_errors,
+    panel_of_paths,
+    root_mean_square,
+    sgd_paths,
+    weighted_line,
+)
 
 SOURCE = "Theorem 3.3 and equation (1)"
 SINGLE_RUNS = 20
@@ -52,13 +63,6 @@ class RunsAtOneRate:
     traces_below: Float[Tensor, " R"]
     distances: Float[Tensor, " R"]
 
-    @property
-    def distance(self) -> tuple[float, float]:
-        """Root mean square distance from the flow, and its standard error (delta method)."""
-        squares = self.distances.square()
-        root = float(squares.mean().sqrt())
-        return root, float(squares.std()) / len(squares) ** 0.5 / (2 * root)
-
 
 @dataclass(frozen=True)
 class FlowAgainstSGD:
@@ -69,45 +73,20 @@ class FlowAgainstSGD:
     codimensions: tuple[int, ...]
     runs: tuple[RunsAtOneRate, ...]
 
-    def fall(self, at_rate: RunsAtOneRate) -> tuple[float, float]:
+    def fall(self, at_rate: RunsAtOneRate) -> Measured:
         """The mean fall of the trace, in units of the flow's fall, and its standard error."""
-        falls = (self.flow[0] - at_rate.traces_below) / (self.flow[0] - self.flow[-1])
-        return float(falls.mean()), float(falls.std()) / len(falls) ** 0.5
+        return mean_with_error((self.flow[0] - at_rate.traces_below) / (self.flow[0] - self.flow[-1]))
 
     @property
     def fall_in_the_limit(self) -> Line:
         """`fall` as a line in the learning rate: its intercept is the fall as η → 0."""
-        falls = [self.fall(at_rate) for at_rate in self.runs]
-        values, errors = [value for value, _ in falls], [error for _, error in falls]
-        return weighted_line([at_rate.learning_rate for at_rate in self.runs], values, errors)
+        return weighted_line([each.learning_rate for each in self.runs], [*map(self.fall, self.runs)])
 
     @property
     def order_of_distance(self) -> Line:
-        """`slope` is the order in η of the distance from the flow."""
-        distances = [at_rate.distance for at_rate in self.runs]
-        values, errors = [value for value, _ in distances], [error for _, error in distances]
-        return fitted_order([at_rate.learning_rate for at_rate in self.runs], values, errors)
-
-    def data(self) -> pl.DataFrame:
-        """Traces against t: the flow, `predicted`; the mean of SGD at each learning rate; some single runs.
-
-        The single runs are `SINGLE_RUNS` of the last learning rate. Columns t, trace, error, path, series,
-        predicted.
-        """
-        flow = "equation (1)"
-        rows = [
-            (t, trace, 0.0, flow, flow, True) for t, trace in zip(self.times, self.flow.tolist(), strict=True)
-        ]
-        for at_rate in self.runs:
-            errors = (at_rate.traces.std(dim=1) / at_rate.traces.shape[1] ** 0.5).tolist()
-            means = zip(self.times, at_rate.traces.mean(dim=1).tolist(), errors, strict=True)
-            path = f"mean of SGD, η = {at_rate.learning_rate:.3g}"
-            rows += [(t, mean, error, path, path, False) for t, mean, error in means]
-        path = f"one run of SGD, η = {self.runs[-1].learning_rate:.3g}"
-        for number, run in enumerate(self.runs[-1].traces.T[:SINGLE_RUNS].tolist(), start=1):
-            name = f"run {number}"
-            rows += [(t, trace, 0.0, path, name, False) for t, trace in zip(self.times, run, strict=True)]
-        return pl.DataFrame(rows, ["t", "trace", "error", "path", "series", "predicted"], orient="row")
+        """`slope` is the order in η of the runs' root mean square distance from the flow."""
+        distances = [root_mean_square(each.distances) for each in self.runs]
+        return fitted_order([each.learning_rate for each in self.runs], distances)
 
 
 def flow_against_sgd(
@@ -135,48 +114,32 @@ def flow_against_sgd(
         relative_tolerance=race.relative_tolerance,
         progress=progress,
     )
-    runs = tuple(
-        _runs(
-            minimisers,
-            start,
-            SGDSettings(rate / trace, race.batch_size, race.paths, derived_seed(race.seed, "SGD", number)),
-            times,
-            flow[-1],
-            progress,
-        )
-        for number, rate in enumerate(race.rates)
-    )
-    traces = torch.tensor([minimisers.trace(at) for at in flow])
+    runs = []
+    for number, rate in enumerate(race.rates):
+        seed = derived_seed(race.seed, "SGD", number)
+        sgd = SGDSettings(rate / trace, race.batch_size, race.paths, seed)
+        traces, ends = [], start[None]
+        for ends in sgd_paths(minimisers, start, sgd, times, progress):
+            traces.append([minimisers.trace(at) for at in ends])
+        below = torch.tensor([minimisers.trace(minimisers.reach(at)) for at in ends])
+        distances = (ends - flow[-1]).norm(dim=1)
+        runs.append(RunsAtOneRate(sgd.learning_rate, torch.tensor(traces), below, distances))
+    traces_of_flow = torch.tensor([minimisers.trace(at) for at in flow])
     codimensions = tuple(minimisers.codimension(at) for at in flow)
-    return FlowAgainstSGD(tuple(times), traces, codimensions, runs)
-
-
-def _runs(
-    minimisers: Minimisers,
-    start: Float[Tensor, " P"],
-    settings: SGDSettings,
-    times: list[float],
-    flow_end: Float[Tensor, " P"],
-    progress: Progress,
-) -> RunsAtOneRate:
-    traces, ends = [], start[None]
-    for ends in sgd_paths(minimisers.model, minimisers.distributions, start, settings, times, progress):
-        traces.append([minimisers.trace(at) for at in ends])
-    below = torch.tensor([minimisers.trace(minimisers.reach(at)) for at in ends])
-    distances = (ends - flow_end).norm(dim=1)
-    return RunsAtOneRate(settings.learning_rate, torch.tensor(traces), below, distances)
+    return FlowAgainstSGD(tuple(times), traces_of_flow, codimensions, tuple(runs))
 
 
 def codimension_finding(race: FlowAgainstSGD, predicted: int) -> Finding:
     """The rank of ∇²L at every time of the flow, which is constant by Assumption 3.1."""
     wrong = [found for found in race.codimensions if found != predicted]
+    sentence = "Along the flow, ∇²L has rank C (V - 1), the number of independent probabilities."
     return Finding(
-        name="codimension",
-        sentence="Along the flow, ∇²L has rank C (V - 1), the number of independent probabilities.",
-        source="Assumption 3.1",
-        predicted=predicted,
-        relation="equal to",
-        measured=(wrong or [predicted])[0],
+        "codimension",
+        sentence,
+        "Assumption 3.1",
+        (wrong or [predicted])[0],
+        "equal to",
+        predicted,
         n=len(race.codimensions),
         unit="dimensions",
         tolerance=0.0,
@@ -185,33 +148,27 @@ def codimension_finding(race: FlowAgainstSGD, predicted: int) -> Finding:
 
 def fall_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
     """The decrease of the trace under SGD as η → 0, in units of the flow's."""
-    limit = race.fall_in_the_limit
-    return Finding(
-        name="fall of the trace",
-        sentence="As η → 0, SGD's trace falls as far as along the flow dθ/dt = -(1/4B) ∇_Γ Tr ∇²L.",
-        source=SOURCE,
-        predicted=1.0,
-        relation="equal to",
-        measured=limit.intercept,
-        standard_error=limit.intercept_error,
-        n=sum(len(at_rate.traces_below) for at_rate in race.runs),
-        unit="of the flow's fall",
-        tolerance=tolerance,
-    )
+    limit, n = race.fall_in_the_limit, sum(len(at_rate.traces_below) for at_rate in race.runs)
+    sentence = "As η → 0, SGD's trace falls as far as along the flow dθ/dt = -(1/4B) ∇_Γ Tr ∇²L."
+    return _fall(sentence, (limit.intercept, limit.intercept_error), n, tolerance)
 
 
 def fall_at_last_rate_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
     """The decrease of the trace under SGD at the last learning rate, in units of the flow's."""
-    fall, error = race.fall(race.runs[-1])
+    sentence = "At the last learning rate, SGD's trace falls about as far as along equation (1)."
+    return _fall(sentence, race.fall(race.runs[-1]), len(race.runs[-1].traces_below), tolerance)
+
+
+def _fall(sentence: str, fall: Measured, n: int, tolerance: float) -> Finding:
     return Finding(
-        name="fall of the trace",
-        sentence="At the last learning rate, SGD's trace falls about as far as along equation (1).",
-        source=SOURCE,
-        predicted=1.0,
-        relation="equal to",
-        measured=fall,
-        standard_error=error,
-        n=len(race.runs[-1].traces_below),
+        "fall of the trace",
+        sentence,
+        SOURCE,
+        fall[0],
+        "equal to",
+        1.0,
+        standard_error=fall[1],
+        n=n,
         unit="of the flow's fall",
         tolerance=tolerance,
     )
@@ -221,12 +178,12 @@ def order_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
     """How SGD's distance from the flow falls with η."""
     order = race.order_of_distance
     return Finding(
-        name="order of the distance",
-        sentence="The root mean square distance of the runs from the flow falls as √η.",
-        source=f"{SOURCE}: convergence as η → 0; across Γ runs have the variance η / 2B",
-        predicted=0.5,
-        relation="equal to",
-        measured=order.slope,
+        "order of the distance",
+        "The root mean square distance of the runs from the flow falls as √η.",
+        f"{SOURCE}: convergence as η → 0; across Γ runs have the variance η / 2B",
+        order.slope,
+        "equal to",
+        0.5,
         standard_error=order.slope_error,
         n=sum(len(at_rate.traces_below) for at_rate in race.runs),
         tolerance=tolerance,
@@ -234,23 +191,27 @@ def order_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
 
 
 def trace_panel(race: FlowAgainstSGD, name: str, of_what: str) -> Panel:
-    """Trace against t: the flow, the mean of SGD's runs at each learning rate, and the cloud of runs."""
-    return Panel(
-        name=name,
-        title=f"Trace against time: {of_what}",
-        caption=(
-            "The trace along the flow of equation (1) (dashed) and along SGD's runs, at t = kη²: means with "
-            "their standard errors, and single runs at the smallest learning rate. Runs fluctuate around Γ, "
-            "less so for smaller η."
-        ),
-        charts=(
-            Lines(
-                Axis("t", "t = kη²"),
-                Axis("trace", "trace of ∇²L", "error"),
-                Colour("path", "path"),
-                series="series",
-                predicted="predicted",
-            ),
-        ),
-        data=race.data(),
+    """Trace against t: the flow, the mean of SGD's runs at each learning rate, and some single runs."""
+    flow = "equation (1)"
+    rows: list[Row] = [
+        (t, trace, 0.0, flow, flow, True) for t, trace in zip(race.times, race.flow.tolist(), strict=True)
+    ]
+    for at_rate in race.runs:
+        path = f"mean of SGD, η = {at_rate.learning_rate:.3g}"
+        for t, mean in zip(race.times, means_with_errors(at_rate.traces), strict=True):
+            rows.append((t, *mean, path, path, False))
+    path = f"one run of SGD, η = {race.runs[-1].learning_rate:.3g}"
+    for number, run in enumerate(race.runs[-1].traces.T[:SINGLE_RUNS].tolist(), start=1):
+        rows += [
+            (t, trace, 0.0, path, f"run {number}", False) for t, trace in zip(race.times, run, strict=True)
+        ]
+    return panel_of_paths(
+        name,
+        f"Trace against time: {of_what}",
+        "The trace along the flow of equation (1) (dashed) and along SGD's runs, at t = kη²: means with "
+        "their standard errors, and single runs at the smallest learning rate. Runs fluctuate around Γ, "
+        "less so for smaller η.",
+        Axis("t", "t = kη²"),
+        Axis("trace", "trace of ∇²L", "error"),
+        rows,
     )

@@ -12,7 +12,7 @@ from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Dots, Landscape, Panel
 from isoloss.progress import Progress, silent
 from isoloss.theory.bracket_strings import BracketStrings, all_strings, masked_strings
-from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.one_layer_transformer import OneLayerTransformer, farthest_output, zero_loss_trace
 from isoloss.theory.zero_loss_solutions import corrected_bound, random_features, two_neurons
 
@@ -242,3 +242,6 @@ def _transfer(counting: OneLayerTransformer, sampled: OneLayerTransformer, strin
         ),
         data=pl.DataFrame(rows, schema=["target", "value", "unit"], orient="row"),
     )
+
+
+ENTRY = Entry("hidden-units", hidden_units, FULL, SMOKE, seconds=2)

@@ -1,16 +1,13 @@
 """Lemma 3.2, Bartlett's identity: at an exact fit, gradient covariance, Hessian and Fisher are equal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from isoloss.languages.random_hmm import random_hmm
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
-from isoloss.theory.context_distributions import enumerated_contexts
-from isoloss.theory.finding import Finding, Statement, stated
-from isoloss.theory.lemma_3_2_approach import (
+from isoloss.theory.bartlett_matrices import (
     BartlettMatrices,
     CheckpointMatrices,
     TrainingRuns,
@@ -19,9 +16,9 @@ from isoloss.theory.lemma_3_2_approach import (
     checkpoint_matrices,
     gap_exponent,
 )
-from isoloss.theory.minimisers import Minimisers
-from isoloss.theory.softmax_model import FactorTable, LogitTable
-from isoloss.theory.theorem_3_3_transformer import exact_transformer
+from isoloss.theory.finding import Entry, Finding, Statement, stated
+from isoloss.theory.minimisers import Minimisers, exact_transformer, factor_table
+from isoloss.theory.softmax_model import LogitTable
 
 SOURCE = "Lemma 3.2"
 EXACT = 1e-10
@@ -29,6 +26,7 @@ EXACT = 1e-10
 NEAR_THE_DISTRIBUTION = 0.02
 """Where KL <= 0.02 nats, distribution and model are at most a tenth apart in total variation (Pinsker's
 inequality): what is said of first order is put to the test on checkpoints of runs no farther away."""
+KL = Axis("kl", "KL(distribution || model) (nats)", logarithmic=True)
 
 
 @dataclass(frozen=True)
@@ -108,20 +106,16 @@ def lemma_3_2(settings: BartlettSettings, progress: Progress = silent) -> Statem
 
 def exact_matrices(settings: BartlettSettings) -> dict[str, BartlettMatrices]:
     """For a table of logits, one in two factors, and a transformer taken there by Newton's method."""
-    language = random_hmm(words=settings.words, states=2, blocks=1, length=2, seed=settings.seed)
-    distributions = enumerated_contexts(language).distributions
-    table, factors = (
-        LogitTable(settings.words),
-        FactorTable(len(distributions.weight), settings.words, settings.rank),
+    factors, start = factor_table(
+        settings.words, settings.rank, language_seed=settings.seed, start_seed=settings.seed
     )
-    exact_factors = Minimisers(factors, distributions).reach(factors.random_parameters(settings.seed))
+    table = Minimisers(LogitTable(settings.words), factors.distributions)
+    logits = factors.distributions.distribution.log().flatten()
     transformer, exact = exact_transformer(settings.width, 0.3, settings.seed, settings.words)
     return {
-        "table of logits": bartlett_matrices(
-            table, distributions, distributions.distribution.log().flatten()
-        ),
-        "table in two factors": bartlett_matrices(factors, distributions, exact_factors),
-        "transformer": bartlett_matrices(transformer.model, transformer.distributions, exact),
+        "table of logits": bartlett_matrices(table, logits),
+        "table in two factors": bartlett_matrices(factors, factors.reach(start)),
+        "transformer": bartlett_matrices(transformer, exact),
     }
 
 
@@ -129,12 +123,12 @@ def identity_findings(exact: dict[str, BartlettMatrices], tolerance: float) -> t
     """For each model, that it is at an exact fit, and the distances between its three matrices."""
     return tuple(
         Finding(
-            name=f"{what}, {model}",
-            sentence=sentence,
-            source=SOURCE,
-            predicted=0.0,
-            relation="at most",
-            measured=measured,
+            f"{what}, {model}",
+            sentence,
+            SOURCE,
+            measured,
+            "at most",
+            0.0,
             n=len(matrices.fisher),
             unit=unit,
             tolerance=allowed,
@@ -154,27 +148,23 @@ def exponent_findings(
 ) -> tuple[Finding, Finding]:
     """The exponents of both gaps in KL: one slope through all points, with the error over paths."""
 
-    def finding(name: str, gaps: Sequence[Sequence[float]]) -> Finding:
-        points = [
-            [(point.kl, gap) for point, gap in zip(path, of_path, strict=True)]
-            for path, of_path in zip(paths, gaps, strict=True)
-        ]
-        fitted = gap_exponent(points)
+    def finding(name: str, gap: Callable[[BartlettMatrices], float]) -> Finding:
+        fitted = gap_exponent([[(point.kl, gap(point)) for point in path] for path in paths])
         return Finding(
-            name=f"exponent of {name}, {where}",
-            sentence=f"||{name}|| / ||F|| grows as the square root of KL(distribution || model).",
-            source=f"{SOURCE}; first order in the probabilities' error",
-            predicted=0.5,
-            relation="equal to",
-            measured=fitted.value,
+            f"exponent of {name}, {where}",
+            f"||{name}|| / ||F|| grows as the square root of KL(distribution || model).",
+            f"{SOURCE}; first order in the probabilities' error",
+            fitted.value,
+            "equal to",
+            0.5,
             standard_error=fitted.standard_error,
             n=fitted.n,
             tolerance=tolerance,
         )
 
     return (
-        finding("Σ - F", [[point.covariance_gap for point in path] for path in paths]),
-        finding("∇²L - F", [[point.hessian_gap for point in path] for path in paths]),
+        finding("Σ - F", lambda point: point.covariance_gap),
+        finding("∇²L - F", lambda point: point.hessian_gap),
     )
 
 
@@ -187,24 +177,21 @@ def gap_panel(trained: Sequence[CheckpointMatrices]) -> Panel:
     ]
     kls = [row[0] for row in rows]
     rows += [(kl, kl**0.5, "√KL", "√KL", True) for kl in (min(kls), max(kls))]
+    chart = Lines(
+        KL,
+        Axis("gap", "relative gap", logarithmic=True),
+        Colour("matrix", "gap"),
+        series="series",
+        predicted="predicted",
+    )
     return Panel(
-        name="lemma-3.2-gaps",
-        title="How the three matrices diverge away from the exact fit",
-        caption=(
-            "Relative Frobenius distances of gradient covariance and Hessian from the Fisher information at "
-            "checkpoints of training runs, against the checkpoint's KL from the distribution. The dashed "
-            "line √KL shows the predicted slope; its height is arbitrary."
-        ),
-        charts=(
-            Lines(
-                Axis("kl", "KL(distribution || model) (nats)", logarithmic=True),
-                Axis("gap", "relative gap", logarithmic=True),
-                Colour("matrix", "gap"),
-                series="series",
-                predicted="predicted",
-            ),
-        ),
-        data=pl.DataFrame(rows, schema=["kl", "gap", "matrix", "series", "predicted"], orient="row"),
+        "lemma-3.2-gaps",
+        "How the three matrices diverge away from the exact fit",
+        "Relative Frobenius distances of gradient covariance and Hessian from the Fisher information at "
+        "checkpoints of training runs, against the checkpoint's KL from the distribution. The dashed line "
+        "√KL shows the predicted slope; its height is arbitrary.",
+        (chart,),
+        pl.DataFrame(rows, ["kl", "gap", "matrix", "series", "predicted"], orient="row"),
     )
 
 
@@ -219,20 +206,14 @@ def trace_panel(trained: Sequence[CheckpointMatrices]) -> Panel:
             ("Tr Σ", c.matrices.covariance),
         )
     ]
+    chart = Lines(KL, Axis("trace", "trace", logarithmic=True), Colour("matrix", "matrix"), series="series")
     return Panel(
-        name="lemma-3.2-traces",
-        title="The three traces along training runs",
-        caption=(
-            "Traces of the Fisher information, the Hessian and the gradient covariance at the same "
-            "checkpoints."
-        ),
-        charts=(
-            Lines(
-                Axis("kl", "KL(distribution || model) (nats)", logarithmic=True),
-                Axis("trace", "trace", logarithmic=True),
-                Colour("matrix", "matrix"),
-                series="series",
-            ),
-        ),
-        data=pl.DataFrame(rows, schema=["kl", "trace", "matrix", "series"], orient="row"),
+        "lemma-3.2-traces",
+        "The three traces along training runs",
+        "Traces of the Fisher information, the Hessian and the gradient covariance at the same checkpoints.",
+        (chart,),
+        pl.DataFrame(rows, ["kl", "trace", "matrix", "series"], orient="row"),
     )
+
+
+ENTRY = Entry("lemma-3.2", lemma_3_2, FULL, SMOKE, seconds=30)

@@ -9,7 +9,7 @@ import torch
 from isoloss.panels import Axis, Categories, Colour, Lines, Panel
 from isoloss.progress import Progress, part_of, silent
 from isoloss.theory.bracket_strings import BracketStrings, masked_strings
-from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.flattest_descent import flattest_from, random_weights
 from isoloss.theory.one_layer_transformer import OneLayerTransformer, hessian_trace, zero_loss_trace
 from isoloss.theory.zero_loss_solutions import (
@@ -230,3 +230,6 @@ def _solutions_panel(found: pl.DataFrame) -> Panel:
         ),
         data=found,
     )
+
+
+ENTRY = Entry("lemma-g.1", lemma_g_1, FULL, SMOKE, seconds=50)

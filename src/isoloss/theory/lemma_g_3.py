@@ -11,7 +11,7 @@ from torch import Tensor
 from isoloss.panels import Axis, Categories, Colour, Panel
 from isoloss.progress import Progress, silent
 from isoloss.theory.bracket_strings import BracketStrings, masked_strings
-from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.one_layer_transformer import OneLayerTransformer, hessian_trace
 from isoloss.theory.zero_loss_solutions import (
     corrected_bound,
@@ -210,3 +210,6 @@ def _panel(nudged: pl.DataFrame) -> Panel:
         ),
         data=data,
     )
+
+
+ENTRY = Entry("lemma-g.3", lemma_g_3, FULL, SMOKE, seconds=5)

@@ -9,7 +9,7 @@ import torch
 from isoloss.panels import Axis, Colour, Dots, Panel
 from isoloss.progress import Progress, silent
 from isoloss.theory.bracket_strings import BracketStrings, masked_strings
-from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.flattest_descent import fitted, random_weights
 from isoloss.theory.one_layer_transformer import (
     SECOND_DERIVATIVE,
@@ -184,3 +184,6 @@ def _panel(away: pl.DataFrame) -> Panel:
         # A loss of 0 has no place on a logarithmic axis.
         data=away.with_columns(pl.col("loss").clip(lower_bound=1e-24)),
     )
+
+
+ENTRY = Entry("lemma-g.4", lemma_g_4, FULL, SMOKE, seconds=25)

@@ -1,4 +1,4 @@
-"""The manifold Γ of global minimisers: reaching it, its codimension, and derivatives along it."""
+"""The manifold Γ of global minimisers: reaching it, its codimension, and flows along it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,21 @@ from torch import Tensor
 from torch.func import grad
 
 from isoloss.errors import IsolossError
+from isoloss.languages.random_hmm import random_hmm
+from isoloss.models.shapes import Shape
+from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.progress import Progress, silent
-from isoloss.theory.context_distributions import ContextDistributions
-from isoloss.theory.softmax_model import SoftmaxModel, trace, whitened_scores
+from isoloss.seeds import derived_seed
+from isoloss.theory.softmax_model import (
+    ContextDistributions,
+    EnumeratedTransformer,
+    FactorTable,
+    SoftmaxModel,
+    enumerated_contexts,
+    parameter_vector,
+    trace,
+    whitened_scores,
+)
 
 COEFFICIENT = 1 / 4
 """Equation (1)'s constant for batches of one sample."""
@@ -93,8 +105,12 @@ class Minimisers:
         return tangent
 
     def trace(self, parameters: Float[Tensor, " P"]) -> float:
-        """Tr ∇²L on Γ; see `scores.trace`."""
+        """Tr ∇²L on Γ; see `softmax_model.trace`."""
         return float(trace(self.model, self.distributions, parameters))
+
+    def fisher_diagonal(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
+        """F_ii = E_c E_{y ~ f} g_i², which equal H_ii on Γ; differentiable in the parameters."""
+        return whitened_scores(self.model, self.distributions, parameters).square().sum(dim=0)
 
     def trace_gradient(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
         """∇_Γ Tr ∇²L: the gradient of the trace, projected onto the tangent space."""
@@ -158,3 +174,31 @@ def flow_along(
         path.append(at)
         progress("flow along the minimisers", number, len(times))
     return torch.stack(path)
+
+
+def factor_table(
+    words: int, rank: int, *, language_seed: int, start_seed: int, length: int = 2
+) -> tuple[Minimisers, Float[Tensor, " P"]]:
+    """The minimisers of logits U Vᵀ on a random hidden Markov model of two states, and a normal start."""
+    language = random_hmm(words=words, states=2, blocks=1, length=length, seed=language_seed)
+    distributions = enumerated_contexts(language).distributions
+    model = FactorTable(len(distributions.weight), words, rank)
+    return Minimisers(model, distributions), model.random_parameters(start_seed)
+
+
+def exact_transformer(
+    width: int, spread: float, seed: int, words: int = 2
+) -> tuple[Minimisers, Float[Tensor, " P"]]:
+    """A one-layer transformer's minimisers on sentences of two of `words` words, and one of them.
+
+    The start is BERT's initialisation plus normal noise of standard deviation `spread`.
+    """
+    language = random_hmm(words=words, states=2, blocks=1, length=2, seed=seed)
+    contexts = enumerated_contexts(language)
+    architecture = PostLayerNormTransformer(Shape(width, 2, 1, 2 * width), dropout=0.0, attention="eager")
+    model = architecture.build(words, 2, seed).double().eval()
+    minimisers = Minimisers(EnumeratedTransformer(model, contexts), contexts.distributions)
+    initial = parameter_vector(model)
+    generator = torch.Generator().manual_seed(derived_seed(seed, "start"))
+    noise = torch.randn(len(initial), generator=generator, dtype=torch.float64)
+    return minimisers, minimisers.reach(initial + spread * noise)

@@ -10,26 +10,12 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
-from isoloss.theory.coin_flow import BiasedCoin
-from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.coin import BiasedCoin, Coin
+from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.minimisers import Minimisers, trace_flow
 
 SOURCE = "Figure 11, right; B.4"
 LEAST = "2 p(1-p) |logit p|"
-
-
-@dataclass(frozen=True)
-class CoinOfPairs:
-    """One coin: Pr(heads) = σ(Σ u_i v_i), the u before the v in the parameters; one pair is `Coin`.
-
-    >>> CoinOfPairs().logits(torch.tensor([1.0, 2.0, 3.0, 4.0]))
-    tensor([[ 0., 11.]])
-    """
-
-    def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
-        """See `SoftmaxModel.logits`; C = 1, V = 2."""
-        heads = parameters.view(2, -1).prod(0).sum()
-        return torch.stack([torch.zeros_like(heads), heads])[None]
 
 
 @dataclass(frozen=True)
@@ -94,12 +80,13 @@ class _Traces:
 
 
 def _traces_along_flows(settings: NestedSettings, coin: BiasedCoin, progress: Progress) -> list[_Traces]:
-    minimisers = Minimisers(CoinOfPairs(), coin.distributions)
+    minimisers = Minimisers(Coin(), coin.distributions)
     end = settings.decays / coin.decay_rate(batch_size=1)
     times = [end * point / settings.points for point in range(settings.points + 1)]
     starts = [(1, f"u² - v² = {d:g}", coin.minimiser(d)) for d in settings.differences]
     for seed in settings.seeds:
-        start = _random_minimiser(minimisers, settings.pairs, seed)
+        generator = torch.Generator().manual_seed(seed)
+        start = minimisers.reach(torch.randn(2 * settings.pairs, generator=generator, dtype=torch.float64))
         starts.append((settings.pairs, f"start {seed}", start))
     found = []
     for done, (pairs, name, start) in enumerate(starts, start=1):
@@ -110,17 +97,38 @@ def _traces_along_flows(settings: NestedSettings, coin: BiasedCoin, progress: Pr
 
 
 def _findings(settings: NestedSettings, coin: BiasedCoin, traces: list[_Traces]) -> tuple[Finding, ...]:
-    minimisers, least = Minimisers(CoinOfPairs(), coin.distributions), _least_trace(coin)
+    minimisers, least = Minimisers(Coin(), coin.distributions), _least_trace(coin)
     small = [coin.minimiser(d) for d in settings.differences]
     apart = [abs(minimisers.trace(_embedded(at, settings.pairs)) - minimisers.trace(at)) for at in small]
     sentence = "A minimiser of the small model is one of the large model, with the same trace."
-    findings = [_finding("embedding", sentence, 0.0, max(apart), len(apart), 1e-12)]
+    findings = [
+        Finding(
+            "embedding",
+            sentence,
+            SOURCE,
+            max(apart),
+            "equal to",
+            0.0,
+            n=len(apart),
+            unit="nats",
+            tolerance=1e-12,
+        )
+    ]
     for pairs in (1, settings.pairs):
         ends = [flow.values[-1] for flow in traces if flow.pairs == pairs]
-        farthest = max(ends, key=lambda trace: abs(trace - least))
-        sentence = f"With {_in_words(pairs)}, the flow of the trace ends at the trace {LEAST}."
-        name = f"least trace, {_in_words(pairs)}"
-        findings.append(_finding(name, sentence, least, farthest, len(ends), settings.tolerance * least))
+        findings.append(
+            Finding(
+                f"least trace, {_in_words(pairs)}",
+                f"With {_in_words(pairs)}, the flow of the trace ends at the trace {LEAST}.",
+                SOURCE,
+                max(ends, key=lambda trace: abs(trace - least)),
+                "equal to",
+                least,
+                n=len(ends),
+                unit="nats",
+                tolerance=settings.tolerance * least,
+            )
+        )
     return tuple(findings)
 
 
@@ -139,27 +147,6 @@ def _embedded(small: Float[Tensor, " 2"], pairs: int) -> Float[Tensor, " P"]:
     return large.flatten()
 
 
-def _random_minimiser(minimisers: Minimisers, pairs: int, seed: int) -> Float[Tensor, " P"]:
-    generator = torch.Generator().manual_seed(seed)
-    return minimisers.reach(torch.randn(2 * pairs, generator=generator, dtype=torch.float64))
-
-
-def _finding(
-    name: str, sentence: str, predicted: float, measured: float, n: int, tolerance: float
-) -> Finding:
-    return Finding(
-        name=name,
-        sentence=sentence,
-        source=SOURCE,
-        predicted=predicted,
-        relation="equal to",
-        measured=measured,
-        n=n,
-        unit="nats",
-        tolerance=tolerance,
-    )
-
-
 def _panel(traces: list[_Traces], least: float) -> Panel:
     rows = []
     for flow in traces:
@@ -167,21 +154,15 @@ def _panel(traces: list[_Traces], least: float) -> Panel:
         series = f"{model}, {flow.start}"
         rows += [(t, h, model, series, False) for t, h in zip(flow.times, flow.values, strict=True)]
     rows += [(t, least, LEAST, LEAST, True) for t in (0.0, traces[0].times[-1])]
+    y, colour = Axis("trace", "Tr ∇²L (nats)"), Colour("model", "model")
     return Panel(
-        name="nested-traces",
-        title="The interaction of size and implicit bias (Figure 11, right), computed",
-        caption=(
-            "Trace of the Hessian along equation (1), from several minimisers of each model. Dashed: the "
-            "smallest trace that a minimiser of either can have."
-        ),
-        charts=(
-            Lines(
-                Axis("t", "t"),
-                Axis("trace", "Tr ∇²L (nats)"),
-                Colour("model", "model"),
-                series="series",
-                predicted="predicted",
-            ),
-        ),
-        data=pl.DataFrame(rows, schema=["t", "trace", "model", "series", "predicted"], orient="row"),
+        "nested-traces",
+        "The interaction of size and implicit bias (Figure 11, right), computed",
+        "Trace of the Hessian along equation (1), from several minimisers of each model. Dashed: the "
+        "smallest trace that a minimiser of either can have.",
+        (Lines(Axis("t", "t"), y, colour, series="series", predicted="predicted"),),
+        pl.DataFrame(rows, ["t", "trace", "model", "series", "predicted"], orient="row"),
     )
+
+
+ENTRY = Entry("nested-minimisers", nested_minimisers, FULL, SMOKE, seconds=5)

@@ -1,16 +1,99 @@
-"""Models small enough for dense derivatives: from parameters to the logits of all contexts."""
+"""Small languages with all their contexts, and models of them small enough for dense derivatives."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
 from isoloss.curvature.measured_parameters import trainable_parameters
+from isoloss.errors import BadInput
+from isoloss.languages.language import Language
+from isoloss.languages.sentences import Sentences
+from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import FIRST_WORD
-from isoloss.theory.context_distributions import ContextDistributions, EnumeratedContexts
+
+CONTEXTS_AT_MOST = 100_000
+"""Languages are enumerated on one core and their derivatives are dense: beyond this neither is feasible."""
+
+
+@dataclass(frozen=True)
+class ContextDistributions:
+    """C contexts (t, x_{-t}): the probability of each, and Pr(. | x_{-t}) over the V words; float64.
+
+    `weight` and every row of `distribution` sum to 1. Expectations over fresh samples are sums over `joint`.
+    """
+
+    weight: Float[Tensor, " C"]
+    distribution: Float[Tensor, "C V"]
+
+    @property
+    def joint(self) -> Float[Tensor, "C V"]:
+        """The joint probability of context c and masked word y."""
+        return self.weight[:, None] * self.distribution
+
+    @property
+    def codimension(self) -> int:
+        """C (V - 1), the number of independent probabilities: Assumption 3.1's M if logits are free."""
+        return self.distribution.shape[0] * (self.distribution.shape[1] - 1)
+
+    def kl(self, logits: Float[Tensor, "C V"]) -> Float[Tensor, ""]:
+        """E KL(distribution || softmax) in nats: the loss minus its minimum, the entropy of the distribution.
+
+        Written as Σ q (e^s - 1 - s), s = log f - log q, whose terms are each of second order: the usual sum
+        cancels first-order terms and is only rounding below 1e-16.
+        """
+        excess = logits.log_softmax(dim=1) - self.distribution.log()
+        return (self.joint * (excess.expm1() - excess)).sum()
+
+
+@dataclass(frozen=True)
+class EnumeratedContexts:
+    """A transformer's input in each context, [CLS] first, the position of its mask, and the distributions."""
+
+    input_ids: Int[Tensor, "C S"]
+    mask_positions: Int[Tensor, " C"]
+    distributions: ContextDistributions
+
+
+def enumerated_contexts(language: Language) -> EnumeratedContexts:
+    """Every context of a language whose sentences all have `maximum_length` words, none of them impossible.
+
+    C = T V^(T-1) contexts; memory O(V^T T). Raises BadInput for a language with other sentences, with an
+    impossible word (its distribution has no minimiser with finite logits), or with too many contexts.
+
+    >>> from isoloss.languages.random_hmm import random_hmm
+    >>> small = random_hmm(words=3, states=2, blocks=1, length=2, seed=0)
+    >>> contexts = enumerated_contexts(small)
+    >>> contexts.input_ids.tolist()[:3], contexts.distributions.codimension
+    ([[1, 2, 3], [1, 2, 4], [1, 2, 5]], 12)
+    """
+    words, length = len(language.vocabulary), language.maximum_length
+    if length * words ** (length - 1) > CONTEXTS_AT_MOST:
+        raise BadInput(
+            f"{words} words in sentences of {length} make more than {CONTEXTS_AT_MOST:,} contexts; take a "
+            "smaller language"
+        )
+    ids = torch.cartesian_prod(*[torch.arange(words)] * length).reshape(-1, length)
+    sentences = Sentences(ids, torch.full((len(ids),), length))
+    probability = language.log_probability(sentences).exp()
+    if not (probability > 0).all() or abs(float(probability.sum()) - 1) > 1e-9:
+        raise BadInput(
+            f"the language is not made of all {words}^{length} sentences of {length} words, each possible; "
+            "take a hidden Markov model without zeros"
+        )
+    masked = MaskedObjective().mask_every_position(sentences)
+    distributions = language.masked_log_probabilities(sentences).exp().flatten(0, 1)
+    inputs, number = torch.unique(masked.input_ids, dim=0, return_inverse=True)
+    weight = torch.zeros(len(inputs), dtype=torch.float64)
+    weight.index_add_(0, number, (probability / length).repeat_interleave(length))
+    distribution = torch.empty(len(inputs), words, dtype=torch.float64)
+    distribution[number] = distributions  # rows of the same context are equal
+    positions = torch.empty(len(inputs), dtype=torch.int64)
+    positions[number] = masked.positions
+    return EnumeratedContexts(inputs, positions, ContextDistributions(weight, distribution))
 
 
 @runtime_checkable
@@ -24,20 +107,6 @@ class SoftmaxModel(Protocol):
     def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
         """Unnormalised log-probabilities of the V words in each context."""
         ...
-
-
-@dataclass(frozen=True)
-class Coin:
-    """One coin: Pr(heads) = σ(u v), parameters (u, v), logits (0, u v); its minimisers are uv = logit p.
-
-    >>> Coin().logits(torch.tensor([2.0, 3.0]))
-    tensor([[0., 6.]])
-    """
-
-    def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
-        """See `SoftmaxModel.logits`; C = 1, V = 2, P = 2."""
-        heads = parameters.prod()
-        return torch.stack([torch.zeros_like(heads), heads])[None]
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from isoloss.files import read_text
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Landscape, Lines, Panel, Table
 from isoloss.progress import Progress
 from isoloss.results.store import unsealed, write_sealed
-from isoloss.theory.finding import Finding, Statement
-from isoloss.theory.suite import SUITE, Entry
+from isoloss.theory.finding import Entry, Finding, Statement
+from isoloss.theory.suite import SUITE
 
 _CHARTS: dict[str, type[Chart]] = {
     kind.__name__: kind for kind in (Dots, Lines, Categories, Table, Landscape)

@@ -11,14 +11,28 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.panels import Axis, Colour, Landscape, Lines, Panel
+from isoloss.panels import Axis, Colour, Landscape, Panel
 from isoloss.progress import Progress, silent
 from isoloss.seeds import derived_seed
-from isoloss.theory.coin_flow import BiasedCoin
-from isoloss.theory.finding import Finding, Statement, stated
-from isoloss.theory.minimisers import COEFFICIENT
-from isoloss.theory.sgd_paths import SGDSettings, fitted_order, sgd_paths, weighted_line
-from isoloss.theory.softmax_model import Coin
+from isoloss.theory.coin import BiasedCoin, Coin
+from isoloss.theory.finding import Entry, Finding, Statement, stated
+from isoloss.theory.minimisers import COEFFICIENT, Minimisers
+from isoloss.theory.optimiser_paths import (
+    Measured,
+    Row,
+    SGDSettings,
+    fitted_order,
+    mean_with_error,
+    means_with_errors,
+    panel_of_paths,
+    root_mean_square,
+    sgd_paths,
+    weighted_line,
+)
+
+CELLS = 80
+POINTS = 200
+SOURCE = "Theorem 3.3 and equation (1)"
 
 
 @dataclass(frozen=True)
@@ -36,30 +50,29 @@ class CoinRuns:
     ends: Float[Tensor, "R 2"]
 
     @property
-    def rate(self) -> tuple[float, float]:
+    def rate(self) -> Measured:
         """Rate of decay of E[u² - v²] per unit of t over p(1-p)/B, and its standard error (delta method)."""
-        last = self.differences[-1]
-        mean, error = float(last.mean()), float(last.std()) / len(last) ** 0.5
+        mean, error = mean_with_error(self.differences[-1])
         if mean <= 0:
             return float("nan"), float("inf")
         unit = self.times[-1] * self.coin.decay_rate(self.settings.batch_size)
         return log(self.difference / mean) / unit, error / mean / unit
 
-    def error_of_difference(self, coefficient: float = COEFFICIENT) -> tuple[float, float]:
+    def error_of_difference(self, coefficient: float = COEFFICIENT) -> Measured:
         """Root mean square of u² - v² minus its limit, and its standard error.
 
         A run multiplies u² - v² by 1 - η²g² at each of t/η² steps: the standard deviation of its logarithm is
         η √(t Var g²), so that the order in η is 1.
         """
         limit = self._limit(coefficient)
-        return _root_mean(self.differences[-1] - (limit[0] ** 2 - limit[1] ** 2))
+        return root_mean_square(self.differences[-1] - (limit[0] ** 2 - limit[1] ** 2))
 
-    def error_of_parameters(self, coefficient: float = COEFFICIENT) -> tuple[float, float]:
+    def error_of_parameters(self, coefficient: float = COEFFICIENT) -> Measured:
         """Root mean square distance of (u, v) from its limit, and its standard error.
 
         Across the curve a run is an Ornstein-Uhlenbeck process of variance η / 2B, so that the order is 1/2.
         """
-        return _root_mean((self.ends - self._limit(coefficient)).norm(dim=1))
+        return root_mean_square((self.ends - self._limit(coefficient)).norm(dim=1))
 
     def _limit(self, coefficient: float) -> Float[Tensor, " 2"]:
         return self.coin.flow(self.difference, self.times[-1], self.settings.batch_size, coefficient)
@@ -75,20 +88,9 @@ def coin_runs(
     """Run SGD from the minimiser with u² - v² = `difference`, observed at each of the rising `times`."""
     start = coin.minimiser(difference)
     observed, at = [], start[None]
-    for at in sgd_paths(Coin(), coin.distributions, start, settings, times, progress):
+    for at in sgd_paths(Minimisers(Coin(), coin.distributions), start, settings, times, progress):
         observed.append(at[:, 0] ** 2 - at[:, 1] ** 2)
     return CoinRuns(coin, difference, settings, times, torch.stack(observed), at)
-
-
-def _root_mean(errors: Float[Tensor, " R"]) -> tuple[float, float]:
-    squares = errors.square()
-    root = float(squares.mean().sqrt())
-    return root, float(squares.std()) / len(squares) ** 0.5 / (2 * root)
-
-
-CELLS = 80
-POINTS = 200
-SOURCE = "Theorem 3.3 and equation (1)"
 
 
 @dataclass(frozen=True)
@@ -157,15 +159,16 @@ def coin_findings(
         alike = [run for run in runs if run.settings.batch_size == batch_size]
         rates = [run.settings.learning_rate for run in alike]
         paths = sum(run.settings.paths for run in alike)
-        limit = weighted_line(rates, *_columns([run.rate for run in alike]))
+        limit = weighted_line(rates, [run.rate for run in alike])
+        sentence = "As η → 0, E[u² - v²] decays at the rate p(1-p)/B per unit of t = kη²."
         findings.append(
             Finding(
-                name=f"decay rate, B = {batch_size}",
-                sentence="As η → 0, E[u² - v²] decays at the rate p(1-p)/B per unit of t = kη².",
-                source=SOURCE,
-                predicted=coefficient / COEFFICIENT,
-                relation="equal to",
-                measured=limit.intercept,
+                f"decay rate, B = {batch_size}",
+                sentence,
+                SOURCE,
+                limit.intercept,
+                "equal to",
+                coefficient / COEFFICIENT,
                 standard_error=limit.intercept_error,
                 n=paths,
                 unit="p(1-p)/B",
@@ -175,15 +178,15 @@ def coin_findings(
         of_difference = [run.error_of_difference(coefficient) for run in alike]
         of_parameters = [run.error_of_parameters(coefficient) for run in alike]
         for what, order, errors in (("u² - v²", 1.0, of_difference), ("(u, v)", 0.5, of_parameters)):
-            fitted = fitted_order(rates, *_columns(errors))
+            fitted = fitted_order(rates, errors)
             findings.append(
                 Finding(
-                    name=f"order of {what}, B = {batch_size}",
-                    sentence=f"The runs' distance of {what} from its limit falls as η^{order:g}.",
-                    source=f"{SOURCE}: convergence as η → 0; the order is this coin's",
-                    predicted=order,
-                    relation="equal to",
-                    measured=fitted.slope,
+                    f"order of {what}, B = {batch_size}",
+                    f"The runs' distance of {what} from its limit falls as η^{order:g}.",
+                    f"{SOURCE}: convergence as η → 0; the order is this coin's",
+                    fitted.slope,
+                    "equal to",
+                    order,
                     standard_error=fitted.slope_error,
                     n=paths,
                     tolerance=order_tolerance,
@@ -192,43 +195,25 @@ def coin_findings(
     return tuple(findings)
 
 
-def _columns(pairs: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    return [value for value, _ in pairs], [error for _, error in pairs]
-
-
 def _decay_panel(runs: Sequence[CoinRuns]) -> Panel:
-    rows = []
+    rows: list[Row] = []
     for run in runs:
-        batch_size, paths = run.settings.batch_size, run.settings.paths
+        batch_size = run.settings.batch_size
         name = f"SGD, η = {run.settings.learning_rate:g}"
-        errors = run.differences.std(dim=1) / paths**0.5
-        for time, mean, error in zip(
-            run.times, run.differences.mean(dim=1).tolist(), errors.tolist(), strict=True
-        ):
-            rows.append((time / batch_size, mean, error, name, f"{name}, B = {batch_size}", False))
-    coin, difference, times = runs[0].coin, runs[0].difference, runs[0].times
-    for time in times:
-        u, v = coin.flow(difference, time, runs[0].settings.batch_size).tolist()
-        flow = "equation (1)"
-        rows.append((time / runs[0].settings.batch_size, u**2 - v**2, 0.0, flow, flow, True))
-    columns = ["t", "difference", "error", "path", "series", "predicted"]
-    return Panel(
-        name="coin-decay",
-        title="SGD's mean and the closed form",
-        caption=(
-            f"Mean of u² - v² over {runs[0].settings.paths:,} runs with its standard error, against t / B = "
-            "kη² / B: one curve for all batch sizes and, as η falls, for all learning rates."
-        ),
-        charts=(
-            Lines(
-                Axis("t", "t / B"),
-                Axis("difference", "mean of u² - v²", "error", logarithmic=True),
-                Colour("path", "path"),
-                series="series",
-                predicted="predicted",
-            ),
-        ),
-        data=pl.DataFrame(rows, schema=columns, orient="row"),
+        for time, mean in zip(run.times, means_with_errors(run.differences), strict=True):
+            rows.append((time / batch_size, *mean, name, f"{name}, B = {batch_size}", False))
+    first, flow = runs[0], "equation (1)"
+    for time in first.times:
+        u, v = first.coin.flow(first.difference, time, first.settings.batch_size).tolist()
+        rows.append((time / first.settings.batch_size, u**2 - v**2, 0.0, flow, flow, True))
+    return panel_of_paths(
+        "coin-decay",
+        "SGD's mean and the closed form",
+        f"Mean of u² - v² over {first.settings.paths:,} runs with its standard error, against t / B = "
+        "kη² / B: one curve for all batch sizes and, as η falls, for all learning rates.",
+        Axis("t", "t / B"),
+        Axis("difference", "mean of u² - v²", "error", logarithmic=True),
+        rows,
     )
 
 
@@ -243,7 +228,7 @@ def coin_landscape(coin: BiasedCoin, difference: float, settings: SGDSettings) -
     end = 4 / coin.decay_rate(settings.batch_size)
     times = [end * point / POINTS for point in range(POINTS + 1)]
     start = coin.minimiser(difference)
-    runs = sgd_paths(Coin(), coin.distributions, start, settings, times)
+    runs = sgd_paths(Minimisers(Coin(), coin.distributions), start, settings, times)
     run = torch.stack([at[0] for at in runs])
     reach = 1.15 * max(float(start.max()), float(run.max()))
     u = torch.linspace(coin.logit / reach, reach, POINTS, dtype=torch.float64)
@@ -253,22 +238,16 @@ def coin_landscape(coin: BiasedCoin, difference: float, settings: SGDSettings) -
         f"one run of SGD, η = {settings.learning_rate:g}": run,
         "flattest minimiser: u = v": torch.full((1, 2), coin.logit**0.5, dtype=torch.float64),
     }
+    chart = Landscape(
+        Axis("u", "u"), Axis("v", "v"), Axis("height", "loss - minimum (nats)"), Colour("series", "path")
+    )
     return Panel(
-        name="coin-landscape",
-        title="Which minimum does implicit bias lead to? (Figure 11, left), computed",
-        caption=(
-            f"The loss of a coin, p = {coin.heads:g}, over (u, v), minus its minimum. Once on the curve of "
-            "minimisers, SGD drifts along it to the flattest one, as the flow of the trace does."
-        ),
-        charts=(
-            Landscape(
-                Axis("u", "u"),
-                Axis("v", "v"),
-                Axis("height", "loss - minimum (nats)"),
-                Colour("series", "path"),
-            ),
-        ),
-        data=pl.concat([_grid(coin, reach), *(_line(name, path) for name, path in lines.items())]),
+        "coin-landscape",
+        "Which minimum does implicit bias lead to? (Figure 11, left), computed",
+        f"The loss of a coin, p = {coin.heads:g}, over (u, v), minus its minimum. Once on the curve of "
+        "minimisers, SGD drifts along it to the flattest one, as the flow of the trace does.",
+        (chart,),
+        pl.concat([_grid(coin, reach), *(_line(name, path) for name, path in lines.items())]),
     )
 
 
@@ -285,3 +264,6 @@ def _line(name: str, path: Float[Tensor, "n 2"]) -> pl.DataFrame:
     return pl.DataFrame(
         {"u": path[:, 0].numpy(), "v": path[:, 1].numpy(), "height": heights, "series": [name] * len(path)}
     )
+
+
+ENTRY = Entry("theorem-3.3-coin", theorem_3_3_coin, FULL, SMOKE, seconds=20)

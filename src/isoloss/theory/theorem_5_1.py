@@ -15,7 +15,7 @@ from isoloss.theory.failure_probability import (
     refuse_impossible,
     simulated_failure,
 )
-from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.zero_loss_solutions import split_neurons, two_neurons
 
 SOURCE = "Theorem 5.1"
@@ -158,3 +158,6 @@ def _panel(curve: pl.DataFrame) -> Panel:
         ),
         data=curve,
     )
+
+
+ENTRY = Entry("theorem-5.1", theorem_5_1, FULL, SMOKE, seconds=10)

@@ -11,7 +11,7 @@ from torch import Tensor
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, part_of, silent
 from isoloss.theory.bracket_strings import BracketStrings, masked_strings
-from isoloss.theory.finding import Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.one_layer_transformer import farthest_output, zero_loss_trace
 from isoloss.theory.zero_loss_solutions import corrected_bound, random_features, rebalanced
 
@@ -201,3 +201,6 @@ def _panel(found: pl.DataFrame) -> Panel:
         ),
         data=data,
     )
+
+
+ENTRY = Entry("theorem-g.6", theorem_g_6, FULL, SMOKE, seconds=5)

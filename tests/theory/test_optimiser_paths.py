@@ -4,15 +4,15 @@ import torch
 from small_problems import factor_problem
 
 from isoloss.errors import BadInput
-from isoloss.theory.coin_flow import BiasedCoin
-from isoloss.theory.lemma_3_2_approach import bartlett_matrices
-from isoloss.theory.sgd_paths import SGDSettings, sgd_paths, weighted_line
-from isoloss.theory.softmax_model import Coin
+from isoloss.theory.bartlett_matrices import bartlett_matrices
+from isoloss.theory.coin import BiasedCoin, Coin
+from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.optimiser_paths import SGDSettings, sgd_paths, weighted_line
 
 
 def after_one_step(minimisers, start, batch_size, paths):
     settings = SGDSettings(0.1, batch_size, paths, seed=900)
-    (ends,) = sgd_paths(minimisers.model, minimisers.distributions, start, settings, [0.01])
+    (ends,) = sgd_paths(minimisers, start, settings, [0.01])
     return ends
 
 
@@ -24,14 +24,14 @@ def test_one_step_has_the_losss_gradient_as_its_mean_and_its_covariance_over_the
     (gradient,) = torch.autograd.grad(minimisers.distributions.kl(minimisers.model.logits(leaf)), leaf)
     deviation = moves.std(0) / 40_000**0.5
     assert ((moves.mean(0) - gradient).abs() < 4.5 * deviation + 1e-12).all()
-    covariance = bartlett_matrices(minimisers.model, minimisers.distributions, start).covariance / batch_size
+    covariance = bartlett_matrices(minimisers, start).covariance / batch_size
     assert float((moves.T.cov() - covariance).norm() / covariance.norm()) < 0.03
 
 
 def test_a_coins_step_multiplies_the_difference_of_squares_exactly():
     coin, rate = BiasedCoin(0.7), 0.2
-    start = coin.minimiser(3.0)
-    (ends,) = sgd_paths(Coin(), coin.distributions, start, SGDSettings(rate, 1, 50, seed=900), [rate**2])
+    minimisers, settings = Minimisers(Coin(), coin.distributions), SGDSettings(rate, 1, 50, seed=900)
+    (ends,) = sgd_paths(minimisers, coin.minimiser(3.0), settings, [rate**2])
     differences = ends[:, 0] ** 2 - ends[:, 1] ** 2
     possible = torch.tensor([3 * (1 - rate**2 * g**2) for g in (0.7, 0.3)], dtype=torch.float64)
     distance = (differences[:, None] - possible).abs()
@@ -42,20 +42,20 @@ def test_a_coins_step_multiplies_the_difference_of_squares_exactly():
 def test_paths_are_a_function_of_the_settings_and_continue_from_time_to_time():
     minimisers, start = factor_problem()
     settings = SGDSettings(0.1, 2, 3, seed=900)
-    once = list(sgd_paths(minimisers.model, minimisers.distributions, start, settings, [0.0, 0.05, 0.1]))
-    (again,) = sgd_paths(minimisers.model, minimisers.distributions, start, settings, [0.1])
+    once = list(sgd_paths(minimisers, start, settings, [0.0, 0.05, 0.1]))
+    (again,) = sgd_paths(minimisers, start, settings, [0.1])
     assert torch.equal(once[0], start.repeat(3, 1))
     assert torch.equal(once[-1], again)
     assert not torch.equal(again[0], again[1])
     with pytest.raises(BadInput, match="rise"):
-        next(sgd_paths(minimisers.model, minimisers.distributions, start, settings, [0.1, 0.05]))
+        next(sgd_paths(minimisers, start, settings, [0.1, 0.05]))
 
 
 def test_a_weighted_line_is_that_of_numpy():
     x, y, errors = [0.1, 0.2, 0.4, 0.8], [1.0, 1.3, 1.1, 2.2], [0.1, 0.2, 0.1, 0.3]
     (slope, intercept), covariance = np.polyfit(x, y, 1, w=1 / np.array(errors), cov="unscaled")
-    line = weighted_line(x, y, errors)
+    line = weighted_line(x, list(zip(y, errors, strict=True)))
     assert (line.slope, line.intercept) == pytest.approx((slope, intercept))
     assert (line.slope_error, line.intercept_error) == pytest.approx(tuple(np.sqrt(np.diag(covariance))))
     with pytest.raises(BadInput, match="two points"):
-        weighted_line([1.0], [1.0], [0.1])
+        weighted_line([1.0], [(1.0, 0.1)])

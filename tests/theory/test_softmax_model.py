@@ -10,8 +10,12 @@ from isoloss.languages.sentences import Sentences
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.theory.context_distributions import ContextDistributions, enumerated_contexts
-from isoloss.theory.softmax_model import EnumeratedTransformer, parameter_vector
+from isoloss.theory.softmax_model import (
+    ContextDistributions,
+    EnumeratedTransformer,
+    enumerated_contexts,
+    parameter_vector,
+)
 
 
 def test_contexts_and_distributions_agree_with_counting_all_sentences():

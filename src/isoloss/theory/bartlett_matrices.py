@@ -1,4 +1,4 @@
-"""The matrices of Lemma 3.2, dense, and how their gaps close: straight to an exact fit, and in training."""
+"""The matrices of Lemma 3.2, dense: at one point, on the way to an exact fit, and along training runs."""
 
 import tempfile
 from collections.abc import Sequence
@@ -22,9 +22,8 @@ from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import Checkpoint
 from isoloss.results.estimate import Estimate
-from isoloss.theory.context_distributions import ContextDistributions, enumerated_contexts
 from isoloss.theory.minimisers import Minimisers
-from isoloss.theory.softmax_model import EnumeratedTransformer, SoftmaxModel, parameter_vector, scores
+from isoloss.theory.softmax_model import EnumeratedTransformer, enumerated_contexts, parameter_vector, scores
 
 
 @dataclass(frozen=True)
@@ -63,33 +62,29 @@ class BartlettMatrices:
         return float((self.covariance - self.hessian).abs().max() / self.hessian.abs().max())
 
 
-def bartlett_matrices(
-    model: SoftmaxModel, distributions: ContextDistributions, parameters: Float[Tensor, " P"]
-) -> BartlettMatrices:
+def bartlett_matrices(minimisers: Minimisers, parameters: Float[Tensor, " P"]) -> BartlettMatrices:
     """Expectations over all contexts and words; Σ and F from the scores, ∇²L by differentiating L twice.
 
     Memory: 3 P² + 2 C V P numbers, and P backward passes at once for the Hessian.
 
-    >>> from isoloss.theory.softmax_model import Coin
-    >>> fair = ContextDistributions(torch.ones(1).double(), torch.full((1, 2), 0.5).double())
-    >>> exact = bartlett_matrices(Coin(), fair, torch.tensor([2.0, 0.0]).double())
+    >>> from isoloss.theory.coin import BiasedCoin, Coin
+    >>> fair = Minimisers(Coin(), BiasedCoin(0.5).distributions)
+    >>> exact = bartlett_matrices(fair, torch.tensor([2.0, 0.0]).double())
     >>> exact.hessian.tolist(), exact.covariance.tolist()
     ([[0.0, 0.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]])
     """
+    model, distributions = minimisers.model, minimisers.distributions
 
     def loss(at: Tensor) -> Tensor:
         return -(distributions.joint * model.logits(at).log_softmax(dim=1)).sum()
 
-    logits = model.logits(parameters)
     rows = scores(model, parameters).flatten(0, 1)
-    of_distribution, of_model = (
-        distributions.joint.flatten(),
-        (distributions.weight[:, None] * logits.softmax(dim=1)).flatten(),
-    )
+    of_distribution = distributions.joint.flatten()
+    of_model = (distributions.weight[:, None] * model.logits(parameters).softmax(dim=1)).flatten()
     mean = of_distribution @ rows
     covariance = (rows.T * of_distribution) @ rows - torch.outer(mean, mean)
     hessian: Tensor = jacrev(grad(loss))(parameters)
-    return BartlettMatrices(covariance, hessian, (rows.T * of_model) @ rows, float(distributions.kl(logits)))
+    return BartlettMatrices(covariance, hessian, (rows.T * of_model) @ rows, minimisers.kl(parameters))
 
 
 def approaches(
@@ -109,8 +104,7 @@ def approaches(
     )
     found: list[list[BartlettMatrices]] = []
     for number, direction in enumerate(torch.nn.functional.normalize(drawn), start=1):
-        points = [minimiser + distance * direction for distance in distances]
-        found.append([bartlett_matrices(minimisers.model, minimisers.distributions, at) for at in points])
+        found.append([bartlett_matrices(minimisers, minimiser + d * direction) for d in distances])
         progress("Lemma 3.2 near the distribution", number, directions)
     return found
 
@@ -158,17 +152,17 @@ def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> list
             seed=seed,
             checkpoint_steps=runs.checkpoint_steps,
         )
-        # Its own copy in float64, since the training model must be left unchanged.
+        # A copy in float64, since the training model must be left unchanged.
         double = architecture.build(runs.words, language.maximum_length, seed).double().eval()
-        small = EnumeratedTransformer(double, contexts)
+        small = Minimisers(EnumeratedTransformer(double, contexts), contexts.distributions)
 
         def measure(
             checkpoint: Checkpoint,
             model: PreTrainedModel,
             seed: int = seed,
-            small: EnumeratedTransformer = small,
+            small: Minimisers = small,
         ) -> None:
-            matrices = bartlett_matrices(small, contexts.distributions, parameter_vector(model))
+            matrices = bartlett_matrices(small, parameter_vector(model))
             found.append(CheckpointMatrices(seed, checkpoint.step, matrices))
             progress("Lemma 3.2 along runs", len(found), len(runs.seeds) * len(runs.checkpoint_steps))
 
@@ -189,12 +183,12 @@ def gap_exponent(paths: Sequence[Sequence[tuple[float, float]]]) -> Estimate:
     (0.5, 2)
     """
     n = len(paths)
-    kept = [[point for path in paths if path is not out for point in path] for out in paths]
-    if n < 2 or min(len({x for x, _ in points}) for points in kept) < 2:
+    others = [[point for path in paths if path is not out for point in path] for out in paths]
+    if n < 2 or min(len({x for x, _ in points}) for points in others) < 2:
         raise BadInput(
             f"{n} paths of {[len(path) for path in paths]} points settle no exponent; take more of either"
         )
-    without = np.array([_slope(points) for points in kept])
+    without = np.array([_slope(points) for points in others])
     spread = ((n - 1) / n * ((without - without.mean()) ** 2).sum()) ** 0.5
     return Estimate(_slope([point for path in paths for point in path]), float(spread), n)
 
@@ -217,7 +211,7 @@ def alike_pairs(words: int, stay: float = 0.9) -> HMM:
     >>> alike_pairs(2, stay=0.5).transition.tolist()
     [[0.75, 0.25], [0.25, 0.75]]
     """
-    kept = stay * torch.eye(words, dtype=torch.float64) + (1 - stay) / words
+    rows = stay * torch.eye(words, dtype=torch.float64) + (1 - stay) / words
     initial = torch.arange(1, words + 1, dtype=torch.float64)
     names = [f"w{number}" for number in range(1, words + 1)]
-    return hmm(names, initial / initial.sum(), kept, kept, 2, "pairs of words that tend to be alike")
+    return hmm(names, initial / initial.sum(), rows, rows, 2, "pairs of words that tend to be alike")

@@ -10,11 +10,11 @@ from isoloss.errors import BadInput
 from isoloss.results.verdict import Verdict
 from isoloss.theory import adamw_coin, adamw_factors
 from isoloss.theory.adamw_coin import CopiedCoin
-from isoloss.theory.adamw_flow import AdamWSettings, adamw_drift, adamw_paths, fisher_diagonal, sum_of_roots
-from isoloss.theory.coin_flow import BiasedCoin
-from isoloss.theory.lemma_3_2_approach import bartlett_matrices
+from isoloss.theory.adamw_factors import adamw_drift, sum_of_roots
+from isoloss.theory.bartlett_matrices import bartlett_matrices
+from isoloss.theory.coin import BiasedCoin
 from isoloss.theory.minimisers import Minimisers
-from isoloss.theory.sgd_paths import SGDSettings, sampled_gradient
+from isoloss.theory.optimiser_paths import AdamWSettings, SGDSettings, adamw_paths, sampled_gradient
 
 MODEL = CopiedCoin(BiasedCoin(0.6), 4)
 MINIMISERS = Minimisers(MODEL, MODEL.coin.distributions)
@@ -38,11 +38,11 @@ def test_a_slow_moments_drift_is_sgds_in_fixed_coordinates():
     """The limit of Theorem 3.3 for θ = D^½ φ, D held at the point, by the dense Hessian."""
     minimisers, start = factor_problem(words=2, rank=2)
     at = minimisers.reach(start)
-    hessian = bartlett_matrices(minimisers.model, minimisers.distributions, at).hessian
-    assert torch.allclose(fisher_diagonal(minimisers, at), hessian.diagonal())
+    hessian = bartlett_matrices(minimisers, at).hessian
+    assert torch.allclose(minimisers.fisher_diagonal(at), hessian.diagonal())
     for batch_size in (1, 9):
         scale = (batch_size / hessian.diagonal()).sqrt()
-        slope = grad(lambda x, scale=scale: (scale * fisher_diagonal(minimisers, x)).sum())(at)
+        slope = grad(lambda x, scale=scale: (scale * minimisers.fisher_diagonal(x)).sum())(at)
         values, vectors = torch.linalg.eigh(scale.sqrt()[:, None] * hessian * scale.sqrt())
         along = vectors[:, values < 1e-10 * values[-1]]
         expected = -scale.sqrt() * (along @ (along.T @ (scale.sqrt() * slope))) / (4 * batch_size)
@@ -59,9 +59,9 @@ def test_runs_are_those_of_torchs_adamw():
     optimiser.state[leaf] = {
         "step": torch.tensor(1e6),  # both moments are as after long training, and need no correction
         "exp_avg": torch.zeros_like(leaf),
-        "exp_avg_sq": (fisher_diagonal(minimisers, at) / 2).repeat(3, 1),
+        "exp_avg_sq": (minimisers.fisher_diagonal(at) / 2).repeat(3, 1),
     }
-    gradient_at = sampled_gradient(minimisers.model, minimisers.distributions, samples)
+    gradient_at = sampled_gradient(minimisers, samples)
     for _ in range(20):
         leaf.grad = gradient_at(leaf.detach())
         optimiser.step()

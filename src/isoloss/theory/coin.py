@@ -1,4 +1,4 @@
-"""One coin, p = σ(uv): Theorem 3.3 in closed form (docs/drift.md)."""
+"""One coin, p = σ(Σ u_j v_j): a model with a curve of minimisers, and Theorem 3.3 on it in closed form."""
 
 from dataclasses import dataclass
 from math import exp, hypot, log, sqrt
@@ -8,8 +8,22 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.theory.context_distributions import ContextDistributions
 from isoloss.theory.minimisers import COEFFICIENT
+from isoloss.theory.softmax_model import ContextDistributions
+
+
+@dataclass(frozen=True)
+class Coin:
+    """Pr(heads) = σ(Σ u_j v_j), the u before the v in the parameters; with one pair, σ(u v).
+
+    >>> Coin().logits(torch.tensor([2.0, 3.0])), Coin().logits(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+    (tensor([[0., 6.]]), tensor([[ 0., 11.]]))
+    """
+
+    def logits(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
+        """See `SoftmaxModel.logits`; C = 1, V = 2."""
+        heads = parameters.view(2, -1).prod(0).sum()
+        return torch.stack([torch.zeros_like(heads), heads])[None]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 import torch
 from small_problems import factor_problem
 
-from isoloss.theory.lemma_3_2_approach import bartlett_matrices
+from isoloss.theory.bartlett_matrices import bartlett_matrices
 from isoloss.theory.softmax_model import trace, whitened_scores
 
 
@@ -18,7 +18,7 @@ def gradients_one_by_one(minimisers, parameters):
 
 def test_each_matrix_agrees_with_its_definition_away_from_the_distribution():
     minimisers, parameters = factor_problem()
-    found = bartlett_matrices(minimisers.model, minimisers.distributions, parameters)
+    found = bartlett_matrices(minimisers, parameters)
     probabilities = minimisers.distributions.weight[:, None] * minimisers.model.logits(parameters).softmax(1)
     fisher = covariance = mean = 0
     for joint, place, gradient in gradients_one_by_one(minimisers, parameters):
@@ -42,7 +42,7 @@ def test_each_matrix_agrees_with_its_definition_away_from_the_distribution():
 
 def test_trace_and_whitened_scores_are_those_of_the_fisher_information():
     minimisers, parameters = factor_problem()
-    fisher = bartlett_matrices(minimisers.model, minimisers.distributions, parameters).fisher
+    fisher = bartlett_matrices(minimisers, parameters).fisher
     rows = whitened_scores(minimisers.model, minimisers.distributions, parameters)
     assert torch.allclose(rows.T @ rows, fisher, atol=1e-13)
     assert torch.allclose(trace(minimisers.model, minimisers.distributions, parameters), fisher.trace())

@@ -1,0 +1,224 @@
+"""Many independent runs of SGD or AdamW with fresh samples, side by side, and what they tend to as η → 0."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.func import vmap
+
+from isoloss.errors import BadInput
+from isoloss.panels import Axis, Colour, Lines, Panel
+from isoloss.progress import Progress, silent
+from isoloss.theory.minimisers import Minimisers
+from isoloss.theory.softmax_model import ContextDistributions
+
+DRAWS_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True)
+class SGDSettings:
+    """Learning rate η, batch size B, number of runs, and the seed of their samples."""
+
+    learning_rate: float
+    batch_size: int
+    paths: int
+    seed: int
+
+    def steps(self, time: float) -> int:
+        """k = t / η², to the nearest step."""
+        return round(time / self.learning_rate**2)
+
+
+@dataclass(frozen=True)
+class AdamWSettings:
+    """SGD's settings, with learning rate α; 1 - β2 = `memory` α, and β1. No decay, and ε = 0."""
+
+    samples: SGDSettings
+    memory: float
+    first_beta: float = 0.0
+
+
+def sgd_paths(
+    minimisers: Minimisers,
+    start: Float[Tensor, " P"],
+    settings: SGDSettings,
+    times: Sequence[float],
+    progress: Progress = silent,
+) -> Iterator[Float[Tensor, "R P"]]:
+    """All R runs from one start, at each of the increasing `times` t = k η² (Theorem 3.3), one by one.
+
+    θ ← θ - η ∇ of the mean loss of B fresh samples of context and word, drawn independently for each run and
+    step from one generator: no momentum, decay or dropout. Contexts are enumerated, so a batch is the counts
+    of its samples. Memory: two forward passes of size R C V and `DRAWS_AT_ONCE` samples. Raises BadInput if
+    the times do not increase.
+    """
+    gradient_at = sampled_gradient(minimisers, settings)
+
+    def step(parameters: Float[Tensor, "R P"]) -> Float[Tensor, "R P"]:
+        return parameters - settings.learning_rate * gradient_at(parameters)
+
+    return _observed("SGD", step, start, settings, times, progress)
+
+
+def adamw_paths(
+    minimisers: Minimisers,
+    start: Float[Tensor, " P"],
+    settings: AdamWSettings,
+    times: Sequence[float],
+    progress: Progress = silent,
+) -> Iterator[Float[Tensor, "R P"]]:
+    """All R runs of AdamW from one minimiser, at each of the increasing `times` t = k α²; see `sgd_paths`.
+
+    The second moment starts at its value after long training there, H_ii / B, and the first at 0, so that
+    neither needs Adam's bias correction.
+    """
+    samples = settings.samples
+    gradient_at = sampled_gradient(minimisers, samples)
+    first = torch.zeros(samples.paths, len(start), dtype=start.dtype)
+    second = (minimisers.fisher_diagonal(start) / samples.batch_size).repeat(samples.paths, 1)
+    forgotten = settings.memory * samples.learning_rate
+
+    def step(parameters: Float[Tensor, "R P"]) -> Float[Tensor, "R P"]:
+        nonlocal first, second
+        gradient = gradient_at(parameters)
+        first = first.lerp(gradient, 1 - settings.first_beta)
+        second = second.lerp(gradient.square(), forgotten)
+        return parameters - samples.learning_rate * first / second.sqrt()
+
+    return _observed("AdamW", step, start, samples, times, progress)
+
+
+def _observed(
+    optimiser: str,
+    step: Callable[[Float[Tensor, "R P"]], Float[Tensor, "R P"]],
+    start: Float[Tensor, " P"],
+    settings: SGDSettings,
+    times: Sequence[float],
+    progress: Progress,
+) -> Iterator[Float[Tensor, "R P"]]:
+    steps = [settings.steps(time) for time in times]
+    if steps != sorted(steps) or min(steps, default=0) < 0:
+        raise BadInput(f"the times of runs must rise from 0, not {list(times)}")
+    parameters, done = start.repeat(settings.paths, 1), 0
+    for wanted in steps:
+        while done < wanted:
+            parameters = step(parameters)
+            done += 1
+            if done % 256 == 0:
+                progress(optimiser, done, steps[-1])
+        yield parameters
+
+
+def sampled_gradient(
+    minimisers: Minimisers, settings: SGDSettings
+) -> Callable[[Float[Tensor, "R P"]], Float[Tensor, "R P"]]:
+    """At each call, each run's gradient of the mean loss of B fresh samples of context and word."""
+    logits = vmap(minimisers.model.logits)
+    counts = _fresh_counts(minimisers.distributions, settings)
+
+    def gradient_at(parameters: Float[Tensor, "R P"]) -> Float[Tensor, "R P"]:
+        leaf = parameters.detach().requires_grad_(True)
+        surprise = -(next(counts) * logits(leaf).log_softmax(dim=2)).sum()
+        (gradient,) = torch.autograd.grad(surprise, leaf)
+        return gradient / settings.batch_size
+
+    return gradient_at
+
+
+def _fresh_counts(
+    distributions: ContextDistributions, settings: SGDSettings
+) -> Iterator[Float[Tensor, "R C V"]]:
+    """For each step, the count of each context and word among each run's B samples."""
+    generator = torch.Generator().manual_seed(settings.seed)
+    shape, outcomes = distributions.joint.shape, distributions.joint.numel()
+    rising = distributions.joint.flatten().cumsum(0)[:-1].contiguous()
+    a_step = settings.paths * settings.batch_size
+    rows = torch.arange(settings.paths).repeat_interleave(settings.batch_size) * outcomes
+    while True:
+        uniform = torch.rand(
+            max(1, DRAWS_AT_ONCE // a_step), a_step, generator=generator, dtype=torch.float64
+        )
+        for drawn in torch.searchsorted(rising, uniform, right=True):
+            counted = torch.bincount(rows + drawn, minlength=settings.paths * outcomes).double()
+            yield counted.view(settings.paths, *shape)
+
+
+Measured = tuple[float, float]
+"""A number and its standard error."""
+
+
+def mean_with_error(values: Float[Tensor, " R"]) -> Measured:
+    """The mean over independent runs.
+
+    >>> mean_with_error(torch.tensor([1.0, 2.0, 3.0, 6.0]).double())
+    (3.0, 1.0801234497346435)
+    """
+    return float(values.mean()), float(values.std()) / len(values) ** 0.5
+
+
+def means_with_errors(values: Float[Tensor, "n R"]) -> list[Measured]:
+    """`mean_with_error` at each of n times."""
+    errors = values.std(dim=1) / values.shape[1] ** 0.5
+    return list(zip(values.mean(dim=1).tolist(), errors.tolist(), strict=True))
+
+
+def root_mean_square(errors: Float[Tensor, " R"]) -> Measured:
+    """√E e² over independent runs, with its standard error by the delta method."""
+    squares = errors.square()
+    root = float(squares.mean().sqrt())
+    return root, float(squares.std()) / len(squares) ** 0.5 / (2 * root)
+
+
+@dataclass(frozen=True)
+class Line:
+    """y = intercept + slope x, with the standard errors of both."""
+
+    intercept: float
+    intercept_error: float
+    slope: float
+    slope_error: float
+
+
+def weighted_line(x: Sequence[float], y: Sequence[Measured]) -> Line:
+    """Weighted least squares with known independent standard errors of y, which are not rescaled.
+
+    Raises BadInput for fewer than two points, or errors that are not positive.
+
+    >>> weighted_line([1, 2, 3], [(3, 0.1), (5, 0.1), (7, 0.1)]).slope
+    2.0...
+    """
+    y_array, errors = np.asarray(y, float).T
+    if len(x) < 2 or errors.min() <= 0:
+        raise BadInput(f"a line needs two points with positive errors, not {len(x)} with {errors.tolist()}")
+    weight, x_array = errors**-2, np.asarray(x, float)
+    total = weight.sum()
+    x_mean, y_mean = weight @ x_array / total, weight @ y_array / total
+    spread = weight @ (x_array - x_mean) ** 2
+    slope = weight @ ((x_array - x_mean) * (y_array - y_mean)) / spread
+    intercept_error = (1 / total + x_mean**2 / spread) ** 0.5
+    return Line(float(y_mean - slope * x_mean), float(intercept_error), float(slope), float(spread**-0.5))
+
+
+def fitted_order(step_sizes: Sequence[float], errors: Sequence[Measured]) -> Line:
+    """log error against log step size: `slope` is the order of convergence.
+
+    >>> round(fitted_order([0.1, 0.2, 0.4], [(1.0, 0.1), (2.0, 0.1), (4.0, 0.1)]).slope, 6)
+    1.0
+    """
+    logarithms = [(float(np.log(error)), deviation / error) for error, deviation in errors]
+    return weighted_line(np.log(step_sizes).tolist(), logarithms)
+
+
+Row = tuple[float, float, float, str, str, bool]
+"""A point of a picture of paths: x, y, the error of y, the path, the series, and whether it is predicted."""
+
+
+def panel_of_paths(name: str, title: str, caption: str, x: Axis, y: Axis, rows: Sequence[Row]) -> Panel:
+    """A line for each series, coloured by its path; predicted ones are dashed."""
+    chart = Lines(x, y, Colour("path", "path"), series="series", predicted="predicted")
+    columns = [x.column, y.column, "error", "path", "series", "predicted"]
+    return Panel(name, title, caption, (chart,), pl.DataFrame(rows, columns, orient="row"))
