@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from isoloss.errors import Terminated
 
+EXIT_IN_PART = 1
 EXIT_MISTAKE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
@@ -21,8 +22,8 @@ OF_OUTPUT = (errno.ENOSPC, errno.EIO, errno.EBADF, errno.EDQUOT, errno.EFBIG)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its exit code.
 
-    0: done; 1: done in part, with the rest named; 2: a mistake that the user can fix, stated in one line;
-    130: interrupted, and the same command resumes from there.
+    0: done; 1: done in part, with the rest named, or not at all since something is damaged; 2: a mistake that
+    the user can fix, stated in one line; 130: interrupted, and the same command resumes from there.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -71,13 +72,13 @@ def _interrupt(_signal: int, _frame: object) -> None:
 def _run(arguments: Sequence[str] | None) -> int:
     # Imported here so that Ctrl-C at the very start is handled as calmly as later.
     from isoloss.command_line.commands import dispatch
-    from isoloss.errors import IsolossError
+    from isoloss.errors import Damaged, IsolossError
 
     try:
         return dispatch(sys.argv[1:] if arguments is None else arguments)
     except IsolossError as error:
         print(f"isoloss: {_in_one_line(str(error))}", file=sys.stderr)
-        return EXIT_MISTAKE
+        return EXIT_IN_PART if isinstance(error, Damaged) else EXIT_MISTAKE
 
 
 def _in_one_line(sentence: str) -> str:

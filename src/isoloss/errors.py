@@ -17,6 +17,10 @@ class BadInput(IsolossError, ValueError):
     """A file, a sentence or a setting that cannot be used."""
 
 
+class Damaged(BadInput):
+    """A file that isoloss wrote is not, or not where, it was written; commands name it and exit with 1."""
+
+
 class Interrupted(IsolossError):
     """Work that stopped early; what was finished is kept, and the same command resumes from there."""
 

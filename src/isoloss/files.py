@@ -115,8 +115,17 @@ def remove_unfinished(folder: Path) -> None:
     """
     with writable(folder):
         for path in folder.glob(".*.part"):
-            if re.fullmatch(TEMPORARY, path.name):
+            if is_temporary(path.name):
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file or folder of that name is one that is being written, or was when a process was killed.
+
+    >>> is_temporary(f".a.txt.{'0' * 32}.part"), is_temporary("a.part")
+    (True, False)
+    """
+    return re.fullmatch(TEMPORARY, name) is not None
 
 
 def file_digest(path: Path) -> str:

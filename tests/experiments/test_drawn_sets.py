@@ -34,7 +34,7 @@ from isoloss.models.shapes import laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.progress import silent
-from isoloss.results.store import read_json, write_json
+from isoloss.results.store import read_sealed, write_sealed
 from isoloss.results.tensors import drawn_of, read_tensors, tensors_of, write_tensors
 
 LANGUAGE, MASKED = pcfg(laptop_grammar(0)), MaskedObjective()
@@ -100,12 +100,12 @@ def test_a_kept_portrait_is_the_one_that_was_drawn_or_none(language: object, tmp
     assert isinstance(kept, LanguagePortrait)
     assert portrait_jobs([plan], tmp_path) == []
     path = portrait_file(plan, tmp_path)
-    content = read_json(path, plan.digest)
+    content = read_sealed(path, plan.digest)
     older = {key: value for key, value in content.items() if key != "entropy"}
     for harm in (
         lambda: path.write_bytes(path.read_bytes().replace(b"0", b"1", 1)),
-        lambda: write_json(path, older, plan.digest),
-        lambda: write_json(path, content | {"tasks": [{"name": "a", "classes": 2}]}, plan.digest),
+        lambda: write_sealed(path, older, plan.digest),
+        lambda: write_sealed(path, content | {"tasks": [{"name": "a", "classes": 2}]}, plan.digest),
     ):
         harm()
         assert kept_portrait(plan, tmp_path) is None

@@ -14,7 +14,7 @@ import torch
 
 from isoloss.errors import BadInput, FolderHeld
 from isoloss.executors.runner import Outcome
-from isoloss.experiments.carry_out import damaged_measurements, measured_records
+from isoloss.experiments.carry_out import damaged_files, measured_records
 from isoloss.experiments.experiment_jobs import experiment_jobs, shared
 from isoloss.experiments.experiment_result import carry_out_experiments, gathered
 from isoloss.experiments.measured_at import MeasuredAt, drawn, quantity_digest
@@ -23,7 +23,7 @@ from isoloss.pretraining.specification import Compute
 from isoloss.progress import silent
 from isoloss.provenance import processor
 from isoloss.results.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE
-from isoloss.stored_runs.measured_files import is_older
+from isoloss.results.run_folder import is_older
 from isoloss.stored_runs.stored_run import REVISIONS, runs_in
 from jobs_in_turn import in_turn
 from norm_experiments import LANGUAGE, Factor, WeightNorm, experiment, planned
@@ -260,15 +260,15 @@ def test_what_is_damaged_is_told_of_with_its_cost_and_made_again(tmp_path: Path)
     plan = one.runs[0].folder(output) / "plan.json"
     whole = plan.read_text()
     plan.write_text(whole.replace("seed-1", "seed-2"))
-    of_plan, *told = damaged_measurements(one.runs[0], output)
-    assert of_plan == f"{plan} is damaged; it is written anew, which costs nothing"
+    of_plan, *told = damaged_files(one.runs[0], output)
+    assert re.fullmatch(rf"{plan} cannot be read \(.*\); it is written anew, which costs nothing", of_plan)
     assert [str(path) in line for path, line in zip((first, second), told, strict=True)] == [True, True]
     assert all("is measured again, which has to load its checkpoint" in line for line in told)
     (halfway,) = gathered([one], output)
     assert halfway.table.is_empty()
     (after,) = carry_out_experiments([one], output, in_turn).experiments
     assert after.table.equals(before.table)
-    assert damaged_measurements(one.runs[0], output) == []
+    assert damaged_files(one.runs[0], output) == []
     assert plan.read_text() == whole
 
 

@@ -14,10 +14,15 @@ import torch
 from runs import LANGUAGE, small
 from transformers import AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 
-from isoloss.errors import IsolossError
-from isoloss.models.loading import load_masked_language_model
+from isoloss.errors import Damaged, IsolossError
+from isoloss.models.classifier import load_classifier
+from isoloss.models.loading import (
+    load_any_language_model,
+    load_masked_language_model,
+    refuse_bare_encoder,
+)
 from isoloss.models.shapes import Shape
-from isoloss.models.tokenizer import word_tokenizer
+from isoloss.models.tokenizer import load_tokenizer, word_tokenizer
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.checkpoint_writing import (
@@ -33,10 +38,11 @@ from isoloss.pretraining.update_rule import Training, UpdateRule
 from isoloss.results.checkpoint import (
     Checkpoint,
     checkpoint_folders,
-    damage_to,
     latest_checkpoint,
     read_checkpoint,
+    refuse_damaged,
 )
+from isoloss.results.store import write_sealed
 
 FORK = multiprocessing.get_context("fork")
 SPECIFICATION = small()
@@ -292,11 +298,52 @@ def test_a_disk_that_refuses_gives_a_sentence_and_leaves_what_was_there(
     assert [path.name for path in (tmp_path / "steps").iterdir()] == ["000005"]
 
 
-def test_damage_is_said_of_checkpoints_of_ours_alone(tmp_path: Path) -> None:
+LOADERS = {
+    "masked": load_masked_language_model,
+    "any": lambda folder: load_any_language_model(str(folder)),
+    "head": lambda folder: refuse_bare_encoder(str(folder)),
+    "tokenizer": lambda folder: load_tokenizer(str(folder)),
+    "classifier": lambda folder: load_classifier(folder, ("a", "b"), seed=0),
+}
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_whoever_loads_a_checkpoint_of_ours_is_told_of_damage(loader: str, tmp_path: Path) -> None:
     folder = write(tmp_path, 5).folder
-    assert damage_to(folder) is None
+    load = LOADERS[loader]
+    harmed = folder / ("tokenizer.json" if loader == "tokenizer" else "model.safetensors")
+    whole = harmed.read_bytes()
+    harmed.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(Damaged, match=rf"{harmed.name} is not what was written; it is not the model"):
+        load(folder)
+    harmed.write_bytes(whole)
+    (folder / "checkpoint.json").unlink()  # as folders from elsewhere have none
+    load(folder)
+
+
+def test_raw_weights_are_verified_by_the_record_of_their_checkpoint(tmp_path: Path) -> None:
+    folder = write(tmp_path, 5).folder
+    refuse_damaged(folder / "raw")
     (folder / "model.safetensors").write_bytes(b"harmed")
-    for named in (folder, folder / "raw"):
-        assert str(damage_to(named)).endswith("model.safetensors is not what was written")
-    (folder / "checkpoint.json").unlink()
-    assert damage_to(folder) is None
+    refuse_damaged(folder / "raw", "*.json")
+    with pytest.raises(Damaged, match=r"model\.safetensors is not what was written"):
+        refuse_damaged(folder / "raw")
+
+
+@pytest.mark.parametrize("of", ["another step", "another run", "nothing"])
+def test_a_model_beside_a_misplaced_record_is_not_loaded(of: str, tmp_path: Path) -> None:
+    folder = write(tmp_path / "a", 5).folder
+    write_sealed(tmp_path / "a" / "specification.json", settings_as_json(SPECIFICATION), "specification.json")
+    record = folder / "checkpoint.json"
+    load_masked_language_model(folder)
+    if of == "another step":
+        shutil.copy(write(tmp_path / "a", 10).folder / "checkpoint.json", record)
+    elif of == "another run":
+        other = settings_as_json(replace(SPECIFICATION, seed=9))
+        write_sealed(tmp_path / "a" / "specification.json", other, "specification.json")
+    else:
+        record.unlink()
+    with pytest.raises(
+        Damaged, match=r"is that of step 10|is of another run|checkpoint\.json cannot be read"
+    ):
+        load_masked_language_model(folder)

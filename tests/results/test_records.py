@@ -1,12 +1,12 @@
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import BadInput, Damaged, IsolossError
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
@@ -29,14 +29,15 @@ from isoloss.progress import silent
 from isoloss.results.estimate import cluster_values, mean_over_members, mean_over_sentences
 from isoloss.results.record import Record
 from isoloss.results.records import (
+    Measurements,
     TornLine,
     append_records,
     carries_digests,
+    measurements_at,
     read_records,
-    read_sentence_values,
+    read_values,
     value_name,
     write_records,
-    write_sentence_values,
 )
 
 ENTROPY = Record("masked_entropy", 1.25, "nats", 0.5, 100, seed=3)
@@ -85,16 +86,56 @@ def test_a_file_written_whole_is_whole_or_damaged(path, harm):
 
 
 def test_records_and_values_hold_for_their_name_alone(path):
-    values = path.with_suffix(".npz")
-    path.parent.mkdir()
-    values.write_bytes(b"values")
-    write_records(path, [ENTROPY], "loss at 8", values)
+    write_records(path, [ENTROPY], "loss at 8", {"masked_entropy": [1.0, 2.0], "of_group layer 1": [0.0]})
     assert read_records(path, "loss at 8") == [ENTROPY]
-    with pytest.raises(BadInput, match="not what its name says"):
+    found = read_values(path, "loss at 8")
+    assert {name: (each.dtype, each.tolist()) for name, each in found.items()} == {
+        "masked_entropy": (np.float64, [1.0, 2.0]),
+        "of_group layer 1": (np.float64, [0.0]),
+    }
+    with pytest.raises(Damaged, match="not what its name says"):
         read_records(path, "loss at 9")
-    values.write_bytes(b"valves")
-    with pytest.raises(BadInput, match=r"records\.npz is damaged or missing; delete records\.jsonl"):
-        read_records(path, "loss at 8")
+    values = path.with_suffix(".npz")
+    values.write_bytes(values.read_bytes()[:40])
+    for read in (read_records, read_values):
+        with pytest.raises(Damaged, match=r"records\.npz is damaged or missing; delete records\.jsonl"):
+            read(path, "loss at 8")
+
+
+def test_values_that_carry_no_digest_are_read_or_damaged(path):
+    path.parent.mkdir()
+    path.write_text(json.dumps(asdict(ENTROPY)) + "\n")
+    np.savez_compressed(path.with_suffix(".npz"), masked_entropy=np.ones(2))
+    assert read_values(path, path.name)["masked_entropy"].tolist() == [1.0, 1.0]
+    path.with_suffix(".npz").write_bytes(b"PK")
+    with pytest.raises(Damaged, match=r"records\.npz is damaged"):
+        read_values(path, path.name)
+
+
+def test_a_measurement_from_another_run_step_or_place_is_refused(tmp_path):
+    def at(run, step):
+        return measurements_at(tmp_path / run, run, step)
+
+    def of(step, measured_on="0123"):
+        return Record("loss", 1.0, "nats", 0.1, 9, settings={"step": step, "measured_on": measured_on})
+
+    at("a", 8).write("0123", [of(8)], {"loss": [1.0]})
+    assert at("a", 8).names() == ["0123"]
+    assert at("a", 8).values("0123")["loss"].tolist() == [1.0]
+    for elsewhere, name in ((at("a", 9), "0123"), (at("b", 8), "0123"), (at("a", 8), "4567")):
+        for suffix in (".jsonl", ".npz"):
+            copy = elsewhere.file(name).with_suffix(suffix)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(at("a", 8).file("0123").with_suffix(suffix), copy)
+        with pytest.raises(Damaged, match="is damaged or not what its name says"):
+            elsewhere.records(name)
+    at("a", 8).file("0123").write_text("")
+    with pytest.raises(Damaged, match="holds no record"):
+        at("a", 8).records("0123")
+    older = Measurements(tmp_path, "a", 8)
+    older.file("0123").write_text(json.dumps(asdict(of(9))) + "\n")
+    with pytest.raises(Damaged, match="holds 0123 at step 9"):
+        older.records("0123")
 
 
 def test_records_of_an_older_isoloss_are_taken_as_they_are_and_added_to(path):
@@ -245,15 +286,3 @@ def test_the_difference_of_two_means_over_members() -> None:
     influence = sizes * ((second - ratios[1]) - (first - ratios[0])) / sizes.double().mean()
     expected = float((influence**2).sum() / 39) ** 0.5 / 40**0.5
     assert found.standard_error == pytest.approx(expected)
-
-
-def test_files_of_values(tmp_path: Path) -> None:
-    path = tmp_path / "values.npz"
-    write_sentence_values(path, {"loss": np.array([1, 2]), "trace_of_group layer 1": np.ones(2)})
-    back = read_sentence_values(path)
-    assert list(back) == ["loss", "trace_of_group layer 1"]
-    assert back["loss"].dtype == np.float64
-    assert back["loss"].tolist() == [1.0, 2.0]
-    path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(BadInput, match=r"values\.npz is damaged"):
-        read_sentence_values(path)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.results.store import read_json, read_sealed, write_json, write_sealed
+from isoloss.results.store import json_digest, read_sealed, write_sealed
 from isoloss.results.tensors import read_tensors, write_tensors
 
 
@@ -45,11 +45,24 @@ def test_what_is_written_twice_is_the_same_file(tmp_path: Path) -> None:
 
 
 def test_plain_data_comes_back_as_it_was(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", CONTENT, "a")
-    assert read_json(tmp_path / "a.json", "a") == CONTENT
+    write_sealed(tmp_path / "a.json", CONTENT, "a")
+    assert read_sealed(tmp_path / "a.json", "a") == CONTENT
 
 
-@pytest.mark.parametrize("kind", ["tensors", "json", "sealed"])
+def write_as_before(path: Path, content: object, name: str) -> None:
+    """A file as some were written in earlier 0.2.0, the content beside its digest."""
+    path.write_text(
+        json.dumps({"format": "1", "digest": json_digest(["1", name, content]), "content": content})
+    )
+
+
+def test_what_an_older_isoloss_wrote_is_read(tmp_path: Path) -> None:
+    for content in (CONTENT, [1, "a"]):
+        write_as_before(tmp_path / "a.json", content, "a")
+        assert read_sealed(tmp_path / "a.json", "a") == content
+
+
+@pytest.mark.parametrize("kind", ["tensors", "older", "sealed"])
 def test_every_flipped_bit_is_seen_or_changes_nothing(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "a"
     if kind == "tensors":
@@ -59,8 +72,8 @@ def test_every_flipped_bit_is_seen_or_changes_nothing(kind: str, tmp_path: Path)
         write_sealed(path, CONTENT, "a")
         read = read_sealed
     else:
-        write_json(path, CONTENT, "a")
-        read = read_json
+        write_as_before(path, CONTENT, "a")
+        read = read_sealed
     whole, expected = path.read_bytes(), read(path, "a")
     seen = 0
     for place in range(len(whole)):
@@ -75,11 +88,18 @@ def test_every_flipped_bit_is_seen_or_changes_nothing(kind: str, tmp_path: Path)
     assert seen > 0.95 * len(whole)
 
 
-@pytest.mark.parametrize("read", [read_tensors, read_json])
+@pytest.mark.parametrize("read", [read_tensors, read_sealed])
 def test_other_content_is_refused_and_not_run(read: object, tmp_path: Path) -> None:
     path = tmp_path / "a"
     deep = b"[" * 200_000
-    for content in (b"", b"{}", b"[]", b"1", pickle.dumps(Runs()), deep, b'{"format": "0", "content": 1}'):
+    for content in (
+        b"",
+        b"[]",
+        b"1",
+        pickle.dumps(Runs()),
+        deep,
+        b'{"format": "0", "digest": "", "content": 1}',
+    ):
         path.write_bytes(content)
         with pytest.raises(BadInput, match="is damaged or not what its name says"):
             read(path, "a")
@@ -91,13 +111,14 @@ def test_other_content_is_refused_and_not_run(read: object, tmp_path: Path) -> N
 
 
 def test_a_file_under_another_name_or_of_another_format_is_refused(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", CONTENT, "a")
+    write_sealed(tmp_path / "a.json", CONTENT, "a")
     with pytest.raises(BadInput, match=r"a\.json is damaged or not what its name says"):
-        read_json(tmp_path / "a.json", "b")
+        read_sealed(tmp_path / "a.json", "b")
+    write_as_before(tmp_path / "a.json", CONTENT, "a")
     whole = json.loads((tmp_path / "a.json").read_text())
     (tmp_path / "a.json").write_text(json.dumps(whole | {"format": "0"}))
     with pytest.raises(BadInput, match=r"a\.json is damaged"):
-        read_json(tmp_path / "a.json", "a")
+        read_sealed(tmp_path / "a.json", "a")
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Bytes of a results folder flipped one at a time: each is reported on reading, or changes nothing."""
 
-import json
 import random
 import warnings
 from collections.abc import Callable, Iterator
@@ -12,12 +11,15 @@ from isoloss.corpora.packed_corpus import read_packed_corpus
 from isoloss.errors import IsolossError
 from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.results.checkpoint import read_checkpoint
-from isoloss.results.records import TornLine, read_records, read_sentence_values
-from isoloss.results.store import read_json, read_sealed
+from isoloss.results.records import TornLine, measurements_at, read_records
+from isoloss.results.store import read_sealed
 from isoloss.results.tensors import read_tensors
 from isoloss.stored_runs.stored_run import stored_run
 from isoloss.theory.statement_file import read_statement
 from norm_experiments import LANGUAGE
+
+KEPT_KEY = {"of": "loss"}
+"""The key of the one measurement that is kept as `compare` keeps them."""
 
 Outcome = Literal["told", "harmless", "silently other", "traceback"]
 Read = Callable[[], Any]
@@ -40,10 +42,8 @@ def reader_of(path: Path) -> Read | None:
             return lambda: replace(read_checkpoint(folder), folder=folder)
         if (folder / "corpus.json").exists():
             return lambda: read_packed_corpus(folder)
-        if (folder / "key.json").exists():
-            key = json.loads((folder / "key.json").read_text())
-            key.pop("sha256")
-            return lambda: _kept(folder, key)
+        if folder.name == "kept":
+            return lambda: _kept(folder)
         if folder.parent.name == "runs" and path.suffix in (".json", ".jsonl", ".npz", ".pcfg"):
             return lambda: _run(folder)
     match path.parent.name:
@@ -56,7 +56,7 @@ def reader_of(path: Path) -> Read | None:
         case "theory":
             return lambda: read_statement(path)
         case "portraits":
-            return lambda: read_json(path, LANGUAGE.digest)
+            return lambda: read_sealed(path, LANGUAGE.digest)
     return None
 
 
@@ -64,12 +64,13 @@ def _run(folder: Path) -> Any:
     found = stored_run(folder)
     if found.damage:
         raise IsolossError(found.damage[0])
-    values = {p: {k: v.tolist() for k, v in read_sentence_values(p).items()} for p in folder.rglob("*.npz")}
+    stored = [measurements_at(folder, found.run, checkpoint.step) for checkpoint in found.checkpoints]
+    values = [{k: v.tolist() for k, v in at.values(name).items()} for at in stored for name in at.names()]
     return found, values
 
 
-def _kept(folder: Path, key: dict[str, Any]) -> Any:
-    found = KeptMeasurements(folder.parent).get(key, "a")
+def _kept(folder: Path) -> Any:
+    found = KeptMeasurements(folder).get(KEPT_KEY, "a")
     if found is None:
         raise IsolossError("it is measured again")
     return found.records, {name: each.tolist() for name, each in found.values.items()}

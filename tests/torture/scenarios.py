@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from byte_flips import KEPT_KEY
 from kill_points import Scenario
 from runs import LANGUAGE, small
 from small_corpora import request_for, texts
@@ -106,7 +107,7 @@ def kept_again(folder: Path) -> None:
     """A measurement as `compare` keeps it, measured where it is not there."""
     record = Record("loss", 2.0, "nats", 0.1, 5, 1, "a", {"x": 1.5})
     kept = KeptMeasurements(folder / "kept")
-    kept.measured({"of": "loss"}, "a", lambda: Measurement((record,), {"loss": torch.arange(5.0)}))
+    kept.measured(KEPT_KEY, "a", lambda: Measurement((record,), {"loss": torch.arange(5.0)}))
 
 
 def statements(results: Path) -> None:

@@ -10,8 +10,7 @@ from isoloss.command_line.options.results import CompareRunsOptions
 from isoloss.command_line.show import quantity_in_words
 from isoloss.command_line.terminal import announced_when_slow, table_console, value_with_error
 from isoloss.errors import BadInput
-from isoloss.stored_runs.measured_files import THING
-from isoloss.stored_runs.stored_run import StoredRun, find_run
+from isoloss.stored_runs.stored_run import THING, StoredRun, find_run
 
 if TYPE_CHECKING:
     from isoloss.stored_runs.run_comparison import Difference

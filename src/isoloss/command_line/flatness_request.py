@@ -1,10 +1,8 @@
 """`isoloss flatness`: checks the request, loads, measures, shows the result."""
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 from transformers import PreTrainedModel
@@ -32,7 +30,6 @@ from isoloss.models.hub import quiet
 from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress
-from isoloss.results.checkpoint import damage_to
 
 EXIT_INTERRUPTED = 130
 MASK_RATE = 0.15
@@ -160,8 +157,6 @@ def _load(request: FlatnessOptions) -> tuple[dict[str, PreTrainedModel], Predict
     models: dict[str, PreTrainedModel] = {}
     predictions: dict[str, Prediction] = {}
     for name in request.models:
-        if damage := damage_to(Path(name)):
-            print(f"{damage}: the measured weights are not the trained ones", file=sys.stderr)
         model, predictions[name] = load_any_language_model(
             name, request.objective, getattr(torch, request.dtype)
         )

@@ -26,7 +26,7 @@ from isoloss.executors.job import Job, Outcome
 from isoloss.executors.ray_runner import ShareOfNode, run_jobs_on_ray
 from isoloss.executors.runner import Notice, run_jobs
 from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
-from isoloss.experiments.carry_out import damaged_measurements, is_records_alone
+from isoloss.experiments.carry_out import damaged_files, is_records_alone
 from isoloss.experiments.claims import Judgement, Kind
 from isoloss.experiments.cost import this_machine
 from isoloss.experiments.experiment_jobs import shared
@@ -42,8 +42,9 @@ from isoloss.report.offered_files import result_as_json
 from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.page import spoken
 from isoloss.results.number import ABSENT
+from isoloss.results.run_folder import is_older
 from isoloss.results.verdict import Verdict
-from isoloss.stored_runs.measured_files import damaged_names, is_older
+from isoloss.stored_runs.stored_run import damaged_names
 
 KINDS: tuple[Kind, ...] = ("premise", "effect")
 
@@ -102,7 +103,7 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
 def _tell_of_what_is_there(chosen: Choice, folder: Path) -> None:
     """What the folder contains that will not be computed again, or will be because it is damaged."""
     runs = shared(chosen.runs)
-    damage = [each for run in runs for each in damaged_measurements(run, folder)]
+    damage = [each for run in runs for each in damaged_files(run, folder)]
     for sentence in (*damaged_names([folder]), *damage):
         print(sentence, file=sys.stderr)
     older = sum(is_older(run.folder(folder)) for run in runs)

@@ -11,7 +11,7 @@ from isoloss.command_line.options.results import RunsOptions
 from isoloss.command_line.show import run_as_json
 from isoloss.command_line.terminal import table_console, value_with_error
 from isoloss.results.record import Setting
-from isoloss.stored_runs.measured_files import damaged_names, is_older
+from isoloss.results.run_folder import is_older
 from isoloss.stored_runs.run_filter import (
     QUANTITIES,
     condition,
@@ -20,7 +20,7 @@ from isoloss.stored_runs.run_filter import (
     sorted_runs,
     values_of,
 )
-from isoloss.stored_runs.stored_run import StoredRun, full_names, results_of, runs_in
+from isoloss.stored_runs.stored_run import StoredRun, damaged_names, full_names, results_of, runs_in
 
 SHORTEST_NAME = 8
 """Characters of a folder's name that are shown; `isoloss show` and `compare` accept the start of a name."""

@@ -11,9 +11,15 @@ from isoloss.command_line.options.results import ShowOptions
 from isoloss.command_line.terminal import table_console, value_with_error
 from isoloss.errors import BadInput
 from isoloss.results.record import Record
-from isoloss.stored_runs.measured_files import damaged_names
 from isoloss.stored_runs.run_filter import settings
-from isoloss.stored_runs.stored_run import StoredCheckpoint, StoredRun, find_run, full_names, results_of
+from isoloss.stored_runs.stored_run import (
+    StoredCheckpoint,
+    StoredRun,
+    damaged_names,
+    find_run,
+    full_names,
+    results_of,
+)
 
 
 def show(options: ShowOptions) -> None:

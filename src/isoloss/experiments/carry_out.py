@@ -10,12 +10,12 @@ from transformers import PreTrainedModel
 
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.device import denormals_flushed
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import Damaged, IsolossError
 from isoloss.experiments.kept_plan import keep_plan
 from isoloss.experiments.measured_at import Weights, drawn, quantity_digest, weights_setting
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.languages.language import Language
-from isoloss.measurements.quantity import AnyQuantity, Measurement, Subject
+from isoloss.measurements.quantity import AnyQuantity, Subject
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.next_word import NextWordObjective
@@ -23,7 +23,6 @@ from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.results.checkpoint import (
-    MEASURED_FOLDER,
     RAW_FOLDER,
     SPECIFICATION_FILE,
     STEPS_FOLDER,
@@ -31,16 +30,8 @@ from isoloss.results.checkpoint import (
     read_checkpoint,
 )
 from isoloss.results.record import Record, Setting
-from isoloss.results.records import write_records, write_sentence_values
-from isoloss.results.store import read_sealed
-from isoloss.stored_runs.measured_files import (
-    FINISHED_FILE,
-    finished_checkpoints,
-    measured_place,
-    measurement_name,
-    read_measurement,
-)
-from isoloss.stored_runs.stored_run import PLAN_FILE
+from isoloss.results.records import MEASURED_FOLDER, Measurements, measurement_name, measurements_at
+from isoloss.results.run_folder import FINISHED_FILE, is_finished, read_run_folder
 
 TRAINING_SHARE = 0.7
 """About how much of a run's time its pre-training takes; only the progress bar depends on it."""
@@ -84,21 +75,24 @@ def measured_records(
     """The records of a quantity's measurement at a step; empty if it has not been made, or is damaged."""
     try:
         return _read(run, _Measurement(step, quantity, weights), output)
-    except BadInput:
+    except Damaged:
         return []
 
 
-def damaged_measurements(run: PlannedRun, output: Path) -> list[str]:
+def damaged_files(run: PlannedRun, output: Path) -> list[str]:
     """A sentence for each damaged file of the run's plan and measurements, with the consequences."""
-    told = [f"{path} is damaged; it is written anew, which costs nothing" for path in _damaged(run, output)]
+    anew = "delete the run's folder and unpack or reproduce it again"
+    if _has_last_checkpoint(run, output):
+        anew = "it is written anew, which costs nothing"
+    found = [f"{run.folder(output) / name} {what}; {anew}" for name, what in _damage(run, output).items()]
     for wanted in _planned(run):
         try:
             _read(run, wanted, output)
-        except BadInput as error:
+        except Damaged as error:
             kept = (run.folder(output) / STEPS_FOLDER / f"{wanted.step:06d}").is_dir()
             anew = f"train all {run.steps:,} steps again" if not kept else "load its checkpoint"
-            told.append(f"{str(error).partition(';')[0]}; it is measured again, which has to {anew}")
-    return told
+            found.append(f"{str(error).partition(';')[0]}; it is measured again, which has to {anew}")
+    return found
 
 
 def is_complete(run: PlannedRun, output: Path) -> bool:
@@ -107,9 +101,9 @@ def is_complete(run: PlannedRun, output: Path) -> bool:
     A run whose records were unpacked here counts as trained, although its checkpoints are elsewhere.
     """
     if _has_last_checkpoint(run, output):
-        finished = not _damaged(run, output) and not _is_unpacked(run.folder(output))
+        finished = not _damage(run, output) and not _is_unpacked(run.folder(output))
     else:
-        finished = bool(finished_checkpoints(run.folder(output)))
+        finished = is_finished(run.folder(output), run.digest[:16])
     return finished and not any(True for _ in _missing(run, output, needed_alone=True))
 
 
@@ -139,23 +133,19 @@ def _drop_records_of_other_weights(folder: Path) -> None:
         with suppress(IsolossError):
             checkpoint = read_checkpoint(folder / STEPS_FOLDER / path.parent.name)
             weights = checkpoint.raw_digest if path.stem.endswith("-raw") else checkpoint.digest
-            records = read_measurement(path, folder.name, checkpoint.step)
+            records = measurements_at(folder, folder.name, checkpoint.step).records(path.stem)
             if {record.checkpoint for record in records} != {str(weights)[:16]}:
                 path.unlink()
                 path.with_suffix(".npz").unlink(missing_ok=True)
     (folder / FINISHED_FILE).unlink()
 
 
-def _damaged(run: PlannedRun, output: Path) -> list[Path]:
-    """The damaged ones among the existing small files that describe the run."""
-    found = []
-    for name in (SPECIFICATION_FILE, PLAN_FILE):
-        if (path := run.folder(output) / name).exists():
-            try:
-                read_sealed(path, name)
-            except BadInput:
-                found.append(path)
-    return found
+def _damage(run: PlannedRun, output: Path) -> dict[str, str]:
+    """What is wrong with the small files that describe the run, by their names, without its checkpoints'."""
+    damage = read_run_folder(run.folder(output)).damage
+    if not (run.folder(output) / SPECIFICATION_FILE).exists():
+        damage.pop(SPECIFICATION_FILE, None)  # the run has not begun, or goes on from another here
+    return {name: what for name, what in damage.items() if not name.startswith(STEPS_FOLDER)}
 
 
 def _has_last_checkpoint(run: PlannedRun, output: Path) -> bool:
@@ -191,13 +181,16 @@ def _planned(run: PlannedRun, *, needed_alone: bool = False) -> Iterator[_Measur
 
 
 def _read(run: PlannedRun, wanted: _Measurement, output: Path) -> list[Record]:
-    return read_measurement(_records_file(run, wanted, output), run.digest[:16], wanted.step)
+    return _measurements(run, wanted, output).records(_name(run, wanted))
 
 
-def _records_file(run: PlannedRun, wanted: _Measurement, output: Path) -> Path:
+def _measurements(run: PlannedRun, wanted: _Measurement, output: Path) -> Measurements:
+    return measurements_at(run.folder(output), run.digest[:16], wanted.step)
+
+
+def _name(run: PlannedRun, wanted: _Measurement) -> str:
     digest = quantity_digest(wanted.quantity, run.language.digest, run.objective)
-    name = measurement_name(digest, **weights_setting(wanted.weights))
-    return run.folder(output) / MEASURED_FOLDER / f"{wanted.step:06d}" / f"{name}.jsonl"
+    return measurement_name(digest, **weights_setting(wanted.weights))
 
 
 def _measure_missing(
@@ -228,15 +221,9 @@ def _measure_missing(
             sets[quantity] = drawn(quantity, language, run.language.digest, run.objective, output)
         subject = Subject(digest[:16], run.objective, _settings(run, wanted), language, folder, seed=run.seed)
         found = quantity.measure(model, sets[quantity], subject, _within(progress, share, step))
-        _keep(found, _records_file(run, wanted, output), run, step)
+        values = {name: each.cpu() for name, each in found.values.items()}
+        _measurements(run, wanted, output).write(_name(run, wanted), found.records, values)
     return damaged
-
-
-def _keep(found: Measurement, path: Path, run: PlannedRun, step: int) -> None:
-    values = path.with_suffix(".npz") if found.values else None
-    if values:  # first, since the records mark the measurement as complete
-        write_sentence_values(values, {name: each.cpu().numpy() for name, each in found.values.items()})
-    write_records(path, found.records, measured_place(run.digest[:16], step, path.stem), values)
 
 
 def _weights_of(run: PlannedRun, wanted: _Measurement, output: Path) -> tuple[Path, str]:

@@ -21,7 +21,7 @@ from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan
 from isoloss.languages.derivation import Derivation
 from isoloss.progress import Progress
 from isoloss.results.record import Record
-from isoloss.results.store import read_json, write_json
+from isoloss.results.store import read_sealed, write_sealed
 
 
 def planned_languages(experiments: Iterable[Experiment]) -> list[LanguagePlan]:
@@ -85,12 +85,12 @@ def write_portrait(path: Path, portrait: LanguagePortrait, name: str) -> None:
         "tasks": [asdict(task) for task in portrait.tasks],
         "speed": asdict(portrait.speed),
     }
-    write_json(path, content, name)
+    write_sealed(path, content, name)
 
 
 def read_portrait(path: Path, name: str) -> LanguagePortrait:
     """What `write_portrait` wrote under that name. Raises BadInput where the file is anything else."""
-    content = read_json(path, name)
+    content = read_sealed(path, name)
     try:
         return _portrait(content)
     except (KeyError, TypeError) as error:  # it had other content when it was written

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from isoloss.corpora.packed_corpus import PackedCorpus
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, Damaged
 from isoloss.experiments.planned_run import CorpusPlan, Labels, LanguagePlan
 from isoloss.languages.language import Language
 from isoloss.measurements.quantities.control_probes import (
@@ -23,7 +23,7 @@ from isoloss.models.transformers import Architecture
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress
 from isoloss.results.record import Record
-from isoloss.results.records import read_records, write_records
+from isoloss.results.records import Measurements
 
 
 @runtime_checkable
@@ -72,18 +72,26 @@ class PlannedReference:
 
     def records(self, output: Path) -> list[Record]:
         """Its records; none while it has not been measured, or where its file is damaged."""
-        path = self.file(output)
+        return [] if self.damage(output) else self._read(output)
+
+    def damage(self, output: Path) -> str:
+        """What is wrong with its file, with the consequence; empty if nothing is."""
         try:
-            return read_records(path, path.stem)
-        except BadInput:
-            return []
+            self._read(output)
+        except Damaged as error:
+            return f"{str(error).partition(';')[0]}; it is measured again"
+        return ""
+
+    def _read(self, output: Path) -> list[Record]:
+        path = self.file(output)
+        return Measurements(path.parent).records(path.stem)
 
     def carry_out(self, output: Path, progress: Progress) -> None:
         """Measure it once."""
         if not self.records(output):
             language = self.language.language(output, progress)
             path = self.file(output)
-            write_records(path, self._measured(language, progress), path.stem)
+            Measurements(path.parent).write(path.stem, self._measured(language, progress))
 
     def _measured(self, source: Language | PackedCorpus, progress: Progress) -> list[Record]:
         if not isinstance(source, self.quantity.sources):

@@ -1,7 +1,6 @@
 """Measurements cached in a folder, named by everything they depend on."""
 
 import json
-import shutil
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -10,19 +9,11 @@ from typing import Any
 
 import torch
 
-from isoloss.errors import BadInput
-from isoloss.files import complete_folder
+from isoloss.errors import Damaged
+from isoloss.files import remove_unfinished
 from isoloss.measurements.quantity import Measurement
-from isoloss.results.records import (
-    read_records,
-    read_sentence_values,
-    write_records,
-    write_sentence_values,
-)
-from isoloss.results.store import json_digest, read_sealed, write_sealed
-
-RECORDS, VALUES, KEY = "records.jsonl", "records.npz", "key.json"
-OLDER_VALUES = "values.npz"
+from isoloss.results.records import Measurements
+from isoloss.results.store import json_digest
 
 
 class DamagedMeasurement(UserWarning):
@@ -31,10 +22,10 @@ class DamagedMeasurement(UserWarning):
 
 @dataclass(frozen=True)
 class KeptMeasurements:
-    """A cache folder with one subfolder per measurement, complete or absent.
+    """A folder of measurements, each named by a digest of its key.
 
-    A measurement's name is a digest of its key, which holds everything its numbers depend on (weights, texts,
-    settings) except the checkpoint's name: a checkpoint that is moved keeps its measurements.
+    The key holds everything the numbers depend on (weights, texts, settings) except the checkpoint's name: a
+    checkpoint that is moved keeps its measurements.
     """
 
     folder: Path
@@ -44,28 +35,25 @@ class KeptMeasurements:
 
         None, too, if it is damaged, so that it is measured again.
         """
-        path = self._path(key)
-        if not path.is_dir():
-            return None
         try:
-            return self._read(path, key, checkpoint)
-        except BadInput:
+            return self._read(key, checkpoint)
+        except Damaged:
             return None
 
-    def _read(self, path: Path, key: Mapping[str, Any], checkpoint: str) -> Measurement:
-        if read_sealed(path / KEY, path.name) != _as_json(key) or not (
-            found := read_records(path / RECORDS, path.name)
-        ):
-            raise BadInput(f"{path} is of something else")
+    def _read(self, key: Mapping[str, Any], checkpoint: str) -> Measurement | None:
+        stored, name = Measurements(self.folder), _name(key)
+        if not (found := stored.records(name)):
+            return None
         records = tuple(replace(record, checkpoint=checkpoint) for record in found)
-        beside = path / (VALUES if (path / VALUES).exists() else OLDER_VALUES)
-        values = {name: torch.from_numpy(each) for name, each in read_sentence_values(beside).items()}
+        values = {name: torch.from_numpy(each) for name, each in stored.values(name).items()}
         return Measurement(records, values)
 
     def measured(
         self, key: Mapping[str, Any], checkpoint: str, measure: Callable[[], Measurement]
     ) -> Measurement:
         """The cached measurement of the key, or else the result of `measure`, which is then cached.
+
+        Warns with DamagedMeasurement where the cached one is damaged.
 
         >>> import tempfile
         >>> from isoloss.results.record import Record
@@ -76,31 +64,23 @@ class KeptMeasurements:
         >>> kept.measured({"of": "loss"}, "b", lambda: 1 / 0).records[0].checkpoint
         'b'
         """
-        found = self.get(key, checkpoint)
-        if found is not None:
-            return found
+        damage = None
+        try:
+            if (known := self._read(key, checkpoint)) is not None:
+                return known
+        except Damaged as error:
+            damage = str(error).partition(";")[0]
         found = measure()
-        path = self._path(key)
-        if path.exists():
-            warnings.warn(f"{path} was damaged; it was measured again", DamagedMeasurement, stacklevel=2)
-            shutil.rmtree(path)
-        with complete_folder(path) as folder:
-            write_sealed(folder / KEY, _as_json(key), path.name)
-            write_sentence_values(
-                folder / VALUES, {name: each.cpu().numpy() for name, each in found.values.items()}
-            )
-            write_records(folder / RECORDS, found.records, path.name, folder / VALUES)
+        values = {name: each.cpu() for name, each in found.values.items()}
+        Measurements(self.folder).write(_name(key), found.records, values)
+        if damage is not None:
+            warnings.warn(f"{damage}; it was measured again", DamagedMeasurement, stacklevel=2)
         return found
 
     def forget_unfinished(self) -> None:
         """Delete what interrupted measurements have left behind."""
-        for unfinished in self.folder.glob(".*.part"):
-            shutil.rmtree(unfinished)
-
-    def _path(self, key: Mapping[str, Any]) -> Path:
-        return self.folder / json_digest(_as_json(key))[:24]
+        remove_unfinished(self.folder)
 
 
-def _as_json(key: Mapping[str, Any]) -> Any:
-    """The value after a round trip through JSON."""
-    return json.loads(json.dumps(key))
+def _name(key: Mapping[str, Any]) -> str:
+    return json_digest(json.loads(json.dumps(key)))[:24]

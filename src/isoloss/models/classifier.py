@@ -12,6 +12,7 @@ from transformers import AutoModelForSequenceClassification, PreTrainedModel
 
 from isoloss.errors import BadInput
 from isoloss.models.hub import quiet
+from isoloss.results.checkpoint import refuse_damaged
 
 
 def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTrainedModel:
@@ -20,7 +21,7 @@ def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTra
     The head (for BERT: [CLS]'s vector, a pooler with tanh, dropout, a linear layer) is initialised as in
     `transformers`, from `seed` alone. Works for any folder that `AutoModelForSequenceClassification` can
     load; never uses the network. Raises BadInput if there is no such model, or part of the backbone is
-    missing.
+    missing, Damaged if it is a checkpoint of ours that is not what was written.
 
     >>> import tempfile
     >>> from isoloss.models.shapes import laptop_shape
@@ -30,6 +31,7 @@ def load_classifier(folder: Path, classes: tuple[str, ...], seed: int) -> PreTra
     >>> load_classifier(folder, ("noun", "verb"), seed=0)(input_ids=torch.ones(3, 9).long()).logits.shape
     torch.Size([3, 2])
     """
+    refuse_damaged(folder)
     if not (folder / "config.json").is_file():
         raise BadInput(f"{folder} holds no model: it has no config.json; name a checkpoint's folder")
     try:

@@ -25,6 +25,7 @@ from isoloss.models.folder_configuration import (
 )
 from isoloss.models.hub import quiet, refuse_unreachable_hub, refusing
 from isoloss.models.transformers import Attention
+from isoloss.results.checkpoint import refuse_damaged
 
 Prediction = Literal["masked", "causal"]
 
@@ -38,8 +39,10 @@ def load_masked_language_model(folder: Path, attention: Attention = "sdpa") -> P
     """The model in a checkpoint folder, in evaluation mode, on the CPU; never uses the network.
 
     Accepts any folder that `AutoModelForMaskedLM.from_pretrained` can load. Raises BadInput if there is no
-    such model, or if weights are missing, which `transformers` would initialise at random.
+    such model, or if weights are missing, which `transformers` would initialise at random; Damaged if it is a
+    checkpoint of ours that is not what was written.
     """
+    refuse_damaged(folder)
     if not (folder / "config.json").is_file():
         raise BadInput(f"{folder} holds no model: it has no config.json; name a checkpoint's folder")
     with refusing("masked language model", str(folder)), quiet():
@@ -59,9 +62,11 @@ def load_causal_language_model(
 
     Accepts whatever `AutoModelForCausalLM.from_pretrained` can load; `gguf_file` names a GGUF file in the
     folder, which needs the packages `gguf` and `accelerate`. Raises BadInput if there is no such model, or
-    weights are missing.
+    weights are missing; Damaged if it is a checkpoint of ours that is not what was written.
     """
-    if not Path(name).is_dir():
+    if Path(name).is_dir():
+        refuse_damaged(Path(name))
+    else:
         refuse_unreachable_hub(name)
     with refusing("causal language model", name), quiet():
         model, found = AutoModelForCausalLM.from_pretrained(
@@ -85,9 +90,12 @@ def load_any_language_model(
 
     `prediction` overrides the configuration. Raises BadInput if there is no model of that name, if it has no
     trained language-model head, needs custom code, is bidirectional although it should be causal, or if its
-    configuration does not say what it predicts.
+    configuration does not say what it predicts; Damaged if it is a checkpoint of ours that is not what was
+    written.
     """
     predicted = what_is_predicted(name, prediction)
+    if Path(name).is_dir():
+        refuse_damaged(Path(name))
     kind = AutoModelForMaskedLM if predicted == "masked" else AutoModelForCausalLM
     settings = {"dtype": dtype, "output_loading_info": True}
     settings |= {"ignore_mismatched_sizes": True}  # refused below, naming them
@@ -153,6 +161,7 @@ def refuse_bare_encoder(name: str) -> None:
     """Raise BadInput if a folder holds only a masked model's encoder, without reading its weights."""
     if not Path(name).is_dir():
         return
+    refuse_damaged(Path(name))
     with refusing("masked language model", name), quiet(), torch.device("meta"):
         whole = AutoModelForMaskedLM.from_config(_read_config(name))
     if lacks_head(Path(name), whole):
@@ -195,6 +204,7 @@ def _read_config(name: str) -> Any:
         raise BadInput("the name of a model is empty; name a model's folder, or its name on a hub")
     folder = Path(name)
     if folder.is_dir():
+        refuse_damaged(folder, "*.json")
         if (folder / "adapter_config.json").is_file():
             raise BadInput(
                 f"{name} holds an adapter (adapter_config.json), not a whole model; merge it into its base "

@@ -15,6 +15,7 @@ from isoloss.languages.language import SentenceSource
 from isoloss.models.folder_configuration import configuration_in, states_type
 from isoloss.models.hub import quiet, refusing
 from isoloss.objectives.tokens import CLS, FIRST_WORD, MASK, PAD
+from isoloss.results.checkpoint import refuse_damaged
 
 TOKENIZER_FILES = (
     "tokenizer*",
@@ -76,9 +77,12 @@ def load_tokenizer(name: str, gguf_file: str | None = None) -> PreTrainedTokeniz
 
     Such a file does not say whether the tokenizer lower-cases, which is inferred from its words, nor how
     texts are split: if some words cannot result from splitting at punctuation, texts are split at white
-    space. Raises BadInput if there is no tokenizer.
+    space. Raises BadInput if there is no tokenizer, Damaged if it is a checkpoint's of ours that is not what
+    was written.
     """
     folder = Path(name)
+    if folder.is_dir():
+        refuse_damaged(folder, *TOKENIZER_FILES, "config.json")
     lone = (folder / "vocab.txt").is_file() and not (folder / "tokenizer.json").is_file()
     tokenizer: PreTrainedTokenizerBase | None = None
     with refusing("tokenizer", name), quiet():

@@ -26,7 +26,6 @@ from isoloss.pretraining.specification import PretrainingSpecification, first_di
 from isoloss.pretraining.update_rule import UpdateRule
 from isoloss.provenance import processor
 from isoloss.results.checkpoint import (
-    MEASURED_FOLDER,
     RAW_FOLDER,
     RAW_WEIGHTS,
     RECORD_FILE,
@@ -39,6 +38,7 @@ from isoloss.results.checkpoint import (
     read_checkpoint,
     state_name,
 )
+from isoloss.results.records import MEASURED_FOLDER
 from isoloss.results.store import json_digest, read_sealed, sealed
 
 UNFINISHED, REPLACED = ".part", ".replaced"

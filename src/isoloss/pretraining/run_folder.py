@@ -4,10 +4,10 @@ import fcntl
 import os
 import platform
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
-from isoloss.errors import BadInput, FolderHeld, IsolossError
+from isoloss.errors import BadInput, Damaged, FolderHeld, IsolossError
 from isoloss.files import writable
 from isoloss.pretraining.processes import Processes
 from isoloss.pretraining.specification import (
@@ -15,7 +15,7 @@ from isoloss.pretraining.specification import (
     first_difference,
     settings_as_json,
 )
-from isoloss.results.checkpoint import RECORD_FILE, SPECIFICATION_FILE, checkpoint_folders
+from isoloss.results.checkpoint import SPECIFICATION_FILE, specification_digests
 from isoloss.results.store import read_sealed, write_sealed
 
 _held_here: set[Path] = set()
@@ -82,15 +82,17 @@ def _held(folder: Path, process: str) -> FolderHeld:
 def claim(folder: Path, specification: PretrainingSpecification) -> None:
     """Write the specification into a new run's folder; refuse a folder with another specification.
 
-    A damaged one is rewritten if no checkpoint belongs to another. Raises BadInput naming the first setting
-    that differs, or what else is wrong.
+    A damaged one is rewritten if no checkpoint belongs to another, one that was put there from another run if
+    there are checkpoints and all are of this. Raises BadInput naming the first setting that differs, or what
+    else is wrong.
     """
     path = folder / SPECIFICATION_FILE
     settings = settings_as_json(specification)
+    of_checkpoints = set(specification_digests(folder))
     try:
         there = read_sealed(path, SPECIFICATION_FILE)
-    except BadInput:
-        if path.exists() and any(of != specification.digest for of in _digests_of_checkpoints(folder)):
+    except Damaged:
+        if path.exists() and not of_checkpoints <= {specification.digest}:
             raise BadInput(
                 f"{path} is damaged, and checkpoints in {folder} are of another run than this; name another "
                 "folder"
@@ -98,12 +100,8 @@ def claim(folder: Path, specification: PretrainingSpecification) -> None:
         write_sealed(path, settings, SPECIFICATION_FILE)
         return
     if difference := first_difference(there, settings):
-        raise BadInput(
-            f"{folder} holds another run: its {difference}; name another folder, or delete this one"
-        )
-
-
-def _digests_of_checkpoints(folder: Path) -> Iterator[str | None]:
-    for checkpoint in checkpoint_folders(folder):
-        with suppress(BadInput):
-            yield read_sealed(checkpoint / RECORD_FILE, RECORD_FILE).get("specification_digest")
+        if of_checkpoints != {specification.digest}:
+            raise BadInput(
+                f"{folder} holds another run: its {difference}; name another folder, or delete this one"
+            )
+        write_sealed(path, settings, SPECIFICATION_FILE)

@@ -1,21 +1,22 @@
 """Checkpoints: folders that `from_pretrained` loads by itself, complete or absent, with digests.
 
-Describes and verifies them; `checkpoint_writing` writes them.
+Describes and verifies them; `isoloss.pretraining.checkpoint_writing` writes them.
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from isoloss.errors import BadInput, IsolossError
+from isoloss.errors import Damaged
 from isoloss.files import file_digest
 from isoloss.results.store import json_digest, read_sealed
 
 STEPS_FOLDER = "steps"
 WEIGHTS_FILE = "model.safetensors"
 SPECIFICATION_FILE = "specification.json"
-MEASURED_FOLDER = "measured"
 RAW_FOLDER = "raw"
 """Within a checkpoint of averaged weights: the weights that training goes on from, a model folder too."""
 TRAINING_STATE_FILE = "training_state.pt"
@@ -50,63 +51,34 @@ def checkpoint_folders(run: Path) -> list[Path]:
 def read_checkpoint(folder: Path) -> Checkpoint:
     """Verify every file's digest, including the training state if it is kept, and read the record.
 
-    Raises IsolossError naming the damaged or missing file.
+    Raises Damaged naming the damaged or missing file.
     """
     try:
         return _verified(folder)
-    except _DamagedError as error:
-        raise IsolossError(f"{error}; delete the run's folder and run again to have it back") from error
+    except Damaged as error:
+        raise Damaged(f"{error}; delete the run's folder and run again to have it back") from error
 
 
-def damage_to(folder: Path) -> str | None:
-    """What is wrong with a checkpoint written by isoloss, or with the one that contains raw weights.
+def refuse_damaged(folder: Path, *patterns: str) -> None:
+    """Raise Damaged if a model's folder is a checkpoint of ours, and is not what was written.
 
-    None if it is intact, and for any other folder.
+    With patterns, only the files that match one are verified. Folders from elsewhere have no digests.
     """
+    folder = folder.resolve()
     checkpoint = folder.parent if folder.name == RAW_FOLDER else folder
-    if not (checkpoint / RECORD_FILE).is_file():
-        return None
+    ours = checkpoint.parent.name == STEPS_FOLDER and (checkpoint.parents[1] / SPECIFICATION_FILE).exists()
+    if not ours and not (checkpoint / RECORD_FILE).is_file():
+        return
     try:
-        _verified(checkpoint)
-    except _DamagedError as error:
-        return str(error)
-    return None
-
-
-def _verified(folder: Path) -> Checkpoint:
-    try:
-        record = read_sealed(folder / RECORD_FILE, RECORD_FILE)
-        files: dict[str, str] = record["files"]
-        checkpoint = Checkpoint(
-            folder,
-            record["step"],
-            record["training_loss"],
-            files[WEIGHTS_FILE],
-            record["readings"],
-            files.get(RAW_WEIGHTS),
-        )
-        named = [(name, str(digest)) for name, digest in files.items()]
-    except (BadInput, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(folder, RECORD_FILE, "cannot be read, or is not what was written") from error
-    _refuse_misplaced(folder, record)
-    for name, digest in named:
-        _verify(folder, name, digest)
-    # Only a run's two newest checkpoints keep their training state.
-    if (folder / TRAINING_STATE_FILE).exists():
-        _verify(folder, TRAINING_STATE_FILE, _state_digest(folder, state_name(record)))
-    return checkpoint
-
-
-def _refuse_misplaced(folder: Path, record: dict[str, Any]) -> None:
-    """Raise _DamagedError for a checkpoint of another step, or of another run if the run is recorded."""
-    if record["step"] != int(folder.name if folder.name.isdecimal() else record["step"]):
-        raise _damaged(folder, RECORD_FILE, f"is that of step {record['step']}")
-    path = folder.parent.parent / SPECIFICATION_FILE
-    if folder.parent.name == STEPS_FOLDER and path.exists():
-        # A damaged specification identifies no run; the damage is reported when the file itself is read.
-        with suppress(BadInput):
-            if json_digest(read_sealed(path, SPECIFICATION_FILE)) != record.get("specification_digest"):
-                raise _DamagedError(f"the checkpoint {folder} is of another run than {path} says")
+        _, files = _record(checkpoint)
+        for name, digest in files.items():
+            if not patterns or any(fnmatch(Path(name).name, pattern) for pattern in patterns):
+                _verify(checkpoint, name, digest)
+    except Damaged as error:
+        raise Damaged(
+            f"{error}; it is not the model that was trained: take another, or restore that file (without "
+            f"{RECORD_FILE}, in a folder of its own, a model is taken as it is)"
+        ) from error
 
 
 def latest_checkpoint(run: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
@@ -119,7 +91,7 @@ def latest_checkpoint(run: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
     for folder in reversed(folders):
         try:
             checkpoint = _verified(folder)
-        except _DamagedError as error:
+        except Damaged as error:
             damaged.append(f"{error}; training goes on from before it and makes it again")
             continue
         if (folder / TRAINING_STATE_FILE).exists():
@@ -135,6 +107,59 @@ def latest_checkpoint(run: Path) -> tuple[Checkpoint | None, tuple[str, ...]]:
 def state_name(record: dict[str, Any]) -> str:
     """The name bound into a training state's digest: its run and step."""
     return f"{record.get('specification_digest')} {record['step']}"
+
+
+def specification_digests(run: Path) -> Iterator[str | None]:
+    """Of each of the run's checkpoints whose record can be read, the digest of its specification."""
+    for checkpoint in checkpoint_folders(run):
+        with suppress(Damaged):
+            yield read_sealed(checkpoint / RECORD_FILE, RECORD_FILE).get("specification_digest")
+
+
+def _verified(folder: Path) -> Checkpoint:
+    record, files = _record(folder)
+    for name, digest in files.items():
+        _verify(folder, name, digest)
+    # Only a run's two newest checkpoints keep their training state.
+    if (folder / TRAINING_STATE_FILE).exists():
+        _verify(folder, TRAINING_STATE_FILE, _state_digest(folder, state_name(record)))
+    return Checkpoint(
+        folder,
+        record["step"],
+        record["training_loss"],
+        files[WEIGHTS_FILE],
+        record["readings"],
+        files.get(RAW_WEIGHTS),
+    )
+
+
+def _record(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """A checkpoint's own record, of this step and run, and the digests of its files."""
+    try:
+        record = read_sealed(folder / RECORD_FILE, RECORD_FILE)
+        _ = record["step"], record["training_loss"], record["readings"]
+        files = {name: str(digest) for name, digest in record["files"].items()}
+        step = int(folder.name) if folder.name.isdecimal() else record["step"]
+        _ = files[WEIGHTS_FILE]
+    except (Damaged, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(folder, RECORD_FILE, "cannot be read, or is not what was written") from error
+    if record["step"] != step:
+        raise _damaged(folder, RECORD_FILE, f"is that of step {record['step']}")
+    path = folder.parent.parent / SPECIFICATION_FILE
+    if folder.parent.name == STEPS_FOLDER and _digest_in(path) not in (
+        None,
+        record.get("specification_digest"),
+    ):
+        raise Damaged(f"the checkpoint {folder} is of another run than {path} says")
+    return record, files
+
+
+def _digest_in(specification: Path) -> str | None:
+    """None for a missing or damaged one, which identifies no run and is reported where it is read itself."""
+    try:
+        return json_digest(read_sealed(specification, SPECIFICATION_FILE))
+    except Damaged:
+        return None
 
 
 def _state_digest(folder: Path, name: str) -> str:
@@ -157,9 +182,5 @@ def _verify(folder: Path, name: str, digest: str) -> None:
         raise _damaged(folder, name, "is not what was written")
 
 
-class _DamagedError(IsolossError):
-    """What is wrong with a checkpoint; what to do about it depends on the caller."""
-
-
-def _damaged(folder: Path, name: str, how: str) -> _DamagedError:
-    return _DamagedError(f"the checkpoint {folder} is damaged: {name} {how}")
+def _damaged(folder: Path, name: str, how: str) -> Damaged:
+    return Damaged(f"the checkpoint {folder} is damaged: {name} {how}")

@@ -1,4 +1,4 @@
-"""Files of records: JSON, one record per line, written whole or appended to, with digests."""
+"""Records of measurements in a folder: JSON, one record per line, and beside it the values of sentences."""
 
 import io
 import json
@@ -8,13 +8,14 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, Damaged
 from isoloss.files import file_digest, sync_folder, writable, write_atomically
 from isoloss.results.record import Record, Setting
 from isoloss.results.store import SEAL, json_digest
@@ -23,6 +24,8 @@ Values = dict[str, np.ndarray]
 """By `value_name` one float64 value a sentence, whose mean is the record's value and s / √n its error."""
 VALUES = "values"
 """Under which a line keeps the digest of the file of values beside the records."""
+
+MEASURED_FOLDER = "measured"
 
 
 class TornLine(UserWarning):
@@ -75,13 +78,22 @@ def append_records(path: Path, records: Sequence[Record]) -> None:
             sync_folder(path.parent)
 
 
-def write_records(path: Path, records: Sequence[Record], name: str, values: Path | None = None) -> None:
+def write_records(
+    path: Path, records: Sequence[Record], name: str, values: Mapping[str, Any] | None = None
+) -> None:
     """Write a file of exactly these records, complete or absent; raises as `append_records` does.
 
-    Every line carries the digest of `name` and of all lines, and the digest of the file beside it with the
-    same name but the ending `.npz`, if there are `values`.
+    Their values (arrays or tensors by `value_name`), if any, are written first, into a compressed NumPy
+    archive beside it that ends in `.npz`. Every line carries the digest of `name`, of all lines and of the
+    values' file.
     """
-    beside = {} if values is None else {VALUES: file_digest(values)}
+    beside = {}
+    if values:
+        content = io.BytesIO()
+        arrays: dict[str, Any] = {key: np.asarray(each, np.float64) for key, each in values.items()}
+        np.savez_compressed(content, **arrays)
+        write_atomically(path.with_suffix(".npz"), content.getvalue())
+        beside = {VALUES: file_digest(path.with_suffix(".npz"))}
     write_atomically(path, "".join(_lines(records, name, beside)))
 
 
@@ -89,7 +101,7 @@ def read_records(path: Path, name: str) -> list[Record]:
     """All records of the file, in the order in which they were written; none if there is no file.
 
     An unterminated last line, left by a crash during a write, is ignored with a `TornLine` warning that names
-    it. Raises BadInput, naming the line, if any other line is not a record, and if the records, or the values
+    it. Raises Damaged, naming the line, if any other line is not a record, and if the records, or the values
     beside them, are not those that were written under that name. Lines without a digest, as written by older
     versions of isoloss, are accepted as they are.
     """
@@ -105,19 +117,114 @@ def read_records(path: Path, name: str) -> list[Record]:
         records = [record for record, _ in batch]
         beside = {VALUES: marks[1]} if marks[1] is not None else {}
         if marks[0] is not None and marks[0] != _batch_digest(records, name, beside):
-            raise BadInput(f"{path} is damaged or not what its name says; delete it to measure again")
+            raise Damaged(f"{path} is damaged or not what its name says; delete it to measure again")
         if beside and not _is(path.with_suffix(".npz"), str(marks[1])):
-            raise BadInput(
+            raise Damaged(
                 f"{path.with_suffix('.npz')} is damaged or missing; delete {path.name} beside it to measure "
                 "again"
             )
     return [record for record, _ in found]
 
 
+def read_values(path: Path, name: str) -> Values:
+    """The values beside the records in `path`; empty if there are none. Raises as `read_records` does.
+
+    >>> read_values(Path("none.jsonl"), "none")
+    {}
+    """
+    read_records(path, name)
+    beside = path.with_suffix(".npz")
+    if not beside.exists():
+        beside = path.with_name("values.npz")  # as `compare` called it in early 0.2.0
+    if not beside.exists():
+        return {}
+    try:
+        with np.load(beside, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise Damaged(
+            f"{beside} is damaged ({error}); delete it, and the records beside it to measure again"
+        ) from error
+
+
 def carries_digests(path: Path) -> bool:
     """Whether a file of records was written by a version of isoloss that adds digests."""
     with path.open("rb") as file:
         return f'"{SEAL}": "'.encode() in file.readline()
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """A folder of measurements by name: the records of each in NAME.jsonl, their values in NAME.npz.
+
+    Those of a run at a step also carry both in their digests, so that a file from elsewhere is refused.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> loss = Record("loss", 2.0, "nats", 1.0, 2)
+    >>> Measurements(folder).write("of-loss", [loss], {"loss": [1.0, 3.0]})
+    >>> Measurements(folder).records("of-loss") == [loss]
+    True
+    >>> Measurements(folder).values("of-loss")
+    {'loss': array([1., 3.])}
+    """
+
+    folder: Path
+    run: str = ""
+    step: int | None = None
+
+    def file(self, name: str) -> Path:
+        """Where the records of that name are, or would be."""
+        # As `compare` cached them in early 0.2.0.
+        older = self.folder / name / "records.jsonl"
+        return older if older.exists() else self.folder / f"{name}.jsonl"
+
+    def names(self) -> list[str]:
+        """The names of all measurements here, sorted."""
+        return sorted(path.stem for path in self.folder.glob("*.jsonl"))
+
+    def records(self, name: str) -> list[Record]:
+        """The records of that name; none if they are missing.
+
+        Raises Damaged if they, or the values beside them, are not what was written under that name, or are
+        of another step.
+        """
+        path = self.file(name)
+        records = read_records(path, self._name(name))
+        if not records and path.exists():
+            raise Damaged(f"{path} is damaged: it holds no record; delete it to measure again")
+        for record in records if self.step is not None else ():
+            of = measurement_name(str(record.settings.get("measured_on")), record.settings.get("weights"))
+            if (record.settings.get("step"), of) != (self.step, name):
+                raise Damaged(
+                    f"{path} holds {of} at step {record.settings.get('step')}; delete it to measure again"
+                )
+        return records
+
+    def values(self, name: str) -> Values:
+        """The values behind the records of that name; empty if there are none. Raises as `records` does."""
+        return read_values(self.file(name), self._name(name))
+
+    def write(self, name: str, records: Sequence[Record], values: Mapping[str, Any] | None = None) -> None:
+        """Write records, and values (arrays or tensors by `value_name`) if there are any, in their place."""
+        write_records(self.file(name), records, self._name(name), values)
+
+    def _name(self, name: str) -> str:
+        return name if self.step is None else f"{self.run}/{self.step:06d}/{name}"
+
+
+def measurements_at(folder: Path, run: str, step: int) -> Measurements:
+    """The measurements of a run in `folder` at a step; `run` names it, by the start of its plan's digest."""
+    return Measurements(folder / MEASURED_FOLDER / f"{step:06d}", run, step)
+
+
+def measurement_name(measured_on: str, weights: Setting = None) -> str:
+    """The name of a run's measurement within the folder of its step.
+
+    >>> measurement_name("0123"), measurement_name("0123", "raw")
+    ('0123', '0123-raw')
+    """
+    return measured_on if weights is None else f"{measured_on}-{weights}"
 
 
 Marks = tuple[Setting, Setting]
@@ -169,7 +276,7 @@ def _parse(line: bytes, number: int, path: Path) -> tuple[Record, Marks]:
             raise TypeError("the settings have no names")
         return record, marks
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise BadInput(
+        raise Damaged(
             f"{path}: line {number} is not a record ({error}); delete the line, or the file to measure again"
         ) from error
 
@@ -187,30 +294,3 @@ def value_name(record: Record) -> str:
     """
     group = record.settings.get("group")
     return record.quantity if group is None else f"{record.quantity} {group}"
-
-
-def write_sentence_values(path: Path, values: Mapping[str, np.ndarray]) -> None:
-    """Write a compressed NumPy archive, complete or absent."""
-    content = io.BytesIO()
-    arrays: dict[str, Any] = {name: each.astype(np.float64) for name, each in values.items()}
-    np.savez_compressed(content, **arrays)
-    write_atomically(path, content.getvalue())
-
-
-def read_sentence_values(path: Path) -> Values:
-    """What `write_sentence_values` wrote; empty if there is no file.
-
-    Raises BadInput if the file is damaged.
-
-    >>> read_sentence_values(Path("none.npz"))
-    {}
-    """
-    if not path.exists():
-        return {}
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise BadInput(
-            f"{path} is damaged ({error}); delete it, and the records beside it to measure again"
-        ) from error

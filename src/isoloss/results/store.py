@@ -1,11 +1,11 @@
-"""JSON files that reveal when their content is not what was written."""
+"""JSON files that reveal when their content is not what was written, or was written elsewhere."""
 
 import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
-from isoloss.errors import BadInput
+from isoloss.errors import Damaged
 from isoloss.files import write_atomically
 
 SEAL = "sha256"
@@ -22,37 +22,10 @@ ONLY_WHEN_CHANGED = {"only when changed": True}
 the digests of existing settings."""
 
 
-def write_json(path: Path, content: Any, name: str) -> None:
-    """Write plain data as JSON, complete or absent; `name` identifies them and is required for reading.
-
-    Raises IsolossError if the file cannot be written.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "some.json"
-    >>> write_json(path, {"words": 2}, "some")
-    >>> read_json(path, "some")
-    {'words': 2}
-    """
-    whole = {"format": FORMAT, "digest": _digest(content, name), "content": content}
-    write_atomically(path, json.dumps(whole, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def read_json(path: Path, name: str) -> Any:
-    """What `write_json` wrote under that name. Raises BadInput if the file is anything else."""
-    try:
-        whole = json.loads(path.read_bytes())
-        intact = whole["format"] == FORMAT and whole["digest"] == _digest(whole["content"], name)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise damaged(path) from error
-    if not intact:
-        raise damaged(path)
-    return whole["content"]
-
-
 def write_sealed(path: Path, content: dict[str, Any], name: str) -> None:
     """Write an object of plain data as indented JSON with its `sealed` digest, complete or absent.
 
-    Raises IsolossError if the file cannot be written.
+    `name` identifies it and is required for reading. Raises IsolossError if the file cannot be written.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "some.json"
@@ -62,21 +35,21 @@ def write_sealed(path: Path, content: dict[str, Any], name: str) -> None:
     >>> _ = path.write_text(path.read_text().replace("2,", "3,"))
     >>> read_sealed(path, "some")
     Traceback (most recent call last):
-    isoloss.errors.BadInput: ...some.json is damaged or not what its name says; delete it and run again
+    isoloss.errors.Damaged: ...some.json is damaged or not what its name says; delete it and run again
     """
     text = json.dumps(sealed(content, name), indent=2, ensure_ascii=False, allow_nan=False)
     write_atomically(path, text + "\n")
 
 
-def read_sealed(path: Path, name: str) -> dict[str, Any]:
-    """The object that `write_sealed` wrote under that name.
+def read_sealed(path: Path, name: str) -> Any:
+    """The object that `write_sealed` wrote under that name (of earlier 0.2.0, any plain data).
 
-    One without a digest, as written by early 0.2.0, is accepted. Raises BadInput if the file is anything
-    else.
+    One without a digest, as written by early 0.2.0, is accepted. Raises Damaged if the file is missing or
+    anything else.
     """
     try:
         return unsealed(json.loads(path.read_bytes()), name)
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged(path) from error
 
 
@@ -85,14 +58,18 @@ def sealed(content: dict[str, Any], name: str) -> dict[str, Any]:
     return {**content, SEAL: _digest(content, name)}
 
 
-def unsealed(content: Any, name: str) -> dict[str, Any]:
+def unsealed(content: Any, name: str) -> Any:
     """The content without its digest, verified; content that never had a digest is returned as it is.
 
-    Raises ValueError if the digest does not match or if `content` is not an object.
+    Earlier 0.2.0 wrote some files with the content, of any kind, beside its digest. Raises ValueError if the
+    digest does not match or if `content` is not an object.
     """
     if not isinstance(content, dict):
         raise ValueError("it is no object")
-    if SEAL in content:
+    if content.keys() == {"format", "digest", "content"}:
+        rest = content["content"]
+        whole = content["format"] == FORMAT and content["digest"] == _digest(rest, name)
+    elif SEAL in content:
         rest = {key: value for key, value in content.items() if key != SEAL}
         whole = content[SEAL] == _digest(rest, name)
     else:
@@ -103,17 +80,18 @@ def unsealed(content: Any, name: str) -> dict[str, Any]:
 
 
 def _seal_by_another_key(content: dict[str, Any], name: str) -> bool:
-    """Whether a value is the digest of all others: then the seal's key was damaged."""
-    return any(
-        value == _digest({other: content[other] for other in content if other != key}, name)
-        for key, value in content.items()
-        if isinstance(value, str) and len(value) == SEAL_LENGTH
-    )
+    """Whether a value is the digest of all others, or of one of them: then the seal's key was damaged."""
+    for key, value in content.items():
+        if isinstance(value, str) and len(value) == SEAL_LENGTH:
+            others = {other: content[other] for other in content if other != key}
+            if value in (_digest(others, name), *(_digest(other, name) for other in others.values())):
+                return True
+    return False
 
 
-def damaged(path: Path) -> BadInput:
+def damaged(path: Path) -> Damaged:
     """The error for a file that is anything but what was written under its name."""
-    return BadInput(f"{path} is damaged or not what its name says; delete it and run again")
+    return Damaged(f"{path} is damaged or not what its name says; delete it and run again")
 
 
 def json_digest(content: Any) -> str:

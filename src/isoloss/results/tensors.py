@@ -37,7 +37,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], name: str) -> None:
     {'a': tensor([1., 1.])}
     >>> read_tensors(path, "twos")
     Traceback (most recent call last):
-    isoloss.errors.BadInput: ...ones.safetensors is damaged or not what its name says; delete it and run again
+    isoloss.errors.Damaged: ...ones.safetensors is damaged or not what its name says; delete it and run again
     """
     own = {key: tensor.detach().cpu().contiguous().clone() for key, tensor in tensors.items()}
     said = json.dumps({"format": FORMAT, "digest": _tensors_digest(own, name)})
@@ -46,7 +46,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], name: str) -> None:
 
 
 def read_tensors(path: Path, name: str) -> Tensors:
-    """What `write_tensors` wrote under that name. Raises BadInput if the file is anything else."""
+    """What `write_tensors` wrote under that name. Raises Damaged if the file is anything else."""
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             said = json.loads((file.metadata() or {})[METADATA])
@@ -73,7 +73,7 @@ def data_of(text: Tensor) -> Any:
 
 
 @runtime_checkable
-class SaysItsTensors(Protocol):
+class StoredAsTensors(Protocol):
     """A dataclass that serialises itself to named tensors instead of field by field."""
 
     def tensors(self) -> Tensors:
@@ -93,7 +93,7 @@ def tensors_of(drawn: Any) -> Tensors:
     >>> sorted(tensors_of(Sentences.from_lists([[0, 1]])))
     ['ids', 'lengths']
     """
-    if isinstance(drawn, SaysItsTensors):
+    if isinstance(drawn, StoredAsTensors):
         return drawn.tensors()
     found: Tensors = {}
     for part in dataclasses.fields(drawn):
@@ -112,7 +112,7 @@ def drawn_of(kind: type[Drawn], tensors: Mapping[str, Tensor]) -> Drawn:
     >>> drawn_of(Sentences, tensors_of(Sentences.from_lists([[0, 1], [2]]))).lengths
     tensor([2, 1])
     """
-    if issubclass(kind, SaysItsTensors):
+    if issubclass(kind, StoredAsTensors):
         found: Drawn = kind.of_tensors(dict(tensors))
         return found
     values: dict[str, Any] = {}

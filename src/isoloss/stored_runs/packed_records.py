@@ -13,19 +13,14 @@ import numpy as np
 import polars as pl
 
 import isoloss
-from isoloss.errors import BadInput
-from isoloss.files import complete_folder, write_atomically
-from isoloss.results.checkpoint import MEASURED_FOLDER, SPECIFICATION_FILE
+from isoloss.errors import BadInput, Damaged
+from isoloss.files import complete_folder, remove_unfinished, write_atomically
+from isoloss.pretraining.run_folder import alone_in
+from isoloss.results.checkpoint import SPECIFICATION_FILE
 from isoloss.results.record import Record
-from isoloss.results.records import (
-    read_sentence_values,
-    value_name,
-    write_records,
-    write_sentence_values,
-)
-from isoloss.results.store import write_json
-from isoloss.stored_runs.measured_files import FINISHED_FILE, measured_place, read_measurement
-from isoloss.stored_runs.stored_run import PLAN_FILE, StoredRun, runs_in
+from isoloss.results.records import measurements_at, value_name
+from isoloss.results.run_folder import PLAN_FILE, write_finished
+from isoloss.stored_runs.stored_run import StoredRun, runs_in
 
 FORMAT = "1"
 METADATA = "isoloss"
@@ -61,13 +56,14 @@ Row = dict[str, Any]
 class Packed:
     """The result of `pack_records`: runs and records, and what it left out.
 
-    `left_out` names the runs that are unfinished, damaged, or without a record; `without_values` counts the
-    records that had too many per-sentence values.
+    `left_out` names the runs that are unfinished, damaged, or without a record; `damage` has a sentence for
+    each damaged file. `without_values` counts the records that had too many per-sentence values.
     """
 
     runs: int
     records: int
     left_out: tuple[str, ...]
+    damage: tuple[str, ...]
     without_values: int
 
 
@@ -83,13 +79,16 @@ def pack_records(results: Path, file: Path, most_values: int = MOST_VALUES) -> P
     """Write the records of all finished runs of a folder of results into one Parquet file.
 
     Checkpoints, portraits, references, and per-sentence values of measurements on more than `most_values`
-    sentences are left out; the latter would be nearly all of the file. The file records its format and
-    isoloss's version and has a digest of its rows. Raises BadInput if there is no run, IsolossError if the
-    file cannot be written.
+    sentences are left out; the latter would be nearly all of the file. Of a run that was copied, one copy is
+    packed. The file records its format and isoloss's version and has a digest of its rows. Raises BadInput if
+    there is no run, IsolossError if the file cannot be written.
     """
     every = runs_in(results)
-    finished = [run for run in every if run.state == "complete" and run.plan]
-    rows = [row for run in finished for row in _rows(run, most_values)]
+    finished: dict[str, StoredRun] = {}
+    for run in every:
+        if run.state == "complete" and run.plan and (run.run not in finished or run.name == run.run):
+            finished[run.run] = run
+    rows = [row for run in finished.values() for row in _rows(run, most_values)]
     packed = {row["run"] for row in rows}
     frame = pl.DataFrame(rows, schema=SCHEMA)
     said = {"format": FORMAT, "isoloss": isoloss.__version__, "digest": _digest(frame)}
@@ -99,7 +98,8 @@ def pack_records(results: Path, file: Path, most_values: int = MOST_VALUES) -> P
     return Packed(
         len(packed),
         len(rows),
-        tuple(run.name for run in every if run.name not in packed),
+        tuple(run.name for run in every if run.run not in packed),
+        tuple(sentence for run in every for sentence in run.damage),
         sum(row["sentence_values"] is None for row in rows),
     )
 
@@ -108,21 +108,24 @@ def unpack_records(file: Path, results: Path) -> Unpacked:
     """Write the packed runs into a folder of results, each complete or absent; existing ones are kept.
 
     They count as complete there, so that nothing of theirs is computed again; a run that continues from one
-    of them needs its checkpoint, for which it is trained again. Raises BadInput if the file is damaged or was
-    not written by `pack_records`, IsolossError if the folder cannot be written.
+    of them needs its checkpoint, for which it is trained again. Raises Damaged if the file is damaged or was
+    not written by `pack_records`, FolderHeld while another process works in the folder, IsolossError if it
+    cannot be written.
     """
     frame = _read(file)
     made, there = [], []
-    for part in frame.partition_by("run", maintain_order=True):
-        rows = part.to_dicts()
-        _refuse_other_files(rows, file)
-        folder = results / "runs" / rows[0]["run"]
-        if folder.exists():
-            there.append(folder.name)
-            continue
-        with complete_folder(folder) as made_folder:
-            _write_run(rows, made_folder, folder.name)
-        made.append(folder.name)
+    with alone_in(results):
+        remove_unfinished(results / "runs")
+        for part in frame.partition_by("run", maintain_order=True):
+            rows = part.to_dicts()
+            _refuse_other_files(rows, file)
+            folder = results / "runs" / rows[0]["run"]
+            if folder.exists():
+                there.append(folder.name)
+                continue
+            with complete_folder(folder) as made_folder:
+                _write_run(rows, made_folder, folder.name)
+            made.append(folder.name)
     return Unpacked(tuple(made), tuple(there))
 
 
@@ -141,13 +144,14 @@ def _rows(run: StoredRun, most_values: int) -> Iterator[Row]:
         "checkpoints": json.dumps(said),
     }
     for checkpoint in run.checkpoints:
-        for path in sorted((run.folder / MEASURED_FOLDER / f"{checkpoint.step:06d}").glob("*.jsonl")):
-            values = read_sentence_values(path.with_suffix(".npz"))
-            for record in read_measurement(path, run.name, checkpoint.step):
+        measurements = measurements_at(run.folder, run.run, checkpoint.step)
+        for name in measurements.names():
+            values = measurements.values(name)
+            for record in measurements.records(name):
                 yield {
-                    "run": run.name,
+                    "run": run.run,
                     "step": checkpoint.step,
-                    "measurement": path.stem,
+                    "measurement": name,
                     **{name: getattr(record, name) for name in _PLAIN},
                     "settings": json.dumps(record.settings),
                     "sentence_values": _few(values.get(value_name(record)), most_values),
@@ -172,19 +176,14 @@ def _write_run(rows: list[Row], folder: Path, name: str) -> None:
     for row in rows:
         measurements.setdefault((row["step"], row["measurement"]), []).append(row)
     for (step, measurement), own in measurements.items():
-        path = folder / MEASURED_FOLDER / f"{step:06d}" / f"{measurement}.jsonl"
         records = [_record(row) for row in own]
-        kept = [row["sentence_values"] for row in own]
         values = {
-            value_name(record): np.array(each, dtype=np.float64)
-            for record, each in zip(records, kept, strict=True)
-            if each is not None
+            value_name(record): row["sentence_values"]
+            for record, row in zip(records, own, strict=True)
+            if row["sentence_values"] is not None
         }
-        beside = path.with_suffix(".npz") if values else None
-        if beside:
-            write_sentence_values(beside, values)
-        write_records(path, records, measured_place(name, step, measurement), beside)
-    write_json(folder / FINISHED_FILE, json.loads(first["checkpoints"]), name)
+        measurements_at(folder, name, step).write(measurement, records, values)
+    write_finished(folder, json.loads(first["checkpoints"]), name)
 
 
 def _record(row: Row) -> Record:
@@ -192,7 +191,7 @@ def _record(row: Row) -> Record:
 
 
 def _read(file: Path) -> pl.DataFrame:
-    refused = BadInput(
+    refused = Damaged(
         f"{file} is damaged, or no file of records that this version of isoloss packed; pack it again"
     )
     try:

@@ -16,13 +16,11 @@ from isoloss.measurements.matched_losses import (
     StepCurve,
     interpolated_to_loss,
 )
-from isoloss.results.checkpoint import MEASURED_FOLDER
 from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.results.record import Record, Setting
-from isoloss.results.records import read_sentence_values, value_name
-from isoloss.stored_runs.measured_files import measured_thing, measurement_name
+from isoloss.results.records import measurement_name, measurements_at, value_name
 from isoloss.stored_runs.run_filter import QUANTITIES, settings
-from isoloss.stored_runs.stored_run import StoredRun
+from isoloss.stored_runs.stored_run import StoredRun, measured_thing
 
 _SAME = (*QUANTITIES["loss"], *QUANTITIES["kl"])
 """The same for two runs at one loss: these differ from each other by the language's entropy, a constant."""
@@ -139,8 +137,7 @@ def _curves(run: StoredRun) -> Iterator[tuple[tuple[Any, ...], Curve]]:
 def _kept_values(run: StoredRun, step: int, record: Record) -> np.ndarray | None:
     """The value of each sentence behind a record, if they were kept."""
     name = measurement_name(str(record.settings.get("measured_on")), record.settings.get("weights"))
-    path = run.folder / MEASURED_FOLDER / f"{step:06d}" / f"{name}.npz"
-    return read_sentence_values(path).get(value_name(record))
+    return measurements_at(run.folder, run.run, step).values(name).get(value_name(record))
 
 
 def _at_points(

@@ -1,43 +1,34 @@
 """A run as recorded in its folder, read from small files only: no weights, and no torch to wait for."""
 
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from isoloss.errors import BadInput, did_you_mean
-from isoloss.files import file_digest
-from isoloss.results.checkpoint import MEASURED_FOLDER, RECORD_FILE, SPECIFICATION_FILE, STEPS_FOLDER
+from isoloss.errors import BadInput, Damaged, did_you_mean
+from isoloss.files import is_temporary
+from isoloss.results.checkpoint import SPECIFICATION_FILE, STEPS_FOLDER
 from isoloss.results.record import Record
+from isoloss.results.run_folder import LOCK_FILE, PLAN_FILE, Json, RunFolder, read_run_folder
 from isoloss.results.store import read_sealed
-from isoloss.stored_runs.measured_files import (
-    damaged_names,
-    finished_checkpoints,
-    measured_thing,
-    names_in,
-    read_measurement,
-)
-
-# As in `pretraining.run_folder` and `kept_plan`, which need torch.
-PLAN_FILE, LOCK_FILE = "plan.json", ".lock"
 
 REVISIONS: dict[str, int] = {"RootFisherQuantity": 2, "UntrainedTextProbe": 2}
 """Revisions of the quantities whose `revision` is above 1, by class name. They are repeated here because
 `isoloss runs` does not import torch, which the classes need; a test compares the two."""
 
-Json = dict[str, Any]
-_KINDS: dict[str, type] = {
-    "files": dict, "versions": dict, "readings": dict, "labels": dict, "runs": dict, "measured": list,
-}  # fmt: skip
-"""The types of the values whose contents readers access."""
+NAMES_FOLDER = "experiments"
+"""Within a folder of results: for each experiment, its names for its runs."""
+
+THING = ("measured_on", "weights", "task", "group", "radius", "noise")
+"""The settings that distinguish the measurements of one quantity at one step."""
+
 State = Literal["complete", "unfinished", "out of date", "damaged"]
 
 
 @dataclass(frozen=True)
 class StoredCheckpoint:
-    """A checkpoint's step, its own record (see `pretraining.checkpoint`), and its measurements."""
+    """A checkpoint's step, its own record (see `results.checkpoint`), and its measurements."""
 
     step: int
     content: Json
@@ -65,6 +56,11 @@ class StoredRun:
     def name(self) -> str:
         """The name of its folder, which identifies it in requests."""
         return self.folder.name
+
+    @property
+    def run(self) -> str:
+        """The start of its plan's digest: the folder's name, unless the folder is a copy."""
+        return str(self.plan.get("digest", self.name))[:16]
 
     @property
     def step(self) -> int:
@@ -179,7 +175,8 @@ def find_run(wanted: str, results: Path) -> StoredRun:
     if _is_run(Path(wanted)):
         return stored_run(Path(wanted))
     runs = runs_in(results)
-    meant = [run for run in runs if run.name.startswith(wanted) or wanted in full_names(run)]
+    exact = [run for run in runs if run.name == wanted]
+    meant = exact or [run for run in runs if run.name.startswith(wanted) or wanted in full_names(run)]
     if not meant:
         near = did_you_mean(wanted, [name for run in runs for name in (run.name, *full_names(run))])
         advice = near or f"; `isoloss runs {results}` lists them"
@@ -201,12 +198,51 @@ def full_names(run: StoredRun) -> list[str]:
     return [f"{experiment} {name}" for experiment, name in run.names.items()]
 
 
+def measured_thing(record: Record) -> tuple[Any, ...]:
+    """What a record measures, whatever the step: the quantity, and its settings in `THING`."""
+    return (record.quantity, *(record.settings.get(key) for key in THING))
+
+
+def names_in(output: Path) -> dict[str, dict[str, str]]:
+    """Experiments' names for their runs, by the runs' folders and then by experiment."""
+    found: dict[str, dict[str, str]] = {}
+    for path in _name_files(output):
+        content = _names(path) or {}
+        for run, name in content.get("runs", {}).items():
+            found.setdefault(run, {})[str(content.get("name", path.stem))] = name
+    return found
+
+
+def damaged_names(outputs: Iterable[Path]) -> list[str]:
+    """A sentence for each damaged file of names in these folders of results, with the consequence."""
+    return [
+        f"{path} is damaged: runs are shown without the names that {path.stem} gave them; `isoloss reproduce "
+        f"{path.stem}` into {output} writes it anew, and computes nothing that is there"
+        for output in dict.fromkeys(outputs)
+        for path in _name_files(output)
+        if _names(path) is None
+    ]
+
+
+def _name_files(output: Path) -> list[Path]:
+    return sorted((output / NAMES_FOLDER).glob("*.json"))
+
+
+def _names(path: Path) -> Json | None:
+    try:
+        content = read_sealed(path, path.stem)
+    except Damaged:
+        return None
+    return content if isinstance(content.get("runs", {}), dict) else None
+
+
 def _run_folders(folder: Path) -> Iterator[Path]:
-    """Runs' folders; folders below one are not searched."""
+    """Runs' folders; folders below one, and those of which a killed process wrote a part, are left out."""
     for place, folders, _ in os.walk(folder):
         if _is_run(Path(place)):
             yield Path(place)
             folders.clear()
+        folders[:] = [name for name in folders if not is_temporary(name)]
 
 
 def _is_run(folder: Path) -> bool:
@@ -216,63 +252,28 @@ def _is_run(folder: Path) -> bool:
 
 
 def _read(folder: Path, known_names: dict[Path, dict[str, dict[str, str]]]) -> StoredRun:
-    damage: list[str] = []
-    specification = _object(folder / SPECIFICATION_FILE, SPECIFICATION_FILE, damage)
-    plan = _plan(folder, damage)
-    said = {int(path.name): path for path in (folder / STEPS_FOLDER).glob("*") if path.name.isdecimal()}
-    contents = {step: _checkpoint(path, damage) for step, path in said.items()}
-    contents = {content["step"]: content for content in finished_checkpoints(folder)} | contents
+    described = read_run_folder(folder)
+    damage = list(described.damage_in_words)
     checkpoints = [
-        StoredCheckpoint(step, contents[step], _records(folder, plan, step, damage))
-        for step in sorted(contents)
+        StoredCheckpoint(step, content, _records(described, step, damage))
+        for step, content in described.checkpoints.items()
     ]
     output = results_of(folder)
     if output not in known_names:
         known_names[output] = names_in(output)
     names = known_names[output].get(folder.name, {})
-    return StoredRun(folder, specification, plan, tuple(checkpoints), names, tuple(damage))
+    plan = described.plan
+    return StoredRun(folder, described.specification, plan, tuple(checkpoints), names, tuple(damage))
 
 
-def _checkpoint(path: Path, damage: list[str]) -> Json:
-    content = _object(path / RECORD_FILE, RECORD_FILE, damage)
-    for name in content.get("files", {}):
-        if not (path / name).exists():
-            damage.append(f"{path / name} is missing")
-    return content
-
-
-def _plan(folder: Path, damage: list[str]) -> Json:
-    """The run's plan; empty if it has none, or another run's, which adds a sentence to `damage`."""
-    path = folder / PLAN_FILE
-    if not path.exists():
-        return {}
-    plan = _object(path, PLAN_FILE, damage)
-    known = all(
-        isinstance(each, dict)
-        and isinstance(each.get("measured_on"), str)
-        and isinstance(each.get("quantity"), dict)
-        and isinstance(each.get("steps"), list)
-        for each in plan.get("measured", [])
-    )
-    ours = re.fullmatch("[0-9a-f]{16}", folder.name)  # a copy may have any name
-    if not known or (ours and str(plan.get("digest", ours[0]))[:16] != ours[0]):
-        damage.append(f"{path} is not what was written")
-        return {}
-    language = plan.get("language")
-    if isinstance(language, dict) and "sha256" in language:
-        file = folder / str(language.get("file"))
-        if not file.is_file() or file_digest(file) != language["sha256"]:
-            damage.append(f"{file} is not what was written")
-    return plan
-
-
-def _records(folder: Path, plan: Json, step: int, damage: list[str]) -> tuple[Record, ...]:
+def _records(described: RunFolder, step: int, damage: list[str]) -> tuple[Record, ...]:
+    plan, measurements = described.plan, described.measurements(step)
     records: list[Record] = []
     old = {each["measured_on"] for each in plan.get("measured", []) if _is_old(each["quantity"], plan)}
-    for file in sorted((folder / MEASURED_FOLDER / f"{step:06d}").glob("*.jsonl")):
+    for name in measurements.names():
         try:
-            records += read_measurement(file, str(plan.get("digest", folder.name))[:16], step)
-        except BadInput as error:
+            records += measurements.records(name)
+        except Damaged as error:
             damage.append(str(error))
     return tuple(record for record in records if record.settings.get("measured_on") not in old)
 
@@ -289,18 +290,3 @@ def _is_old(quantity: Json, plan: Json) -> bool:
 
 def _without_revision(quantity: Json) -> Json:
     return {key: value for key, value in quantity.items() if key != "revision"}
-
-
-def _object(path: Path, name: str, damage: list[str]) -> Json:
-    """A file's JSON object; empty if it is not one, with a sentence in `damage`."""
-    try:
-        content = read_sealed(path, name)
-    except BadInput as error:
-        cause = error.__cause__
-        reason = (cause.strerror if isinstance(cause, OSError) else cause) or "it is not what was written"
-        damage.append(f"{path} cannot be read ({reason})")
-        return {}
-    if not all(isinstance(content.get(key, kind()), kind) for key, kind in _KINDS.items()):
-        damage.append(f"{path} is not what was written")
-        return {}
-    return content

@@ -149,7 +149,7 @@ def _write(
 def _read(path: Path, specification: dict[str, Any]) -> dict[str, Any]:
     """A finished seed's result. Raises BadInput if it cannot be read or belongs to another run."""
     try:
-        result = read_sealed(path / RESULT_FILE, RESULT_FILE)
+        result: dict[str, Any] = read_sealed(path / RESULT_FILE, RESULT_FILE)
         there = result["specification"]
         for name, digest in result.get("files", {}).items():
             if file_digest(path / name) != digest:
