@@ -11,7 +11,7 @@ from pathlib import Path
 
 from isoloss.experiments.claims import CONFIDENCE, Claim
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.scales.laptop import laptop
+from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite import every_experiment
 
 PAGE = Path(__file__).parent.parent / "claims.md"
@@ -56,4 +56,4 @@ def _entry(claim: Claim) -> str:
 if __name__ == "__main__":
     # What tasks there are depends on the texts that a user's cache has.
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
-    PAGE.write_text(claims_page(every_experiment(laptop())))
+    PAGE.write_text(claims_page(every_experiment(scale_named("laptop"))))

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from isoloss.experiments.paper_settings.every_setting import every_setting
 from isoloss.experiments.paper_settings.setting import PaperSetting, SettingsGroup
-from isoloss.experiments.scales.paper import paper
-from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.scale import Scale, scale_named
 
 PAGE = Path(__file__).parent.parent / "paper-scale.md"
 INTRODUCTION = """\
@@ -41,4 +40,4 @@ def _row(setting: PaperSetting) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(paper_scale_page(paper()))
+    PAGE.write_text(paper_scale_page(scale_named("paper")))

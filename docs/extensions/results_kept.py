@@ -8,7 +8,7 @@ from typing import Any
 import vl_convert
 from results_pictures import PICTURES
 
-from isoloss.experiments.suite import EXPERIMENTS
+from isoloss.experiments.design import builtin_designs
 from isoloss.stored_runs.stored_run import stored_run
 
 ROOT = Path(__file__).parent.parent.parent
@@ -26,7 +26,7 @@ def read_kept() -> list[dict[str, Any]]:
     return [
         {"scale": scale, **_read(path)}
         for scale in SCALES
-        for name in EXPERIMENTS
+        for name in builtin_designs()
         if (path := kept_file(name, scale)).exists()
     ]
 

@@ -19,9 +19,10 @@ from results_quoted import DRIFT_PAGE, README, with_drift, with_results
 from results_rounds import all_rounds_told, ranges, rounds_told
 
 from isoloss.command_line.reproduction_request import GROUPS
-from isoloss.experiments.drift.departures import VARIED
-from isoloss.experiments.drift.limits import distances, how_far
-from isoloss.experiments.suite import EXPERIMENTS, scale_named
+from isoloss.experiments.branches import VARIED
+from isoloss.experiments.design import builtin_designs
+from isoloss.experiments.suite import scale_named
+from isoloss.experiments.suite.drift_limits import distances, how_far
 
 PAGE = ROOT / "docs" / "what-we-found.md"
 LIMITS = "What these runs cannot say is on [a page of its own](limits.md).\n"
@@ -97,7 +98,7 @@ def _again(kept: dict[str, Any]) -> str:
     """The command for an experiment's first run: of its commit's sources, where seeds have changed since."""
     name, run = kept["result"]["name"], kept["result"]["checkpoints"][0]["run"]
     command = f"isoloss reproduce {name} --scale {kept['scale']} --runs {run} --output one-run"
-    planned = {planned.name for planned in EXPERIMENTS[name](_scale(kept["scale"])).runs}
+    planned = {planned.name for planned in builtin_designs()[name].at(_scale(kept["scale"])).runs}
     return command if run in planned else f"git checkout {kept['commit'][:12]} && {command}"
 
 

@@ -9,7 +9,7 @@ from isoloss.command_line import commands
 from isoloss.command_line.commands import COMMANDS, FORMER_NAMES, Command
 from isoloss.command_line.options import checkpoints, corpus, reproduce
 from isoloss.corpora.documents import TextUnit
-from isoloss.experiments.scales.scale import ScaleName
+from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.measurements.compared_flatness import QuantityName
 from isoloss.pretraining.specification import Precision
 

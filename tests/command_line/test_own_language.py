@@ -5,9 +5,8 @@ from pathlib import Path
 import pytest
 
 from isoloss.command_line.options.reproduce import ReproduceOptions
-from isoloss.command_line.reproduction_request import OF_SHIFTED_GRAMMARS, OF_YOUR_OWN, Choice, choice
+from isoloss.command_line.reproduction_request import Choice, choice
 from isoloss.errors import BadInput
-from isoloss.experiments.scales.smoke import INTERVENTIONS
 from isoloss.languages.dyck import dyck, write_dyck
 from isoloss.languages.hmm_file import write_hmm
 from isoloss.languages.notation import write_grammar

@@ -15,8 +15,8 @@ from isoloss.executors.runner import Notice, Outcome
 from isoloss.experiments import throughput
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.cost import this_machine
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment_result import Results
-from isoloss.experiments.suite import EXPERIMENTS
 from isoloss.languages.notation import write_grammar
 from isoloss.progress import silent
 
@@ -73,7 +73,7 @@ def test_one_name_asks_for_all_of_the_paper() -> None:
     assert {"figure-1", "figure-10", "table-4", "real-text-steps"} <= set(names("paper"))
     assert not {"drift", "update-rules", "projection", "dyck-transfer"} & set(names("paper"))
     assert set(names("paper", "drift")) == {*names("paper"), "drift"}
-    assert names("all") == list(EXPERIMENTS)
+    assert names("all") == list(builtin_designs())
 
 
 def test_a_task_that_the_words_settle_needs_a_word_of_the_users_own(

@@ -4,7 +4,6 @@ import pytest
 
 from isoloss.cli import main
 from isoloss.command_line import task as command
-from isoloss.experiments.scales.smoke import REAL_TEXT as SMOKE
 
 
 def run(arguments: list[str]) -> int:

@@ -7,9 +7,9 @@ import pytest
 
 from isoloss.cli import main
 from isoloss.command_line import theory_request
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment_result import keep_names
-from isoloss.experiments.scales.night import night
-from isoloss.experiments.suite import EXPERIMENTS
+from isoloss.experiments.scale import scale_named
 from isoloss.theory.statement_file import read_statement
 from jobs_in_turn import in_turn
 
@@ -54,7 +54,7 @@ def test_pages_of_another_scale_stay_as_they_are(
     monkeypatch.setattr(theory_request, "run_jobs", lambda jobs, progress, processes: in_turn(jobs, progress))
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "index.html").write_text("of the night")
-    keep_names([EXPERIMENTS["figure-1"](night())], tmp_path)
+    keep_names([builtin_designs()["figure-1"].at(scale_named("night"))], tmp_path)
     arguments = ("theorem-5.1", "--length", "4", "--samples", "3", "--json", "--output", str(tmp_path))
     assert run(*arguments) == 0
     told = capsys.readouterr()

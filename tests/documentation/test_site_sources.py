@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from page_blocks import ROOT
 
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.paper import paper
+from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite import every_experiment
 
 
@@ -16,7 +15,7 @@ def test_no_claim_has_changed_unseen(tmp_path: Path, monkeypatch: pytest.MonkeyP
     from claims_page import PAGE, claims_page
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # as if no text has been fetched
-    experiments = every_experiment(laptop())
+    experiments = every_experiment(scale_named("laptop"))
     assert PAGE.read_text() == claims_page(experiments)
     claims = [claim for experiment in experiments for claim in experiment.claims]
     assert len(claims) > 50
@@ -64,7 +63,7 @@ def test_no_setting_of_the_papers_scale_has_changed_unseen() -> None:
     """If one was changed on purpose, `make paper-scale` rewrites the page."""
     from paper_scale_page import PAGE, paper_scale_page
 
-    assert PAGE.read_text() == paper_scale_page(paper())
+    assert PAGE.read_text() == paper_scale_page(scale_named("paper"))
 
 
 @pytest.mark.parametrize(

@@ -5,21 +5,20 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.claims import judge
-from isoloss.experiments.figures.tables_1_and_2 import (
+from isoloss.experiments.grammar_runs import SMALL
+from isoloss.experiments.suite.table_1 import (
     ADVERSARIAL,
     CLAIMS_1,
-    CLAIMS_2,
     COLUMNS_1,
-    LOOKUP_TABLE,
     TASK_A,
     TASK_B,
-    TASK_C,
     advantage_over_lookup_table,
     advantage_over_small,
     algorithm_panels,
     surplus_loss,
 )
-from isoloss.experiments.grammar_runs import SMALL
+from isoloss.experiments.suite.table_2 import CLAIMS_2, TASK_C
+from isoloss.measurements.quantities.control_probes import LOOKUP_TABLE
 from isoloss.results.verdict import Verdict
 
 

@@ -3,14 +3,8 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.claims import judge
-from isoloss.experiments.figures.causal_objective import (
-    CLAIMS,
-    MASKED,
-    NEXT_WORD,
-    causal_runs,
-    masked_advantage,
-)
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite.causal_objective import MASKED, NEXT_WORD, causal_runs, masked_advantage
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.results.verdict import Verdict
 
@@ -49,7 +43,7 @@ def test_every_claim_can_hold_and_fail(causal, expected) -> None:
 
 
 def test_causal_runs_differ_from_the_masked_ones_in_objective_and_layout_alone() -> None:
-    scale = smoke()
+    scale = scale_named("smoke")
     run = causal_runs(scale, ())[0]
     like = scale.grammar.architectures[scale.compared.size]
     assert run.objective == NextWordObjective()

@@ -7,19 +7,10 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.figures.ablations import (
-    CLAIMS,
-    DECAY,
-    MASKS,
-    RELEASED,
-    TEXT,
-    ablations,
-    projected_dimension,
-    projection,
-)
-from isoloss.experiments.figures.figure_1 import figure_1
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite.ablations import DECAY, MASKS, RELEASED, ablations
+from isoloss.experiments.suite.figure_1 import figure_1
+from isoloss.experiments.suite.projection import projected_dimension, projection
 from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.objectives.many_masks import ManyMasksObjective
 
@@ -44,7 +35,7 @@ def test_a_choice_is_held_against_the_texts_run_of_its_own_seed() -> None:
 
 
 def test_each_choice_changes_one_thing_and_the_texts_runs_are_figure_1s() -> None:
-    scale = laptop()
+    scale = scale_named("laptop")
     runs = ablations(scale).runs
     assert len(runs) == 3 * len(scale.seeds)
     of_figure_1 = {each.digest for each in figure_1(scale, scale.grammar.tasks[1]).runs}
@@ -58,7 +49,7 @@ def test_each_choice_changes_one_thing_and_the_texts_runs_are_figure_1s() -> Non
 
 
 def test_the_projection_is_of_figure_1s_runs_to_fewer_dimensions_than_any_has() -> None:
-    scale = laptop()
+    scale = scale_named("laptop")
     planned = projection(scale)
     assert len(shared([*planned.runs, *figure_1(scale, scale.grammar.tasks[1]).runs])) == len(planned.runs)
     narrowest = min(model.shape.width for model in scale.grammar.architectures)
@@ -77,4 +68,4 @@ def test_the_projection_is_of_figure_1s_runs_to_fewer_dimensions_than_any_has() 
 
 @pytest.mark.parametrize("experiment", [ablations, projection])
 def test_nothing_measured_is_nothing_drawn(experiment) -> None:
-    assert experiment(smoke()).panels(pl.DataFrame()) == ()
+    assert experiment(scale_named("smoke")).panels(pl.DataFrame()) == ()

@@ -11,10 +11,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment, planned_table, refuse_misspelt_columns
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.measured_at import named_as_planned
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.paper import paper
-from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.experiments.suite import every_experiment
 from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
@@ -22,7 +19,7 @@ from isoloss.measurements.quantity import names_with_errors
 from isoloss.panels import Axis, Panel, Table
 from isoloss.results.record import Record
 
-FIGURE_1 = every_experiment(smoke())[0]
+FIGURE_1 = every_experiment(scale_named("smoke"))[0]
 
 
 @pytest.mark.parametrize("scale", [smoke, laptop, paper])

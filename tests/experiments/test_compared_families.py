@@ -7,13 +7,15 @@ import pytest
 
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
-from isoloss.experiments.figures.causal_objective import causal_objective
-from isoloss.experiments.figures.figure_5 import figure_5
-from isoloss.experiments.figures.flatness_measures import flatness_measures
-from isoloss.experiments.figures.longer_training import longer_training
-from isoloss.experiments.figures.tables_1_and_2 import LOOKUP_TABLE, TASK_A, table_1, table_2
-from isoloss.experiments.figures.update_rules import update_rules
-from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.suite.causal_objective import causal_objective
+from isoloss.experiments.suite.figure_5 import figure_5
+from isoloss.experiments.suite.flatness_measures import flatness_measures
+from isoloss.experiments.suite.longer_training import longer_training
+from isoloss.experiments.suite.table_1 import TASK_A, table_1
+from isoloss.experiments.suite.table_2 import table_2
+from isoloss.experiments.suite.update_rules import update_rules
+from isoloss.measurements.quantities.control_probes import LOOKUP_TABLE
 from isoloss.panels import Axis, Categories, Chart, Dots, Lines, Table
 from jobs_in_turn import in_turn
 from tiny_scale import tiny_scale

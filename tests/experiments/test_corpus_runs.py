@@ -5,20 +5,17 @@ from dataclasses import replace
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.figures.real_text_steps import real_text_steps
 from isoloss.experiments.kept_portraits import planned_languages
 from isoloss.experiments.measured_at import MeasuredAt, drawn
 from isoloss.experiments.planned_run import ReadyLanguage
-from isoloss.experiments.scales.laptop_text import REAL_TEXT as LAPTOP
-from isoloss.experiments.scales.paper import REAL_TEXT as PAPER
-from isoloss.experiments.scales.smoke import REAL_TEXT as SMOKE
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite.real_text_steps import real_text_steps
 from isoloss.languages.dyck import dyck
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.objectives.masked import MaskedObjective
 
-RUN = real_text_steps(smoke()).runs[0]
+RUN = real_text_steps(scale_named("smoke")).runs[0]
 
 
 def test_a_quantity_of_the_distribution_is_refused_for_a_corpus_when_it_is_planned() -> None:
@@ -43,7 +40,7 @@ def test_the_trace_is_measured_of_both() -> None:
 
 
 def test_a_corpus_has_no_portrait() -> None:
-    assert planned_languages([real_text_steps(smoke())]) == []
+    assert planned_languages([real_text_steps(scale_named("smoke"))]) == []
 
 
 @pytest.mark.parametrize("settings", [SMOKE, LAPTOP, PAPER])

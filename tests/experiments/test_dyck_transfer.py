@@ -5,13 +5,12 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.experiments.dyck_runs import PLAIN, CountErrorQuantity, count_errors, every_string
-from isoloss.experiments.figures.dyck_transfer import CLAIMS, ERROR, dyck_transfer, flattest_against_rest
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite.dyck_transfer import ERROR, PLAIN, dyck_transfer, flattest_against_rest
 from isoloss.languages.dyck import dyck, mismatches
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.measurements.quantities.bracket_count import CountErrorQuantity, count_errors, every_string
 from isoloss.measurements.quantity import Subject
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
@@ -53,15 +52,19 @@ def test_every_claim_can_be_met_and_can_fail() -> None:
 
 
 def test_the_ways_leave_one_beginning_and_end_together() -> None:
-    settings, runs = laptop().dyck, dyck_transfer(laptop()).runs
+    settings, runs = scale_named("laptop").dyck, dyck_transfer(scale_named("laptop")).runs
     assert len(runs) == len(settings.seeds) * (1 + len(settings.others))
     for run in runs:
         assert run.language.ready == settings.language
         before = run.continues.step if run.continues else 0
         assert before + run.steps == settings.steps
         assert run.first_seed in settings.seeds
-    others = {*laptop().seeds, *(laptop().later_seeds or ())}
-    assert not {*settings.seeds} & {*others, *laptop().adamw_clock.seeds, *laptop().pilot_seeds}
+    others = {*scale_named("laptop").seeds, *(scale_named("laptop").later_seeds or ())}
+    assert not {*settings.seeds} & {
+        *others,
+        *scale_named("laptop").adamw_clock.seeds,
+        *scale_named("laptop").pilot_seeds,
+    }
 
 
 def test_what_counts_by_itself_is_read_off_one_string() -> None:
@@ -81,7 +84,7 @@ def test_the_quantity_is_drawn_kept_and_measured() -> None:
     drawn = quantity.draw(language, MaskedObjective(), silent)
     again = drawn_of(quantity.drawn_as, tensors_of(drawn))
     assert torch.equal(again.drawn, drawn.drawn)
-    model = smoke().dyck.architecture.build(2, 6, seed=0)
+    model = scale_named("smoke").dyck.architecture.build(2, 6, seed=0)
     subject = Subject("one", MaskedObjective(), {}, language)
     records = quantity.measure(model, drawn, subject, silent).records
     columns = quantity.columns(records)
@@ -96,9 +99,9 @@ def test_the_quantity_is_drawn_kept_and_measured() -> None:
 
 
 def test_the_panels_are_of_last_checkpoints_and_nothing_of_nothing() -> None:
-    experiment = dyck_transfer(smoke())
+    experiment = dyck_transfer(scale_named("smoke"))
     assert experiment.panels(pl.DataFrame()) == ()
-    settings = smoke().dyck
+    settings = scale_named("smoke").dyck
     met = pl.concat(frames((20.0, 8.0, 16.0), (0.4, 0.1, 0.3), (0.509,) * 3))
     met = met.with_columns(pl.lit(0.2).alias(f"count_error_{n}") for n in settings.samples if n != 8)
     early = met.filter(pl.col("way") == PLAIN).with_columns(step=pl.lit(1, pl.Int64))

@@ -8,13 +8,12 @@ import pytest
 
 from isoloss.executors.job import Schedule
 from isoloss.experiments.claims import judge
+from isoloss.experiments.design import builtin_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.night import night
-from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.suite import EXPERIMENTS, every_experiment
+from isoloss.experiments.scale import Scale, scale_named
+from isoloss.experiments.suite import every_experiment
 from isoloss.results.verdict import Verdict
 
 MEASURED = {
@@ -46,7 +45,7 @@ MEASURED = {
 
 @pytest.mark.parametrize("scale", [laptop, night])
 def test_each_can_be_asked_for_alone(scale: Callable[[], Scale], tmp_path: Path) -> None:
-    for name, make in EXPERIMENTS.items():
+    for name, make in builtin_designs().items():
         experiment = make(scale())
         assert experiment.name == name
         jobs = experiment_jobs([experiment], experiment.runs, tmp_path, "cpu")
@@ -68,7 +67,9 @@ def rows_of(run: PlannedRun) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-@pytest.mark.parametrize("experiment", every_experiment(laptop()), ids=lambda experiment: experiment.name)
+@pytest.mark.parametrize(
+    "experiment", every_experiment(scale_named("laptop")), ids=lambda experiment: experiment.name
+)
 def test_a_single_run_is_judged_inconclusive(experiment: Experiment) -> None:
     """As requested by `reproduce --runs`; the pages print that command for each run."""
     for run in experiment.runs:

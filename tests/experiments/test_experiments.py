@@ -290,7 +290,7 @@ from pathlib import Path
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.figures.figure_1 import figure_1
 from isoloss.experiments.scales.smoke import smoke
-figure = figure_1(smoke(), "prefix-4")
+figure = figure_1(scale_named("smoke"), "prefix-4")
 jobs = experiment_jobs([figure], figure.runs[:2], Path("nothing-here"), "cpu")
 keys = [f"{job.name}: {job.key}" for job in jobs]
 """

@@ -9,13 +9,10 @@ from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.claims import judge
 from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import only_named
-from isoloss.experiments.figures.figure_1 import CLAIMS, figure_1
-from isoloss.experiments.grammar_runs import task_name
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.night import night
-from isoloss.experiments.scales.paper import paper
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.given_language import task_name
+from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite import every_experiment
+from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.measurements.quantities.probe import named_task
@@ -68,7 +65,7 @@ def test_every_claim_can_fail() -> None:
 
 
 def test_every_bound_that_is_not_zero_has_its_reason() -> None:
-    for experiment in every_experiment(smoke()):
+    for experiment in every_experiment(scale_named("smoke")):
         for claim in experiment.claims:
             assert claim.reason or claim.claimed.bounds == (0.0,), claim.name
 
@@ -90,7 +87,7 @@ def test_both_probes_are_drawn_over_the_labelled_sentences_of_the_last_checkpoin
     all_four = few | {name: row[name] for name in ("accuracy", "accuracy_deviation")}
     last = row | few | {f"standardised_{name}": value + 0.05 for name, value in all_four.items()}
     table = pl.DataFrame([row | {"step": 20}, last | {"step": 40}])
-    experiment = figure_1(smoke(), "prefix-8")
+    experiment = figure_1(scale_named("smoke"), "prefix-8")
     *_, panel = experiment.panels(table)
     assert panel.data.select("examples", "accuracy").rows() == [(100, 0.5), (256, 0.6)]
     assert panel.data["standardised_accuracy_deviation"].to_list() == [0.25, 0.15000000000000002]
@@ -99,7 +96,7 @@ def test_both_probes_are_drawn_over_the_labelled_sentences_of_the_last_checkpoin
 
 
 def test_runs_are_named_and_chosen_by_name() -> None:
-    scale = smoke()
+    scale = scale_named("smoke")
     experiment = figure_1(scale, "prefix-4")
     runs = experiment.runs
     assert len({run.name for run in runs}) == len(runs) == len(scale.seeds) * len(scale.grammar.architectures)

@@ -8,25 +8,26 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.descent_runs import OTHER_SENTENCES, DescentRuns, Descents
+from isoloss.experiments.branches import OTHER_SENTENCES
+from isoloss.experiments.descents import DescentRuns, Descents
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.figures.figure_1 import figure_1
-from isoloss.experiments.figures.figure_2 import figure_2
-from isoloss.experiments.figures.figure_5 import figure_5
-from isoloss.experiments.figures.figure_9 import figure_9
-from isoloss.experiments.figures.figures_3_and_8 import figure_3, figure_8
-from isoloss.experiments.figures.figures_4_and_10 import figure_4, figure_10
-from isoloss.experiments.figures.flatness_measures import flatness_measures
-from isoloss.experiments.figures.lazy_to_rich import lazy_to_rich
-from isoloss.experiments.figures.longer_training import longer_training
-from isoloss.experiments.figures.roots_or_trace import roots_or_trace
-from isoloss.experiments.figures.tables_1_and_2 import table_1, table_2
-from isoloss.experiments.figures.update_rules import update_rules
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.night import night
-from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.scale import Scale, scale_named
+from isoloss.experiments.suite.figure_1 import figure_1
+from isoloss.experiments.suite.figure_2 import figure_2
+from isoloss.experiments.suite.figure_3 import figure_3
+from isoloss.experiments.suite.figure_4 import figure_4
+from isoloss.experiments.suite.figure_5 import figure_5
+from isoloss.experiments.suite.figure_8 import figure_8
+from isoloss.experiments.suite.figure_9 import figure_9
+from isoloss.experiments.suite.figure_10 import figure_10
+from isoloss.experiments.suite.flatness_measures import flatness_measures
+from isoloss.experiments.suite.lazy_to_rich import lazy_to_rich
+from isoloss.experiments.suite.longer_training import longer_training
+from isoloss.experiments.suite.roots_or_trace import roots_or_trace
+from isoloss.experiments.suite.table_1 import table_1
+from isoloss.experiments.suite.table_2 import table_2
+from isoloss.experiments.suite.update_rules import update_rules
 from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.pretraining.sgd import SGD
 
@@ -74,7 +75,7 @@ def contrary(experiment: Experiment) -> list[pl.DataFrame]:
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_every_claim_can_fail(figure) -> None:
-    experiment = figure(laptop())
+    experiment = figure(scale_named("laptop"))
     runs = contrary(experiment)
     for claim in experiment.claims:
         effect = claim.statistic(runs)
@@ -84,7 +85,7 @@ def test_every_claim_can_fail(figure) -> None:
 
 def test_a_panel_without_runs_leaves_its_claims_open() -> None:
     """The unavailable language does not invalidate the other panels' claims."""
-    experiment = figure_3(laptop())
+    experiment = figure_3(scale_named("laptop"))
     present = [run for run in contrary(experiment) if run["panel"][0] == "pcfg-b"]
     effects = {claim.name: claim.statistic(present) for claim in experiment.claims}
     assert {name for name in effects if not math.isnan(effects[name])} == {
@@ -95,7 +96,7 @@ def test_a_panel_without_runs_leaves_its_claims_open() -> None:
 
 
 def test_figures_share_runs_and_what_is_measured_of_them() -> None:
-    scale = laptop()
+    scale = scale_named("laptop")
     experiments = [figure_1(scale, scale.grammar.tasks[1]), *(figure(scale) for figure in FIGURES)]
     for experiment in experiments:
         names = [claim.name for claim in experiment.claims]
@@ -111,7 +112,7 @@ def test_figures_share_runs_and_what_is_measured_of_them() -> None:
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_nothing_measured_is_nothing_drawn(figure) -> None:
-    assert figure(smoke()).panels(pl.DataFrame()) == ()
+    assert figure(scale_named("smoke")).panels(pl.DataFrame()) == ()
 
 
 def test_seeds_of_a_languages_own_come_before_the_scales() -> None:
@@ -121,12 +122,15 @@ def test_seeds_of_a_languages_own_come_before_the_scales() -> None:
             panel: {run.seed for run in runs if run.name.startswith(panel)} for panel in ("pcfg", "causal")
         }
 
-    assert seeds(laptop()) == {"pcfg": {171, 172, 173, 174, 175}, "causal": {161, 162, 163, 164, 165}}
-    assert seeds(night()) == {"pcfg": set(range(241, 251)), "causal": set(range(271, 289))}
+    assert seeds(scale_named("laptop")) == {
+        "pcfg": {171, 172, 173, 174, 175},
+        "causal": {161, 162, 163, 164, 165},
+    }
+    assert seeds(scale_named("night")) == {"pcfg": set(range(241, 251)), "causal": set(range(271, 289))}
 
 
 def test_experiments_seeds_of_their_own_come_before_the_scales() -> None:
-    scale = night()
+    scale = scale_named("night")
     for experiment, own in (
         (table_1(scale), scale.compared.own_seeds),
         (table_2(scale), scale.compared.own_seeds),
@@ -142,16 +146,20 @@ def test_experiments_seeds_of_their_own_come_before_the_scales() -> None:
 
 
 def test_sizes_are_compared_from_where_the_scale_says() -> None:
-    scale = replace(night(), seeds=(1,), hidden_markov=replace(night().hidden_markov, own_seeds=(1,)))
+    scale = replace(
+        scale_named("night"),
+        seeds=(1,),
+        hidden_markov=replace(scale_named("night").hidden_markov, own_seeds=(1,)),
+    )
     first = {run.name.split("-")[0]: run.saturated_from for run in figure_3(scale).runs}
-    assert (first["pcfg"], first["hmm"]) == (1000, night().hidden_markov.saturated_from)
+    assert (first["pcfg"], first["hmm"]) == (1000, scale_named("night").hidden_markov.saturated_from)
     for run in (*figure_3(scale).runs, *figure_5(scale).runs):
         compared = {step for measured in run.measured for step in measured.steps}
         assert compared == {step for step in run.checkpoint_steps if step >= run.saturated_from}
 
 
 def test_descents_see_other_sentences_and_count_as_their_origins_seeds() -> None:
-    scale = laptop()
+    scale = scale_named("laptop")
     origins = {run.digest for run in shared(figure_3(scale).runs)}
     for run in figure_4(scale).runs:
         assert run.seed == run.first_seed + OTHER_SENTENCES

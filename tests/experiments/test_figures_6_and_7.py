@@ -6,16 +6,17 @@ import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment_result import experiment_table
-from isoloss.experiments.figures.figures_6_and_7 import figure_6, figure_7, sentence_panels
 from isoloss.experiments.planned_run import ReadyLanguage
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite.figure_6 import figure_6
+from isoloss.experiments.suite.figure_7 import figure_7, sentence_panels
 from isoloss.languages.dyck import dyck
 from isoloss.panels import Tree
 from isoloss.progress import silent
 
 
 def test_a_tree_is_that_of_its_sentence() -> None:
-    panels = figure_6(smoke()).panels(pl.DataFrame())
+    panels = figure_6(scale_named("smoke")).panels(pl.DataFrame())
     assert len(panels) == 3
     for panel in panels:
         (tree,) = (chart for chart in panel.charts if isinstance(chart, Tree))
@@ -25,7 +26,7 @@ def test_a_tree_is_that_of_its_sentence() -> None:
 
 
 def test_a_language_without_derivations_is_refused() -> None:
-    scale = smoke()
+    scale = scale_named("smoke")
     other = replace(scale, grammar=replace(scale.grammar, language=ReadyLanguage(dyck(4))))
     with pytest.raises(BadInput, match="only a grammar"):
         figure_6(other)

@@ -3,8 +3,8 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.claims import judge
-from isoloss.experiments.figures.flatness_measures import CLAIMS, flatness_measures, ranking_panel
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite.flatness_measures import flatness_measures, ranking_panel
 from isoloss.results.verdict import Verdict
 
 MEASURES = ("normalised_trace", "top_eigenvalue", "gradient_norm", "sam_0.05")
@@ -55,7 +55,7 @@ def test_the_table_ranks_every_measure() -> None:
 
 
 def test_runs_are_those_of_figure_1_and_of_the_rules_after_saturation() -> None:
-    scale = smoke()
+    scale = scale_named("smoke")
     experiment = flatness_measures(scale)
     seeds = len(scale.seeds)
     expected = seeds * (len(scale.grammar.architectures) + len(scale.compared.peers))

@@ -10,10 +10,8 @@ import torch
 
 from isoloss.corpora.fetched_package import FetchedPackage
 from isoloss.experiments.experiment_result import carry_out_experiments
-from isoloss.experiments.figures.glue_of_causal_language import Gain, glue_of_causal_language
-from isoloss.experiments.scales.gpu import gpu
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite.glue_of_causal_language import Gain, glue_of_causal_language
 from isoloss.experiments.teacher_plan import HubPlan, SmolLM2Plan
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.measurements.quantities.generated_words_probe import UntrainedTextProbe
@@ -45,7 +43,7 @@ def test_the_claims_are_gains_over_the_untrained_and_undefined_where_nothing_has
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # as if no pairs of texts have been fetched
-    claims = {claim.name: claim for claim in glue_of_causal_language(laptop()).claims}
+    claims = {claim.name: claim for claim in glue_of_causal_language(scale_named("laptop")).claims}
 
     def effects(kl: float) -> dict[str, float]:
         runs = [a_run(1, 32, [0.5, 0.6], 0.55, kl), a_run(1, 64, [0.6, 0.7], 0.62, kl)]
@@ -64,7 +62,7 @@ def test_the_claims_are_gains_over_the_untrained_and_undefined_where_nothing_has
 
 
 def test_all_of_it_runs_and_a_student_that_has_not_converged_is_not_judged(tmp_path: Path) -> None:
-    small = smoke()
+    small = scale_named("smoke")
     runs = replace(small.causal_language, architectures=small.causal_language.architectures[:1])
     experiment = glue_of_causal_language(replace(small, seeds=(1,), causal_language=runs))
     (result,) = carry_out_experiments([experiment], tmp_path, in_turn).experiments
@@ -101,14 +99,14 @@ def untrained_control_is_a_model_of_the_runs_own_seed(experiment, output: Path) 
 
 
 def test_nothing_measured_is_nothing_drawn() -> None:
-    assert glue_of_causal_language(smoke()).panels(pl.DataFrame()) == ()
+    assert glue_of_causal_language(scale_named("smoke")).panels(pl.DataFrame()) == ()
 
 
 def test_smollm2_is_named_by_its_content_and_read_from_where_it_was_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[HubPlan] = []
-    made = smoke().causal_language.language.language
+    made = scale_named("smoke").causal_language.language.language
 
     def read(plan: HubPlan, output: Path, progress: Progress) -> CausalLM:
         asked.append(plan)
@@ -120,6 +118,6 @@ def test_smollm2_is_named_by_its_content_and_read_from_where_it_was_fetched(
     assert plan.digest == SmolLM2Plan(words=50, length=8).digest != SmolLM2Plan(words=51, length=8).digest
     plan.language(tmp_path / "out", silent)
     assert asked == [HubPlan(ModelSource(str(tmp_path), "model.gguf"), words=50, length=8)]
-    students = gpu().causal_language
+    students = scale_named("gpu").causal_language
     assert (students.language.words, students.language.maximum_length) == (2000, 24)
     assert {model.tokens for model in students.architectures} == {49_155}

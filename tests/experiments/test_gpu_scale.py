@@ -7,16 +7,13 @@ from pathlib import Path
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.descent_runs import DescentRuns, Descents
+from isoloss.experiments.descents import DescentRuns, Descents
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
-from isoloss.experiments.figures.figure_1 import figure_1
-from isoloss.experiments.figures.figures_4_and_10 import figure_4
 from isoloss.experiments.planned_run import ReadyLanguage
-from isoloss.experiments.scales.gpu import gpu
-from isoloss.experiments.scales.paper import paper
-from isoloss.experiments.scales.scale import MeasurementSizes, Scale
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.scale import MeasurementSizes, Scale, scale_named
+from isoloss.experiments.suite.figure_1 import figure_1
+from isoloss.experiments.suite.figure_4 import figure_4
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import TABLE_3, Shape
@@ -51,7 +48,7 @@ def toy() -> Scale:
         sizes=MeasurementSizes(5, 5, 6, 2, 5, ProbeSettings(seeds=(0, 1), epochs=2)),
         grammar=replace(large.grammar, architectures=(transformer,), **TOY_RUNS),
         hidden_markov=replace(large.hidden_markov, architectures=(LSTM(16, 1),), **TOY_RUNS),
-        causal_language=smoke().causal_language,
+        causal_language=scale_named("smoke").causal_language,
         descents=Descents(descent, descent),
     )
     return small.with_tokens(TOKENS)

@@ -2,15 +2,14 @@ import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.chosen_languages import headline_grammar
-from isoloss.experiments.grammar_runs import headline_task
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.given_language import headline_task
+from isoloss.experiments.scale import scale_named
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.room_and_price import measure_room
 
-SIZES = laptop().sizes
+SIZES = scale_named("laptop").sizes
 
 
 def test_a_task_with_room_is_taken_and_is_what_stands_by_default() -> None:
@@ -39,7 +38,7 @@ def test_a_language_none_of_whose_tasks_has_room_is_refused(name: str | None) ->
     with pytest.raises(
         BadInput, match=r"(no task of the language has room|choose another language).*--any-task"
     ):
-        headline_task(pcfg(laptop_grammar(5)), name, smoke().sizes)
+        headline_task(pcfg(laptop_grammar(5)), name, scale_named("smoke").sizes)
 
 
 def test_what_no_task_is_there_for_is_refused_as_ever() -> None:

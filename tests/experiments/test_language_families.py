@@ -11,13 +11,11 @@ from isoloss.errors import IsolossError
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.experiment_result import ExperimentResult, carry_out_experiments, judged_runs
-from isoloss.experiments.figures.figure_2 import figure_2
-from isoloss.experiments.figures.figure_9 import figure_9
-from isoloss.experiments.figures.figures_3_and_8 import figure_8
-from isoloss.experiments.figures.figures_4_and_10 import figure_4
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.scales.smoke import CAUSAL_LANGUAGE as SMOKE
-from isoloss.experiments.scales.smoke import TEACHER as SMOKE_TEACHER
+from isoloss.experiments.suite.figure_2 import figure_2
+from isoloss.experiments.suite.figure_4 import figure_4
+from isoloss.experiments.suite.figure_8 import figure_8
+from isoloss.experiments.suite.figure_9 import figure_9
 from isoloss.experiments.teacher_plan import HubPlan, TeacherPlan
 from isoloss.models.causal_language import ModelSource
 from isoloss.progress import Progress, silent

@@ -4,10 +4,9 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.figures.lazy_to_rich import CLAIMS, DEVIATIONS, RICH, lazy_to_rich, rule_of
 from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite.lazy_to_rich import DEVIATIONS, RICH, lazy_to_rich, rule_of
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 
@@ -23,10 +22,10 @@ def run(rule: str, seed: int, loss: float, trace: float, accuracy: float) -> pl.
 
 
 def test_runs_differ_in_the_deviation_alone_and_the_smallest_is_the_grammars_own() -> None:
-    scale = laptop().with_seeds(laptop().later_seeds)
-    runs = lazy_to_rich(laptop()).runs
+    scale = scale_named("laptop").with_seeds(scale_named("laptop").later_seeds)
+    runs = lazy_to_rich(scale_named("laptop")).runs
     assert len(runs) == len(DEVIATIONS) * len(scale.seeds)
-    assert not {each.seed for each in runs} & set(laptop().seeds)
+    assert not {each.seed for each in runs} & set(scale_named("laptop").seeds)
     rich = [each for each in runs if dict(each.labels)["rule"] == RICH]
     assert len(shared([*rich, *grammar_runs(scale, ())])) == len(grammar_runs(scale, ()))
     assert len({each.digest for each in runs}) == len(runs)
@@ -53,4 +52,4 @@ def test_every_claim_can_be_met_and_can_fail() -> None:
 
 
 def test_nothing_measured_is_nothing_drawn() -> None:
-    assert lazy_to_rich(smoke()).panels(pl.DataFrame()) == ()
+    assert lazy_to_rich(scale_named("smoke")).panels(pl.DataFrame()) == ()

@@ -4,9 +4,8 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.experiments.chosen_languages import small_hmm
-from isoloss.experiments.figures.other_distributions import CLAIMS, SHIFTS, other_distributions
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite.other_distributions import SHIFTS, other_distributions
 from isoloss.languages.constituent_task import constituent_task
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
@@ -70,5 +69,7 @@ def test_every_claim_can_be_met_and_can_fail() -> None:
 
 
 def test_runs_are_of_later_seeds_and_nothing_measured_is_nothing_drawn() -> None:
-    assert not {run.seed for run in other_distributions(laptop()).runs} & set(laptop().seeds)
-    assert other_distributions(smoke()).panels(pl.DataFrame()) == ()
+    assert not {run.seed for run in other_distributions(scale_named("laptop")).runs} & set(
+        scale_named("laptop").seeds
+    )
+    assert other_distributions(scale_named("smoke")).panels(pl.DataFrame()) == ()

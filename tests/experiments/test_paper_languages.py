@@ -7,8 +7,7 @@ import torch
 
 from isoloss.experiments import paper_languages
 from isoloss.experiments.paper_languages import paper_hmm, paper_pcfg
-from isoloss.experiments.scales.paper import COMPARED as PAPER
-from isoloss.experiments.scales.paper import paper
+from isoloss.experiments.scale import scale_named
 from isoloss.languages.paper_grammar import mean_length
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.entropy import masked_entropy
@@ -54,7 +53,7 @@ def test_the_tasks_of_the_paper_are_there() -> None:
         classes[name] = len(task.classes)
         assert (drawn.sentences.lengths >= (0 if name == "root" else int(name.split("-")[1]))).all()
     assert classes == {"root": 10, "prefix-16": 18, "prefix-8": 26, "prefix-16-likelihood": 18}
-    assert {len(named_task(language(), name).classes) for name in paper().grammar.tasks} == {50}
+    assert {len(named_task(language(), name).classes) for name in scale_named("paper").grammar.tasks} == {50}
 
 
 def test_the_adversary_aims_just_above_the_entropy() -> None:

@@ -11,15 +11,10 @@ from isoloss.corpora.movie_snippets import MovieSnippets
 from isoloss.corpora.packed_corpus import stand_in_validation
 from isoloss.experiments.claims import judge
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
-from isoloss.experiments.figures.real_text_algorithms import claims_of, real_text_algorithms
-from isoloss.experiments.figures.real_text_steps import real_text_steps
-from isoloss.experiments.real_text_runs import ADAMW, BARE, SAM_RULE
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.laptop_text import REAL_TEXT as LAPTOP
-from isoloss.experiments.scales.paper import REAL_TEXT as PAPER
-from isoloss.experiments.scales.scale import Scale
-from isoloss.experiments.scales.smoke import REAL_TEXT as SMOKE
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.scale import Scale, scale_named
+from isoloss.experiments.shared.real_text import BARE, SAM_RULE
+from isoloss.experiments.suite.real_text_algorithms import claims_of, real_text_algorithms
+from isoloss.experiments.suite.real_text_steps import real_text_steps
 from isoloss.measurements.quantities.text_task import drawn_task
 from isoloss.progress import silent
 from isoloss.results.verdict import Verdict
@@ -28,7 +23,7 @@ from jobs_in_turn import in_turn
 
 def tiny() -> Scale:
     """One seed."""
-    return replace(smoke(), seeds=(1,))
+    return replace(scale_named("smoke"), seeds=(1,))
 
 
 @pytest.fixture(scope="module")
@@ -104,13 +99,13 @@ def test_texts_that_cannot_be_had_fail_their_own_runs_with_a_sentence(monkeypatc
 
 def test_pairs_of_texts_are_measured_where_they_are_at_hand(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    absent = real_text_algorithms(laptop())
+    absent = real_text_algorithms(scale_named("laptop"))
     assert [task.papers for task in LAPTOP.tasks] == ["SST-2"]
     assert any("“isoloss task qnli-form” fetches" in text for text in absent.text)
     folder = tmp_path / "isoloss" / "questions-and-claims"
     folder.mkdir(parents=True)
     (folder / "complete").touch()
-    present = real_text_algorithms(laptop())
+    present = real_text_algorithms(scale_named("laptop"))
     assert [task.papers for task in LAPTOP.tasks] == ["SST-2", "QNLI", "RTE"]
     assert not any("fetches" in text for text in present.text)
     assert [run.digest for run in absent.runs] == [run.digest for run in present.runs]
@@ -161,9 +156,11 @@ def test_every_claim_on_steps_can_hold_and_fail(first, last, expected) -> None:
         rows = np.add([first, last], [[0.0] * 3, [noise] * 3])
         columns = dict(zip(("loss", "accuracy", "trace"), rows.T, strict=True))
         runs.append(pl.DataFrame({"run": f"r{seed}", "seed": seed, "step": [1, 2], **columns}))
-    assert {judged.verdict for judged in judge(real_text_steps(smoke()).claims, runs)} == {expected}
+    assert {judged.verdict for judged in judge(real_text_steps(scale_named("smoke")).claims, runs)} == {
+        expected
+    }
 
 
 @pytest.mark.parametrize("experiment", [real_text_steps, real_text_algorithms])
 def test_nothing_measured_is_nothing_drawn(experiment) -> None:
-    assert experiment(smoke()).panels(pl.DataFrame()) == ()
+    assert experiment(scale_named("smoke")).panels(pl.DataFrame()) == ()

@@ -3,8 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from isoloss.experiments.registration import REGISTERED
-
 ROOT = Path(__file__).parents[2]
 
 

@@ -1,18 +1,16 @@
 import pytest
 
-from isoloss.experiments.figures.tables_3_and_4 import (
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite.table_3 import (
     BERT_POSITIONS,
     BERT_TOKENS,
-    COUNTS,
     PAPER_LENGTH,
     PAPER_WORDS,
     parameters,
     shape_rows,
     table_3,
-    table_4,
 )
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.suite.table_4 import table_4
 from isoloss.models.shapes import TABLE_3, TABLE_4, TABLE_4_PRINTED_INNER, Shape
 from isoloss.models.transformers import PreLayerNormTransformer, parameter_count
 from isoloss.objectives.tokens import FIRST_WORD
@@ -60,13 +58,13 @@ def test_every_shape_of_the_paper_is_a_row() -> None:
     rows = shape_rows(TABLE_3, PAPER_WORDS, PAPER_LENGTH)
     assert rows["width"].to_list() == [64, 128, 192, 256, 512, 768, 1024, 1280, 1536]
     assert rows.filter(width=512)["parameters"].item() == 25_606_859
-    panels = {panel.name: panel for panel in table_3(smoke()).panels(rows.clear())}
+    panels = {panel.name: panel for panel in table_3(scale_named("smoke")).panels(rows.clear())}
     assert panels["paper"].data.equals(rows)
     assert panels["scale"].data["width"].to_list() == [16, 32]
 
 
 def test_enlarged_widths_and_inner_widths_meet() -> None:
-    panels = {panel.name: panel for panel in table_4(laptop()).panels(shape_rows(TABLE_4, 8, 8))}
+    panels = {panel.name: panel for panel in table_4(scale_named("laptop")).panels(shape_rows(TABLE_4, 8, 8))}
     paper, own = panels["paper-enlarged"], panels["scale-enlarged"]
     assert (paper.data["copies"] * paper.data["width"]).unique().to_list() == [1920]
     assert paper.data["enlarged_inner_width"].unique().to_list() == [7680]

@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from isoloss.executors.runner import Notice, Outcome
-from isoloss.experiments.claims import Claim, Judgement
-from isoloss.experiments.experiment import Experiment, Question
+from isoloss.experiments.claims import Claim, Judgement, Question
+from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.language_portrait import language_portrait
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage

@@ -18,14 +18,12 @@ from shown_results import (
 )
 
 from isoloss.errors import IsolossError
-from isoloss.experiments.claims import Judgement
-from isoloss.experiments.experiment import Question
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.claims import Judgement, Question
+from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite import every_experiment
 from isoloss.report.frame import Link
 from isoloss.report.latex import as_latex, claims_as_latex
-from isoloss.report.overview import Card, question_of
+from isoloss.report.overview import Card
 from isoloss.report.page import drawn
 from isoloss.report.pictures import COLUMN_WIDTH, one_picture, write_pictures
 from isoloss.report.site import Site, write_site
@@ -132,7 +130,7 @@ def test_a_claim_answers_the_question_that_its_name_says(site: Path) -> None:
 
 
 def test_experiments_with_claims_have_a_question_of_their_own() -> None:
-    for experiment in every_experiment(smoke()):
+    for experiment in every_experiment(scale_named("smoke")):
         assert not experiment.claims or experiment.question != Question.MATERIAL, experiment.name
         assert experiment.title.endswith("?")
 
@@ -179,7 +177,7 @@ def test_claims_are_offered_as_tables_of_latex(site: Path) -> None:
 
 def test_every_claim_of_the_suite_can_be_said_in_latex_and_fits_the_page(tmp_path: Path) -> None:
     document = [r"\documentclass[twocolumn]{article}\usepackage{array,booktabs}\begin{document}"]
-    for experiment in every_experiment(laptop()):
+    for experiment in every_experiment(scale_named("laptop")):
         for claim in experiment.claims:
             assert as_latex(f"{claim.sentence} {claim.paper} {claim.unit} {claim.claimed}").isascii()
         judged = [

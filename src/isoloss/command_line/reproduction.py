@@ -32,8 +32,8 @@ from isoloss.experiments.cost import this_machine
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import Executor, Results, carry_out_experiments
 from isoloss.experiments.paper_settings.every_setting import settings_of
-from isoloss.experiments.scales.paper import paper
-from isoloss.experiments.scales.scale import UNJUDGED
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, beside_shipped
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
@@ -59,7 +59,7 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
             measured_on = request.device if request.measure else None
             rows = cost_rows(chosen.experiments, chosen.runs, machine, measured_on, progress)
         # Only that scale is meant to be the paper's.
-        groups = settings_of(paper(), chosen.experiments) if request.scale == "paper" else ()
+        groups = settings_of(scale_named("paper"), chosen.experiments) if request.scale == "paper" else ()
         if request.json:
             told = {**cost_as_json(rows, machine), "settings": settings_as_rows(groups)}
             print(json.dumps(told, indent=2))

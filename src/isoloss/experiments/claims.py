@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Literal
 
 import polars as pl
@@ -19,6 +20,19 @@ each premise by itself, that it is not."""
 MOST_SEEDS = 1000
 """Beyond this many, how many are needed is not worth a number."""
 
+
+class Question(StrEnum):
+    """A question about language models of the same pre-training loss, which experiments' claims answer."""
+
+    LOSS = "Does the loss converge?"
+    LATER = "Is later better?"
+    LARGER = "Is larger better?"
+    ALGORITHM = "Does the algorithm matter?"
+    FLATNESS = "Is flatter better?"
+    THEORY = "Does the theory hold?"
+    MATERIAL = "What are the languages and models?"
+
+
 Kind = Literal["premise", "effect"]
 
 
@@ -30,7 +44,8 @@ class Claim:
     runs on which the claim is judged. A `premise` is a condition under which the effects are expected, such
     as a common loss, rather than a discovery, and is judged on its own. `reason` justifies a bound other than
     0 as the smallest effect of interest. `limit` is the largest possible value of the statistic: 1 for a
-    correlation, 2 for the difference of two.
+    correlation, 2 for the difference of two. `answers` is the question that it answers, its experiment's by
+    default.
     """
 
     name: str
@@ -43,6 +58,7 @@ class Claim:
     kind: Kind = "effect"
     reason: str = ""
     limit: float = math.inf
+    answers: Question | None = None
 
 
 @dataclass(frozen=True)

@@ -4,32 +4,31 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 
 import polars as pl
 
 from isoloss.errors import BadInput, did_you_mean
-from isoloss.experiments.claims import Claim
-from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.planned_run import Continued, CorpusPlan, PlannedRun
 from isoloss.experiments.reference import PlannedReference
+from isoloss.measurements.quantities.control_probes import UntrainedReference
+from isoloss.models.lstm import LSTM
+from isoloss.models.transformers import (
+    Architecture,
+    GPT2Transformer,
+    PostLayerNormTransformer,
+    PreLayerNormTransformer,
+)
+from isoloss.objectives.tokens import vocabulary_settings
 from isoloss.panels import Panel, columns_of
 from isoloss.results.record import Setting
 
+WithTokens = PreLayerNormTransformer | PostLayerNormTransformer | GPT2Transformer | LSTM
+"""The architectures whose number of tokens can be set."""
+
 Facts = tuple[tuple[str, str], ...]
 """Names and values, in words."""
-
-
-class Question(StrEnum):
-    """A question about language models of the same pre-training loss, which experiments' claims answer."""
-
-    LOSS = "Does the loss converge?"
-    LATER = "Is later better?"
-    LARGER = "Is larger better?"
-    ALGORITHM = "Does the algorithm matter?"
-    FLATNESS = "Is flatter better?"
-    THEORY = "Does the theory hold?"
-    MATERIAL = "What are the languages and models?"
 
 
 @dataclass(frozen=True)
@@ -39,8 +38,9 @@ class Experiment:
     `text` says what the paper shows and what is done here, one string per paragraph. `panels` receives the
     experiment's table (see `experiment_table`), which may lack rows and, if nothing has been measured,
     columns. `pilot_seeds` were used to choose the scale and must not be among the runs' seeds.
-    `paper_numbers` are those given in the paper's text. `title` is the part of `question` that `panels` and
-    `claims` answer.
+    `paper_numbers` are those given in the paper's text. `registered` is the commit that fixed the claims.
+    The pictures of experiments with a `gallery` are the first that a site shows, in that order. `title` is
+    the part of `question` that `panels` and `claims` answer.
     """
 
     name: str
@@ -54,6 +54,8 @@ class Experiment:
     settings: Facts = ()
     paper_numbers: Facts = ()
     question: Question = Question.MATERIAL
+    registered: str = ""
+    gallery: int | None = None
 
     def __post_init__(self) -> None:
         if overlap := {run.first_seed for run in self.runs} & set(self.pilot_seeds):
@@ -61,6 +63,45 @@ class Experiment:
         names = [run.name for run in self.runs] + [reference.name for reference in self.references]
         if len(set(names)) < len(names):
             raise BadInput(f"two runs of {self.name} have one name; name each for what it differs in")
+
+
+def with_tokens(experiment: Experiment, tokens: int) -> Experiment:
+    """The same with models of languages that have so many tokens, such as `WHOLE_TOKENIZER`.
+
+    Students of a causal model have all of their teacher's as they are, and models of text their tokenizer's.
+    Raises BadInput where a language has more words, or an architecture no number of tokens.
+    """
+    references = tuple(
+        replace(
+            reference,
+            quantity=replace(
+                reference.quantity, architecture=_with_tokens(reference.quantity.architecture, tokens)
+            ),
+        )
+        if isinstance(reference.quantity, UntrainedReference)
+        else reference
+        for reference in experiment.references
+    )
+    runs = tuple(_run_with_tokens(run, tokens) for run in experiment.runs)
+    return replace(experiment, runs=runs, references=references)
+
+
+def _run_with_tokens(run: PlannedRun, tokens: int) -> PlannedRun:
+    if isinstance(run.language, CorpusPlan):
+        return run
+    vocabulary_settings(run.language.words, tokens)
+    before = run.continues
+    return replace(
+        run,
+        architecture=_with_tokens(run.architecture, tokens),
+        continues=Continued(_run_with_tokens(before.run, tokens), before.step) if before else None,
+    )
+
+
+def _with_tokens(architecture: Architecture, tokens: int) -> Architecture:
+    if not isinstance(architecture, WithTokens):
+        raise BadInput(f"a {type(architecture).__name__} has no number of tokens to set; leave --tokens out")
+    return architecture if architecture.tokens is not None else replace(architecture, tokens=tokens)
 
 
 def only_named(experiment: Experiment, names: Sequence[str]) -> list[PlannedRun]:

@@ -13,7 +13,6 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.kept_portraits import planned_languages
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.registration import REGISTERED
 from isoloss.experiments.shipped_results import BesideShipped, beside_shipped
 from isoloss.report.frame import Link
 from isoloss.report.offered_files import json_link, run_files, run_folder
@@ -124,8 +123,8 @@ def _seeds(experiment: Experiment) -> list[tuple[str, str]]:
 
 def _registered(experiment: Experiment) -> list[tuple[str, str]]:
     """A row saying where the claims are registered, which those of a user's own experiment are not."""
-    commit = REGISTERED.get(experiment.name)
-    if commit is None or not experiment.claims:
+    commit = experiment.registered
+    if not commit or not experiment.claims:
         return []
     return [("claims fixed in", f"commit {commit[:12]}; its docs/claims.md lists them as they are judged")]
 

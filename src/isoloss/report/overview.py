@@ -4,45 +4,28 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from isoloss.experiments.claims import Judgement, Kind
-from isoloss.experiments.experiment import Question
+from isoloss.experiments.claims import Judgement, Kind, Question
 from isoloss.report.frame import Link
 from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Finding
 
 OVERVIEW = "index"
 
-GALLERY = (
-    "figure-1",
-    "drift",
-    "figure-5",
-    "table-2",
-    "flatness-measures",
-    "figure-2",
-    "figure-3",
-    "figure-4",
-)
-"""Experiments whose first picture is the most informative, in order; four of them are shown."""
 PICTURES_SHOWN = 4
-
-_ASKED_BY_CLAIMS = {
-    Question.LOSS: ("one-loss", "loss-stands", "near-the-law", "reaches-the-loss", "same-loss", "saturates"),
-    Question.LATER: ("later-is-", "longer-"),
-    Question.LARGER: ("larger-is-", "projection-changes-little"),
-    Question.FLATNESS: ("flatter-is-better",),
-    Question.THEORY: ("trace-falls", "one-clock", "quarter-speed", "no-noise-no-fall", "excess-loss"),
-}
-"""Parts of the names of claims that answer another question than their experiment's."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """A page as shown in the overview: a link with its picture, if it has one, and its question."""
+    """A page as shown in the overview: a link with its picture, if it has one, and its question.
+
+    `place` is its place among those whose pictures are shown large, if it has one.
+    """
 
     link: Link
     text: str
     picture: str = ""
     question: Question = Question.MATERIAL
+    place: int | None = None
     judgements: tuple[Judgement, ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -102,7 +85,7 @@ def answers(experiments: Sequence[Card], statements: Sequence[Card]) -> tuple[An
     """Every question with a page or a claim, in order; effects come before premises."""
     claims = sorted(
         (
-            (judged, card.link, question_of(judged, card))
+            (judged, card.link, judged.claim.answers or card.question)
             for card in experiments
             for judged in card.judgements
         ),
@@ -119,19 +102,12 @@ def answers(experiments: Sequence[Card], statements: Sequence[Card]) -> tuple[An
     return tuple(found)
 
 
-def question_of(judged: Judgement, card: Card) -> Question:
-    """The question that a claim answers: its experiment's, unless its name indicates another."""
-    for question, parts in _ASKED_BY_CLAIMS.items():
-        if any(part in judged.claim.name for part in parts):
-            return question
-    return card.question
-
-
 def gallery(experiments: Sequence[Card]) -> tuple[Card, ...]:
-    """The cards whose pictures are shown large; if none of GALLERY exists, the first with a picture."""
-    pictured = {card.link.name: card for card in experiments if card.picture}
-    finest = [pictured[name] for name in GALLERY if name in pictured]
-    return tuple(finest or pictured.values())[:PICTURES_SHOWN]
+    """The cards whose pictures are shown large, those with a place in the gallery first, in its order."""
+    pictured = [card for card in experiments if card.picture]
+    placed = [card for card in pictured if card.place is not None]
+    finest = sorted(placed, key=lambda card: card.place or 0)
+    return tuple(finest or pictured)[:PICTURES_SHOWN]
 
 
 def verdicts_on(kind: Kind, judgements: Sequence[Judgement]) -> list[Verdict]:

@@ -12,7 +12,7 @@ from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.language_portrait import LanguagePortrait
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.scales.scale import UNJUDGED
+from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.files import write_atomically
 from isoloss.progress import Progress, silent
 from isoloss.provenance import machine, versions
@@ -105,6 +105,7 @@ def _overview(
             text=page.title,
             picture=_picture(page),
             question=result.experiment.question,
+            place=result.experiment.gallery,
             judgements=result.judgements,
         )
         for result, page in zip(site.results, experiments, strict=True)

@@ -6,9 +6,7 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
-from isoloss.experiments.drift import adamw_clock as adamw
-from isoloss.experiments.drift.clock import AdamWPace
-from isoloss.experiments.scales.laptop import ADAMW_CLOCK
+from isoloss.experiments.clock import AdamWPace
 
 START_TRACE, START_ROOT, START_LOSS = 12.0, 80.0, 1.4
 

@@ -7,11 +7,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from isoloss.experiments.drift import claims
-from isoloss.experiments.drift.clock import Pace
-from isoloss.experiments.drift.curves import curves, with_start
-from isoloss.experiments.drift.panels import drift_panels, example_panels, mean_over_seeds
-from isoloss.experiments.scales.laptop import DRIFT as LAPTOP
+from isoloss.experiments.clock import Pace
+from isoloss.experiments.drift_panels import drift_panels, example_panels, mean_over_seeds
+from isoloss.experiments.drift_statistics import curves, with_start
 
 START_TRACE, START_LOSS, START_ACCURACY = 16.0, 1.4, 0.85
 

@@ -3,14 +3,7 @@
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.drift.clock import (
-    SECOND_MOMENT_STEPS,
-    AdamWPace,
-    Pace,
-    checkpoint_steps,
-    mean_step,
-    paces,
-)
+from isoloss.experiments.clock import SECOND_MOMENT_STEPS, AdamWPace, Pace, checkpoint_steps, mean_step, paces
 from isoloss.pretraining.descent import warmed_up
 
 

@@ -7,20 +7,16 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.drift.clock import Pace
-from isoloss.experiments.drift.experiment import drift, every_drift_run, with_drift
-from isoloss.experiments.drift.runs import DriftRuns
+from isoloss.experiments.clock import Pace
+from isoloss.experiments.drift_runs import DriftRuns, every_drift_run
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.figures.figure_1 import figure_1
-from isoloss.experiments.scales.laptop import DRIFT as LAPTOP
-from isoloss.experiments.scales.laptop import laptop
-from isoloss.experiments.scales.night import night
-from isoloss.experiments.scales.smoke import DRIFT as SMOKE
-from isoloss.experiments.scales.smoke import smoke
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite.drift import drift, with_drift
+from isoloss.experiments.suite.figure_1 import figure_1
 
 
 def test_every_pace_has_its_checkpoints_at_the_same_times() -> None:
-    scale = laptop()
+    scale = scale_named("laptop")
     runs = drift(scale, scale.grammar.tasks[1]).runs
     for run in runs:
         labels = dict(run.labels)
@@ -44,7 +40,7 @@ def test_in_short_three_paces_of_one_width_start_where_the_whole_does() -> None:
     short = LAPTOP.in_short
     assert short.paces == LAPTOP.short_paces == (Pace(0.1, 32), Pace(0.2, 64), Pace(0.4, 128))
     assert len({pace.learning_rate / pace.batch_size for pace in short.paces}) == 1
-    scale = laptop()
+    scale = scale_named("laptop")
     task = scale.grammar.tasks[1]
     of_whole, of_short = (every_drift_run(scale, drift, task) for drift in (LAPTOP, short))
     origins = [{run.digest for run in runs if run.continues is None} for runs in (of_whole, of_short)]
@@ -52,7 +48,7 @@ def test_in_short_three_paces_of_one_width_start_where_the_whole_does() -> None:
 
 
 def test_without_short_paces_the_short_form_is_a_part_of_the_whole() -> None:
-    scale = laptop()
+    scale = scale_named("laptop")
     task = scale.grammar.tasks[1]
     settings = replace(LAPTOP, short_paces=())
     assert settings.in_short.paces == (Pace(0.2, 32), Pace(0.1, 32), Pace(0.4, 128))
@@ -62,7 +58,7 @@ def test_without_short_paces_the_short_form_is_a_part_of_the_whole() -> None:
 
 
 def test_other_languages_go_by_the_short_forms_paces() -> None:
-    scale = night()
+    scale = scale_named("night")
     runs = every_drift_run(scale, scale.drift, scale.grammar.tasks[1])
     paces: dict[tuple[object, object], set[object]] = {}
     for labels in (dict(run.labels) for run in runs):
@@ -78,7 +74,7 @@ def test_other_languages_go_by_the_short_forms_paces() -> None:
 
 
 def test_beside_the_drift_an_experiment_judges_its_own_runs() -> None:
-    scale = laptop()
+    scale = scale_named("laptop")
     alone = figure_1(scale, scale.grammar.tasks[1])
     both = with_drift(alone, scale, scale.grammar.tasks[1])
     own = [frame(run.name, run.first_seed, None) for run in alone.runs]
@@ -104,7 +100,7 @@ def test_the_control_has_the_steps_of_its_twin() -> None:
 
 
 def test_nothing_is_trained_twice_for_figure_1() -> None:
-    scale = laptop()
+    scale = scale_named("laptop")
     figure = {run.digest for run in figure_1(scale, scale.grammar.tasks[1]).runs}
     descents = [run for run in drift(scale, scale.grammar.tasks[1]).runs if run.continues is not None]
     assert {run.continues.run.digest for run in descents} <= figure
@@ -129,4 +125,4 @@ def test_a_pace_too_fast_for_the_times_and_a_width_that_is_not_there_are_refused
     with pytest.raises(BadInput, match="past two of the times"):
         DriftRuns((16,), (Pace(2.0, 1), Pace(0.1, 8)), (0.01, 0.02), 1).steps(Pace(2.0, 1))
     with pytest.raises(BadInput, match="starts from models of widths"):
-        drift(replace(smoke(), drift=replace(SMOKE, widths=(17,))), "prefix-4")
+        drift(replace(scale_named("smoke"), drift=replace(SMOKE, widths=(17,))), "prefix-4")

@@ -5,9 +5,6 @@ import math
 import polars as pl
 import pytest
 
-from isoloss.experiments.drift import interventions as ways
-from isoloss.experiments.scales.laptop import INTERVENTIONS
-
 WAYS = {"SGD with noise": 6.0, "SGD without noise": 12.0, "flattened": 6.0, "sharpened": 24.0}
 
 

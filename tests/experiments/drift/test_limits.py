@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
-from isoloss.experiments.drift.clock import Pace
-from isoloss.experiments.drift.limits import distances, how_far, limit_arms, limit_panels
+from isoloss.experiments.clock import Pace
+from isoloss.experiments.suite.drift_limits import distances, how_far, limit_arms, limit_panels
 
 TIMES = (0.0125, 0.03, 0.08, 0.2)
 PACES = (Pace(0.2, 32), Pace(0.1, 32))

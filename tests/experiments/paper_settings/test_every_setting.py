@@ -7,14 +7,13 @@ from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.paper_settings.every_setting import every_setting, settings_of
 from isoloss.experiments.paper_settings.of_languages import grammar_settings
-from isoloss.experiments.scales.paper import paper
-from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.suite import every_experiment
 
 
 @cache
 def scale() -> Scale:
-    return paper()
+    return scale_named("paper")
 
 
 @cache

@@ -20,7 +20,7 @@ from isoloss.experiments.paper_settings.of_training import (
     transformer_settings,
 )
 from isoloss.experiments.paper_settings.setting import SettingsGroup
-from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.scale import Scale
 
 
 def every_setting(scale: Scale) -> tuple[SettingsGroup, ...]:

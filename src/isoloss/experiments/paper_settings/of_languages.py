@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from isoloss.errors import BadInput
-from isoloss.experiments.figures.tables_3_and_4 import BERT_POSITIONS, BERT_TOKENS, parameters
-from isoloss.experiments.language_runs import AnyRuns
 from isoloss.experiments.paper_languages import GRAMMAR_ENTROPY, GRAMMAR_LENGTH, HMM_ENTROPY
 from isoloss.experiments.paper_settings.setting import PaperSetting, SettingsGroup, trained_on
 from isoloss.experiments.planned_run import CorpusPlan, ReadyLanguage
-from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.language_runs import AnyRuns
+from isoloss.experiments.suite.table_3 import BERT_POSITIONS, BERT_TOKENS, parameters
 from isoloss.languages.hmm import HMM
 from isoloss.languages.paper_grammar import mean_length
 from isoloss.languages.pcfg import PCFG

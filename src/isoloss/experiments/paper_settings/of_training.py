@@ -1,7 +1,6 @@
 """How a scale's models are built, trained and measured, beside the paper's (A.4, A.5, B.1 to B.4)."""
 
-from isoloss.experiments.figures.tables_3_and_4 import BERT_POSITIONS, BERT_TOKENS, parameters
-from isoloss.experiments.language_runs import width_of
+from isoloss.experiments.descents import DESCENTS
 from isoloss.experiments.paper_settings.setting import (
     PaperSetting,
     SettingsGroup,
@@ -10,7 +9,11 @@ from isoloss.experiments.paper_settings.setting import (
     trained_by,
     trained_on,
 )
-from isoloss.experiments.scales.scale import Scale
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.language_runs import width_of
+from isoloss.experiments.suite.figure_5 import AT as SIZES_COMPARED
+from isoloss.experiments.suite.longer_training import AT as LONGER
+from isoloss.experiments.suite.table_3 import BERT_POSITIONS, BERT_TOKENS, parameters
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
@@ -92,7 +95,7 @@ def training_settings(scale: Scale) -> SettingsGroup:
 
 def descent_settings(scale: Scale) -> SettingsGroup:
     """The SGD of Figures 4 and 10."""
-    grammar, chain = scale.descents.grammar, scale.descents.hidden_markov
+    grammar, chain = DESCENTS[scale.name].grammar, DESCENTS[scale.name].hidden_markov
     return SettingsGroup(
         "SGD (B.2)",
         named("figure-4", "figure-10"),
@@ -116,7 +119,7 @@ def descent_settings(scale: Scale) -> SettingsGroup:
 
 def enlarging_settings(scale: Scale) -> SettingsGroup:
     """Figure 5's transformers."""
-    compared = scale.sizes_compared
+    compared = SIZES_COMPARED[scale.name]
     shapes = [model.shape for model in compared.architectures]
     return SettingsGroup(
         "Sizes that are enlarged to one (B.3, B.4, Table 4)",
@@ -221,7 +224,7 @@ def probe_settings(scale: Scale) -> SettingsGroup:
 
 def fine_tuning_settings(scale: Scale) -> SettingsGroup:
     """Fine-tuning."""
-    settings = scale.longer.fine_tuning
+    settings = LONGER[scale.name].fine_tuning
     return SettingsGroup(
         "Fine-tuning (A.5)",
         measuring(FineTuningQuantity, TextFineTuningQuantity),

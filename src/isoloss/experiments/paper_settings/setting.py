@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.language_runs import AnyRuns
+from isoloss.experiments.shared.language_runs import AnyRuns
 
 SAME = "as the paper says"
 

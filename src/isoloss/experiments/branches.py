@@ -1,0 +1,127 @@
+"""Runs that continue from common starts, AdamW's last checkpoints, each in its own way, with a clock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from isoloss.errors import BadInput
+from isoloss.experiments.clock import Clock
+from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.planned_run import Continued, Labels, PlannedRun
+from isoloss.experiments.shared.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
+from isoloss.measurements.quantity import AnyQuantity
+from isoloss.pretraining.update_rule import UpdateRuleSettings
+
+OTHER_SENTENCES = 10_000
+"""What a branch's seed is above that of the run it continues, whose sentences it must not see again."""
+
+PART, START, DRIFT, CONTROL, ARM = "drift", "start", "drift", "control", "arm"
+"""The column that tells a run's part, and its values: where runs start, which drift as the law has it, which
+have no noise, and which differ in what the law says nothing of."""
+
+HEADLINE = "grammar"
+"""The name of the scale's own grammar when there are several languages."""
+
+VARIED = "varied"
+"""The column with the setting in which an arm differs, such as its momentum."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """A run from whose last checkpoint others continue."""
+
+    run: PlannedRun
+    model: AnyModel
+
+    @property
+    def measured(self) -> PlannedRun:
+        """The run as a part of the experiment, with the measurements of its last checkpoint."""
+        labels = (*self.run.labels, (PART, START), ("pace", START))
+        return replace(self.run, name=f"start-{self.run.name}", labels=labels)
+
+
+def starts(
+    runs: AnyRuns, widths: Sequence[int], seeds: Sequence[int], quantities: Sequence[AnyQuantity]
+) -> tuple[Start, ...]:
+    """The models of these widths with each seed. Raises BadInput if no model has one of them."""
+    chosen = tuple(model for model in runs.architectures if width_of(model) in widths)
+    if len(chosen) < len(widths):
+        known = ", ".join(str(width_of(model)) for model in runs.architectures)
+        raise BadInput(f"the drift starts from models of widths {tuple(widths)}, and there are {known}")
+    measured = tuple(MeasuredAt(quantity, (runs.steps,)) for quantity in quantities)
+    origins = runs_of_sizes(replace(runs, architectures=chosen), seeds, measured)
+    models = (model for model in chosen for _ in seeds)
+    return tuple(Start(origin, model) for origin, model in zip(origins, models, strict=True))
+
+
+@dataclass(frozen=True)
+class Departure:
+    """One way of continuing from every start: a rule with batches and steps, and the clock of its time.
+
+    New sentences, no dropout by default, and weights averaged over the clock's horizon. `pace` gives the
+    clock and the batch; if the rule's own rate is not the effective one, the clock's is. `arm` names it in
+    words and `key` without spaces; `varied` is the setting in which it differs, if the law says nothing about
+    that.
+    """
+
+    part: str
+    pace: Clock
+    rule: UpdateRuleSettings
+    steps: tuple[int, ...]
+    arm: str
+    key: str
+    dropout: float = 0.0
+    varied: str = ""
+
+    def run(self, start: Start, measured: tuple[MeasuredAt, ...]) -> PlannedRun:
+        """The run from one start. All its checkpoints count for claims: the loss was already saturated."""
+        origin = start.run
+        own: Labels = (
+            (PART, self.part),
+            ("pace", self.arm),
+            ("learning_rate", self.pace.learning_rate),
+            ("batch_size", self.pace.batch_size),
+            *(((VARIED, self.varied),) if self.varied else ()),
+        )
+        return replace(
+            origin,
+            name=f"{self.part}-{self.key}-{origin.name}",
+            architecture=replace(start.model, dropout=self.dropout),
+            update_rule=self.rule,
+            steps=self.steps[-1],
+            batch_size=self.pace.batch_size,
+            seed=origin.seed + OTHER_SENTENCES,
+            checkpoint_steps=self.steps,
+            saturated_from=self.steps[0],
+            averaging_horizon=self.pace.horizon,
+            measured=measured,
+            labels=(*origin.labels, *own),
+            continues=Continued(origin, origin.steps),
+        )
+
+
+def departed(
+    runs: AnyRuns,
+    widths: Sequence[int],
+    seeds: Sequence[int],
+    departures: Sequence[Departure],
+    quantities: Sequence[AnyQuantity],
+    raw: Sequence[AnyQuantity] = (),
+) -> tuple[PlannedRun, ...]:
+    """The starts and every continuation of each, on one language, with all `quantities` at every checkpoint.
+
+    Those in `raw` are of the rule's own weights, not averaged. Raises BadInput as `starts`.
+    """
+    origins = starts(runs, widths, seeds, quantities)
+
+    def measured(departure: Departure) -> tuple[MeasuredAt, ...]:
+        averaged = (MeasuredAt(quantity, departure.steps) for quantity in quantities)
+        return (*averaged, *(MeasuredAt(quantity, departure.steps, weights="raw") for quantity in raw))
+
+    on = [departure.run(start, measured(departure)) for start in origins for departure in departures]
+    return tuple(of_language(run, HEADLINE) for run in (*(start.measured for start in origins), *on))
+
+
+def of_language(run: PlannedRun, language: str) -> PlannedRun:
+    """The run with the name of its language, which its own name includes unless it is the headline's."""
+    name = run.name if language == HEADLINE else f"{language.replace(' ', '-')}-{run.name}"
+    return replace(run, name=name, labels=(("language", language), *run.labels))

@@ -1,0 +1,126 @@
+"""An experiment's file: what it exports, the listing of those that are built in, and how another is read."""
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+
+from isoloss.errors import BadInput
+from isoloss.experiments import suite
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.language_runs import ScaleName
+
+EXPORTED = "EXPERIMENT"
+"""The name under which an experiment's file exports its `Design`."""
+
+Seeds = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """The panel of an experiment that the documentation shows, and what it shows."""
+
+    panel: str
+    shows: str
+
+
+@dataclass(frozen=True)
+class Design:
+    """An experiment at any scale, and what the commands and the documentation have to know of it.
+
+    `plan` makes the experiment at a scale. `registered` is the commit whose docs/claims.md has the claims as
+    they are judged; it is older than the first run with a seed that is reported, and is never changed after
+    it. `earlier_seeds` are those of earlier rounds, of which claims were left open. `takes_a_language`: the
+    scale's grammar may be replaced by a user's language; `needs_room`: only by one with a task that neither
+    a guess nor the words alone can solve. `with_rates` plans it with a user's learning rates and batches.
+
+    >>> from isoloss.experiments.scale import scale_named
+    >>> builtin_designs()["figure-9"].at(scale_named("smoke")).title
+    'Does the KL divergence come to rest, as the loss does?'
+    """
+
+    plan: Callable[[Scale], Experiment]
+    registered: str = ""
+    earlier_seeds: Mapping[ScaleName, tuple[Seeds, ...]] = field(default_factory=dict)
+    takes_a_language: bool = False
+    needs_room: bool = False
+    with_rates: Callable[[Scale, str], Experiment] | None = None
+    picture: Picture | None = None
+    of_the_paper: bool = False
+
+    def at(self, scale: Scale, rates: str | None = None) -> Experiment:
+        """The experiment at a scale, with a user's learning rates and batches where it takes them."""
+        made = self.with_rates(scale, rates) if rates and self.with_rates else self.plan(scale)
+        return replace(made, registered=self.registered)
+
+
+@cache
+def builtin_designs() -> dict[str, Design]:
+    """Those of the folder `suite`, by name: the paper's figures and tables first, then the others."""
+    modules = sorted((module.name for module in iter_modules(suite.__path__)), key=_place)
+    return {
+        module.replace("_", "-"): getattr(import_module(f"{suite.__name__}.{module}"), EXPORTED)
+        for module in modules
+    }
+
+
+def _place(module: str) -> tuple[int, str, int, str]:
+    kind, _, number = module.partition("_")
+    if kind in ("figure", "table") and number.isdigit():
+        return 0, kind, int(number), ""
+    return 1, "", 0, module
+
+
+def read_design(path: Path) -> Design:
+    """The design in a user's own Python file, which is imported under its own name, as its workers do.
+
+    Raises BadInput if there is no such file, if it fails, or if it does not export a `Design`.
+    """
+    path = path.resolve()
+    if not path.is_file():
+        raise BadInput(f"there is no file {path}; name an experiment, or a Python file that defines one")
+    known = sys.modules.get(path.stem) or find_spec(path.stem)
+    if not path.stem.isidentifier() or (known is not None and _file(known) != str(path)):
+        raise BadInput(f"{path} cannot be imported as {path.stem!r}: give the file a name of its own")
+    sys.path.insert(0, str(path.parent))  # for worker processes too, which inherit the path
+    try:
+        module = import_module(path.stem)
+    except BadInput:
+        raise
+    except Exception as error:
+        where = f"{path}{_line_of(error, path)}"
+        raise BadInput(f"{where} failed: {type(error).__name__}: {error}; mend it and try again") from error
+    found = getattr(module, EXPORTED, None)
+    if not isinstance(found, Design):
+        raise BadInput(
+            f"{path} does not define {EXPORTED} = Design(...); docs/run-an-experiment.md shows how"
+        )
+    return found
+
+
+def _file(known: ModuleType | ModuleSpec) -> str | None:
+    return known.__file__ if isinstance(known, ModuleType) else known.origin
+
+
+def _line_of(error: BaseException, path: Path) -> str:
+    """Where in the file an error arose, e.g. ", line 3"; empty if it is not known."""
+    if isinstance(error, SyntaxError):
+        return f", line {error.lineno}"
+    trace, found = error.__traceback__, ""
+    while trace is not None:
+        if Path(trace.tb_frame.f_code.co_filename) == path:
+            found = f", line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
+
+
+def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
+    """All built-in experiments at a scale, in the order in which the pages show them."""
+    return tuple(design.at(scale) for design in builtin_designs().values())

@@ -1,0 +1,221 @@
+"""Runs as curves over the drift's time, and the statistics that claims about the drift are made of."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, permutations
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from isoloss.experiments.branches import CONTROL, DRIFT, PART, START
+from isoloss.experiments.clock import Clock, Pace
+
+BATCHES_APART = 4
+"""The ratio of two batch sizes at one learning rate whose speeds are compared."""
+
+MODEL = ("language", "width")
+"""The columns that identify curves that can coincide: those from the same starts."""
+
+AnyClock = Callable[[float, int], Clock]
+"""From the columns `learning_rate` and `batch_size` to the clock that applies to a table's runs."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One arm from the models of one width on one language, at its n checkpoints, as the mean over seeds.
+
+    `steps` are the arm's own, from the start on; `fallen` is log2(quantity at the start / quantity), in
+    halvings.
+    """
+
+    model: tuple[str, int]
+    part: str
+    pace: Clock
+    steps: tuple[int, ...]
+    times: Float[np.ndarray, " n"]
+    fallen: Float[np.ndarray, " n"]
+
+
+def with_start(
+    runs: Sequence[pl.DataFrame], columns: Sequence[str] = ("trace", "loss", "accuracy")
+) -> pl.DataFrame:
+    """All checkpoints of runs that continue from a start, with its `columns` as `start_trace` and so on.
+
+    Rows of runs that have no part in the drift are left out, and so are runs whose start is missing.
+    """
+    own = [run for run in runs if PART in run.columns and run[PART][0] is not None]
+    if not own:
+        return pl.DataFrame()
+    # Frames of the same columns are joined faster; a chunk a run would make all else slow.
+    alike = all(run.columns == own[0].columns for run in own)
+    table = pl.concat(own, how="vertical_relaxed" if alike else "diagonal_relaxed", rechunk=True)
+    starts = table.filter(pl.col(PART) == START).select(
+        "seed", *MODEL, *(pl.col(name).alias(f"start_{name}") for name in columns)
+    )
+    return table.filter(pl.col(PART) != START).join(starts, on=["seed", *MODEL], maintain_order="left")
+
+
+def curves(
+    runs: Sequence[pl.DataFrame], *parts: str, of: str = "trace", clock: AnyClock = Pace
+) -> list[Curve]:
+    """A curve for each arm of these `parts`, for each model: of the quantity in the column `of`."""
+    table = with_start(runs, (of,))
+    if table.is_empty():
+        return []
+    fallen = (pl.col(f"start_{of}") / pl.col(of)).log(2)
+    by = [*MODEL, PART, "learning_rate", "batch_size", "pace"]
+    means = table.filter(pl.col(PART).is_in(parts)).group_by(*by, "step").agg(fallen.mean().alias("fallen"))
+    return [_curve(rows, clock) for rows in means.sort(*by, "step").partition_by(by, maintain_order=True)]
+
+
+def by_model(found: Sequence[Curve]) -> list[list[Curve]]:
+    """The curves of each model, grouped: those that can coincide."""
+    ordered = sorted(found, key=lambda curve: curve.model)
+    return [list(own) for _, own in groupby(ordered, key=lambda curve: curve.model)]
+
+
+def largest_distance(own: Sequence[Curve]) -> float:
+    """The largest distance of two of the curves at one time, over their mean fall at the last.
+
+    nan if they have not fallen, and for a single curve, which coincides with itself whatever the clock.
+    """
+    if len(own) < 2:
+        return math.nan
+    fallen = np.stack([curve.fallen for curve in own])
+    fall = fallen[:, -1].mean()
+    return float(np.ptp(fallen, axis=0).max() / fall) if fall > 0 else math.nan
+
+
+def steps_apart(small: Curve, large: Curve) -> list[float]:
+    """log2(steps of the large batch / of the small one to the same fall), where both have reached it."""
+    # Measured falls increase except for noise; a fall reached at two times counts at the first.
+    risen = np.maximum.accumulate(small.fallen)
+    inside = (large.fallen >= risen[0]) & (large.fallen <= risen[-1])
+    times = np.exp(np.interp(large.fallen[inside], risen, np.log(small.times)))
+    paces = large.pace.time_per_step / small.pace.time_per_step
+    ratios: list[float] = np.log2(large.times[inside] / times / paces).tolist()
+    return ratios
+
+
+def _curve(rows: pl.DataFrame, clock: AnyClock) -> Curve:
+    first = rows.row(0, named=True)
+    pace = clock(first["learning_rate"], first["batch_size"])
+    steps = tuple(rows["step"].to_list())
+    times = np.array([pace.time(step) for step in steps])
+    model = (first["language"], first["width"])
+    return Curve(model, first[PART], pace, steps, times, rows["fallen"].to_numpy())
+
+
+def distance_between_paces(runs: Sequence[pl.DataFrame], of: str = "trace", clock: AnyClock = Pace) -> float:
+    """Largest distance between two paces at one time, over the mean fall at the last time.
+
+    The largest value over models with at least two paces; nan if there are none, or if the trace of one has
+    not fallen.
+    """
+    found = [own for own in by_model(curves(runs, DRIFT, of=of, clock=clock)) if len(own) > 1]
+    return float(np.max([largest_distance(own) for own in found])) if found else math.nan
+
+
+def lag_of_larger_batches(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean log2 of how many times fewer steps the smaller batch takes to the same trace, minus log2 of 4.
+
+    Over all pairs of paces with the same learning rate and that ratio of batch sizes, and their checkpoints
+    from the second on; those beyond the smaller batch's own checkpoints are left out.
+    """
+    ratios = [
+        ratio
+        for own in by_model(curves(runs, DRIFT))
+        for small, large in permutations(own, 2)
+        if small.pace.learning_rate == large.pace.learning_rate
+        and large.pace.batch_size == BATCHES_APART * small.pace.batch_size
+        for ratio in steps_apart(small, large)
+    ]
+    return float(np.mean(ratios)) - math.log2(BATCHES_APART) if ratios else math.nan
+
+
+def change_of_loss(runs: Sequence[pl.DataFrame]) -> float:
+    """Largest change of a pace's mean loss since the start, at any checkpoint, over the loss at the start."""
+    table = with_start(runs, ("loss",))
+    if table.is_empty():
+        return math.nan
+    by = ["language", "width", "pace", "step"]
+    means = table.filter(pl.col(PART) == DRIFT).group_by(by).agg(pl.col("loss", "start_loss").mean())
+    changes = (means["loss"] / means["start_loss"] - 1).abs().to_list()
+    return float(max(changes, default=math.nan))
+
+
+def halvings_of_trace(runs: Sequence[pl.DataFrame], of: str = "trace", clock: AnyClock = Pace) -> float:
+    """Mean over paces of log2(trace at the start / at the last checkpoint); or of another quantity."""
+    return _mean([float(curve.fallen[-1]) for curve in curves(runs, DRIFT, of=of, clock=clock)])
+
+
+def share_that_falls_without_noise(runs: Sequence[pl.DataFrame]) -> float:
+    """How far the control falls in the same number of steps at the same learning rate, relative to its twin.
+
+    The twin is the pace whose first steps are the control's, with the smallest batch if there are several.
+    Controls without a twin are left out; nan if none is left.
+    """
+    shares = []
+    for own in by_model(curves(runs, DRIFT, CONTROL)):
+        for control in (curve for curve in own if curve.part == CONTROL):
+            rate, last = control.pace.learning_rate, len(control.steps)
+            twins = [
+                curve
+                for curve in own
+                if curve.part == DRIFT
+                and curve.pace.learning_rate == rate
+                and curve.steps[:last] == control.steps
+            ]
+            if twins:
+                twin = min(twins, key=lambda curve: curve.pace.batch_size)
+                shares.append(float(control.fallen[-1] / twin.fallen[last - 1]))
+    return _mean(shares)
+
+
+def excess_loss(runs: Sequence[pl.DataFrame]) -> float:
+    """log2 of the excess loss of raw over averaged weights, over η Tr H / 4B; sums over all checkpoints."""
+    table = with_start(runs)
+    if table.is_empty():
+        return math.nan
+    rows = table.filter(pl.col(PART) == DRIFT)
+    excess = float((rows["raw_loss"] - rows["loss"]).sum())
+    predicted = float((rows["learning_rate"] * rows["trace"] / (4 * rows["batch_size"])).sum())
+    return math.log2(excess / predicted) if excess > 0 and predicted > 0 else math.nan
+
+
+def points_per_halving(runs: Sequence[pl.DataFrame]) -> float:
+    """Gain in accuracy from the start to the last checkpoint, per halving of the trace; sums over runs."""
+    table = with_start(runs)
+    if table.is_empty():
+        return math.nan
+    last = table.filter((pl.col(PART) == DRIFT) & (pl.col("step") == pl.col("step").max().over("run")))
+    gained = float((last["accuracy"] - last["start_accuracy"]).sum())
+    return 100 * gained / float((last["start_trace"] / last["trace"]).log(2).sum())
+
+
+def speed_over_theory(runs: Sequence[pl.DataFrame]) -> float:
+    """log2 of the speed at which the trace falls, over that predicted from derivatives; sums over runs.
+
+    The measured speed at a checkpoint is Tr / τ times the slope of log Tr over log τ between the checkpoints
+    before and after it.
+    """
+    table = with_start(runs)
+    if "predicted_descent" not in table.columns:
+        return math.nan
+    measured = predicted = 0.0
+    for run in table.filter(pl.col(PART) == DRIFT).partition_by("run", maintain_order=True):
+        rows = run.to_dicts()
+        for before, at, after in zip(rows, rows[1:], rows[2:], strict=False):
+            if at["predicted_descent"] is not None:
+                pace = Pace(at["learning_rate"], at["batch_size"])
+                slope = math.log(before["trace"] / after["trace"])
+                slope /= math.log(pace.time(after["step"]) / pace.time(before["step"]))
+                measured += slope * at["trace"] / pace.time(at["step"])
+                predicted += at["predicted_descent"]
+    return math.log2(measured / predicted) if measured > 0 and predicted > 0 else math.nan
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else math.nan

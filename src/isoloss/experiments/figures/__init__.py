@@ -1,1 +1,0 @@
-"""Figures and tables as experiments, one per file: the runs, the claims with their bounds, and the panels."""

@@ -1,0 +1,137 @@
+"""A scale: the settings that experiments share, so that equal runs are computed only once."""
+
+from dataclasses import dataclass, replace
+
+from isoloss.experiments.shared.causal_language import CAUSAL_LANGUAGE, CausalLanguageRuns
+from isoloss.experiments.shared.compared_rules import COMPARED, ComparedRuns
+from isoloss.experiments.shared.grammar import GRAMMAR, GrammarRuns
+from isoloss.experiments.shared.hidden_markov import HIDDEN_MARKOV, HiddenMarkovRuns
+from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.shared.real_text import RealTextRuns
+from isoloss.experiments.shared.real_text_settings import REAL_TEXT
+from isoloss.measurements.exact_loss import MASKED, ExactLossQuantity
+from isoloss.measurements.linear_probe import ProbeSettings
+from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
+from isoloss.measurements.quantities.adapted_probe import Standardised, standardised
+from isoloss.measurements.quantities.probe import ProbeQuantity
+from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
+from isoloss.objectives.batch import ExactObjective
+
+PILOT_SEEDS = (900, 901, 902, 101, 102, 103, 104, 105)
+"""Those of runs that chose languages, settings and statistics; the last five were to be reported and had been
+looked at when the statistics were changed."""
+
+FEWER_EXAMPLES = (100, 300, 1000)
+STANDARDISED = "standardised_accuracy"
+"""The column of the probe on standardised features."""
+
+
+@dataclass(frozen=True)
+class MeasurementSizes:
+    """The number of sentences for each quantity, the probe's settings, and one seed for all."""
+
+    loss_sentences: int
+    trace_sentences: int
+    probe_train: int
+    probe_validation: int
+    probe_test: int
+    probe: ProbeSettings = ProbeSettings()  # noqa: RUF009  (frozen)
+    seed: int = 20230701
+
+    def loss(self, evaluated: ExactObjective = MASKED) -> ExactLossQuantity:
+        """The exact masked loss; `evaluated` says which predictions it uses."""
+        return ExactLossQuantity(self.loss_sentences, self.seed + 1, evaluated)
+
+    def trace(self) -> TraceQuantity:
+        """The trace of the Hessian."""
+        return TraceQuantity(self.trace_sentences, self.seed + 2)
+
+    def probe_of(self, task: str, column: str = "accuracy") -> ProbeQuantity:
+        """A linear probe's accuracy on a task."""
+        sizes = (self.probe_train, self.probe_validation, self.probe_test)
+        return ProbeQuantity(task, *sizes, self.probe, self.seed, column)
+
+    @property
+    def fewer_examples(self) -> tuple[int, ...]:
+        """Numbers of labelled sentences below `probe_train`, the number for the main probes."""
+        return tuple(number for number in FEWER_EXAMPLES if number < self.probe_train)
+
+    def probes_beside(self, task: str) -> tuple[AnyQuantity, ...]:
+        """Alternatives to the paper's probe: standardised features, and fewer labelled sentences.
+
+        Its learning rate is fixed, whatever the scale of the features; accuracy from few examples is what
+        better features would show first.
+        """
+        scaled = standardised(self.probe_of(task), STANDARDISED)
+        if not self.fewer_examples:
+            return (scaled,)
+        few = replace(self.probe, seeds=self.probe.seeds[:2])
+        sizes = (self.probe_test, few, self.seed + 5, self.fewer_examples)
+        by_number = SampleEfficiencyQuantity(task, *sizes, draws=2)
+        return (scaled, by_number, replace(by_number, features=Standardised(), column=STANDARDISED))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What experiments share: seconds, minutes or a night on a laptop, one GPU's hours, or the paper's own.
+
+    `pilot_seeds` were used to choose it and are not among `seeds`. `language_given` says that the grammar's
+    language is a user's, in place of the scale's own.
+    """
+
+    name: ScaleName
+    seeds: tuple[int, ...]
+    sizes: MeasurementSizes
+    grammar: GrammarRuns
+    compared: ComparedRuns
+    hidden_markov: HiddenMarkovRuns
+    causal_language: CausalLanguageRuns
+    real_text: RealTextRuns
+    pilot_seeds: tuple[int, ...] = PILOT_SEEDS
+    language_given: bool = False
+
+    def with_seeds(self, seeds: tuple[int, ...] | None) -> "Scale":
+        """The same with these seeds, where there are any."""
+        return replace(self, seeds=seeds) if seeds else self
+
+
+SIZES: dict[ScaleName, MeasurementSizes] = {
+    "smoke": MeasurementSizes(64, 64, 256, 64, 256, ProbeSettings(epochs=5)),
+    "laptop": MeasurementSizes(2000, 500, 4000, 500, 4000, ProbeSettings(batch_size=64)),
+    "night": MeasurementSizes(2000, 500, 4000, 500, 4000, ProbeSettings(batch_size=64)),
+    "gpu": MeasurementSizes(4000, 1000, 20_000, 1000, 10_000),
+    "paper": MeasurementSizes(58_824, 10_000, 80_000, 10_000, 10_000),
+}
+"""The paper's loss is over 10^6 sentences with one mask each; here it is over 10^6 masks, every position of
+58,824 sentences of 17 words on average."""
+
+SEEDS: dict[ScaleName, tuple[int, ...]] = {
+    "smoke": (1, 2),
+    "laptop": (171, 172, 173, 174, 175),
+    "night": tuple(range(241, 251)),
+    "gpu": tuple(range(301, 311)),
+    "paper": (1, 2, 3),
+}
+"""The paper shows one run per size."""
+
+
+def scale_named(name: ScaleName) -> Scale:
+    """The scale of that name.
+
+    smoke: tiny models, two seeds, seconds: shows that everything runs, and nothing about the claims.
+    laptop: two sizes, five seeds; Figure 1 within minutes on two cores. night: three sizes over a factor of
+    four, ten seeds, three times the laptop's steps: ten hours on two cores. gpu: the paper's languages,
+    batches and rates, the four smallest of its sizes, ten seeds, five at a time on one GPU (`--device cuda
+    --processes 5`; the widest takes 15 GB); no run has been made at it. paper: the paper's own settings.
+    """
+    return Scale(
+        name=name,
+        seeds=SEEDS[name],
+        sizes=SIZES[name],
+        grammar=GRAMMAR[name],
+        compared=COMPARED[name],
+        hidden_markov=HIDDEN_MARKOV[name],
+        causal_language=CAUSAL_LANGUAGE[name],
+        real_text=REAL_TEXT[name],
+    )

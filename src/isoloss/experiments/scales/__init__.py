@@ -1,1 +1,0 @@
-"""The scales of the experiments, one per file."""

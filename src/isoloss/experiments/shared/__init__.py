@@ -1,0 +1,1 @@
+"""What two or more experiments share, each with its settings at every scale."""

@@ -1,0 +1,141 @@
+"""The runs on a causal model's language at each scale, and the teacher whose language it is."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from isoloss.experiments.shared.language_runs import (
+    GPU_LENGTHS,
+    LanguageRuns,
+    ScaleName,
+    laptop_transformers,
+)
+from isoloss.experiments.teacher import Teacher
+from isoloss.experiments.teacher_plan import (
+    GivenProse,
+    GutenbergBooks,
+    HubPlan,
+    SmolLM2Plan,
+    TeacherPlan,
+    TeachersLanguage,
+)
+from isoloss.models.causal_language import ModelSource
+from isoloss.models.shapes import TABLE_3, Shape, laptop_shape
+from isoloss.models.transformers import GPT2Transformer, PreLayerNormTransformer
+from isoloss.objectives.masked import OneMaskedWord
+from isoloss.objectives.tokens import FIRST_WORD
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.specification import log_spaced_steps
+
+CausalLanguageRuns = LanguageRuns[PreLayerNormTransformer]
+"""Transformers on a causal model's language, with all of its teacher's tokens, so that they read real text
+too. Its own tasks stand beside the paper's QNLI and SST-2. The exact loss is over one word a sentence: a
+distribution takes a pass over every word."""
+
+
+def students(
+    models: Sequence[PreLayerNormTransformer], plan: TeachersLanguage
+) -> tuple[PreLayerNormTransformer, ...]:
+    """The models with room for all of the teacher's tokens."""
+    tokens = plan.whole_tokenizer.pieces + FIRST_WORD
+    return tuple(replace(model, tokens=tokens) for model in models)
+
+
+TEACHER = Teacher(
+    words=300,
+    length=6,
+    architecture=GPT2Transformer(Shape(32, 2, 1, 128), dropout=0.0, attention="eager"),
+    steps=300,
+)
+"""Half a minute of one core, most of it for reading the text."""
+
+STUDENTS_LANGUAGE = TeacherPlan(TEACHER, GutenbergBooks(), words=24)
+
+LAPTOP = CausalLanguageRuns(
+    language=STUDENTS_LANGUAGE,
+    tasks=("opening-4", "opening-2"),
+    architectures=students(laptop_transformers((32, 48)), STUDENTS_LANGUAGE),
+    update_rule=AdamW(3e-3, warm_up_steps=500),
+    batch_size=512,
+    steps=4000,
+    checkpoint_steps=(1000, 1414, *log_spaced_steps(2000, 4000, per_doubling=5)),
+    saturated_from=2000,
+    evaluated=OneMaskedWord(),
+    averaging_horizon=200,
+    own_seeds=(161, 162, 163, 164, 165),
+)
+"""The language was made easier until pilot runs came near its distribution: of a teacher of two layers of 64
+units after 1,000 steps, and sentences of 8, KL was still 0.37 nats of a loss of 1.6. None of its opening
+tasks has room: of what words alone do not tell at most 0.07 is left. Rate and average are the grammar's.
+Batches are four times as large, since noise is what kept KL up: in pilot runs of width 32 with seed 900 it
+ended at 0.61 to 0.66 % of the entropy with batches of 128, at 0.44 % with 256, and with 512 at 0.30 %,
+after 0.44 % at step 2,000, while accuracy stayed at 0.92. Averages over 800 steps brought it to 0.60 %,
+twice as many steps to 0.49 %, twice the rate to 0.71 %. Seeds 111 to 115 were reported with batches of 128,
+whose KL ended at 0.52 to 0.64 %; hence other seeds, with the claims as they were."""
+
+NIGHT = replace(
+    LAPTOP,
+    architectures=students(laptop_transformers((32, 64, 128)), STUDENTS_LANGUAGE),
+    batch_size=128,
+    own_seeds=tuple(range(271, 289)),
+    steps=6000,
+    checkpoint_steps=(1500, *log_spaced_steps(2000, 6000, per_doubling=5)),
+    saturated_from=2000,
+)
+"""Half more than the laptop's steps, and batches for which a night has the time at width 128. Seeds 201 to
+210 left two premises and two effects open which, by the spread between them, eleven or twelve seeds would
+decide; hence eighteen others, with everything else as it was."""
+
+OPT = HubPlan(ModelSource("facebook/opt-125m"))
+
+PAPER = CausalLanguageRuns(
+    language=OPT,
+    tasks=("opening-4", "opening-2"),
+    architectures=students([PreLayerNormTransformer(shape) for shape in TABLE_3], OPT),
+    update_rule=AdamW(warm_up_steps=1000),
+    batch_size=4096,
+    steps=120_000,
+    checkpoint_steps=log_spaced_steps(7_500, 120_000, per_doubling=2),
+    saturated_from=30_000,
+    evaluated=OneMaskedWord(),
+)
+"""A.1, A.4 and A.5: OPT-125M from a hub, its 2,000 most frequent tokens, sentences of 24. The paper gives no
+steps: here those of the grammar."""
+
+SMOLLM2 = SmolLM2Plan()
+
+GPU = replace(
+    PAPER,
+    language=SMOLLM2,
+    architectures=students([PreLayerNormTransformer(shape) for shape in TABLE_3[:4]], SMOLLM2),
+    **GPU_LENGTHS,
+)
+"""SmolLM2 in OPT's place, which needs no hub, and the four smallest sizes; untried."""
+
+PROSE = " ".join(
+    f"The {noun} {verb}." for noun in ("cat", "dog", "bird", "child") for verb in ("sleeps", "runs", "sings")
+)
+
+TINY_TEACHER = Teacher(
+    words=40,
+    length=6,
+    architecture=GPT2Transformer(Shape(16, 2, 1, 32), dropout=0.0),
+    update_rule=AdamW(learning_rate=1e-2, warm_up_steps=10),
+    steps=40,
+    batch_size=32,
+)
+
+TINY_LANGUAGE = TeacherPlan(TINY_TEACHER, GivenProse(PROSE), words=16)
+
+CAUSAL_LANGUAGE: dict[ScaleName, CausalLanguageRuns] = {
+    "smoke": replace(
+        LAPTOP,
+        language=TINY_LANGUAGE,
+        architectures=students(
+            [PreLayerNormTransformer(laptop_shape(width)) for width in (16, 32)], TINY_LANGUAGE
+        ),
+    ).shrunk(),
+    "laptop": LAPTOP,
+    "night": NIGHT,
+    "gpu": GPU,
+    "paper": PAPER,
+}

@@ -1,0 +1,125 @@
+"""Runs on one language, models of several sizes with each seed, and the names of the scales."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, TypeVar
+
+from isoloss.errors import BadInput
+from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.planned_run import LanguagePlan, PlannedRun
+from isoloss.models.lstm import LSTM
+from isoloss.models.shapes import laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.objectives.batch import ExactObjective
+from isoloss.objectives.masked import MaskedObjective
+from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.specification import log_spaced_steps
+
+ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]
+UNJUDGED: ScaleName = "smoke"
+"""Its few steps of tiny models show that everything runs, and nothing of what holds."""
+
+GPU_LENGTHS: dict[str, Any] = {
+    "steps": 30_000,
+    "checkpoint_steps": log_spaced_steps(7_500, 30_000, per_doubling=4),
+    "saturated_from": 7_500,
+}
+"""At the scale gpu: the preprint's fewest steps, of which the last three quarters count as saturated."""
+
+AnyModel = PreLayerNormTransformer | LSTM
+Model = TypeVar("Model", bound=AnyModel, covariant=True)
+
+
+@dataclass(frozen=True)
+class LanguageRuns(Generic[Model]):
+    """How models of each size are pre-trained on a language, and the tasks for which they are probed.
+
+    Claims are judged on checkpoints from step `saturated_from` on. It is a step and not a loss, so that the
+    claim of a common loss can fail. `evaluated` says which predictions the exact loss uses,
+    `averaging_horizon` over how many steps checkpoint weights are averaged (None: not at all). Sizes are
+    matched in loss among the checkpoints from `compared_from` on, or else the saturated ones: by the time the
+    smallest model plateaus, the largest may have long passed that loss. `own_seeds` replace the scale's if
+    this language's settings, but not those of others, were changed after runs had been reported.
+    """
+
+    language: LanguagePlan
+    tasks: tuple[str, ...]
+    architectures: tuple[Model, ...]
+    update_rule: AdamW
+    batch_size: int
+    steps: int
+    checkpoint_steps: tuple[int, ...]
+    saturated_from: int
+    evaluated: ExactObjective = MaskedObjective()  # noqa: RUF009  (frozen)
+    averaging_horizon: int | None = None
+    own_seeds: tuple[int, ...] | None = None
+    compared_from: int | None = None
+
+    def __post_init__(self) -> None:
+        if sum(step >= self.saturated_from for step in self.checkpoint_steps) < 2:
+            raise BadInput(
+                f"only one checkpoint comes after saturation (step {self.saturated_from}); "
+                "let the run be longer or its checkpoints denser"
+            )
+
+    def shrunk(self) -> "LanguageRuns[Model]":
+        """The same in seconds, which shows nothing but that it runs."""
+        return replace(
+            self,
+            update_rule=AdamW(warm_up_steps=10),
+            batch_size=32,
+            steps=40,
+            checkpoint_steps=log_spaced_steps(10, 40),
+            saturated_from=20,
+            averaging_horizon=None,
+            own_seeds=None,
+            compared_from=None,
+        )
+
+    @property
+    def compared_steps(self) -> tuple[int, ...]:
+        """The steps of the checkpoints at which sizes are compared."""
+        first = self.saturated_from if self.compared_from is None else self.compared_from
+        return tuple(step for step in self.checkpoint_steps if step >= first)
+
+
+AnyRuns = LanguageRuns[AnyModel]
+
+
+def runs_of_sizes(
+    runs: AnyRuns, seeds: Sequence[int], measured: tuple[MeasuredAt, ...]
+) -> tuple[PlannedRun, ...]:
+    """One run for each size and seed, in the order of the architectures; `own_seeds` replace `seeds`."""
+    return tuple(
+        PlannedRun(
+            name=f"width-{width_of(architecture)}-seed-{seed}",
+            language=runs.language,
+            architecture=architecture,
+            update_rule=runs.update_rule,
+            steps=runs.steps,
+            batch_size=runs.batch_size,
+            seed=seed,
+            checkpoint_steps=runs.checkpoint_steps,
+            saturated_from=runs.saturated_from,
+            measured=measured,
+            labels=(("width", width_of(architecture)),),
+            averaging_horizon=runs.averaging_horizon,
+        )
+        for architecture in runs.architectures
+        for seed in runs.own_seeds or seeds
+    )
+
+
+def width_of(architecture: AnyModel) -> int:
+    """The width of a word's contextual vector."""
+    return architecture.width if isinstance(architecture, LSTM) else architecture.shape.width
+
+
+def laptop_transformers(widths: Sequence[int]) -> tuple[PreLayerNormTransformer, ...]:
+    """Transformers for laptops: two layers, without dropout, which would leave the loss higher.
+
+    With plain attention they are trained by a gradient written out (`fused_training`), half as fast again.
+    """
+    return tuple(
+        PreLayerNormTransformer(laptop_shape(width), dropout=0.0, attention="eager") for width in widths
+    )

@@ -1,0 +1,218 @@
+"""A downstream task as shown in figures, its panel along SGD, and the settings of its runs in words."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from isoloss.experiments.experiment import Facts
+from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.planned_run import Labels, PlannedRun
+from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.scale import MeasurementSizes, Scale
+from isoloss.experiments.shared.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
+from isoloss.experiments.statistics.seed_bootstrap import Statistic
+from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity, Projected
+from isoloss.measurements.quantities.control_probes import UntrainedProbeQuantity
+from isoloss.measurements.quantities.probe import ProbeQuantity, TaskReference
+from isoloss.models.lstm import LSTM
+
+PROJECTED = "projected_accuracy"
+"""The column of the probe on features of the same dimension for all widths."""
+
+UNTRAINED = "untrained_projected_accuracy"
+"""The column of that probe on each run's model before its first step."""
+
+PANEL = "panel"
+"""The column that identifies the panel of a row."""
+
+
+@dataclass(frozen=True)
+class ShownTask:
+    """`key` identifies the panel and its runs; `label` is the task in words."""
+
+    key: str
+    language: str
+    label: str
+    runs: AnyRuns
+    task: str
+
+    @property
+    def title(self) -> str:
+        """Language and task."""
+        return f"{self.language}, {self.label}"
+
+    def seeds(self, scale: Scale) -> tuple[int, ...]:
+        """The seeds of its runs."""
+        return self.runs.own_seeds or scale.seeds
+
+    def probe(self, sizes: MeasurementSizes) -> ProbeQuantity:
+        """The linear probe for the task."""
+        return sizes.probe_of(self.task)
+
+    def probed_runs(self, scale: Scale, steps: tuple[int, ...]) -> tuple[PlannedRun, ...]:
+        """Every size and seed, with exact loss and probe at `steps`."""
+        loss = scale.sizes.loss(self.runs.evaluated)
+        measured = (MeasuredAt(loss, steps), MeasuredAt(self.probe(scale.sizes), steps))
+        return self.labelled(runs_of_sizes(self.runs, scale.seeds, measured))
+
+    def projected_runs(self, scale: Scale) -> tuple[PlannedRun, ...]:
+        """Every size and seed with loss, probe and, if sizes are compared, `size_probes`."""
+        probes, steps = self.size_probes(scale.sizes), self.runs.compared_steps
+        return tuple(
+            replace(run, measured=(*run.measured, *probes), saturated_from=steps[0])
+            for run in self.probed_runs(scale, steps)
+        )
+
+    def size_probes(self, sizes: MeasurementSizes) -> tuple[MeasuredAt, MeasuredAt]:
+        """How sizes are compared: features of the same dimension, and those of untrained models.
+
+        All widths are projected to the dimension of the narrowest's features, by one matrix per width.
+        """
+        narrowest = min(width_of(model) for model in self.runs.architectures)
+        projection = Projected(narrowest * self.runs.language.maximum_length, sizes.seed)
+        projected = AdaptedProbeQuantity(self.probe(sizes), projection, PROJECTED)
+        untrained = UntrainedProbeQuantity(projected, UNTRAINED)
+        return MeasuredAt(projected, self.runs.compared_steps), MeasuredAt(untrained, (self.runs.steps,))
+
+    def reference(self, sizes: MeasurementSizes) -> PlannedReference:
+        """Chance and ceiling of the task, a row of the table."""
+        reference = TaskReference(self.probe(sizes))
+        return PlannedReference(
+            f"chance and ceiling of {self.key}", self.runs.language, reference, self.labels
+        )
+
+    def labelled(self, runs: Sequence[PlannedRun]) -> tuple[PlannedRun, ...]:
+        """The runs under the panel's own names: another panel may show the same ones for its task."""
+        return tuple(
+            replace(run, name=f"{self.key}-{run.name}", labels=(*self.labels, *run.labels)) for run in runs
+        )
+
+    @property
+    def labels(self) -> Labels:
+        """What identifies the panel's rows."""
+        return ((PANEL, self.key),)
+
+    def rows(self, table: pl.DataFrame) -> pl.DataFrame:
+        """The panel's checkpoints; none if nothing of the experiment has been measured."""
+        if table.is_empty():
+            return table
+        return table.filter((pl.col(PANEL) == self.key) & pl.col("step").is_not_null())
+
+    def last_rows(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Those at the last step."""
+        rows = self.rows(table)
+        return rows if rows.is_empty() else rows.filter(pl.col("step") == self.runs.steps)
+
+    def statistic(self, statistic: Statistic) -> Statistic:
+        """A claim's statistic on the panel's own runs; nan if there are none."""
+
+        def of_panel(runs: Sequence[pl.DataFrame]) -> float:
+            own = [run for run in runs if run[PANEL][0] == self.key]
+            return statistic(own) if own else math.nan
+
+        return of_panel
+
+    def chance_and_ceiling(self, table: pl.DataFrame) -> str:
+        """A sentence for the caption; none until the reference has been measured."""
+        found = table.filter((pl.col(PANEL) == self.key) & pl.col("step").is_null())
+        if found.is_empty():
+            return ""
+        row = found.row(0, named=True)
+        chance, ceiling = row["chance_accuracy"], row["posterior_accuracy"]
+        return f"Chance {chance:.3f}, ceiling (the exact posterior) {ceiling:.3f}. "
+
+
+def task_a(scale: Scale) -> ShownTask:
+    """The grammar's symbol over the whole sentence."""
+    return _grammar_task(scale, "A", 0)
+
+
+def task_b(scale: Scale) -> ShownTask:
+    """The grammar's symbol over half of it."""
+    return _grammar_task(scale, "B", 1)
+
+
+def task_c(scale: Scale) -> ShownTask:
+    """The grammar's symbol over a quarter."""
+    return _grammar_task(scale, "C", 2)
+
+
+def task_6(scale: Scale) -> ShownTask:
+    """The hidden Markov model's earlier state."""
+    return _hidden_state_task(scale, "6", 0)
+
+
+def task_10(scale: Scale) -> ShownTask:
+    """The hidden Markov model's later state."""
+    return _hidden_state_task(scale, "10", 1)
+
+
+def first_text_task(scale: Scale) -> ShownTask:
+    """The causal language's task in place of QNLI."""
+    return _text_task(scale, 0)
+
+
+def second_text_task(scale: Scale) -> ShownTask:
+    """The causal language's task in place of SST-2."""
+    return _text_task(scale, 1)
+
+
+def _grammar_task(scale: Scale, letter: str, number: int) -> ShownTask:
+    runs, task = scale.grammar, scale.grammar.tasks[number]
+    return ShownTask(f"pcfg-{letter.lower()}", "PCFG", f"task {letter} ({task})", runs, task)
+
+
+def _hidden_state_task(scale: Scale, papers: str, number: int) -> ShownTask:
+    runs, task = scale.hidden_markov, scale.hidden_markov.tasks[number]
+    return ShownTask(f"hmm-{papers}", "HMM", f"task-{papers} ({task})", runs, task)
+
+
+def _text_task(scale: Scale, number: int) -> ShownTask:
+    runs, task = scale.causal_language, scale.causal_language.tasks[number]
+    return ShownTask(f"causal-lm-{task}", "causal LM", task, runs, task)
+
+
+def run_facts(tasks: Sequence[ShownTask]) -> Facts:
+    """What is trained, for how long, and with which rule: once for each language."""
+    by_language = {task.runs.language.digest: task for task in tasks}
+    return tuple(fact for task in by_language.values() for fact in _of_language(task))
+
+
+def measurement_facts(sizes: MeasurementSizes) -> Facts:
+    """How the numbers are measured."""
+    return (
+        (
+            "linear probe",
+            f"{sizes.probe_train:,} training sentences, {sizes.probe.epochs} epochs, AdamW "
+            f"{sizes.probe.learning_rate:g}, last epoch; contextual vectors of all words, [CLS] left out",
+        ),
+        ("measurement seed", str(sizes.seed)),
+    )
+
+
+def _of_language(task: ShownTask) -> Facts:
+    runs = task.runs
+    rule = runs.update_rule
+    return (
+        (f"{task.language}: models", "; ".join(map(_in_words, runs.architectures))),
+        (
+            f"{task.language}: training",
+            f"{runs.steps:,} steps of {runs.batch_size:,} fresh sentences, one masked word each; AdamW, "
+            f"learning rate {rule.learning_rate:g}, constant after {rule.warm_up_steps:,} steps of warm-up, "
+            f"weight decay {rule.weight_decay:g}, dropout {runs.architectures[0].dropout:g}"
+            f"{_averaging(runs.averaging_horizon)}",
+        ),
+    )
+
+
+def _averaging(horizon: int | None) -> str:
+    return f"; checkpoints hold the weights' average over a horizon of {horizon:,} steps" if horizon else ""
+
+
+def _in_words(model: AnyModel) -> str:
+    if isinstance(model, LSTM):
+        return f"LSTM of width {model.width} ({model.layers} layers, both directions)"
+    shape = model.shape
+    return f"transformer of width {shape.width} ({shape.layers} layers, {shape.heads} heads)"

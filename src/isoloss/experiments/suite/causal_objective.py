@@ -1,0 +1,166 @@
+"""Beyond the paper: the next word instead of a masked one, on the same sentences at the same size."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from isoloss.experiments.axes import ACCURACY, KL, STEP, TRACE
+from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.design import Design
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.grammar_runs import adamw_runs
+from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
+from isoloss.experiments.statistics.same_loss import percent_points
+from isoloss.measurements.exact_loss import ExactLossQuantity
+from isoloss.models.transformers import GPT2Transformer
+from isoloss.objectives.next_word import NextWordObjective
+from isoloss.panels import Colour, Dots, Lines, Panel
+from isoloss.results.verdict import above, below
+
+MASKED, NEXT_WORD = "masked word", "next word"
+OBJECTIVE = Colour("objective", "objective")
+OURS = "beyond the paper, whose models are all masked"
+
+
+def masked_advantage(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean over seeds of masked minus causal accuracy at the last common step, in percent points."""
+    masked = {run["seed"][0]: run for run in runs if run["objective"][0] == MASKED}
+    gaps = []
+    for run in runs:
+        if run["objective"][0] == NEXT_WORD and run["seed"][0] in masked:
+            both = masked[run["seed"][0]].join(run, on="step").sort("step").tail(1)
+            gaps += [percent_points(*row) for row in both.select("accuracy", "accuracy_right").iter_rows()]
+    return float(np.mean(gaps)) if gaps else float("nan")
+
+
+CLAIMS = (
+    Claim(
+        name="masked-better-than-causal",
+        sentence="After as many steps the masked model does better downstream than the causal one.",
+        paper=OURS,
+        measure="mean over seeds of probe accuracy at the last common step, masked minus causal",
+        unit="percent points",
+        claimed=above(0.0),
+        statistic=masked_advantage,
+    ),
+    Claim(
+        name="causal-later-is-flatter",
+        answers=Question.LATER,
+        sentence="With the next-word objective too, later checkpoints are flatter after saturation.",
+        paper=f"{OURS}; there the trace falls along a run (Figure 4)",
+        measure="mean over causal runs of the Theil-Sen slope of log2(trace) per doubling of steps",
+        unit="doublings per doubling",
+        claimed=below(0.0),
+        statistic=Among("objective", NEXT_WORD, FLATTENING),
+    ),
+    Claim(
+        name="causal-later-is-better",
+        answers=Question.LATER,
+        sentence="With the next-word objective too, later checkpoints do better downstream after saturation.",
+        paper=f"{OURS}; there accuracy rises along a run (Figure 2)",
+        measure="mean over causal runs of the Theil-Sen slope of probe accuracy per doubling of steps",
+        unit="percent points per doubling",
+        claimed=above(0.0),
+        statistic=Among("objective", NEXT_WORD, IMPROVEMENT),
+    ),
+)
+
+
+def causal_objective(scale: Scale) -> Experiment:
+    """GPT-2's layout on next words against the grammar's masked runs of that size."""
+    task = scale.grammar.tasks[1]
+    loss, trace, probe = scale.sizes.loss(), scale.sizes.trace(), scale.sizes.probe_of(task)
+    masked = tuple(
+        replace(
+            run,
+            name=f"masked-seed-{run.seed}",
+            labels=(("objective", MASKED),),
+            saturated_from=scale.grammar.saturated_from,
+        )
+        for run in adamw_runs(scale, (loss, trace, probe))
+    )
+    next_word = ExactLossQuantity(loss.sentences, loss.seed, NextWordObjective())
+    return Experiment(
+        name="causal-objective",
+        title="Does predicting the next word in place of a masked one change it?",
+        question=Question.ALGORITHM,
+        text=(
+            "Most language models today predict the next word. Here a causal transformer of the same shape "
+            "is trained with the same update rule on the same sentences. Its loss, KL and trace are those of "
+            "its own objective, all computed from the exact distribution of the next word, including the end "
+            "of the sentence.",
+            "Losses and traces of the two objectives measure different things and are not compared. What is "
+            "compared is downstream accuracy, and whether each trace falls as training goes on.",
+        ),
+        runs=masked
+        + causal_runs(
+            scale, tuple(MeasuredAt(q, scale.compared.checkpoint_steps) for q in (next_word, trace, probe))
+        ),
+        claims=CLAIMS,
+        panels=_panels,
+        pilot_seeds=scale.pilot_seeds,
+        settings=(
+            ("causal model", "GPT-2's layout, tied embeddings, the masked model's width, layers and dropout"),
+            ("steps", f"{scale.compared.steps:,}; masked {scale.grammar.steps:,}"),
+            ("downstream task", task),
+        ),
+        paper_numbers=(("causal models", "none: beyond the paper"),),
+    )
+
+
+def causal_runs(scale: Scale, measured: tuple[MeasuredAt, ...]) -> tuple[PlannedRun, ...]:
+    """One causal run per seed, of the compared size."""
+    grammar, compared = scale.grammar, scale.compared
+    like = grammar.architectures[compared.size]
+    return tuple(
+        PlannedRun(
+            name=f"next-word-seed-{seed}",
+            language=grammar.language,
+            architecture=GPT2Transformer(like.shape, like.dropout, like.attention, like.tokens),
+            update_rule=grammar.update_rule,
+            steps=compared.steps,
+            batch_size=grammar.batch_size,
+            seed=seed,
+            checkpoint_steps=compared.checkpoint_steps,
+            saturated_from=compared.saturated_from,
+            measured=measured,
+            labels=(("objective", NEXT_WORD),),
+            objective=NextWordObjective(),
+            averaging_horizon=grammar.averaging_horizon,
+        )
+        for seed in scale.seeds
+    )
+
+
+def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
+    every = table.filter(pl.col("step").is_not_null())
+    steps = "One line per run. KL and trace are those of each run's own objective."
+    dots = "Checkpoints after saturation. The traces of the two objectives are of different losses."
+    return (
+        Panel(
+            "steps",
+            "Over pre-training steps",
+            steps,
+            tuple(Lines(STEP, y, OBJECTIVE, "run") for y in (KL, ACCURACY, TRACE)),
+            every,
+        ),
+        Panel(
+            "trace",
+            "Trace against accuracy",
+            dots,
+            (Dots(TRACE, ACCURACY, OBJECTIVE),),
+            every.filter("saturated"),
+        ),
+    )
+
+
+EXPERIMENT = Design(
+    causal_objective,
+    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    earlier_seeds={"laptop": ((111, 112, 113, 114, 115),)},
+)

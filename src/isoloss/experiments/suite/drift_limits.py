@@ -1,0 +1,196 @@
+"""Where the law of the drift fails: arms that it does not cover, compared with the curve that it predicts."""
+
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from isoloss.experiments.branches import ARM, DRIFT, PART, VARIED, Departure, departed
+from isoloss.experiments.claims import Question
+from isoloss.experiments.clock import Clock, Pace, checkpoint_steps
+from isoloss.experiments.design import Design, Picture
+from isoloss.experiments.drift_panels import LOSS, TIME, TRACE, mean_over_seeds
+from isoloss.experiments.drift_runs import DRIFT_RUNS, DriftRuns, plain
+from isoloss.experiments.drift_statistics import MODEL, AnyClock, with_start
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.scale import Scale
+from isoloss.panels import Axis, Colour, Lines, Panel, Table
+from isoloss.pretraining.sgd import SGD
+from isoloss.pretraining.update_rule import UpdateRuleSettings
+
+BY_ARM = Colour("pace", "arm")
+BAND = 0.25
+"""The largest distance of an arm from the law's curve, as a share of the fall: as in the claim on paces."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One value of a setting that the law does not cover.
+
+    `pace` is the clock that would apply if the law held: with momentum m, that of η / (1 - m).
+    """
+
+    varied: str
+    value: str
+    pace: Clock
+    rule: UpdateRuleSettings
+    dropout: float = 0.0
+
+    def departure(self, times: tuple[float, ...]) -> Departure:
+        """With its checkpoints at these times."""
+        steps = checkpoint_steps(self.pace, times)
+        number = self.pace.key if self.value == str(self.pace) else self.value.split()[-1]
+        key = f"{self.varied.replace(' ', '-')}-{number}"
+        return Departure(ARM, self.pace, self.rule, steps, self.value, key, self.dropout, self.varied)
+
+
+def limit_arms(pace: Pace) -> tuple[Arm, ...]:
+    """Rates above those of the drift, small batches, momentum, weight decay and dropout, from one pace.
+
+    >>> [arm.value for arm in limit_arms(Pace(0.2, 32)) if arm.varied == "momentum"]
+    ['m 0.5', 'm 0.9', 'm 0.99']
+    """
+    rate = pace.learning_rate
+    faster = tuple(Pace(up * rate, more * pace.batch_size) for up, more in ((3, 4), (4, 8), (5, 16)))
+    smaller = tuple(Pace(rate / 4, batch) for batch in (8, 4, 2, 1))
+    return (
+        *(Arm("learning rate", str(own), own, _sgd(own.learning_rate)) for own in faster),
+        *(Arm("small batches", str(own), own, _sgd(own.learning_rate)) for own in smaller),
+        *(
+            Arm("momentum", f"m {m:g}", pace, SGD(rate * (1 - m), warm_up_share=0.0, momentum=m))
+            for m in (0.5, 0.9, 0.99)
+        ),
+        *(
+            Arm("weight decay", f"λ {decay:g}", pace, replace(_sgd(rate), weight_decay=decay))
+            for decay in (1e-4, 1e-3, 1e-2)
+        ),
+        *(Arm("dropout", f"p {p:g}", pace, _sgd(rate), dropout=p) for p in (0.01, 0.03, 0.1)),
+    )
+
+
+def limit_panels(table: pl.DataFrame, clock: AnyClock = Pace, time: Axis = TIME) -> tuple[Panel, ...]:
+    """A panel for each varied setting: its arms, the law's curve behind them, and a sentence on the range."""
+    if table.is_empty() or VARIED not in table.columns:
+        return ()
+    means = mean_over_seeds(table.filter(pl.col(PART).is_in([DRIFT, ARM])), clock)
+    found = distances(table)
+    return tuple(
+        _panel(varied, means, found.filter(pl.col(VARIED) == varied), time)
+        for varied in means[VARIED].drop_nulls().unique(maintain_order=True)
+    )
+
+
+def distances(table: pl.DataFrame) -> pl.DataFrame:
+    """A row an arm: its largest `distance` from the law's curve, over that one's whole fall, and its `error`.
+
+    The law's curve is, for each seed, the mean of the plain paces at a checkpoint; all have checkpoints at
+    the same times. The error is the standard error over seeds at that checkpoint. Arms without a complete run
+    are left out, as are such seeds.
+    """
+    complete = table.filter(pl.col("complete")).partition_by("run", maintain_order=True)
+    runs = with_start(complete, ("trace",))
+    if runs.is_empty():
+        return pl.DataFrame(schema={VARIED: pl.String, "pace": pl.String, "distance": pl.Float64})
+    fallen = (pl.col("start_trace") / pl.col("trace")).log(2).alias("fallen")
+    runs = runs.with_columns(fallen, pl.col("step").rank().over("run").alias("place"))
+    at = [*MODEL, "seed", "place"]
+    law = runs.filter(pl.col(PART) == DRIFT).group_by(at).agg(pl.col("fallen").mean().alias("by_law"))
+    fall = law.filter(pl.col("place") == pl.col("place").max())["by_law"].mean()
+    apart = (pl.col("fallen") - pl.col("by_law")) / pl.lit(fall)
+    return (
+        runs.filter(pl.col(PART) == ARM)
+        .join(law, on=at, maintain_order="left")
+        .group_by(VARIED, "pace", "place", maintain_order=True)
+        .agg(apart.mean().abs().alias("distance"), (apart.std() / pl.len().sqrt()).alias("error"))
+        .sort("distance", descending=True)
+        .unique([VARIED, "pace"], keep="first")
+    )
+
+
+def how_far(found: pl.DataFrame) -> str:
+    """The rows of `distances` as a sentence.
+
+    >>> row = {"pace": "m 0.5", "distance": 0.1, "error": 0.02}
+    >>> how_far(pl.DataFrame([row, {"pace": "m 0.9", "distance": 0.6, "error": None}]))
+    'To within 0.25 of the fall the law holds at m 0.5 (0.10 ± 0.02); it does not at m 0.9 (0.60).'
+    """
+    rows = found.sort("distance").to_dicts()
+    told = {
+        row["pace"]: f"{row['pace']} ({row['distance']:.2f}"
+        + (f" ± {row['error']:.2f})" if row["error"] is not None else ")")
+        for row in rows
+    }
+    inside = "; ".join(told[row["pace"]] for row in rows if row["distance"] <= BAND)
+    outside = "; ".join(told[row["pace"]] for row in rows if row["distance"] > BAND)
+    holds = f"To within {BAND:g} of the fall the law holds at {inside or 'none of these values'}"
+    return f"{holds}; it does not at {outside}." if outside else f"{holds}."
+
+
+def _panel(varied: str, means: pl.DataFrame, found: pl.DataFrame, time: Axis) -> Panel:
+    behind = pl.col(PART) == DRIFT
+    rows = means.filter(behind | (pl.col(VARIED) == varied)).with_columns(behind.alias("behind"))
+    return Panel(
+        f"limit-{varied.replace(' ', '-')}",
+        f"How far does the clock hold? {varied[0].upper()}{varied[1:]}",
+        f"{how_far(found)} The dashed lines are the law's curve, from runs that differ only in learning rate "
+        "and batch size. Dots are means over seeds, error bars their standard errors.",
+        (
+            Lines(time, TRACE, BY_ARM, "pace", predicted="behind", dashed="plain paces"),
+            Lines(time, LOSS, BY_ARM, "pace", predicted="behind", dashed="plain paces"),
+            Table((Axis("pace", "arm"), time, TRACE, LOSS)),
+        ),
+        rows,
+    )
+
+
+def _sgd(rate: float) -> SGD:
+    return SGD(rate, warm_up_share=0.0)
+
+
+LIMIT_SEEDS = 3
+"""Number of the drift's seeds, from the first, that are used here."""
+
+
+def drift_limits(scale: Scale, drift: DriftRuns) -> Experiment:
+    """The law's curve from a few of the drift's own runs, and the arms from the same starts."""
+    short, sizes = drift.in_short, scale.sizes
+    seeds = drift.own_seeds or scale.seeds
+    quantities = (sizes.loss(), sizes.trace())
+    arms = limit_arms(drift.paces[0])
+    departures = (
+        *(plain(pace, short.steps(pace)) for pace in short.paces),
+        *(arm.departure(short.times) for arm in arms),
+    )
+    return Experiment(
+        name="drift-limits",
+        question=Question.THEORY,
+        title="How far does SGD's clock tell the time?",
+        text=(
+            "Theorem 3.3 is about small learning rates and about SGD without momentum, weight decay or "
+            "dropout. Here each of these is changed on its own, from the starting points of the drift "
+            "experiment, and the trace is compared with the curve of plain SGD: over τ = η²k / 4B, with η / "
+            "(1 - m) in place of η where there is a momentum m.",
+            f"The law is said to hold where the trace never departs from that curve by more than {BAND:g} of "
+            "its fall, the tolerance claimed for the drift experiment's own runs. Nothing here is a claim: "
+            "the experiment looks for where the law breaks down, and each panel says what was found.",
+        ),
+        runs=departed(scale.grammar, short.widths, seeds[:LIMIT_SEEDS], departures, quantities),
+        panels=limit_panels,
+        pilot_seeds=scale.pilot_seeds,
+        settings=(
+            ("start", f"AdamW's checkpoint of step {scale.grammar.steps:,}, widths {short.widths}"),
+            ("plain SGD", "; ".join(map(str, short.paces))),
+            *((arm.varied, f"{arm.value}, by the clock of {arm.pace}") for arm in arms),
+            ("measurement seed", str(sizes.seed)),
+        ),
+    )
+
+
+EXPERIMENT = Design(
+    lambda scale: drift_limits(scale, DRIFT_RUNS[scale.name]),
+    earlier_seeds={"laptop": ((111, 112, 113),), "night": ((241, 242, 243),)},
+    takes_a_language=True,
+    picture=Picture(
+        "limit-learning-rate",
+        "Trace of the Hessian over the drift's time at rates that are higher and higher",
+    ),
+)

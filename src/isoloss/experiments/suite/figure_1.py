@@ -1,0 +1,256 @@
+"""Figure 1: exact loss, trace of the Hessian and probe accuracy of checkpoints after saturation."""
+
+import polars as pl
+
+from isoloss.experiments.axes import ACCURACY, BY_WIDTH, LOSS, STEP, TRACE, loss_bars, probe_bars, trace_bars
+from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.design import Design, Picture
+from isoloss.experiments.drift_runs import DRIFT_RUNS
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.grammar_runs import grammar_runs
+from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.reference import PlannedReference, control_references
+from isoloss.experiments.scale import STANDARDISED, MeasurementSizes, Scale
+from isoloss.experiments.standard_claims import ASSOCIATION, DIVERGENCE_WINDOW, WHY_ASSOCIATION, WHY_WINDOW
+from isoloss.experiments.statistics.along_runs import (
+    FLATTENING,
+    IMPROVEMENT,
+    RANGE_OF_LOSS,
+    MeanWithinRuns,
+    divergence_over_entropy,
+)
+from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
+from isoloss.experiments.statistics.sizes import GapBetweenWidths
+from isoloss.experiments.suite.drift import with_drift
+from isoloss.measurements.quantities.probe import TaskReference
+from isoloss.panels import Axis, Dots, Lines, Panel
+from isoloss.results.verdict import above, below
+
+CLAIMS = (
+    Claim(
+        name="one-loss",
+        answers=Question.LOSS,
+        sentence="Within a run, after saturation, the pre-training loss stays one loss.",
+        paper="losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)",
+        measure="mean over runs of largest minus smallest exact loss of the run's dots, over their mean",
+        unit="",
+        claimed=below(LOSS_WINDOW),
+        statistic=RANGE_OF_LOSS,
+        kind="premise",
+        reason=WHY_WINDOW,
+    ),
+    Claim(
+        name="sizes-have-one-loss",
+        answers=Question.LOSS,
+        sentence="At the end models of all sizes have the same pre-training loss.",
+        paper="losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)",
+        measure="largest minus smallest of the widths' mean losses at the last checkpoint, over their mean",
+        unit="",
+        claimed=below(LOSS_WINDOW),
+        statistic=GapBetweenWidths("loss"),
+        kind="premise",
+        reason=WHY_WINDOW,
+    ),
+    Claim(
+        name="near-the-law",
+        answers=Question.LOSS,
+        sentence="At the end what the models have not learnt of the law is a small share of its entropy.",
+        paper="losses 3.204 to 3.208 over an entropy of 3.196 nats: 0.25 to 0.38 % (Figures 1 and 2)",
+        measure="mean over runs of KL(law || model) at the last checkpoint, over the law's entropy",
+        unit="",
+        claimed=below(DIVERGENCE_WINDOW),
+        statistic=MeanWithinRuns(divergence_over_entropy),
+        kind="premise",
+        reason="the largest share in the paper",
+    ),
+    Claim(
+        name="trace-ranks-better",
+        sentence="The trace of the Hessian ranks downstream accuracy much better than the loss does.",
+        paper="the trace “correlates much better” (Figure 1; no number given)",
+        measure=(
+            "mean over runs of Spearman(−trace, accuracy) minus Spearman(−loss, accuracy) over the run's dots"
+        ),
+        unit="",
+        claimed=above(ASSOCIATION),
+        statistic=MeanWithinRuns(Advantage(Ranking("trace"), Ranking("loss"))),
+        reason=WHY_ASSOCIATION,
+        limit=2.0,
+    ),
+    Claim(
+        name="later-is-flatter",
+        answers=Question.LATER,
+        sentence="Within a run, after saturation, later checkpoints are flatter.",
+        paper="the trace falls along a run (Figure 4; no number given)",
+        measure="mean over runs of the Theil-Sen slope of log2(trace) per doubling of steps",
+        unit="doublings per doubling",
+        claimed=below(0.0),
+        statistic=FLATTENING,
+    ),
+    Claim(
+        name="later-is-better",
+        answers=Question.LATER,
+        sentence="Within a run, after saturation, later checkpoints do better downstream.",
+        paper="accuracy rises along a run (Figure 2; no number given)",
+        measure="mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
+        unit="percent points per doubling",
+        claimed=above(0.0),
+        statistic=IMPROVEMENT,
+    ),
+)
+REFERENCE = "chance and ceiling"
+HELD_AGAINST = (
+    ("chance_accuracy", "chance"),
+    ("words_accuracy", "a probe on the words alone"),
+    ("untrained_accuracy", "the best untrained model"),
+    ("posterior_accuracy", "ceiling (the exact posterior)"),
+)
+"""Columns of the references, and their names in captions."""
+PROBES = ("accuracy", STANDARDISED)
+EXAMPLES = Axis("examples", "labelled sentences", logarithmic=True)
+OF_STANDARDISED = Axis(STANDARDISED, "accuracy, standardised features", f"{STANDARDISED}_deviation")
+
+
+def figure_1(scale: Scale) -> Experiment:
+    """The figure's runs, claims and panels at a scale."""
+    task = scale.grammar.tasks[1]
+    steps, probe = scale.grammar.checkpoint_steps, scale.sizes.probe_of(task)
+    measured = tuple(MeasuredAt(q, steps) for q in (scale.sizes.loss(), scale.sizes.trace(), probe))
+    beside = tuple(MeasuredAt(q, (scale.grammar.steps,)) for q in scale.sizes.probes_beside(task))
+    untrained = tuple((f"of width {model.shape.width}", model) for model in scale.grammar.architectures)
+    return Experiment(
+        name="figure-1",
+        gallery=0,
+        title="Does flatness tell the better of two models at the same pre-training loss?",
+        question=Question.FLATNESS,
+        text=(
+            "The paper pre-trains transformers of several sizes on sentences of a grammar whose exact "
+            "distribution is known, and compares checkpoints whose loss has converged. All have the same "
+            "loss but differ in downstream accuracy, and the trace of the Hessian tells the better ones "
+            "apart.",
+            "First, loss, trace and accuracy along each run, against pre-training steps. Then one dot per "
+            "checkpoint after the loss has converged.",
+        ),
+        runs=grammar_runs(scale, (*measured, *beside)),
+        references=(
+            PlannedReference(REFERENCE, scale.grammar.language, TaskReference(probe)),
+            *control_references(scale.grammar.language, probe, untrained),
+        ),
+        claims=CLAIMS,
+        panels=lambda table: _panels(table, scale),
+        pilot_seeds=scale.pilot_seeds,
+        settings=_settings(scale, task),
+        paper_numbers=(("losses", "3.204 to 3.208 nats"),),
+    )
+
+
+def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
+    every = table.filter(pl.col("step").is_not_null())
+    dots, saturated_from = every.filter("saturated"), scale.grammar.saturated_from
+    vertical = (
+        f"{_reference(table)}Vertical bars: one standard deviation over {len(scale.sizes.probe.seeds)} probe "
+        f"seeds, each on {scale.sizes.probe_test:,} test sentences. "
+    )
+    of_loss = (
+        "Horizontal bars: one standard error of KL(distribution || model) over "
+        f"{scale.sizes.loss_sentences:,} sentences; the entropy of the distribution adds the same constant "
+        "to all dots."
+    )
+    of_trace = (
+        f"Horizontal bars: one standard error over {scale.sizes.trace_sentences:,} sentences. The trace is "
+        "that of the Fisher information, which equals the Hessian's where the model has learnt the "
+        "distribution (Lemma 3.2). Traces of different widths are sums over different parameters, so claims "
+        "only rank the dots of one run against each other; only Figure 5 enlarges the models to one shape."
+    )
+    of_steps = (
+        "One line per run, on a shared axis of steps. The dots below are the checkpoints from the dashed "
+        f"line (step {saturated_from:,}) on; claims are judged on these. "
+        f"{loss_bars(scale.sizes)}{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
+    )
+    over_steps = tuple(
+        Lines(STEP, y, BY_WIDTH, "run", marked=saturated_from) for y in (LOSS, TRACE, ACCURACY)
+    )
+    loss, trace = (Dots(x, ACCURACY, BY_WIDTH) for x in (LOSS, TRACE))
+    return (
+        Panel("steps", "Loss, trace and accuracy over steps", of_steps, over_steps, every, "stacked"),
+        Panel("loss", "Exact loss against accuracy", vertical + of_loss, (loss,), dots),
+        Panel("trace", "Trace against accuracy", vertical + of_trace, (trace,), dots),
+        *_over_examples(every, scale.sizes),
+    )
+
+
+def _over_examples(every: pl.DataFrame, sizes: MeasurementSizes) -> tuple[Panel, ...]:
+    """Both probes over labelled sentences, at the end of training; no panel until both have been measured."""
+    if STANDARDISED not in every.columns:
+        return ()
+    numbers = {**{f"_{number}": number for number in sizes.fewer_examples}, "": sizes.probe_train}
+    last = every.filter(pl.col(STANDARDISED).is_not_null())
+    rows = [
+        last.select(
+            *("run", "seed", "width"),
+            *(pl.col(f"{probe}{suffix}").alias(probe) for probe in PROBES),
+            *(pl.col(f"{probe}{suffix}_deviation").alias(f"{probe}_deviation") for probe in PROBES),
+            examples=pl.lit(number),
+        )
+        for suffix, number in numbers.items()
+    ]
+    caption = (
+        "The last checkpoints. The paper's probe has one learning rate, whatever the scale of the features; "
+        "next to it, the same probe on features standardised to mean 0 and deviation 1. Bars: one standard "
+        f"deviation over two draws of the sentences; at {sizes.probe_train:,}, over probe seeds."
+    )
+    charts = tuple(Lines(EXAMPLES, y, BY_WIDTH, "run") for y in (ACCURACY, OF_STANDARDISED))
+    return (
+        Panel(
+            "examples",
+            "Accuracy against the number of labelled sentences",
+            caption,
+            charts,
+            pl.concat(rows),
+        ),
+    )
+
+
+def _reference(table: pl.DataFrame) -> str:
+    """The references for accuracies, those of them that have been measured, as a sentence."""
+    told = [
+        f"{words} {max(table[column].drop_nulls().to_list()):.3f}"
+        for column, words in HELD_AGAINST
+        if column in table.columns
+    ]
+    return f"{', '.join(told)}. ".capitalize() if told else ""
+
+
+def _settings(scale: Scale, task: str) -> tuple[tuple[str, str], ...]:
+    runs, sizes = scale.grammar, scale.sizes
+    shapes = [architecture.shape for architecture in runs.architectures]
+    named = ", ".join(f"width {s.width} ({s.layers} layers, {s.heads} heads)" for s in shapes)
+    rule = runs.update_rule
+    optimiser = (
+        f"learning rate {rule.learning_rate:g}, constant after {rule.warm_up_steps:,} steps of warm-up, "
+        f"betas ({rule.first_beta}, {rule.second_beta}), weight decay {rule.weight_decay}"
+    )
+    probe = (
+        f"{sizes.probe_train:,} training sentences, {sizes.probe.epochs} epochs, AdamW "
+        f"{sizes.probe.learning_rate:g}, last epoch; contextual vectors of all words, [CLS] left out"
+    )
+    return (
+        ("models", f"{named}; pre-LN, tied embeddings, dropout {runs.architectures[0].dropout}"),
+        ("steps", f"{runs.steps:,} of {runs.batch_size:,} fresh sentences, one masked word each"),
+        ("AdamW", optimiser),
+        ("dots", f"checkpoints from step {runs.saturated_from:,} on"),
+        ("downstream task", task),
+        ("linear probe", probe),
+        ("measurement seed", str(sizes.seed)),
+    )
+
+
+EXPERIMENT = Design(
+    lambda scale: with_drift(figure_1(scale), scale, DRIFT_RUNS[scale.name]),
+    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    earlier_seeds={"laptop": ((111, 112, 113, 114, 115),), "night": (tuple(range(201, 211)),)},
+    takes_a_language=True,
+    needs_room=True,
+    picture=Picture("steps", "Loss, trace of the Hessian and accuracy over pre-training steps"),
+    of_the_paper=True,
+)

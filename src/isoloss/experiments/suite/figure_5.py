@@ -1,0 +1,185 @@
+"""Figure 5: sizes at almost the same loss, all enlarged to one shape before their traces are compared."""
+
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from isoloss.experiments.axes import ACCURACY, BY_WIDTH, KL, TRACE
+from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.design import Design, Picture
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.grammar_runs import grammar_runs
+from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.grammar import GRAMMAR, NIGHT_WIDTHS
+from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
+from isoloss.experiments.shown_task import task_b
+from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION
+from isoloss.experiments.statistics.along_runs import in_doublings
+from isoloss.experiments.statistics.rank_correlation import PartialRanking
+from isoloss.experiments.statistics.sizes import SlopeOverSizes
+from isoloss.experiments.suite.figure_3 import AT_ONE_LOSS, GAIN_BY_SIZE, PROBED_BY_SIZE
+from isoloss.measurements.enlarged_trace import EnlargedTraceQuantity
+from isoloss.models.enlarging.transformer import enlargement_between
+from isoloss.models.shapes import TABLE_4, Shape, laptop_shape
+from isoloss.models.transformers import PreLayerNormTransformer
+from isoloss.panels import Axis, Dots, Panel
+from isoloss.results.verdict import above, below
+
+FORMS = ("exact", "paper")
+EXACT = Axis("trace_exact", "trace, enlarged (exact form)", "trace_exact_error", logarithmic=True)
+PAPERS = Axis("trace_paper", "trace, enlarged (the paper's form)", "trace_paper_error", logarithmic=True)
+
+
+@dataclass(frozen=True)
+class SizeComparison:
+    """Architectures trained like the grammar's, and the `common` shape to which each is enlarged.
+
+    `sentences` is the number of sentences for the trace of an enlarged model. Raises BadInput if an
+    architecture cannot be enlarged to the common shape.
+    """
+
+    architectures: tuple[PreLayerNormTransformer, ...]
+    common: Shape
+    sentences: int
+
+    def __post_init__(self) -> None:
+        for architecture in self.architectures:
+            enlargement_between(architecture.shape, self.common)
+
+
+SMOKE = SizeComparison(
+    tuple(PreLayerNormTransformer(laptop_shape(width)) for width in (16, 32)), laptop_shape(32), sentences=16
+)
+
+LAPTOP = SizeComparison(laptop_transformers((32, 48)), laptop_shape(96), sentences=300)
+"""Figure 1's sizes, whose runs these are; 96 is the least common multiple of their widths."""
+
+NIGHT = SizeComparison(laptop_transformers(NIGHT_WIDTHS), laptop_shape(max(NIGHT_WIDTHS)), sentences=300)
+"""Figure 1's sizes again."""
+
+PAPER = SizeComparison(
+    tuple(PreLayerNormTransformer(shape) for shape in TABLE_4), TABLE_4[-1], sentences=10_000
+)
+"""Table 4 (B.3)."""
+
+AT: dict[ScaleName, SizeComparison] = {
+    "smoke": SMOKE,
+    "laptop": LAPTOP,
+    "night": NIGHT,
+    "gpu": SizeComparison(GRAMMAR["gpu"].architectures, Shape(768, 12, 6, 3072), sentences=1000),
+    "paper": PAPER,
+}
+
+
+def figure_5(scale: Scale, compared: SizeComparison) -> Experiment:
+    """The trace of every size in one parameter space, against accuracy on task B."""
+    sizes = scale.sizes
+    of_sizes = replace(scale, grammar=replace(scale.grammar, architectures=compared.architectures))
+    task = task_b(of_sizes)
+    steps = task.runs.compared_steps
+    exact, paper = (
+        EnlargedTraceQuantity(compared.common, form, compared.sentences, sizes.seed + 2)
+        for form in ("exact", "paper")
+    )
+    quantities = (sizes.loss(), sizes.trace(), task.probe(sizes), exact, paper)
+    measured = (*(MeasuredAt(quantity, steps) for quantity in quantities), *task.size_probes(sizes))
+    return Experiment(
+        name="figure-5",
+        gallery=2,
+        title="Are larger models flatter and better, viewed in one parameter space?",
+        question=Question.LARGER,
+        text=(
+            "Traces of models of different sizes are sums over different parameters. So each model is viewed "
+            "as a point in the parameter space of one larger architecture, by placing copies of its weights "
+            "side by side and adding layers that do nothing (B.4), and the traces there are compared.",
+            "The paper's construction changes the function slightly and multiplies the tied embeddings' part "
+            "of the trace by the number of copies k, which is larger for smaller models. A variant that "
+            "leaves the function exactly unchanged divides that part by k instead. Both are shown. Where "
+            "they disagree about the order of sizes, that order is decided by the construction, not by the "
+            "models.",
+        ),
+        runs=tuple(replace(run, saturated_from=steps[0]) for run in grammar_runs(of_sizes, measured)),
+        claims=CLAIMS,
+        panels=lambda table: _panels(table, scale, compared),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(
+            ("enlarged to", f"width {compared.common.width}, {compared.common.layers} layers"),
+            ("downstream task", task.task),
+            ("sentences of an enlarged trace", f"{compared.sentences:,}"),
+        ),
+        paper_numbers=(("trace, 9M to the largest", "19.8 to 12.6"), ("accuracy", "40.4 to 50.5 %")),
+    )
+
+
+def _panels(table: pl.DataFrame, scale: Scale, compared: SizeComparison) -> tuple[Panel, ...]:
+    bars = (
+        f"Horizontal bars: one standard error over {compared.sentences:,} sentences. Vertical "
+        f"bars: one standard deviation over {len(scale.sizes.probe.seeds)} probe seeds. One dot per "
+        f"checkpoint from step {scale.grammar.compared_steps[0]:,} on."
+    )
+    enlarged = (
+        "Every model enlarged to one shape. The axis is logarithmic because ratios are what is compared."
+    )
+    as_is = "The same models' traces over their own parameters, and their losses."
+    dots = table.filter(pl.col("step").is_not_null())
+    both = tuple(Dots(x, ACCURACY, BY_WIDTH) for x in (EXACT, PAPERS))
+    plain = tuple(Dots(x, ACCURACY, BY_WIDTH) for x in (TRACE, KL))
+    return (
+        Panel("enlarged", "Enlarged trace against accuracy", f"{enlarged} {bars}", both, dots),
+        Panel("as-they-are", "Own trace and loss against accuracy", f"{as_is} {bars}", plain, dots),
+    )
+
+
+def _larger_is_flatter(form: str) -> Claim:
+    return Claim(
+        name=f"larger-is-flatter-{form}",
+        sentence=f"At one loss and enlarged to one shape ({form} form), larger models are flatter.",
+        paper="the trace falls from 19.8 to 12.6, 0.65 doublings (Section 4, Figure 5)",
+        measure=(
+            "mean over seeds of the slope of log2(enlarged trace) per doubling of parameters, each model's "
+            f"own; {AT_ONE_LOSS}"
+        ),
+        unit="doublings per doubling",
+        claimed=below(0.0),
+        statistic=SlopeOverSizes(in_doublings(f"trace_{form}")),
+    )
+
+
+def _flatter_is_better(form: str) -> Claim:
+    return Claim(
+        name=f"flatter-is-better-{form}",
+        answers=Question.FLATNESS,
+        sentence=f"Among models alike in loss, enlarged to one shape ({form} form), the flatter do better.",
+        paper="the trace “correlates with downstream performance” (Figure 5; no number given)",
+        measure="partial Spearman of −enlarged trace with accuracy given KL, over the dots of all sizes",
+        unit="",
+        claimed=above(ASSOCIATION),
+        statistic=PartialRanking(f"trace_{form}", given=("kl",)),
+        reason=WHY_ASSOCIATION,
+        limit=1.0,
+    )
+
+
+CLAIMS = (
+    *(_larger_is_flatter(form) for form in FORMS),
+    Claim(
+        name="larger-is-better",
+        sentence="At one loss larger models do better downstream.",
+        paper="accuracy rises from 40.4 to 50.5 % (Section 4, Figure 5)",
+        measure=PROBED_BY_SIZE,
+        unit="percent points per doubling",
+        claimed=above(0.0),
+        statistic=GAIN_BY_SIZE,
+    ),
+    *(_flatter_is_better(form) for form in FORMS),
+)
+
+
+EXPERIMENT = Design(
+    lambda scale: figure_5(scale, AT[scale.name]),
+    registered="02cf7414fde792a6a4017a1b9d4771cdf5ef9f1f",
+    earlier_seeds={"laptop": ((111, 112, 113, 114, 115),), "night": (tuple(range(201, 211)),)},
+    picture=Picture("enlarged", "Accuracy over the trace of models of several widths in one parameter space"),
+    of_the_paper=True,
+)

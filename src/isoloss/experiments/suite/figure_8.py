@@ -1,0 +1,48 @@
+"""Figure 8: at the same pre-training loss, larger models do better on the paper's other tasks too."""
+
+from isoloss.experiments.axes import OWN_TASK
+from isoloss.experiments.claims import Question
+from isoloss.experiments.design import Design, Picture
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shown_task import measurement_facts, run_facts, second_text_task, task_6, task_a
+from isoloss.experiments.suite.figure_3 import PAPER, larger_is_better, size_panels
+
+
+def figure_8(scale: Scale) -> Experiment:
+    """The figure's runs, claims and panels at a scale."""
+    tasks = (task_a(scale), task_6(scale), second_text_task(scale))
+    return Experiment(
+        name="figure-8",
+        title="Are larger models better on other tasks too?",
+        question=Question.LARGER,
+        text=(
+            "The models of Figure 3 on the paper's other tasks: A on the grammar, task-6 on the hidden "
+            "Markov model, and, in place of SST-2, another task of the causal model's own language. Whether "
+            f"all sizes have the same loss is judged with Figure 3. {OWN_TASK}",
+        ),
+        runs=tuple(run for task in tasks for run in task.projected_runs(scale)),
+        references=tuple(task.reference(scale.sizes) for task in tasks),
+        claims=tuple(larger_is_better(task, PAPER) for task in tasks),
+        panels=lambda table: size_panels(tasks, table, scale),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
+    )
+
+
+EXPERIMENT = Design(
+    figure_8,
+    registered="02cf7414fde792a6a4017a1b9d4771cdf5ef9f1f",
+    earlier_seeds={
+        "laptop": (
+            (111, 112, 113, 114, 115),
+            (*range(111, 116), *range(161, 166)),
+        ),
+        "night": (
+            tuple(range(201, 211)),
+            (*range(201, 211), *range(241, 251)),
+        ),
+    },
+    picture=Picture("pcfg-a", "Loss and accuracy over widths, on another task"),
+    of_the_paper=True,
+)

@@ -1,0 +1,131 @@
+"""Figure 9: the KL divergence, on a logarithmic axis, instead of the loss."""
+
+from dataclasses import replace
+
+import polars as pl
+
+from isoloss.experiments.axes import ACCURACY, BY_SEED, BY_WIDTH, LOG_KL, SIZE, STEP, loss_bars, probe_bars
+from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.design import Design, Picture
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shown_task import (
+    ShownTask,
+    first_text_task,
+    measurement_facts,
+    run_facts,
+    task_10,
+    task_b,
+)
+from isoloss.experiments.standard_claims import WHY_WINDOW
+from isoloss.experiments.statistics.along_runs import LastDoubling, MeanWithinRuns
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
+from isoloss.experiments.statistics.sizes import last_doubling_of_width
+from isoloss.panels import Lines, Panel
+from isoloss.results.verdict import below
+
+PAPER = "“Even with the log of the KL divergence [...] the models are saturating” (A.7; no number given)"
+
+
+def figure_9(scale: Scale) -> Experiment:
+    """The figure's runs, claims and panels at a scale."""
+    tasks = (task_b(scale), task_10(scale), first_text_task(scale))
+    return Experiment(
+        name="figure-9",
+        title="Does the KL divergence come to rest, as the loss does?",
+        question=Question.LOSS,
+        text=(
+            "The loss is the entropy of the distribution, which no model can change, plus KL(distribution || "
+            "model). The paper plots the logarithm of the KL: it resolves what the loss hides, and still "
+            "levels off.",
+            "Levelling off is judged on all checkpoints of a run, not only on those that count as saturated: "
+            "the question is whether the slope of log KL becomes less steep.",
+        ),
+        runs=tuple(run for task in tasks for run in _runs(task, scale)),
+        references=tuple(task.reference(scale.sizes) for task in tasks),
+        claims=tuple(claim for task in tasks for claim in divergence_saturates(task)),
+        panels=lambda table: tuple(
+            panel
+            for task in tasks
+            if not task.rows(table).is_empty()
+            for panel in _panels(task, table, scale)
+        ),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
+    )
+
+
+def _runs(task: ShownTask, scale: Scale) -> tuple[PlannedRun, ...]:
+    """Loss at every checkpoint, all of which are judged, and accuracy at the last."""
+    loss = MeasuredAt(scale.sizes.loss(task.runs.evaluated), task.runs.checkpoint_steps)
+    return tuple(
+        replace(run, measured=(loss, *run.measured), saturated_from=0)
+        for run in task.probed_runs(scale, (task.runs.steps,))
+    )
+
+
+def _panels(task: ShownTask, table: pl.DataFrame, scale: Scale) -> tuple[Panel, Panel]:
+    of_loss, every = loss_bars(scale.sizes), task.rows(table)
+    steps = Panel(
+        f"{task.key}-steps",
+        f"{task.title}: over steps",
+        f"One line per run, {len(task.seeds(scale))} seeds per width. {of_loss}",
+        (Lines(STEP, LOG_KL, BY_WIDTH, "run", marked=task.runs.saturated_from),),
+        every,
+    )
+    sizes = Panel(
+        f"{task.key}-sizes",
+        f"{task.title}: over sizes",
+        f"{task.chance_and_ceiling(table)}One dot per run at step {task.runs.steps:,}, one line per seed. "
+        f"{of_loss}{probe_bars(scale.sizes)}",
+        tuple(Lines(SIZE, y, BY_SEED, "seed") for y in (LOG_KL, ACCURACY)),
+        task.last_rows(table),
+    )
+    return steps, sizes
+
+
+def divergence_saturates(task: ShownTask) -> tuple[Claim, ...]:
+    """The claims of one panel."""
+    return tuple(
+        Claim(
+            name=f"{task.key}-saturates-over-{what}",
+            sentence=f"{task.title}: the KL divergence has come to rest {how}.",
+            paper=PAPER,
+            measure=f"fall of KL over the last doubling of {what}, over the loss{whose}",
+            unit="",
+            claimed=below(LOSS_WINDOW),
+            statistic=task.statistic(statistic),
+            reason=WHY_WINDOW,
+        )
+        for what, how, whose, statistic in (
+            ("steps", "as training proceeds", ", mean over runs", MeanWithinRuns(LastDoubling("kl"))),
+            (
+                "width",
+                "as models grow",
+                ", between the two widest at the last checkpoint, per doubling",
+                last_doubling_of_width,
+            ),
+        )
+    )
+
+
+EXPERIMENT = Design(
+    figure_9,
+    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    earlier_seeds={
+        "laptop": (
+            (111, 112, 113, 114, 115),
+            (*range(111, 116), *range(161, 166)),
+        ),
+        "night": (
+            tuple(range(201, 211)),
+            (*range(201, 211), *range(241, 251)),
+        ),
+    },
+    picture=Picture(
+        "pcfg-b-steps", "What models have not learnt of the distribution, over pre-training steps"
+    ),
+    of_the_paper=True,
+)

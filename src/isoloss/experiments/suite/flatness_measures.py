@@ -1,0 +1,295 @@
+"""Beyond the paper: which measure of flatness ranks downstream accuracy best."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from isoloss.curvature.ascent_sharpness import RADII
+from isoloss.experiments.axes import ACCURACY, TRACE, probe_bars
+from isoloss.experiments.claims import CONFIDENCE, Claim, Question
+from isoloss.experiments.design import Design
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment_result import judged_runs
+from isoloss.experiments.grammar_runs import ADAMW, grammar_runs, rule_runs
+from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION
+from isoloss.experiments.statistics.rank_correlation import (
+    Advantage,
+    PartialRanking,
+    Ranking,
+    complete_rows,
+    kendall_tau,
+)
+from isoloss.experiments.statistics.seed_bootstrap import Frames, SeedBootstrap, Statistic
+from isoloss.measurements.on_sentences.ascent_sharpness import AscentSharpnessQuantity, sam_column
+from isoloss.measurements.on_sentences.gradient_norm import GradientNormQuantity
+from isoloss.measurements.on_sentences.hessian_top_eigenvalue import TopEigenvalueQuantity
+from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
+from isoloss.measurements.quantity import AnyQuantity
+from isoloss.panels import Axis, Categories, Colour, Dots, Panel, Table
+from isoloss.results.verdict import above
+
+OURS = "beyond the paper, which shows the trace alone"
+GIVEN = ("loss", "parameters")
+ALIKE = "given loss and number of parameters, over all checkpoints"
+RULE, COEFFICIENT = Colour("rule", "update rule"), Colour("coefficient", "coefficient")
+VALUE = Axis("value", "rank correlation with accuracy", "standard_error")
+RANKS = (
+    Axis("measure", "measure"),
+    Axis("coefficient", "coefficient"),
+    Axis("value", "value"),
+    Axis("low", "from"),
+    Axis("high", "to"),
+    Axis("checkpoints", "checkpoints"),
+    Axis("seeds", "seeds"),
+)
+
+
+@dataclass(frozen=True)
+class FlatnessSettings:
+    """Sentences for each measure."""
+
+    trace_sentences: int
+    gradient_sentences: int
+    eigenvalue_sentences: int
+    ascent_sentences: int
+    radii: tuple[float, ...] = RADII
+
+    def competitors(self, seed: int) -> tuple[AnyQuantity, ...]:
+        """The measures of flatness to which the trace is compared."""
+        return (
+            NormalisedTraceQuantity(self.trace_sentences, seed),
+            TopEigenvalueQuantity(self.eigenvalue_sentences, seed),
+            GradientNormQuantity(self.gradient_sentences, seed),
+            AscentSharpnessQuantity(self.ascent_sentences, seed, self.radii),
+        )
+
+    @property
+    def competing_columns(self) -> tuple[str, ...]:
+        """The competitors' names in a table."""
+        by_radius = tuple(map(sam_column, self.radii))
+        return ("normalised_trace", "wholly_normalised_trace", "top_eigenvalue", "gradient_norm", *by_radius)
+
+
+SMOKE = FlatnessSettings(
+    trace_sentences=16,
+    gradient_sentences=16,
+    eigenvalue_sentences=8,
+    ascent_sentences=16,
+)
+
+LAPTOP = FlatnessSettings(
+    trace_sentences=500,
+    gradient_sentences=300,
+    eigenvalue_sentences=100,
+    ascent_sentences=500,
+)
+"""What a checkpoint can be given seconds for; the eigenvalue of 100 sentences has a standard error of 5 %."""
+
+PAPER = FlatnessSettings(
+    trace_sentences=10_000,
+    gradient_sentences=10_000,
+    eigenvalue_sentences=1_000,
+    ascent_sentences=10_000,
+)
+"""The paper measures no flatness but the trace, on 10,000 sentences; the eigenvalue's take twenty passes."""
+
+AT: dict[ScaleName, FlatnessSettings] = {
+    "smoke": SMOKE,
+    "laptop": LAPTOP,
+    "night": LAPTOP,
+    "gpu": LAPTOP,
+    "paper": PAPER,
+}
+
+
+def flatness_measures(scale: Scale, flatness: FlatnessSettings) -> Experiment:
+    """Every measure on the saturated checkpoints of Figure 1's runs, and of the other rules' at one size."""
+    return Experiment(
+        name="flatness-measures",
+        gallery=4,
+        title="Which measure of flatness ranks accuracy best?",
+        question=Question.FLATNESS,
+        text=(
+            "The paper measures flatness by the trace of the Hessian. Others use the Hessian's largest "
+            "eigenvalue, the rise of the loss a short distance along its gradient (SAM), the gradient's "
+            "norm, or traces that are invariant to rescaling of layers. Each measure ranks the saturated "
+            "checkpoints of all sizes, and of all update rules at one size, and this ranking is compared "
+            "with that by downstream accuracy.",
+            "A coefficient of 1 means that smaller values of the measure always go with better accuracy. "
+            "Coefficients given loss and parameters compare checkpoints that are alike in both.",
+        ),
+        runs=_runs(scale, flatness),
+        claims=CLAIMS,
+        panels=lambda table: _panels(table, scale, flatness),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(
+            ("downstream task", scale.grammar.tasks[1]),
+            ("sentences, trace", f"{scale.sizes.trace_sentences:,}"),
+            ("sentences, normalised traces", f"{flatness.trace_sentences:,}"),
+            ("sentences, top eigenvalue", f"{flatness.eigenvalue_sentences:,}"),
+            ("sentences, gradient norm", f"{flatness.gradient_sentences:,}"),
+            ("sentences, SAM", f"{flatness.ascent_sentences:,}"),
+        ),
+        paper_numbers=(("rank correlations", f"none: {OURS}"),),
+    )
+
+
+def _runs(scale: Scale, flatness: FlatnessSettings) -> tuple[PlannedRun, ...]:
+    """The grammar's runs and the rules', labelled by rule and width, measured after saturation."""
+    grammar, compared, sizes = scale.grammar, scale.compared, scale.sizes
+    probe, competitors = sizes.probe_of(grammar.tasks[1]), flatness.competitors(sizes.seed + 2)
+    quantities: tuple[AnyQuantity, ...] = (sizes.loss(), sizes.trace(), probe, *competitors)
+    steps = tuple(step for step in grammar.checkpoint_steps if step >= grammar.saturated_from)
+    width = grammar.architectures[compared.size].shape.width
+    own = grammar_runs(scale, tuple(MeasuredAt(quantity, steps) for quantity in quantities))
+    others = rule_runs(scale, compared.peers, quantities, since=compared.saturated_from)
+    return (
+        *(replace(run, labels=(("rule", ADAMW), *run.labels)) for run in own),
+        *(replace(run, labels=(*run.labels, ("width", width))) for run in others),
+    )
+
+
+def _panels(table: pl.DataFrame, scale: Scale, flatness: FlatnessSettings) -> tuple[Panel, ...]:
+    runs = judged_runs(table)
+    of_sizes = [run for run in runs if run["rule"][0] == ADAMW]
+    columns = flatness.competing_columns
+    ranked = (
+        ("sizes-and-steps", "Over sizes and steps (AdamW)", of_sizes),
+        ("rules-too", "Over sizes, steps and update rules", runs),
+    )
+    return (
+        *(ranking_panel(name, title, of, columns) for name, title, of in ranked if of),
+        *([_measures_panel(runs, columns, scale)] if runs else []),
+    )
+
+
+def ranking_panel(name: str, title: str, runs: Sequence[pl.DataFrame], columns: Sequence[str]) -> Panel:
+    """How well the trace, the columns and the loss rank the accuracy of the runs' checkpoints."""
+    caption = (
+        "Each interval is at 95 %, over seeds as clusters, on Fisher's scale; bars in the chart are one "
+        "standard error. The loss is included for comparison."
+    )
+    charts = (Categories("measure", VALUE, COEFFICIENT), Table(RANKS))
+    ranks = rank_correlation_table(runs, ["trace", *columns, "loss"], given=GIVEN)
+    return Panel(name, title, caption, charts, ranks)
+
+
+def _measures_panel(runs: Sequence[pl.DataFrame], columns: Sequence[str], scale: Scale) -> Panel:
+    axes = [Axis(name, name.replace("_", " "), f"{name}_error", logarithmic=True) for name in columns]
+    return Panel(
+        "measures",
+        "Each measure against accuracy",
+        f"Checkpoints after saturation. Horizontal bars: one standard error. {probe_bars(scale.sizes)}",
+        tuple(Dots(axis, ACCURACY, RULE) for axis in (TRACE, *axes)),
+        pl.concat(runs, how="diagonal_relaxed"),
+    )
+
+
+def _trace_beats(measure: str, words: str) -> Claim:
+    return Claim(
+        name=f"trace-beats-{measure.replace('_', '-')}",
+        sentence=f"Among checkpoints alike in loss and size the trace ranks accuracy better than {words}.",
+        paper=OURS,
+        measure=f"partial Spearman of −trace with accuracy minus that of −{words}, both {ALIKE}",
+        unit="",
+        claimed=above(ASSOCIATION),
+        statistic=Advantage(PartialRanking("trace", given=GIVEN), PartialRanking(measure, given=GIVEN)),
+        reason=WHY_ASSOCIATION,
+        limit=2.0,
+    )
+
+
+CLAIMS = (
+    Claim(
+        name="trace-ranks-given-loss-and-size",
+        sentence="Among checkpoints alike in loss and size, of all update rules, the flatter do better.",
+        paper="the trace “strongly correlates with the downstream performance” (Section 1; no number given)",
+        measure=f"partial Spearman of −trace with accuracy {ALIKE}",
+        unit="",
+        claimed=above(ASSOCIATION),
+        statistic=PartialRanking("trace", given=GIVEN),
+        reason=WHY_ASSOCIATION,
+        limit=1.0,
+    ),
+    _trace_beats("normalised_trace", "the trace normalised by the weights' size"),
+    _trace_beats("top_eigenvalue", "the top eigenvalue of the Hessian"),
+    _trace_beats("gradient_norm", "the gradient's norm"),
+    _trace_beats("sam_0.05", "SAM's sharpness at radius 0.05"),
+)
+
+
+def rank_correlation_table(
+    runs: Frames,
+    measures: Sequence[str],
+    outcome: str = "accuracy",
+    *,
+    given: tuple[str, ...] = ("loss", "parameters"),
+    confidence: float = CONFIDENCE,
+    seed: int = 0,
+) -> pl.DataFrame:
+    """A row for each of `measures` and each of Spearman, Kendall (tau-b), and partial Spearman given `given`.
+
+    All use the same checkpoints, those that have every measure, the outcome and all of `given`; `checkpoints`
+    and `seeds` are their numbers. Signs are those of `Ranking`: 1 if the smallest value of the measure is the
+    best. A measure that is itself among `given` is partialled on the others. `low` and `high` bound each
+    number separately with `confidence` (`Estimate.interval`); to say that one measure ranks better than
+    another, judge their `Advantage`.
+
+    >>> runs = [
+    ...     pl.DataFrame({"seed": s, "trace": [3.0, 2.0, 1.0 + s], "loss": [1.0, 2.0, 3.0 - s / 2],
+    ...                   "parameters": 9, "accuracy": [0.1, 0.2, 0.3]}) for s in (1, 2, 3)]
+    >>> table = rank_correlation_table(runs, ["trace", "loss"])
+    >>> table.columns
+    ['measure', 'coefficient', 'value', 'standard_error', 'low', 'high', 'confidence', 'checkpoints', 'seeds']
+    >>> table.filter(measure="trace")["coefficient"].to_list()
+    ['Spearman', 'Kendall', 'Spearman given loss and parameters']
+    """
+    wanted = list(dict.fromkeys([*measures, outcome, *given]))
+    complete = [_complete(run, wanted) for run in runs]
+    bootstrap = SeedBootstrap.of([run for run in complete if not run.is_empty()], seed)
+    checkpoints = complete_rows(bootstrap.runs, wanted).shape[1]
+    rows = []
+    for measure in measures:
+        others = tuple(name for name in given if name != measure)
+        statistics: dict[str, Statistic] = {
+            "Spearman": Ranking(measure, outcome),
+            "Kendall": Ranking(measure, outcome, kendall_tau),
+        }
+        if others:
+            statistics[f"Spearman given {' and '.join(others)}"] = PartialRanking(measure, outcome, others)
+        for name, statistic in statistics.items():
+            found = bootstrap.estimate(statistic)
+            low, high = found.interval(confidence, limit=1.0)
+            rows.append(
+                {
+                    "measure": measure,
+                    "coefficient": name,
+                    "value": found.value,
+                    "standard_error": found.standard_error,
+                    "low": low,
+                    "high": high,
+                    "confidence": confidence,
+                    "checkpoints": checkpoints,
+                    "seeds": bootstrap.seeds,
+                }
+            )
+    return pl.DataFrame(rows)
+
+
+def _complete(run: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """The run's rows with a finite number in each of the columns; none if it lacks a column."""
+    if not set(columns) <= set(run.columns):
+        return run.clear()
+    return run.filter(pl.all_horizontal(pl.col(columns).cast(pl.Float64).is_finite()))
+
+
+EXPERIMENT = Design(
+    lambda scale: flatness_measures(scale, AT[scale.name]),
+    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    earlier_seeds={"laptop": ((111, 112, 113, 114, 115),)},
+)

@@ -1,0 +1,287 @@
+"""Figures 2 (b), 3 (c), 8 on texts in the form of SST-2 and QNLI: students of a causal model's language."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from isoloss.errors import BadInput
+from isoloss.experiments.axes import BY_WIDTH, LOSS, STEP
+from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.design import Design
+from isoloss.experiments.experiment import Experiment, Facts
+from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.language_runs import runs_of_sizes
+from isoloss.experiments.shared.real_text import ComparedTask, task_facts
+from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_points, theil_sen_slope
+from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
+from isoloss.experiments.teacher_plan import TeachersLanguage
+from isoloss.measurements.generated_words import Policy
+from isoloss.measurements.quantities.generated_words_probe import (
+    GeneratedWordsProbe,
+    TextControls,
+    UntrainedTextProbe,
+)
+from isoloss.measurements.quantity import AnyQuantity
+from isoloss.panels import Axis, Categories, Lines, Panel
+from isoloss.results.verdict import above, below
+
+PAPERS_TASKS = ("SST-2", "QNLI")
+CONVERGED = 0.01
+"""Largest share of the loss that may be left to learn for anything to be judged."""
+OTHER_POLICIES: tuple[Policy, ...] = ("resegment", "mask")
+PAPER = "accuracy rises with steps and with size (Figures 2, 3 and 8; QNLI +2.0 points by size)"
+
+
+def share_to_learn(runs: Frames) -> float:
+    """Mean over runs of KL(distribution || model) at the last checkpoint over the loss; nan without runs."""
+    shares = [float(run["kl"][-1] / run["loss"][-1]) for run in runs]
+    return float(np.mean(shares)) if shares else math.nan
+
+
+@dataclass(frozen=True)
+class WhereConverged:
+    """The statistic if `share_to_learn` is below CONVERGED; otherwise nan, and nothing is judged."""
+
+    statistic: Statistic
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        return self.statistic(runs) if share_to_learn(runs) < CONVERGED else math.nan
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Mean over runs of final accuracy minus that of the same model untrained, in percent points."""
+
+    key: str
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class; nan without runs."""
+        gains = [self.of(run) for run in runs]
+        return float(np.mean(gains)) if gains else math.nan
+
+    def of(self, run: pl.DataFrame) -> float:
+        """One run's."""
+        return 100 * float(run[self.key][-1] - run[f"{self.key}_untrained"][-1])
+
+
+@dataclass(frozen=True)
+class GainOverWidths:
+    """Mean over seeds of the slope of the gain per doubling of width; nan for one width."""
+
+    gain: Gain
+
+    def __call__(self, runs: Frames) -> float:
+        """See the class."""
+        slopes = []
+        for seed in dict.fromkeys(run["seed"][0] for run in runs):
+            own = [run for run in runs if run["seed"][0] == seed]
+            widths = np.log2([run["width"][0] for run in own])
+            slopes.append(theil_sen_slope(widths, np.array([self.gain.of(run) for run in own])))
+        return float(np.mean(slopes)) if slopes else math.nan
+
+
+def glue_of_causal_language(scale: Scale) -> Experiment:
+    """The causal language's students of all sizes, probed on texts that are not from the language.
+
+    Raises BadInput if the language has no teacher, and so no whole tokenizer.
+    """
+    runs = scale.causal_language
+    tasks = tuple(task for task in scale.real_text.tasks if task.papers in PAPERS_TASKS)
+    saturated = tuple(step for step in runs.checkpoint_steps if step >= runs.saturated_from)
+    measured = [MeasuredAt(scale.sizes.loss(runs.evaluated), saturated)]
+    references = []
+    for task in tasks:
+        probe = _probe(scale, task)
+        measured.append(MeasuredAt(probe, saturated))
+        beside: list[AnyQuantity] = [_probe(scale, task, policy) for policy in OTHER_POLICIES]
+        beside.append(UntrainedTextProbe(probe, f"{task.column}_untrained"))
+        measured += [MeasuredAt(quantity, saturated[-1:]) for quantity in beside]
+        controls = TextControls(probe, task.column)
+        references.append(PlannedReference(f"controls of {task.source.name}", runs.language, controls))
+    return Experiment(
+        name="glue-of-causal-language",
+        title="Do students of a causal model's language do better on real text, later and larger?",
+        question=Question.LATER,
+        text=(
+            "In Figures 2 (b), 3 (c) and 8 the paper trains models on sentences of OPT's 2,000 most frequent "
+            "tokens and probes them on SST-2 and QNLI. The restriction applies only to what is generated: "
+            "the student keeps all of the teacher's tokens and reads ordinarily tokenised text. Tokens that "
+            "are never generated keep embeddings close to their initialisation, so much of what a probe "
+            "finds does not come from training. Each model is therefore shown next to the same model "
+            "untrained, and next to a bag of the same tokens.",
+            "Claims are about the gain over the untrained model, where the student has come close to the "
+            "distribution; where it has not, nothing is judged. Besides the authors' treatment of tokens "
+            "that are never generated, two others are shown: texts tokenised only with the merges that lead "
+            "to generated words, and texts in which such tokens are replaced by [MASK].",
+            "A language that two cores can train on has few words and short sentences, and texts are "
+            "truncated to its length; the caption says how much of them the language covers. SmolLM2 in "
+            "place of OPT takes a GPU: sentences of 8 tokens for one night's run, 1.5 million of them, cost "
+            "3e15 operations, or two days on one core.",
+            "A gain over the untrained model is what training on the language put into the student; accuracy "
+            "alone may come from the tokens themselves.",
+        ),
+        runs=runs_of_sizes(runs, scale.seeds, tuple(measured)),
+        references=tuple(references),
+        claims=_claims(tasks),
+        panels=lambda table: _panels(table, tasks),
+        pilot_seeds=scale.pilot_seeds,
+        settings=_facts(scale, tasks),
+        paper_numbers=(("QNLI, gain by size", "2.0 percent points"),),
+    )
+
+
+def _probe(scale: Scale, task: ComparedTask, policy: Policy = "untrained") -> GeneratedWordsProbe:
+    plan, sizes = scale.causal_language.language, scale.real_text.sizes
+    if not isinstance(plan, TeachersLanguage):
+        raise BadInput("the scale's causal language has no teacher whose tokenizer could read texts")
+    column = task.column if policy == "untrained" else f"{task.column}_{policy}"
+    return GeneratedWordsProbe(task.source, sizes.texts, plan.whole_tokenizer, sizes.probe, policy, column)
+
+
+def _claims(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
+    premise = Claim(
+        name="near-the-law",
+        answers=Question.LOSS,
+        sentence="At the end what the students have not learnt of the law is a small share of the loss.",
+        paper="“even with almost the same pre-training loss” (Figure 3; no number given)",
+        measure="mean over runs of KL(law || model) at the last checkpoint over the loss there",
+        unit="",
+        claimed=below(CONVERGED),
+        statistic=share_to_learn,
+        kind="premise",
+        reason="with more left to learn, that later or larger models do better says nothing about one loss",
+    )
+    return (premise, *(claim for task in tasks for claim in _claims_of(task)))
+
+
+def _claims_of(task: ComparedTask) -> tuple[Claim, ...]:
+    gain, name, key = Gain(task.column), task.papers, task.papers.lower()
+    said = (
+        (
+            "gains",
+            f"{name} form: students do better than the same models untrained.",
+            "mean over runs of accuracy at the last checkpoint, minus the untrained model's",
+            "percent points",
+            gain,
+        ),
+        (
+            "later-is-better",
+            f"{name} form: later checkpoints do better.",
+            "mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
+            "percent points per doubling",
+            MeanWithinRuns(Slope(in_points(task.column))),
+        ),
+        (
+            "larger-gains-more",
+            f"{name} form: larger students gain more over the same models untrained.",
+            "mean over seeds of the slope of that gain at the last checkpoint per doubling of width",
+            "percent points per doubling",
+            GainOverWidths(gain),
+        ),
+    )
+    return tuple(
+        Claim(
+            name=f"{key}-{what}",
+            sentence=sentence,
+            paper=PAPER,
+            measure=f"{measure}; undefined where KL is 1 % of the loss or more",
+            unit=unit,
+            claimed=above(0.0),
+            statistic=WhereConverged(statistic),
+        )
+        for what, sentence, measure, unit, statistic in said
+    )
+
+
+def _facts(scale: Scale, tasks: Sequence[ComparedTask]) -> Facts:
+    runs = scale.causal_language
+    widths = ", ".join(str(model.shape.width) for model in runs.architectures)
+    probed = _probe(scale, tasks[0])
+    return (
+        ("language", f"{runs.language.words:,} words, sentences of {runs.language.maximum_length}"),
+        ("students", f"widths {widths}, all {probed.tokenizer.pieces:,} tokens of the teacher"),
+        ("steps", f"{runs.steps:,} of {runs.batch_size:,} fresh sentences"),
+        ("features", "mean over a text's tokens (of a pair's, one after the other), centred and scaled"),
+        *task_facts(tuple(task.source for task in tasks)),
+    )
+
+
+def _panels(table: pl.DataFrame, tasks: Sequence[ComparedTask]) -> tuple[Panel, ...]:
+    if table.is_empty():
+        return ()
+    rows = table.filter(pl.col("step").is_not_null())
+    return tuple(
+        panel for task in tasks if task.column in rows.columns for panel in _panels_of(task, table, rows)
+    )
+
+
+def _panels_of(task: ComparedTask, table: pl.DataFrame, rows: pl.DataFrame) -> tuple[Panel, ...]:
+    accuracy = Axis(task.column, f"{task.source.name}: accuracy", f"{task.column}_deviation")
+    told = f"{_converged(rows)}{_controls(task, table)}"
+    steps = Panel(
+        f"{task.column}-steps",
+        f"{task.source.name}: over pre-training steps",
+        f"{told}One line per run. Bars of accuracy: one standard deviation over probe seeds.",
+        (Lines(STEP, LOSS, BY_WIDTH, "run"), Lines(STEP, accuracy, BY_WIDTH, "run")),
+        rows,
+    )
+    ends = rows.filter(pl.col("step") == pl.col("step").max())
+    ways = {task.column: "as they are", f"{task.column}_untrained": "untrained model"}
+    ways |= {f"{task.column}_{policy}": policy for policy in OTHER_POLICIES}
+    beside = pl.concat(
+        [
+            ends.select("width", pl.lit(name).alias("read"), pl.col(column).alias("accuracy"))
+            for column, name in ways.items()
+            if column in ends.columns
+        ]
+    )
+    caption = (
+        f"{told}One dot per run, at its last step. “As they are” reads tokens that were never generated with "
+        "embeddings close to their initialisation, “resegment” cuts them into generated words and bytes, "
+        "“mask” replaces them by [MASK]."
+    )
+    chart = Categories("read", Axis("accuracy", f"{task.source.name}: accuracy"), BY_WIDTH)
+    return steps, Panel(
+        f"{task.column}-controls", f"{task.source.name}: next to its controls", caption, (chart,), beside
+    )
+
+
+def _converged(rows: pl.DataFrame) -> str:
+    if not {"kl", "loss"} <= set(rows.columns):
+        return ""
+    ends = [run.drop_nulls(["kl", "loss"]).tail(1) for run in rows.partition_by("run")]
+    share = share_to_learn([end for end in ends if len(end)])
+    if not share >= CONVERGED:
+        return f"At the end {share:.2%} of the loss is left to learn. "
+    return (
+        f"The students have not converged: {share:.2%} of the loss is left to learn at the end, so nothing "
+        "is judged. "
+    )
+
+
+def _controls(task: ComparedTask, table: pl.DataFrame) -> str:
+    names = [
+        f"{task.column}_{name}" for name in ("majority", "bag", "coverage", "coverage_resegmented", "longer")
+    ]
+    if names[0] not in table.columns:
+        return ""
+    majority, bag, coverage, anew, longer = (table[name].drop_nulls()[0] for name in names)
+    return (
+        f"A bag of the same tokens has an accuracy of {bag:.1%}, the most common class {majority:.1%}. Of "
+        f"the test texts' tokens, {coverage:.1%} are words of the language ({anew:.1%} after "
+        f"re-segmentation), and {longer:.1%} of the texts are longer than its sentences and truncated. "
+    )
+
+
+EXPERIMENT = Design(
+    glue_of_causal_language,
+    registered="bf18e408c1a05a59532e72ff65e53554ea5b2e20",
+    earlier_seeds={"night": (tuple(range(201, 211)),)},
+    of_the_paper=True,
+)

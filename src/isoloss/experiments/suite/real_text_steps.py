@@ -1,0 +1,132 @@
+"""Figures 2 (c) and 4 (right): on real text, later checkpoints do better and are flatter."""
+
+import polars as pl
+
+from isoloss.experiments.axes import BY_SEED, STEP, TRACE
+from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.design import Design
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.shared.real_text import (
+    TextSizes,
+    corpus_facts,
+    followed_runs,
+    majority,
+    measurement_facts,
+    task_facts,
+)
+from isoloss.experiments.standard_claims import WHY_WINDOW
+from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, RANGE_OF_LOSS
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
+from isoloss.panels import Axis, Dots, Lines, Panel
+from isoloss.results.verdict import above, below
+
+ACCURACY = "accuracy"
+LOSS = Axis("loss", "validation loss (nats a masked word)", "loss_error")
+PROBE = Axis(ACCURACY, "linear probe accuracy", f"{ACCURACY}_deviation")
+
+CLAIMS = (
+    Claim(
+        name="one-loss",
+        answers=Question.LOSS,
+        sentence="From the first checkpoint measured to the last the validation loss stays as it is.",
+        paper="“even after the pre-training loss converges” (Figure 2; no number given)",
+        measure="mean over runs of largest minus smallest loss of the run's checkpoints, over their mean",
+        unit="",
+        claimed=below(LOSS_WINDOW),
+        statistic=RANGE_OF_LOSS,
+        kind="premise",
+        reason=WHY_WINDOW,
+    ),
+    Claim(
+        name="later-is-better",
+        sentence="Models at a later step do better downstream.",
+        paper="+1.25 percent points from step 400,000 to 1,400,000 (Section 4)",
+        measure="mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
+        unit="percent points per doubling",
+        claimed=above(0.0),
+        statistic=IMPROVEMENT,
+    ),
+    Claim(
+        name="later-is-flatter",
+        sentence="Models at a later step are flatter.",
+        paper="the trace falls by 0.67 from step 400,000 to 1,400,000 (Section 4)",
+        measure="mean over runs of the Theil-Sen slope of log2(trace) per doubling of steps",
+        unit="doublings per doubling",
+        claimed=below(0.0),
+        statistic=FLATTENING,
+    ),
+)
+
+
+def real_text_steps(scale: Scale) -> Experiment:
+    """The runs, claims and panel at a scale."""
+    settings = scale.real_text
+    runs, sizes, task = settings.followed, settings.sizes, settings.sentiment
+    seeds = settings.own_seeds or scale.seeds
+    quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task, ACCURACY))
+    measured = tuple(MeasuredAt(quantity, runs.measured_steps) for quantity in quantities)
+    return Experiment(
+        name="real-text-steps",
+        title="Are later checkpoints better and flatter, on real text?",
+        question=Question.LATER,
+        text=(
+            "Figures 2 (c) and 4 (right): the paper follows a model of 25M parameters, pre-trained by AdamW "
+            "on OpenWebText, from step 400,000 to 1,400,000. Accuracy on SST-2 rises, and the trace falls.",
+            "The distribution of real text is unknown, so there is no minimal loss to compare with, and the "
+            "loss is measured on held-out documents. Where it is still falling, better accuracy of a later "
+            "model says nothing about models at the same loss; the first claim tells whether it is.",
+            "This is a separate experiment from Figures 2 and 4: its texts have to be downloaded, and its "
+            "claims are corrected for multiple testing among themselves.",
+        ),
+        runs=followed_runs(runs, seeds, measured),
+        references=(majority(runs, task, sizes),),
+        claims=CLAIMS,
+        panels=lambda table: _panels(table, sizes, len(seeds)),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(*corpus_facts(runs), *task_facts((task,)), *measurement_facts(sizes)),
+        paper_numbers=(
+            ("SST-2, from step 400,000 to 1,400,000", "+1.25 percent points"),
+            ("trace, from step 400,000 to 1,400,000", "−0.67"),
+        ),
+    )
+
+
+def _panels(table: pl.DataFrame, sizes: TextSizes, seeds: int) -> tuple[Panel, ...]:
+    if table.is_empty():
+        return ()
+    rows = table.filter(pl.col("step").is_not_null())
+    if rows.is_empty():
+        return ()
+    caption = (
+        f"{_majority(table)}One line for each of {seeds} seeds. Bars of the loss: one standard "
+        f"error over {_sequences(rows, 'loss')} validation documents; of the trace: over "
+        f"{_sequences(rows, 'trace')} sequences, with all masks of the objective at once; of accuracy: one "
+        f"standard deviation over {len(sizes.probe.seeds)} probe seeds."
+    )
+    loss, accuracy, trace = (Lines(STEP, y, BY_SEED, "run") for y in (LOSS, PROBE, TRACE))
+    charts = (loss, accuracy, trace, Dots(TRACE, PROBE, BY_SEED))
+    return (Panel("steps", "Over pre-training steps", caption, charts, rows),)
+
+
+def _majority(table: pl.DataFrame) -> str:
+    if "majority_accuracy" not in table.columns:
+        return ""
+    row = table.filter(pl.col("majority_accuracy").is_not_null()).row(0, named=True)
+    return (
+        f"The most common class is right {row['majority_accuracy']:.1%} of the time on {row['test_texts']:,} "
+        f"test texts; {row['left_out']:,} more also appear in the corpus's validation part and are left out. "
+    )
+
+
+def _sequences(rows: pl.DataFrame, quantity: str) -> str:
+    return f"{rows[f'{quantity}_sentences'][0]:,}"
+
+
+EXPERIMENT = Design(
+    real_text_steps,
+    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    earlier_seeds={"laptop": ((111, 112, 113, 114, 115),)},
+    of_the_paper=True,
+)

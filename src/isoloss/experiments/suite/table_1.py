@@ -1,0 +1,251 @@
+"""Tables 1 and 2: their claims, and a row per algorithm, at the loss that the adversary and AdamW share."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.design import Design
+from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.grammar_runs import ADAMW, SMALL, adamw_runs, rule_runs, small_runs
+from isoloss.experiments.reference import PlannedReference
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.standard_claims import WHY_WINDOW
+from isoloss.experiments.statistics.same_loss import (
+    LOSS_WINDOW,
+    curve,
+    mean_at_same_loss,
+    mean_over_runs,
+    percent_points,
+    rows_at_same_loss,
+)
+from isoloss.experiments.statistics.seed_bootstrap import Statistic
+from isoloss.measurements.quantities.control_probes import LOOKUP_TABLE, LookupTableReference
+from isoloss.panels import Axis, Panel, Table
+from isoloss.results.verdict import above, below
+
+ADVERSARIAL = "adversarial"
+TASK_A, TASK_B = "accuracy_a", "accuracy_b"
+TEXT = (
+    "Models with the same architecture and the same loss can differ downstream. The adversarial algorithm "
+    "lowers the pre-training loss as AdamW does, while working against the downstream tasks (A.5).",
+    "The adversary's run and AdamW's run with the same seed, hence on the same sentences, are compared where "
+    "each first falls to the lowest loss that both reach, interpolated between checkpoints. Whether the two "
+    "losses agree to within 0.5 %, given their errors, is tested.",
+)
+REAL_TEXT = "The paper's BookCorpus rows are the experiment real-text-algorithms."
+
+
+def algorithm_panels(table: pl.DataFrame, columns: tuple[Axis, ...]) -> tuple[Panel, ...]:
+    """Means over seeds, with small model and lookup table if measured, and the pairs seed by seed."""
+    names = [axis.column for axis in columns]
+    rows = rows_at_same_loss(table, (ADVERSARIAL,), ADAMW, names)
+    means = mean_over_runs(rows, "rule", ["loss", *names])
+    lookup = table.filter(pl.col("rule") == LOOKUP_TABLE) if "rule" in table.columns else means.clear()
+    present = [name for name in ("loss", *names) if name in lookup.columns]
+    kept = ["rule", *present, *(f"{name}_error" for name in present)]
+    small = table.filter(pl.col("rule") == SMALL) if "rule" in table.columns else means.clear()
+    ends = mean_over_runs(small, "rule", ["loss", *names]) if small.height else means.clear()
+    summary = pl.concat([means, ends, lookup.select(kept)], how="diagonal_relaxed")
+    named, loss = Axis("rule", "pre-training"), Axis("loss", "exact loss (nats)", "loss_error")
+    by_seed = (
+        named,
+        Axis("seed", "seed"),
+        Axis("step", "step"),
+        loss,
+        Axis("same_loss", "same loss"),
+        *columns,
+    )
+    return (
+        Panel(
+            "algorithms",
+            "Algorithms at the same loss",
+            "Mean over pre-training seeds ± one standard error over them; the small model is taken at the "
+            "end of its run; for the lookup table, which has no seed, one standard error over test "
+            f"sentences. {REAL_TEXT}",
+            (Table((named, loss, *columns, Axis("runs", "seeds"))),),
+            summary,
+        ),
+        Panel(
+            "pairs",
+            "The pair of each seed",
+            "Both runs where they first reach their common loss; ± one standard error over sentences, "
+            "including the error of the interpolation between checkpoints. “Same loss”: whether the two "
+            "agree to within 0.5 % of the loss, as far as their errors tell.",
+            (Table(by_seed),),
+            rows,
+        ),
+    )
+
+
+def adversary_in_words(scale: Scale) -> str:
+    """The adversary's settings, for a page."""
+    rule = scale.compared.adversary
+    low, high = rule.loss_window
+    return (
+        f"λ up to {rule.strength:g} at a training loss (with dropout) of at most {low:g} nats, none from "
+        f"{high:g} on; {rule.examples} + {rule.examples} fresh examples a step, ridge {rule.ridge:g}; "
+        f"{scale.compared.steps:,} steps"
+    )
+
+
+def surplus_loss(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean over seeds of the adversary's loss at its last step over AdamW's at the same step, minus 1.
+
+    nan without a pair; AdamW's loss is interpolated if it has no checkpoint at that step.
+    """
+    adamw = {run["seed"][0]: run for run in runs if run["rule"][0] == ADAMW}
+    surplus = []
+    for run in runs:
+        if run["rule"][0] == ADVERSARIAL and (reference := adamw.get(run["seed"][0])) is not None:
+            beside = curve(reference, "loss", "kl_error").at(run["step"][-1])
+            surplus.append(run["loss"][-1] / beside.value - 1)
+    return float(np.mean(surplus)) if surplus else float("nan")
+
+
+def advantage_over_small(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean final accuracy of the adversary's runs on task B, minus the small model's, in percent points."""
+    ends = {
+        rule: [run[TASK_B][-1] for run in runs if run["rule"][0] == rule] for rule in (ADVERSARIAL, SMALL)
+    }
+    if not all(ends.values()):
+        return float("nan")
+    return percent_points(float(np.mean(ends[ADVERSARIAL])), float(np.mean(ends[SMALL])))
+
+
+def advantage_over_lookup_table(rule: str, column: str) -> Statistic:
+    """The statistic: mean final accuracy of the rule's runs minus the table's, in percent points."""
+
+    def statistic(runs: Sequence[pl.DataFrame]) -> float:
+        trained = [run[column][-1] for run in runs if run["rule"][0] == rule]
+        table = [run[column][-1] for run in runs if run["rule"][0] == LOOKUP_TABLE]
+        return percent_points(float(np.mean(trained)), table[0]) if trained and table else float("nan")
+
+    return statistic
+
+
+def _adversary_is_worse(task: str, column: str, paper: str) -> Claim:
+    return Claim(
+        name=f"adversary-worse-on-{task.lower()}",
+        sentence=f"At the same loss the adversarially trained model does worse than AdamW's on task {task}.",
+        paper=paper,
+        measure="mean over seeds of accuracy at the pair's common loss, adversarial minus AdamW",
+        unit="percent points",
+        claimed=below(0.0),
+        statistic=mean_at_same_loss(ADVERSARIAL, ADAMW, column, percent_points),
+    )
+
+
+def _lookup_table_is_worse(rule: str, task: str, column: str, paper: str) -> Claim:
+    return Claim(
+        name=f"lookup-table-worse-than-{rule.lower()}-on-{task.lower()}",
+        sentence=f"On task {task} the lookup table does worse than a model by {rule} training.",
+        paper=paper,
+        measure=f"mean over {rule} runs of accuracy at the last checkpoint, minus the lookup table's",
+        unit="percent points",
+        claimed=above(0.0),
+        statistic=advantage_over_lookup_table(rule, column),
+    )
+
+
+CLAIMS_1 = (
+    Claim(
+        name="adversary-reaches-the-loss",
+        answers=Question.LOSS,
+        sentence="The adversary reaches almost the same pre-training loss as AdamW in as many steps.",
+        paper="3.206 against 3.204 nats, 0.06 % more (Table 1)",
+        measure="mean over seeds of the adversary's exact loss at its end over AdamW's at that step, less 1",
+        unit="",
+        claimed=below(LOSS_WINDOW),
+        statistic=surplus_loss,
+        kind="premise",
+        reason=WHY_WINDOW,
+    ),
+    _adversary_is_worse("A", TASK_A, "83.1 against 89.9 % (Table 1)"),
+    _adversary_is_worse("B", TASK_B, "42.3 against 49.2 % (Table 1)"),
+    Claim(
+        name="adversary-worse-than-small-on-b",
+        sentence="On task B the adversarially trained model does worse than a small one that AdamW trained.",
+        paper="“even worse than a normal 9M model”, itself of 235M (preprint, Section 2; no number given)",
+        measure="mean accuracy where the adversary's runs end, minus that where the small model's end",
+        unit="percent points",
+        claimed=below(0.0),
+        statistic=advantage_over_small,
+    ),
+    _lookup_table_is_worse(ADAMW, "A", TASK_A, "71.2 against 89.9 % (Table 1; said of task B alone)"),
+    _lookup_table_is_worse(ADAMW, "B", TASK_B, "39.7 against 49.2 % (Table 1)"),
+    _lookup_table_is_worse(ADVERSARIAL, "A", TASK_A, "71.2 against 83.1 % (Table 1; said of task B alone)"),
+    _lookup_table_is_worse(
+        ADVERSARIAL, "B", TASK_B, "39.7 against 42.3 %, worse than all others (Section 2.3)"
+    ),
+)
+
+
+COLUMNS_1 = (
+    Axis(TASK_A, "accuracy on task A", f"{TASK_A}_error"),
+    Axis(TASK_B, "accuracy on task B", f"{TASK_B}_error"),
+)
+
+
+def table_1(scale: Scale) -> Experiment:
+    """The table's rows on the grammar: AdamW, the adversarial algorithm, the lookup table."""
+    scale = scale.with_seeds(scale.compared.own_seeds)
+    task_a, task_b, _ = scale.grammar.tasks
+    loss, small = scale.sizes.loss(), scale.compared.small.shape
+    probes = (scale.sizes.probe_of(task_a, TASK_A), scale.sizes.probe_of(task_b, TASK_B))
+    adversary = ((ADVERSARIAL, scale.compared.adversary),)
+    lookup = PlannedReference(
+        LOOKUP_TABLE,
+        scale.grammar.language,
+        LookupTableReference(loss, probes),
+        labels=(("rule", LOOKUP_TABLE),),
+        judged=True,
+    )
+    return Experiment(
+        name="table-1",
+        title="Does the algorithm of pre-training decide accuracy at the same loss?",
+        question=Question.ALGORITHM,
+        text=(
+            *TEXT,
+            "The lookup table outputs the distribution itself, so its loss, the entropy of the distribution, "
+            "is the lowest possible. Its feature vector for a word is the distribution of that word, given "
+            "to the same linear probe.",
+            "In the paper the adversary's model of 235M parameters does worse on task B than a 9M model "
+            "trained by AdamW. Here too a smaller model is shown for comparison, at the end of its training.",
+            f"{REAL_TEXT} Its tasks are QNLI and SST-2.",
+        ),
+        runs=(
+            *adamw_runs(scale, (loss, *probes)),
+            *small_runs(scale, (loss, *probes)),
+            *rule_runs(scale, adversary, (loss, *probes)),
+        ),
+        references=(lookup,),
+        claims=CLAIMS_1,
+        panels=lambda table: algorithm_panels(table, COLUMNS_1),
+        pilot_seeds=scale.pilot_seeds,
+        settings=(
+            ("tasks A and B", f"{task_a} and {task_b}"),
+            ("adversary", adversary_in_words(scale)),
+            ("small model", f"width {small.width}, {small.layers} layers"),
+        ),
+        paper_numbers=(
+            ("AdamW", "loss 3.204; A 89.9 ± 0.3 %, B 49.2 ± 0.8 %"),
+            ("adversarial", "loss 3.206; A 83.1 ± 0.6 %, B 42.3 ± 1.5 %"),
+            ("lookup table", "loss 3.196; A 71.2 %, B 39.7 %"),
+        ),
+    )
+
+
+EXPERIMENT = Design(
+    table_1,
+    registered="02cf7414fde792a6a4017a1b9d4771cdf5ef9f1f",
+    earlier_seeds={
+        "laptop": ((111, 112, 113, 114, 115),),
+        "night": (
+            tuple(range(201, 211)),
+            tuple(range(241, 251)),
+        ),
+    },
+    of_the_paper=True,
+)

@@ -1,0 +1,215 @@
+"""Beyond the paper: how flat and how good other update rules are at the loss that AdamW reaches too."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from isoloss.experiments.axes import KL, STEP, TRACE
+from isoloss.experiments.claims import Claim, Question
+from isoloss.experiments.design import Design
+from isoloss.experiments.experiment import Experiment, Facts
+from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
+from isoloss.experiments.scale import Scale
+from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION
+from isoloss.experiments.statistics.rank_correlation import rank_correlation
+from isoloss.experiments.statistics.same_loss import (
+    doublings,
+    mean_at_same_loss,
+    pairs_at_same_loss,
+    percent_points,
+    rows_at_same_loss,
+)
+from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
+from isoloss.pretraining.specification import settings_as_json
+from isoloss.results.verdict import above, below
+
+ACCURACY = "accuracy"
+REGULARISED = "flatness-regularised"
+PEERS = ("Muon", "Lion", "SOAP", "Sophia")
+OURS = "beyond the paper"
+
+
+def flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:
+    """Mean over seeds of Spearman's correlation of (decrease of the trace, gain of accuracy) against AdamW.
+
+    Only a seed's own pairs are ranked together, since they share AdamW's run. A seed with too few of them to
+    be ranked counts as if it had not been run. nan if there are none.
+    """
+    seeds = dict.fromkeys(run["seed"][0] for run in runs)
+    each = (_flatter_is_better([run for run in runs if run["seed"][0] == seed]) for seed in seeds)
+    found = [ranking for ranking in each if math.isfinite(ranking)]
+    return float(np.mean(found)) if found else math.nan
+
+
+def _flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:
+    pairs = [pair for rule in (*PEERS, REGULARISED) for pair in pairs_at_same_loss(runs, rule, ADAMW)]
+    traces, accuracies = (
+        np.array([compare(pair.run.value(name).value, pair.reference.value(name).value) for pair in pairs])
+        for name, compare in (("trace", doublings), (ACCURACY, percent_points))
+    )
+    return rank_correlation(-traces, accuracies)
+
+
+def _is_flatter(rule: str, why: str) -> Claim:
+    return Claim(
+        name=f"{rule.lower()}-flatter",
+        sentence=f"At the same loss {rule} is at a flatter minimum than AdamW.",
+        paper=why,
+        measure="mean over seeds of log2(trace / AdamW's trace) at the pair's common loss",
+        unit="doublings",
+        claimed=below(0.0),
+        statistic=mean_at_same_loss(rule, ADAMW, "trace", doublings),
+    )
+
+
+CLAIMS = (
+    _is_flatter(REGULARISED, f"{OURS}: Section D asks for an explicit regulariser"),
+    Claim(
+        name="flatness-regularised-better",
+        sentence="At the same loss flatness-regularised training does better downstream than AdamW.",
+        paper=f"{OURS}: Section D asks for an explicit regulariser",
+        measure="mean over seeds of accuracy at the pair's common loss, minus AdamW's",
+        unit="percent points",
+        claimed=above(0.0),
+        statistic=mean_at_same_loss(REGULARISED, ADAMW, ACCURACY, percent_points),
+    ),
+    *(_is_flatter(rule, OURS) for rule in PEERS),
+    Claim(
+        name="flatter-rules-do-better",
+        sentence="Among update rules at AdamW's loss, the flatter minimum does better downstream.",
+        paper=f"{OURS}: the paper's main claim (Section 4), across rules",
+        measure=(
+            "mean over seeds of Spearman's correlation over rules of −log2(trace / AdamW's) with accuracy "
+            "minus AdamW's"
+        ),
+        unit="",
+        claimed=above(ASSOCIATION),
+        statistic=flatter_is_better,
+        reason=WHY_ASSOCIATION,
+        limit=1.0,
+    ),
+)
+
+
+PROBE = Axis(ACCURACY, "linear probe accuracy", f"{ACCURACY}_error")
+RULE = Colour("rule", "update rule")
+SEED = Colour("seed", "seed")
+TABLE = (
+    Axis("against", "pair"),
+    Axis("rule", "rule"),
+    Axis("seed", "seed"),
+    Axis("step", "step"),
+    Axis("loss", "exact loss (nats)", "loss_error"),
+    Axis("same_loss", "same loss"),
+    TRACE,
+    PROBE,
+)
+
+
+def update_rules(scale: Scale) -> Experiment:
+    """Muon, Lion, SOAP, Sophia and the flatness regulariser against AdamW, each at the pair's common loss."""
+    scale = scale.with_seeds(scale.compared.own_seeds)
+    task = scale.grammar.tasks[1]
+    measured = (scale.sizes.loss(), scale.sizes.trace(), scale.sizes.probe_of(task))
+    rules = scale.compared.peers
+    return Experiment(
+        name="update-rules",
+        title="Do other update rules find flatter minima at AdamW's loss?",
+        question=Question.ALGORITHM,
+        text=(
+            "The paper compares sizes, steps and the adversary, and always pre-trains with AdamW. Other "
+            "update rules lead to other minima. Here each rule trains the same architecture on the same "
+            "sentences.",
+            "A rule's run and AdamW's run with the same seed are compared where each first falls to the "
+            "lowest loss that both reach, interpolated between checkpoints. A faster rule is thus compared "
+            "with AdamW at a later step, so part of the difference is the effect of steps alone; the table "
+            "lists the steps.",
+        ),
+        runs=adamw_runs(scale, measured) + rule_runs(scale, rules, measured),
+        claims=CLAIMS,
+        panels=lambda table: _panels(table, [name for name, _ in rules]),
+        pilot_seeds=scale.pilot_seeds,
+        settings=_settings(scale, task),
+        paper_numbers=(("all rules", f"none: {OURS}"),),
+    )
+
+
+def _panels(table: pl.DataFrame, rules: list[str]) -> tuple[Panel, ...]:
+    pairs = rows_at_same_loss(table, rules, ADAMW, ["trace", ACCURACY])
+    against = against_reference(pairs)
+    every = table.filter(pl.col("step").is_not_null())
+    return (
+        Panel(
+            "same-loss",
+            "Flatter and better than AdamW, at the same loss",
+            "One row per rule and seed. Bars are one standard error over sentences, with the two errors "
+            "taken as independent, including that of the interpolation between checkpoints. Below 0 "
+            "doublings: flatter than AdamW.",
+            (
+                Categories("rule", Axis("doublings", "log2(trace / AdamW's)", "doublings_error"), SEED),
+                Categories(
+                    "rule", Axis("gain", "accuracy minus AdamW's (percent points)", "gain_error"), SEED
+                ),
+            ),
+            against,
+        ),
+        Panel(
+            "pairs",
+            "Each pair at its common loss",
+            "Two rows per pair. “Same loss”: whether the two agree to within 0.5 %, as far as their errors "
+            "tell.",
+            (Table(TABLE), Dots(TRACE, PROBE, RULE)),
+            pairs,
+        ),
+        Panel(
+            "steps",
+            "KL, accuracy and trace over pre-training steps",
+            "One line per run; bars are one standard error over sentences.",
+            tuple(Lines(STEP, y, RULE, "run") for y in (KL, PROBE, TRACE)),
+            every,
+        ),
+    )
+
+
+def against_reference(pairs: pl.DataFrame) -> pl.DataFrame:
+    """A row per pair of `rows_at_same_loss`: `doublings` of the trace and `gain` in accuracy, with errors."""
+    own, reference = (pairs.filter(side) for side in (pl.col("rule") != ADAMW, pl.col("rule") == ADAMW))
+    both = own.join(reference, left_on=["rule", "seed"], right_on=["against", "seed"], suffix="_reference")
+    relative = [pl.col(f"trace_error{side}") / pl.col(f"trace{side}") for side in ("", "_reference")]
+    gained = [pl.col(f"{ACCURACY}_error{side}") for side in ("", "_reference")]
+    return both.select(
+        "rule",
+        "seed",
+        (pl.col("trace") / pl.col("trace_reference")).log(2).alias("doublings"),
+        ((relative[0] ** 2 + relative[1] ** 2).sqrt() / pl.lit(2.0).log()).alias("doublings_error"),
+        (100 * (pl.col(ACCURACY) - pl.col(f"{ACCURACY}_reference"))).alias("gain"),
+        (100 * (gained[0] ** 2 + gained[1] ** 2).sqrt()).alias("gain_error"),
+    )
+
+
+def _settings(scale: Scale, task: str) -> Facts:
+    compared = scale.compared
+    shape = scale.grammar.architectures[compared.size].shape
+    rules = tuple((name, _in_words(settings_as_json(rule))) for name, rule in compared.peers)
+    return (
+        ("model", f"width {shape.width}, {shape.layers} layers"),
+        ("steps", f"{compared.steps:,}; AdamW {scale.grammar.steps:,}"),
+        ("downstream task", task),
+        *rules,
+    )
+
+
+def _in_words(settings: dict[str, object]) -> str:
+    return ", ".join(
+        f"{name.replace('_', ' ')} {_in_words(value) if isinstance(value, dict) else value}"
+        for name, value in settings.items()
+    )
+
+
+EXPERIMENT = Design(
+    update_rules,
+    registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
+    earlier_seeds={"laptop": ((111, 112, 113, 114, 115),), "night": (tuple(range(241, 251)),)},
+)
