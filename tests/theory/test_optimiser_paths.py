@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy import optimize
 from small_problems import factor_problem
 
 from isoloss.errors import BadInput
@@ -51,11 +52,14 @@ def test_paths_are_a_function_of_the_settings_and_continue_from_time_to_time():
         next(sgd_paths(minimisers, start, settings, [0.1, 0.05]))
 
 
-def test_a_weighted_line_is_that_of_numpy():
+def test_a_weighted_line_is_that_of_scipy():
     x, y, errors = [0.1, 0.2, 0.4, 0.8], [1.0, 1.3, 1.1, 2.2], [0.1, 0.2, 0.1, 0.3]
-    (slope, intercept), covariance = np.polyfit(x, y, 1, w=1 / np.array(errors), cov="unscaled")
+    fitted, covariance = optimize.curve_fit(
+        lambda x, a, b: a + b * x, x, y, sigma=errors, absolute_sigma=True
+    )
     line = weighted_line(x, list(zip(y, errors, strict=True)))
-    assert (line.slope, line.intercept) == pytest.approx((slope, intercept))
-    assert (line.slope_error, line.intercept_error) == pytest.approx(tuple(np.sqrt(np.diag(covariance))))
+    assert [line.intercept.value, line.slope.value] == pytest.approx(fitted.tolist())
+    found = [line.intercept.standard_error, line.slope.standard_error]
+    assert found == pytest.approx(np.sqrt(covariance.diagonal()).tolist())
     with pytest.raises(BadInput, match="two points"):
         weighted_line([1.0], [(1.0, 0.1)])

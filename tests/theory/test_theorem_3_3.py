@@ -108,7 +108,7 @@ def race(problem):
 def test_sgd_on_factors_follows_the_flow(race):
     falls = (fall_finding(race, 0.05), fall_at_last_rate_finding(race, 0.1))
     assert verdicts((codimension_finding(race, 4), *falls)) == [Verdict.SUPPORTED] * 3
-    assert race.order_of_distance.slope == pytest.approx(0.5, abs=0.1)
+    assert race.order_of_distance.slope.value == pytest.approx(0.5, abs=0.1)
     assert codimension_finding(race, 5).verdict == Verdict.NOT_SUPPORTED
 
 

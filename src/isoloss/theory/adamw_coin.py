@@ -178,10 +178,10 @@ def coin_findings(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float)
                 f"As α → 0 with 1 - β2 = {memory:g} α, log(n u - V) falls by the predicted fraction of "
                 "(n / 2 logit p) α²k.",
                 SOURCE,
-                limit.intercept / slow,
+                limit.intercept.value / slow,
                 "equal to",
                 model.decay(time, memory, batch) / slow,
-                standard_error=limit.intercept_error / slow,
+                standard_error=limit.intercept.standard_error / slow,
                 n=sum(run.samples.paths for run in alike),
                 unit="of a slow second moment's",
                 tolerance=tolerance,

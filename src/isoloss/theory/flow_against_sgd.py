@@ -150,7 +150,7 @@ def fall_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
     """The decrease of the trace under SGD as η → 0, in units of the flow's."""
     limit, n = race.fall_in_the_limit, sum(len(at_rate.traces_below) for at_rate in race.runs)
     sentence = "As η → 0, SGD's trace falls as far as along the flow dθ/dt = -(1/4B) ∇_Γ Tr ∇²L."
-    return _fall(sentence, (limit.intercept, limit.intercept_error), n, tolerance)
+    return _fall(sentence, (limit.intercept.value, limit.intercept.standard_error), n, tolerance)
 
 
 def fall_at_last_rate_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
@@ -181,10 +181,10 @@ def order_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
         "order of the distance",
         "The root mean square distance of the runs from the flow falls as √η.",
         f"{SOURCE}: convergence as η → 0; across Γ runs have the variance η / 2B",
-        order.slope,
+        order.slope.value,
         "equal to",
         0.5,
-        standard_error=order.slope_error,
+        standard_error=order.slope.standard_error,
         n=sum(len(at_rate.traces_below) for at_rate in race.runs),
         tolerance=tolerance,
     )

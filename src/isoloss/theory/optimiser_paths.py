@@ -1,5 +1,6 @@
 """Many independent runs of SGD or AdamW with fresh samples, side by side, and what they tend to as η → 0."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from torch.func import vmap
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.softmax_model import ContextDistributions
 
@@ -175,12 +177,10 @@ def root_mean_square(errors: Float[Tensor, " R"]) -> Measured:
 
 @dataclass(frozen=True)
 class Line:
-    """y = intercept + slope x, with the standard errors of both."""
+    """y = intercept + slope x."""
 
-    intercept: float
-    intercept_error: float
-    slope: float
-    slope_error: float
+    intercept: Estimate
+    slope: Estimate
 
 
 def weighted_line(x: Sequence[float], y: Sequence[Measured]) -> Line:
@@ -188,25 +188,24 @@ def weighted_line(x: Sequence[float], y: Sequence[Measured]) -> Line:
 
     Raises BadInput for fewer than two points, or errors that are not positive.
 
-    >>> weighted_line([1, 2, 3], [(3, 0.1), (5, 0.1), (7, 0.1)]).slope
-    2.0...
+    >>> round(weighted_line([1, 2, 3], [(3, 0.1), (5, 0.1), (7, 0.1)]).slope.value, 9)
+    2.0
     """
     y_array, errors = np.asarray(y, float).T
     if len(x) < 2 or errors.min() <= 0:
         raise BadInput(f"a line needs two points with positive errors, not {len(x)} with {errors.tolist()}")
-    weight, x_array = errors**-2, np.asarray(x, float)
-    total = weight.sum()
-    x_mean, y_mean = weight @ x_array / total, weight @ y_array / total
-    spread = weight @ (x_array - x_mean) ** 2
-    slope = weight @ ((x_array - x_mean) * (y_array - y_mean)) / spread
-    intercept_error = (1 / total + x_mean**2 / spread) ** 0.5
-    return Line(float(y_mean - slope * x_mean), float(intercept_error), float(slope), float(spread**-0.5))
+    fitted, covariance = np.polyfit(x, y_array, 1, w=1 / errors, cov="unscaled")
+    slope, intercept = (
+        Estimate(value, error, len(x), math.inf)
+        for value, error in zip(fitted.tolist(), np.sqrt(covariance.diagonal()).tolist(), strict=True)
+    )
+    return Line(intercept, slope)
 
 
 def fitted_order(step_sizes: Sequence[float], errors: Sequence[Measured]) -> Line:
     """log error against log step size: `slope` is the order of convergence.
 
-    >>> round(fitted_order([0.1, 0.2, 0.4], [(1.0, 0.1), (2.0, 0.1), (4.0, 0.1)]).slope, 6)
+    >>> round(fitted_order([0.1, 0.2, 0.4], [(1.0, 0.1), (2.0, 0.1), (4.0, 0.1)]).slope.value, 6)
     1.0
     """
     logarithms = [(float(np.log(error)), deviation / error) for error, deviation in errors]
