@@ -17,7 +17,7 @@ import pytest
 
 from isoloss.cli import main
 from isoloss.command_line import reproduction
-from isoloss.results.number import shown
+from isoloss.results.number import as_text
 from jobs_in_turn import in_turn
 from smoke_reproduction import SMOKE, smoke_reproduction
 
@@ -116,7 +116,7 @@ def test_the_numbers_on_the_pages_are_those_of_the_json(done: Done) -> None:
         assert on_page["run"] == row["run"]
         assert on_page["step"] == str(row["step"])
         for name in ("loss", "kl", "trace", "accuracy"):
-            assert on_page[name] == shown(row[name], row.get(f"{name}_error"))
+            assert on_page[name] == as_text(row[name], row.get(f"{name}_error"))
             assert float(on_page[name].split(" ± ")[0]) == pytest.approx(row[name], rel=0.1)
     assert "--runs width-16-seed-1" in page
     folder = output / "site" / "runs" / figure["checkpoints"][0]["folder"]

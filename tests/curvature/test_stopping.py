@@ -112,4 +112,4 @@ def test_progress_says_how_far_it_probably_is():
     assert told[0][1] <= 1200
     assert all(done < total for done, total, _ in told[:-1])
     assert told[-1][0] == told[-1][1] == running.sentences
-    assert told[-1][2].startswith("2 ± ")
+    assert told[-1][2].startswith("2.000 ± ")

@@ -8,8 +8,9 @@ from rich.table import Table
 
 from isoloss.command_line.options.results import CompareRunsOptions
 from isoloss.command_line.show import quantity_in_words
-from isoloss.command_line.terminal import announced_when_slow, table_console, value_with_error
+from isoloss.command_line.terminal import announced_when_slow, table_console
 from isoloss.errors import BadInput
+from isoloss.results.number import as_text
 from isoloss.stored_runs.stored_run import THING, StoredRun, find_run
 
 if TYPE_CHECKING:
@@ -78,9 +79,7 @@ def _print(
     for heading in ("step", "quantity", *names, "difference", "error"):
         table.add_column(heading, justify="left" if heading in ("quantity", "error") else "right")
     for each in wholes:
-        numbers = [
-            value_with_error(e.value, e.standard_error) for e in (each.first, each.second, each.difference)
-        ]
+        numbers = [as_text(e.value, e.standard_error) for e in (each.first, each.second, each.difference)]
         table.add_row(_steps(each), quantity_in_words(each.record), *numbers, _PAIRED[each.paired])
     console.print(table)
     if not all(each.paired for each in wholes):

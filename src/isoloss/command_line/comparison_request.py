@@ -20,7 +20,7 @@ from isoloss.command_line.checked_options import (
 from isoloss.command_line.comparison_plan import PlanSettings, Sources, planned_stages, read_sources
 from isoloss.command_line.options.checkpoints import CompareOptions
 from isoloss.command_line.repeated_command import repeated_command
-from isoloss.command_line.terminal import progress_display, table_console, value_with_error
+from isoloss.command_line.terminal import progress_display, table_console
 from isoloss.curvature.stopping import Stopping
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
@@ -37,6 +37,7 @@ from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.report.comparison_page import Told, comparison_page, pair_sentences
 from isoloss.report.page import write_lone_page
+from isoloss.results.number import as_text
 from isoloss.results.records import write_records
 
 TITLES = {LOSS: "loss (nats)", TRACE: "Fisher trace", PROBE: "linear probe", FINE_TUNING: "fine-tuned"}
@@ -181,11 +182,11 @@ def comparison_as_json(
 def _cell(comparison: Comparison, checkpoint: Checkpoint, name: str) -> str:
     if name in (PROBE, FINE_TUNING):
         accuracy = comparison.estimate(checkpoint, name)
-        return "" if accuracy is None else value_with_error(accuracy.value, accuracy.standard_error)
+        return "" if accuracy is None else as_text(accuracy.value, accuracy.standard_error)
     found = comparison.measurement(checkpoint, name)
     if found is None:
         return ""
-    return value_with_error(found.records[0].value, found.records[0].standard_error)
+    return as_text(found.records[0].value, found.records[0].standard_error)
 
 
 def _of_majority(name: str, accuracy: float) -> str:

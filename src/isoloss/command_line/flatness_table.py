@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass, field
 from rich.table import Table
 from torch import nn
 
-from isoloss.command_line.terminal import table_console, value_with_error
+from isoloss.command_line.terminal import table_console
 from isoloss.corpora.token_sentences import Corpus
 from isoloss.measurements.compared_flatness import ComparedFlatness
 from isoloss.measurements.flatter_verdict import CONFIDENCE, FlatterVerdict
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.models.tokenizer import lost_capitals
 from isoloss.results.estimate import Estimate
+from isoloss.results.number import as_text
 from isoloss.results.record import Record
 
 
@@ -81,8 +82,7 @@ def _verdict_lines(shown: Shown) -> list[str]:
 def _lines_of(verdict: FlatterVerdict) -> list[str]:
     """The answer with everything that belongs to it in one line, and a line for each warning."""
     trace, normalised, loss = (
-        value_with_error(each.value, each.standard_error)
-        for each in (verdict.trace, verdict.normalised, verdict.loss)
+        as_text(each.value, each.standard_error) for each in (verdict.trace, verdict.normalised, verdict.loss)
     )
     answer = (
         f"{verdict.second} flatter than {verdict.first} at the same loss? {verdict.answer}: trace {trace}, "
@@ -120,7 +120,7 @@ def _row_title(record: Record) -> str:
 
 
 def _cells(records: list[Record], models: list[str]) -> list[str]:
-    by_model = {r.checkpoint: value_with_error(r.value, r.standard_error) for r in records}
+    by_model = {r.checkpoint: as_text(r.value, r.standard_error) for r in records}
     return [by_model.get(name, "") for name in models]
 
 

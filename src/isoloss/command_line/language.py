@@ -21,7 +21,7 @@ from isoloss.command_line.options.language import (
     SearchedFor,
     TeacherOptions,
 )
-from isoloss.command_line.terminal import progress_display, table_console, value_with_error
+from isoloss.command_line.terminal import progress_display, table_console
 from isoloss.errors import BadInput
 from isoloss.files import write_atomically
 from isoloss.languages.dyck import write_dyck
@@ -32,6 +32,7 @@ from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import random_layered_grammar
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.measurements.language_search import Candidate, Search, SearchRule, search_languages
+from isoloss.results.number import as_text
 
 OF_GRAMMAR = ("levels", "symbols_per_level", "roots", "rules_per_symbol", "words_per_preterminal")
 SIZES = ("words", "states", "blocks", "length", *OF_GRAMMAR)
@@ -224,7 +225,7 @@ def _search(language_of: Callable[[int], Language], task: str, asked: SearchedFo
         table.add_column(heading, justify="right")
     for candidate in found.ranked[: asked.show]:
         estimates = (candidate.room.room, candidate.room.chance, candidate.price, candidate.entropy)
-        shown = (value_with_error(e.value, e.standard_error) for e in estimates)
+        shown = (as_text(e.value, e.standard_error) for e in estimates)
         table.add_row(str(candidate.seed), *shown)
     table_console().print(table)
 

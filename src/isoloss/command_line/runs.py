@@ -9,7 +9,8 @@ from rich.table import Table
 
 from isoloss.command_line.options.results import RunsOptions
 from isoloss.command_line.show import run_as_json
-from isoloss.command_line.terminal import table_console, value_with_error
+from isoloss.command_line.terminal import table_console
+from isoloss.results.number import as_text
 from isoloss.results.record import Setting
 from isoloss.results.run_folder import is_older
 from isoloss.stored_runs.run_filter import (
@@ -86,7 +87,7 @@ def _row(run: StoredRun) -> dict[str, str]:
             if record.quantity in QUANTITIES[short]:
                 column = f"{short} {record.settings['task']}" if "task" in record.settings else short
                 # Of several, e.g. of the same model enlarged, the first is the plainest.
-                row.setdefault(column, value_with_error(record.value, record.standard_error))
+                row.setdefault(column, as_text(record.value, record.standard_error))
     return {name: cell for name, cell in row.items() if cell}
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from rich.table import Table
 
 from isoloss.command_line.options.results import ShowOptions
-from isoloss.command_line.terminal import table_console, value_with_error
+from isoloss.command_line.terminal import table_console
 from isoloss.errors import BadInput
+from isoloss.results.number import as_text
 from isoloss.results.record import Record
 from isoloss.stored_runs.run_filter import settings
 from isoloss.stored_runs.stored_run import (
@@ -74,7 +75,7 @@ def _table(checkpoint: StoredCheckpoint) -> Table:
     for heading, right in (("quantity", False), ("value", True), ("n", True), ("unit", False), ("on", False)):
         table.add_column(heading, justify="right" if right else "left", overflow="fold")
     for record in checkpoint.records:
-        value = value_with_error(record.value, record.standard_error)
+        value = as_text(record.value, record.standard_error)
         where = str(record.settings.get("measured_on", ""))[:8]
         table.add_row(quantity_in_words(record), value, f"{record.n:,}", record.unit, where)
     return table

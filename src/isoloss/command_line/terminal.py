@@ -102,17 +102,3 @@ class _Table(Console):
 def table_console() -> Console:
     """Standard output; unless it is a terminal, each of a table's rows is one line, however long."""
     return _Table(highlight=False, width=None if sys.stdout.isatty() else LINE)
-
-
-def value_with_error(value: float, error: float | None) -> str:
-    """The value and its error, both to the error's second significant digit; without an error, the value.
-
-    >>> value_with_error(123.456, 0.0234), value_with_error(0.5, None)
-    ('123.456 ± 0.023', '0.5')
-    """
-    if not error:
-        return f"{value:.5g}"
-    places = max(0, 1 - int(f"{error:e}".split("e")[1]))
-    if places > 6 or abs(value) >= 1e7:
-        return f"{value:.4g} ± {error:.2g}"
-    return f"{value:,.{places}f} ± {error:,.{places}f}"

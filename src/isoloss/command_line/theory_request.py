@@ -27,6 +27,7 @@ from isoloss.experiments.scale import scale_named
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.provenance import usable_cores
+from isoloss.results.number import as_text
 from isoloss.results.record import Record, Setting
 from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Entry, Finding, Statement
@@ -176,9 +177,10 @@ def statement_records(statement: Statement) -> Iterator[Record]:
 
 def _numbers(finding: Finding) -> tuple[str, str]:
     relation = {"equal to": "", "at least": "≥ ", "at most": "≤ "}[finding.relation]
-    error = f" ± {finding.standard_error:.2g}" if finding.standard_error else ""
+    exact = f"{finding.measured:.6g}"
+    measured = as_text(finding.measured, finding.standard_error) if finding.standard_error else exact
     paper = f" (paper: {finding.paper})" if finding.paper else ""
-    return f"{relation}{finding.predicted:.6g}{escape(paper)}", f"{finding.measured:.6g}{error}"
+    return f"{relation}{finding.predicted:.6g}{escape(paper)}", measured
 
 
 def _verdict(finding: Finding) -> str:

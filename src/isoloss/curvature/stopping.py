@@ -9,6 +9,7 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentences_between
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
+from isoloss.results.number import as_text
 
 FEWEST = 64
 """Values that an estimate must have before its own error may stop it: the error of fewer is itself too
@@ -101,9 +102,10 @@ def measure_until(
         known = [estimate for estimate in estimates if estimate is not None]
         if len(known) == len(running):
             reason = stopping.reason(known, done, monotonic() - begun)
-            progress(task, done, _total(done, known, stopping, expected), _status(known[0]))
+            so_far = as_text(known[0].value, known[0].standard_error)
+            progress(task, done, _total(done, known, stopping, expected), so_far)
             if reason is not None:
-                progress(task, done, done, _status(known[0]))
+                progress(task, done, done, so_far)
                 return reason
     done = running[0].sentences
     if any(each.estimate is None for each in running):
@@ -124,7 +126,3 @@ def _total(done: int, estimates: Sequence[Estimate], stopping: Stopping, expecte
         worst = max(e.standard_error / max(abs(e.value), 1e-9 * e.standard_error, 1e-300) for e in estimates)
         limits.append(int(done * max(1.0, (worst / stopping.relative_error) ** 2)))
     return max(min(limits, default=0), done + 1)
-
-
-def _status(estimate: Estimate) -> str:
-    return f"{estimate.value:.5g} ± {estimate.standard_error:.2g}"

@@ -17,7 +17,7 @@ from isoloss.measurements.text_features import DESCRIPTION
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Panel
 from isoloss.report.page import Page, Section, drawn
 from isoloss.report.table import cell, html_table
-from isoloss.results.number import shown
+from isoloss.results.number import as_text
 from isoloss.results.record import Record
 
 CHECKPOINT = Colour("checkpoint", "checkpoint")
@@ -164,7 +164,7 @@ def _differences(verdicts: Sequence[PairVerdict]) -> Markup:
     rows = []
     for each in verdicts:
         found = each.difference
-        interval = "" if math.isnan(each.low) else f"{shown(each.low)} to {shown(each.high)}"
+        interval = "" if math.isnan(each.low) else f"{as_text(each.low)} to {as_text(each.high)}"
         rows.append(
             [
                 cell(f"{each.second} less {each.first}"),
@@ -236,5 +236,5 @@ def _left_out(comparison: Comparison) -> list[str]:
             found = comparison.measurement(checkpoint, name)
             count = 0 if found is None else found.records[0].settings.get(setting)
             if count:
-                said.append(f"{checkpoint.name}: {shown(count)} {what}.")
+                said.append(f"{checkpoint.name}: {as_text(count)} {what}.")
     return said

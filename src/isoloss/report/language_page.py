@@ -16,7 +16,7 @@ from isoloss.report.frame import alone
 from isoloss.report.marks import CHART_HEIGHT
 from isoloss.report.page import DrawnPanel, Page, Section, write_page
 from isoloss.report.tree import tree_picture
-from isoloss.results.number import shown
+from isoloss.results.number import as_text
 from isoloss.results.record import Record
 
 BARS, THICKEST = 12, 24
@@ -94,7 +94,7 @@ def _sections(portrait: LanguagePortrait) -> list[Section]:
     rows = tuple(
         (
             record.quantity.replace("_", " "),
-            f"{shown(record.value, record.standard_error)} {record.unit} (n = {record.n:,})",
+            f"{as_text(record.value, record.standard_error)} {record.unit} (n = {record.n:,})",
         )
         for record in portrait.entropy
     )

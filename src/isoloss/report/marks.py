@@ -9,7 +9,7 @@ import polars as pl
 from markupsafe import Markup
 
 from isoloss.panels import Axis, Colour
-from isoloss.results.number import shown
+from isoloss.results.number import as_text
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 """Okabe and Ito's colours for all kinds of colour vision; their yellow, too pale on white, is replaced."""
@@ -202,6 +202,6 @@ def _with_bar(frame: pl.DataFrame, name: str, axis: Axis) -> pl.DataFrame:
         # A bar that reaches zero has no end on a logarithmic axis: it is cut at the smallest number.
         low = pl.when(low > 0).then(low).otherwise(pl.col(name).min())
     pairs = zip(frame[name], frame[f"{name}_error"], strict=True)
-    words = pl.Series(f"{name}_text", [shown(value, error) for value, error in pairs], dtype=pl.String)
+    words = pl.Series(f"{name}_text", [as_text(value, error) for value, error in pairs], dtype=pl.String)
     bar = (low.alias(f"{name}_low"), (pl.col(name) + half).alias(f"{name}_high"), words)
     return frame.with_columns(*bar).drop(f"{name}_error")

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from isoloss.panels import Axis, Table
 from isoloss.report.marks import NOTHING
-from isoloss.results.number import shown
+from isoloss.results.number import as_text
 
 
 def html_table(titles: Sequence[str], rows: Iterable[Sequence[Markup]]) -> Markup:
@@ -26,7 +26,7 @@ def cell(value: object, error: object = None) -> Markup:
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     element = Markup('<td class="number">{}</td>') if is_number else Markup("<td>{}</td>")
-    return element.format(shown(value, error if isinstance(error, float) else None))
+    return element.format(as_text(value, error if isinstance(error, float) else None))
 
 
 def draw_table(chart: Table, data: pl.DataFrame) -> Markup:

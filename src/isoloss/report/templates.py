@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from isoloss.experiments.claims import Judgement
-from isoloss.results.number import shown
+from isoloss.results.number import as_text
 
 WIDTH, HEIGHT, MARGIN = 132, 18, 6
 
@@ -43,7 +43,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"shown": shown, "interval_picture": interval_picture, "in_numbers": in_numbers}
+    environment.filters |= {"shown": as_text, "interval_picture": interval_picture, "in_numbers": in_numbers}
     return environment
 
 

@@ -6,12 +6,12 @@ ABSENT = "–"
 """Shown in place of a missing number."""
 
 
-def shown(value: object, error: float | None = None) -> str:
+def as_text(value: object, error: float | None = None) -> str:
     """A value of a table as text; a number with an error is rounded to the error's second digit.
 
-    >>> shown(1.50123, 0.00034), shown(1.50123), shown(12000), shown(None), shown(True)
+    >>> as_text(1.50123, 0.00034), as_text(1.50123), as_text(12000), as_text(None), as_text(True)
     ('1.50123 ± 0.00034', '1.501', '12,000', '–', 'yes')
-    >>> shown(16000.0), shown(16023.0, 154.0), shown(1.6e12)
+    >>> as_text(16000.0), as_text(16023.0, 154.0), as_text(1.6e12)
     ('16,000', '16,020 ± 150', '1.6e+12')
     """
     match value:
@@ -20,7 +20,7 @@ def shown(value: object, error: float | None = None) -> str:
         case bool():
             return "yes" if value else "no"
         case int():
-            return f"{value:,}" if error is None else shown(float(value), error)
+            return f"{value:,}" if error is None else as_text(float(value), error)
         case float() if not math.isfinite(value):
             return ABSENT if math.isnan(value) else str(value).replace("inf", "∞")
         case float():
