@@ -17,6 +17,9 @@ from isoloss.results.checkpoint import SPECIFICATION_FILE
 
 RECORDS_FILE = "records.jsonl"
 
+JUDGED = ("effect", "low", "high", "confidence", "runs", "seeds", "p_value", "verdict", "seeds_needed")
+"""What the JSON of a claim has of its judgement."""
+
 
 def run_files(run: PlannedRun, output: Path) -> dict[str, bytes]:
     """The files by name that exist; a run that has not started has none."""
@@ -78,8 +81,8 @@ def _by_name(facts: Iterable[tuple[str, str]]) -> dict[str, str]:
 def _judgement(judged: Judgement) -> dict[str, Any]:
     claim = judged.claim
     said = {field.name: getattr(claim, field.name) for field in dataclasses.fields(claim)}
-    found = {field.name: getattr(judged, field.name) for field in dataclasses.fields(judged)}
-    del said["statistic"], found["claim"]
+    found = {name: getattr(judged, name) for name in JUDGED}
+    del said["statistic"]
     said["claimed"] = {"above": _plain(claim.claimed.low), "below": _plain(claim.claimed.high)}
     return {name: _plain(value) for name, value in (said | found).items()}
 
