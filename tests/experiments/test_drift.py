@@ -22,9 +22,9 @@ def test_the_experiment_is_carried_out_and_drawn(tmp_path: Path) -> None:
     experiment = drift(scale, scale.grammar.tasks[1])
     result = carry_out_experiments([experiment], tmp_path, in_turn).experiments[0]
     assert result.outcome.failures == ()
-    paces = len(SMOKE.paces) + 1
+    schedules = len(SMOKE.schedules) + 1
     table = result.table
-    assert table.height == len(scale.seeds) * (1 + 3 * (paces - 1) + 2)
+    assert table.height == len(scale.seeds) * (1 + 3 * (schedules - 1) + 2)
     assert table["predicted_descent"].drop_nulls().len() == len(scale.seeds)
     assert table["complete"].all()
     assert table.filter(drift="drift")["raw_loss"].null_count() == 0

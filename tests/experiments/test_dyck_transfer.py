@@ -26,9 +26,9 @@ def frames(
     return [
         pl.DataFrame(
             {
-                "run": [f"{way}-{seed}"],
+                "run": [f"{continuation}-{seed}"],
                 "seed": [seed],
-                "way": [way],
+                "way": [continuation],
                 "step": [3000],
                 "trace": [trace * (1 + seed / 10)],
                 "loss": [loss],
@@ -37,7 +37,7 @@ def frames(
             }
         )
         for seed in (1, 2, 3)
-        for way, trace, error, loss in zip(WAYS, traces, errors, losses, strict=True)
+        for continuation, trace, error, loss in zip(WAYS, traces, errors, losses, strict=True)
     ]
 
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isoloss.errors import BadInput
-from isoloss.experiments.clock import Clock
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import Continued, Labels, PlannedRun
+from isoloss.experiments.schedules import Clock
 from isoloss.experiments.shared.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.pretraining.update_rule import UpdateRuleSettings
@@ -14,7 +14,7 @@ from isoloss.pretraining.update_rule import UpdateRuleSettings
 OTHER_SENTENCES = 10_000
 """What a branch's seed is above that of the run it continues, whose sentences it must not see again."""
 
-PART, START, DRIFT, CONTROL, ARM = "drift", "start", "drift", "control", "arm"
+PART, START, DRIFT, CONTROL, VARIANT = "drift", "start", "drift", "control", "arm"
 """The column that tells a run's part, and its values: where runs start, which drift as the law has it, which
 have no noise, and which differ in what the law says nothing of."""
 
@@ -54,7 +54,7 @@ def starts(
 
 
 @dataclass(frozen=True)
-class Departure:
+class Branch:
     """One way of continuing from every start: a rule with batches and steps, and the clock of its time.
 
     New sentences, no dropout by default, and weights averaged over the clock's horizon. `pace` gives the
@@ -64,10 +64,10 @@ class Departure:
     """
 
     part: str
-    pace: Clock
+    schedule: Clock
     rule: UpdateRuleSettings
     steps: tuple[int, ...]
-    arm: str
+    variant: str
     key: str
     dropout: float = 0.0
     varied: str = ""
@@ -77,9 +77,9 @@ class Departure:
         origin = start.run
         own: Labels = (
             (PART, self.part),
-            ("pace", self.arm),
-            ("learning_rate", self.pace.learning_rate),
-            ("batch_size", self.pace.batch_size),
+            ("pace", self.variant),
+            ("learning_rate", self.schedule.learning_rate),
+            ("batch_size", self.schedule.batch_size),
             *(((VARIED, self.varied),) if self.varied else ()),
         )
         return replace(
@@ -88,22 +88,22 @@ class Departure:
             architecture=replace(start.model, dropout=self.dropout),
             update_rule=self.rule,
             steps=self.steps[-1],
-            batch_size=self.pace.batch_size,
+            batch_size=self.schedule.batch_size,
             seed=origin.seed + OTHER_SENTENCES,
             checkpoint_steps=self.steps,
             saturated_from=self.steps[0],
-            averaging_horizon=self.pace.horizon,
+            averaging_horizon=self.schedule.horizon,
             measured=measured,
             labels=(*origin.labels, *own),
             continues=Continued(origin, origin.steps),
         )
 
 
-def departed(
+def branched_runs(
     runs: AnyRuns,
     widths: Sequence[int],
     seeds: Sequence[int],
-    departures: Sequence[Departure],
+    branches: Sequence[Branch],
     quantities: Sequence[AnyQuantity],
     raw: Sequence[AnyQuantity] = (),
 ) -> tuple[PlannedRun, ...]:
@@ -113,11 +113,11 @@ def departed(
     """
     origins = starts(runs, widths, seeds, quantities)
 
-    def measured(departure: Departure) -> tuple[MeasuredAt, ...]:
-        averaged = (MeasuredAt(quantity, departure.steps) for quantity in quantities)
-        return (*averaged, *(MeasuredAt(quantity, departure.steps, weights="raw") for quantity in raw))
+    def measured(branch: Branch) -> tuple[MeasuredAt, ...]:
+        averaged = (MeasuredAt(quantity, branch.steps) for quantity in quantities)
+        return (*averaged, *(MeasuredAt(quantity, branch.steps, weights="raw") for quantity in raw))
 
-    on = [departure.run(start, measured(departure)) for start in origins for departure in departures]
+    on = [branch.run(start, measured(branch)) for start in origins for branch in branches]
     return tuple(of_language(run, HEADLINE) for run in (*(start.measured for start in origins), *on))
 
 

@@ -19,11 +19,11 @@ from isoloss.experiments.axes import (
     trace_bars,
 )
 from isoloss.experiments.branches import OTHER_SENTENCES
-from isoloss.experiments.clock import Pace
 from isoloss.experiments.experiment import Facts
-from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.measured_at import MeasuredAt, measured_at
 from isoloss.experiments.planned_run import Continued, PlannedRun
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.language_runs import AnyRuns, ScaleName, runs_of_sizes, width_of
 from isoloss.experiments.shown_task import ShownTask
 from isoloss.panels import Dots, Lines, Panel
@@ -107,7 +107,7 @@ def descent_runs(
     )
 
 
-_PACE = Pace(0.1, 32)
+_PACE = Schedule(0.1, 32)
 """One of the drift's."""
 
 _DESCENT = DescentRuns(
@@ -177,7 +177,7 @@ def shown_descents(task: ShownTask, descent: DescentRuns, scale: Scale) -> tuple
     """SGD from the saturated models, with exact loss, trace and probe at every checkpoint."""
     loss, trace = scale.sizes.loss(task.runs.evaluated), scale.sizes.trace()
     quantities = (loss, trace, task.probe(scale.sizes))
-    measured = tuple(MeasuredAt(quantity, descent.checkpoint_steps) for quantity in quantities)
+    measured = measured_at(descent.checkpoint_steps, *quantities)
     return task.labelled(descent_runs(descent, task.runs, scale.seeds, measured))
 
 

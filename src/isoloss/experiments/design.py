@@ -58,7 +58,7 @@ class Design:
     def at(self, scale: Scale, rates: str | None = None) -> Experiment:
         """The experiment at a scale, with a user's learning rates and batches where it takes them."""
         made = self.with_rates(scale, rates) if rates and self.with_rates else self.plan(scale)
-        return replace(made, registered=self.registered)
+        return replace(made, registered=self.registered, pilot_seeds=scale.pilot_seeds)
 
 
 @cache

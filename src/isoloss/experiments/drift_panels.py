@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from isoloss.experiments.branches import DRIFT, PART, START, VARIED
-from isoloss.experiments.clock import Pace
 from isoloss.experiments.drift_statistics import MODEL, AnyClock
+from isoloss.experiments.schedules import Schedule
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
 
 TIME = Axis("time", "time of the drift, τ = η²k / 4B", logarithmic=True)
@@ -15,7 +15,7 @@ TRACE = Axis("trace", "trace of the Hessian (Fisher form)", "trace_error", logar
 ACCURACY = Axis("accuracy", "linear probe accuracy", "accuracy_error")
 LOSS = Axis("loss", "exact pre-training loss (nats)", "loss_error")
 RAW_LOSS = Axis("raw_loss", "loss of the raw weights (nats)", "raw_loss_error")
-BY_PACE = Colour("pace", "SGD's η and B")
+BY_SCHEDULE = Colour("pace", "SGD's η and B")
 SEEDS = Axis("seeds", "seeds")
 MEANS = ("trace", "root_fisher", "accuracy", "loss", "raw_loss")
 EXAMPLES = Axis("examples", "labelled sentences", logarithmic=True)
@@ -54,7 +54,7 @@ def example_panels(table: pl.DataFrame, fewer: Sequence[int], train: int) -> tup
     means = long.group_by([*by, "examples"], maintain_order=True).agg(
         *(pl.col(probe).mean() for probe in PROBES), *spread
     )
-    charts = tuple(Lines(EXAMPLES, y, BY_PACE, "pace") for y in (ACCURACY, OF_STANDARDISED))
+    charts = tuple(Lines(EXAMPLES, y, BY_SCHEDULE, "pace") for y in (ACCURACY, OF_STANDARDISED))
     return tuple(
         Panel(
             f"examples-{_key(*rows.select(MODEL).row(0))}",
@@ -77,7 +77,7 @@ def _title(language: str, width: int) -> str:
     return f"{language[0].upper()}{language[1:]}, width {width}"
 
 
-def mean_over_seeds(table: pl.DataFrame, clock: AnyClock = Pace) -> pl.DataFrame:
+def mean_over_seeds(table: pl.DataFrame, clock: AnyClock = Schedule) -> pl.DataFrame:
     """A row per model, pace and checkpoint: means over seeds with their standard errors, 0 for one seed.
 
     Columns `time` and `distance`, both 0 at the start, and those of `MEANS` that have been measured.
@@ -94,9 +94,9 @@ def mean_over_seeds(table: pl.DataFrame, clock: AnyClock = Pace) -> pl.DataFrame
     )
     times, distances = [], []
     for row in means.iter_rows(named=True):
-        pace = clock(row["learning_rate"], row["batch_size"]) if row["learning_rate"] else None
-        times.append(pace.time(row["step"]) if pace else 0.0)
-        distances.append(pace.learning_rate * row["step"] if pace else 0.0)
+        schedule = clock(row["learning_rate"], row["batch_size"]) if row["learning_rate"] else None
+        times.append(schedule.time(row["step"]) if schedule else 0.0)
+        distances.append(schedule.learning_rate * row["step"] if schedule else 0.0)
     return means.with_columns(pl.Series("time", times), pl.Series("distance", distances))
 
 
@@ -104,8 +104,10 @@ def _of_model(rows: pl.DataFrame, language: str, width: int) -> tuple[Panel, Pan
     where, key = _title(language, width), _key(language, width)
     bars = "Dots are means over seeds, error bars their standard errors."
     columns = [axis for axis in (TRACE, ACCURACY, LOSS, RAW_LOSS) if axis.column in rows.columns]
-    charts = [Lines(TIME, axis, BY_PACE, "pace", predicted="beginning", dashed=START) for axis in columns[:2]]
-    over_distance = [Lines(DISTANCE, axis, BY_PACE, "pace") for axis in (TRACE, *columns[2:])]
+    charts = [
+        Lines(TIME, axis, BY_SCHEDULE, "pace", predicted="beginning", dashed=START) for axis in columns[:2]
+    ]
+    over_distance = [Lines(DISTANCE, axis, BY_SCHEDULE, "pace") for axis in (TRACE, *columns[2:])]
     moved = rows.filter(pl.col(PART) != START)
     return (
         Panel(

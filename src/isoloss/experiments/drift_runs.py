@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isoloss.errors import BadInput
-from isoloss.experiments.branches import CONTROL, DRIFT, HEADLINE, Departure, of_language, starts
+from isoloss.experiments.branches import CONTROL, DRIFT, HEADLINE, Branch, of_language, starts
 from isoloss.experiments.chosen_languages import second_grammar, third_grammar
-from isoloss.experiments.clock import Pace, checkpoint_steps, mean_step
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import LanguagePlan, PlannedRun, ReadyLanguage
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.schedules import Schedule, checkpoint_steps, mean_step
 from isoloss.experiments.shared.language_runs import AnyRuns, ScaleName
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantity import AnyQuantity
@@ -32,20 +32,20 @@ class DriftRuns:
     """
 
     widths: tuple[int, ...]
-    paces: tuple[Pace, ...]
+    schedules: tuple[Schedule, ...]
     times: tuple[float, ...]
     control_checkpoints: int
     control_factor: int = 32
     rate_sentences: int = 0
     other_languages: tuple[tuple[str, LanguagePlan], ...] = ()
-    short_paces: tuple[Pace, ...] = ()
+    short_schedules: tuple[Schedule, ...] = ()
     own_seeds: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if len(set(self.paces)) < max(2, len(self.paces)):
+        if len(set(self.schedules)) < max(2, len(self.schedules)):
             raise BadInput(
                 "whether runs go by one clock takes at least two learning rates or batches, each once, not "
-                f"{'; '.join(map(str, self.paces))}"
+                f"{'; '.join(map(str, self.schedules))}"
             )
         if list(self.times) != sorted({*self.times}) or len(self.times) < 2 or self.times[0] <= 0:
             raise BadInput(f"the times of the checkpoints must rise from above 0, two at least: {self.times}")
@@ -61,34 +61,34 @@ class DriftRuns:
         return replace(
             self,
             widths=self.widths[:1],
-            paces=self.short_paces or self.paces[:3],
+            schedules=self.short_schedules or self.schedules[:3],
             rate_sentences=0,
             other_languages=(),
             own_seeds=None,
         )
 
     @property
-    def control(self) -> Pace:
+    def control(self) -> Schedule:
         """The pace of the control."""
-        twin = self.paces[0]
-        return Pace(twin.learning_rate, self.control_factor * twin.batch_size)
+        twin = self.schedules[0]
+        return Schedule(twin.learning_rate, self.control_factor * twin.batch_size)
 
-    def steps(self, pace: Pace) -> tuple[int, ...]:
+    def steps(self, schedule: Schedule) -> tuple[int, ...]:
         """The steps of the checkpoints of one of `paces`.
 
         Raises BadInput if the pace is so fast that two times give the same step.
         """
-        return checkpoint_steps(pace, self.times)
+        return checkpoint_steps(schedule, self.times)
 
     @property
     def control_steps(self) -> tuple[int, ...]:
         """The steps of the control's checkpoints, which are its twin's first."""
-        return self.steps(self.paces[0])[: self.control_checkpoints]
+        return self.steps(self.schedules[0])[: self.control_checkpoints]
 
 
 SMOKE = DriftRuns(
     widths=(16,),
-    paces=(Pace(0.4, 8), Pace(0.2, 8)),
+    schedules=(Schedule(0.4, 8), Schedule(0.2, 8)),
     times=(0.01, 0.02, 0.03),
     control_checkpoints=2,
     rate_sentences=8,
@@ -96,11 +96,17 @@ SMOKE = DriftRuns(
 
 LAPTOP = DriftRuns(
     widths=(32, 48),
-    paces=(Pace(0.2, 32), Pace(0.1, 32), Pace(0.4, 128), Pace(0.2, 128), Pace(0.4, 64)),
+    schedules=(
+        Schedule(0.2, 32),
+        Schedule(0.1, 32),
+        Schedule(0.4, 128),
+        Schedule(0.2, 128),
+        Schedule(0.4, 64),
+    ),
     times=(0.0125, 0.03, 0.08, 0.2),
     control_checkpoints=2,
     rate_sentences=320,
-    short_paces=(Pace(0.1, 32), Pace(0.2, 64), Pace(0.4, 128)),
+    short_schedules=(Schedule(0.1, 32), Schedule(0.2, 64), Schedule(0.4, 128)),
 )
 """Paces whose η²/B differ eightfold: as far apart as ten minutes on two cores allow, since to one τ a pace
 takes 4Bτ/η² steps, and so 4τ(B/η)² sentences, and η/B must be small for SGD to add little to the loss.
@@ -117,7 +123,7 @@ NIGHT_SEEDS = tuple(range(251, 261))
 NIGHT = DriftRuns(
     widths=(32,),
     own_seeds=NIGHT_SEEDS,
-    paces=(*LAPTOP.paces, Pace(0.05, 16)),
+    schedules=(*LAPTOP.schedules, Schedule(0.05, 16)),
     times=(0.0125, 0.03, 0.08, 0.2, 0.5, 1.0, 2.0),
     control_checkpoints=4,
     rate_sentences=1000,
@@ -135,7 +141,13 @@ open. Of width 32 none was left. Hence that width alone, and other seeds, with t
 
 PAPER = DriftRuns(
     widths=(512, 1024),
-    paces=(Pace(0.2, 256), Pace(0.1, 256), Pace(0.4, 1024), Pace(0.2, 1024), Pace(0.4, 512)),
+    schedules=(
+        Schedule(0.2, 256),
+        Schedule(0.1, 256),
+        Schedule(0.4, 1024),
+        Schedule(0.2, 1024),
+        Schedule(0.4, 512),
+    ),
     times=(0.0125, 0.03, 0.08, 0.2),
     control_checkpoints=3,
     rate_sentences=1000,
@@ -167,22 +179,22 @@ def drift_runs(
     measured. Raises BadInput if no model has one of the widths.
     """
     origins = starts(runs, drift.widths, seeds, quantities)
-    departures = (
-        *(plain(pace, drift.steps(pace)) for pace in drift.paces),
+    branches = (
+        *(plain(schedule, drift.steps(schedule)) for schedule in drift.schedules),
         _control(drift.control, drift.control_steps),
     )
     descents = tuple(
-        departure.run(
+        branch.run(
             start,
             (
-                *(MeasuredAt(quantity, departure.steps) for quantity in quantities),
-                MeasuredAt(raw_loss, departure.steps, weights="raw"),
-                *_predicted(drift, start.run, departure, raw_loss.seed),
-                *_beside(at_the_ends, departure.steps[-1]),
+                *(MeasuredAt(quantity, branch.steps) for quantity in quantities),
+                MeasuredAt(raw_loss, branch.steps, weights="raw"),
+                *_predicted(drift, start.run, branch, raw_loss.seed),
+                *_beside(at_the_ends, branch.steps[-1]),
             ),
         )
         for start in origins
-        for departure in departures
+        for branch in branches
     )
     measured = tuple(
         replace(run, measured=(*run.measured, *_beside(at_the_ends, run.steps)))
@@ -191,29 +203,27 @@ def drift_runs(
     return (*measured, *descents)
 
 
-def plain(pace: Pace, steps: tuple[int, ...]) -> Departure:
+def plain(schedule: Schedule, steps: tuple[int, ...]) -> Branch:
     """SGD as in the theorem: no momentum, decay, warm-up or dropout."""
-    rule = SGD(pace.learning_rate, warm_up_share=0.0)
-    return Departure(DRIFT, pace, rule, steps, str(pace), pace.key)
+    rule = SGD(schedule.learning_rate, warm_up_share=0.0)
+    return Branch(DRIFT, schedule, rule, steps, str(schedule), schedule.key)
 
 
-def _control(pace: Pace, steps: tuple[int, ...]) -> Departure:
-    return replace(plain(pace, steps), part=CONTROL, arm=f"control, {pace}")
+def _control(schedule: Schedule, steps: tuple[int, ...]) -> Branch:
+    return replace(plain(schedule, steps), part=CONTROL, variant=f"control, {schedule}")
 
 
 def _beside(quantities: Sequence[AnyQuantity], step: int) -> tuple[MeasuredAt, ...]:
     return tuple(MeasuredAt(quantity, (step,), needed=False) for quantity in quantities)
 
 
-def _predicted(
-    drift: DriftRuns, origin: PlannedRun, departure: Departure, seed: int
-) -> tuple[MeasuredAt, ...]:
-    pace = drift.paces[0]
-    first = departure.pace == pace and dict(origin.labels)["width"] == drift.widths[0]
+def _predicted(drift: DriftRuns, origin: PlannedRun, branch: Branch, seed: int) -> tuple[MeasuredAt, ...]:
+    schedule = drift.schedules[0]
+    first = branch.schedule == schedule and dict(origin.labels)["width"] == drift.widths[0]
     if not first or not drift.rate_sentences:
         return ()
-    step = drift.steps(pace)[1]
-    distance = pace.learning_rate * mean_step(step, pace.horizon)
+    step = drift.steps(schedule)[1]
+    distance = schedule.learning_rate * mean_step(step, schedule.horizon)
     return (MeasuredAt(TraceDescentQuantity(drift.rate_sentences, distance, seed), (step,)),)
 
 

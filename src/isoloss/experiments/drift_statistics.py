@@ -10,7 +10,7 @@ import polars as pl
 from jaxtyping import Float
 
 from isoloss.experiments.branches import CONTROL, DRIFT, PART, START
-from isoloss.experiments.clock import Clock, Pace
+from isoloss.experiments.schedules import Clock, Schedule
 
 BATCHES_APART = 4
 """The ratio of two batch sizes at one learning rate whose speeds are compared."""
@@ -32,7 +32,7 @@ class Curve:
 
     model: tuple[str, int]
     part: str
-    pace: Clock
+    schedule: Clock
     steps: tuple[int, ...]
     times: Float[np.ndarray, " n"]
     fallen: Float[np.ndarray, " n"]
@@ -58,7 +58,7 @@ def with_start(
 
 
 def curves(
-    runs: Sequence[pl.DataFrame], *parts: str, of: str = "trace", clock: AnyClock = Pace
+    runs: Sequence[pl.DataFrame], *parts: str, of: str = "trace", clock: AnyClock = Schedule
 ) -> list[Curve]:
     """A curve for each arm of these `parts`, for each model: of the quantity in the column `of`."""
     table = with_start(runs, (of,))
@@ -94,22 +94,24 @@ def steps_apart(small: Curve, large: Curve) -> list[float]:
     risen = np.maximum.accumulate(small.fallen)
     inside = (large.fallen >= risen[0]) & (large.fallen <= risen[-1])
     times = np.exp(np.interp(large.fallen[inside], risen, np.log(small.times)))
-    paces = large.pace.time_per_step / small.pace.time_per_step
-    ratios: list[float] = np.log2(large.times[inside] / times / paces).tolist()
+    speeds = large.schedule.time_per_step / small.schedule.time_per_step
+    ratios: list[float] = np.log2(large.times[inside] / times / speeds).tolist()
     return ratios
 
 
 def _curve(rows: pl.DataFrame, clock: AnyClock) -> Curve:
     first = rows.row(0, named=True)
-    pace = clock(first["learning_rate"], first["batch_size"])
+    schedule = clock(first["learning_rate"], first["batch_size"])
     steps = tuple(rows["step"].to_list())
-    times = np.array([pace.time(step) for step in steps])
+    times = np.array([schedule.time(step) for step in steps])
     model = (first["language"], first["width"])
-    return Curve(model, first[PART], pace, steps, times, rows["fallen"].to_numpy())
+    return Curve(model, first[PART], schedule, steps, times, rows["fallen"].to_numpy())
 
 
-def distance_between_paces(runs: Sequence[pl.DataFrame], of: str = "trace", clock: AnyClock = Pace) -> float:
-    """Largest distance between two paces at one time, over the mean fall at the last time.
+def distance_between_schedules(
+    runs: Sequence[pl.DataFrame], of: str = "trace", clock: AnyClock = Schedule
+) -> float:
+    """Largest distance between two schedules at one time, over the mean fall at the last time.
 
     The largest value over models with at least two paces; nan if there are none, or if the trace of one has
     not fallen.
@@ -128,8 +130,8 @@ def lag_of_larger_batches(runs: Sequence[pl.DataFrame]) -> float:
         ratio
         for own in by_model(curves(runs, DRIFT))
         for small, large in permutations(own, 2)
-        if small.pace.learning_rate == large.pace.learning_rate
-        and large.pace.batch_size == BATCHES_APART * small.pace.batch_size
+        if small.schedule.learning_rate == large.schedule.learning_rate
+        and large.schedule.batch_size == BATCHES_APART * small.schedule.batch_size
         for ratio in steps_apart(small, large)
     ]
     return float(np.mean(ratios)) - math.log2(BATCHES_APART) if ratios else math.nan
@@ -146,7 +148,7 @@ def change_of_loss(runs: Sequence[pl.DataFrame]) -> float:
     return float(max(changes, default=math.nan))
 
 
-def halvings_of_trace(runs: Sequence[pl.DataFrame], of: str = "trace", clock: AnyClock = Pace) -> float:
+def halvings_of_trace(runs: Sequence[pl.DataFrame], of: str = "trace", clock: AnyClock = Schedule) -> float:
     """Mean over paces of log2(trace at the start / at the last checkpoint); or of another quantity."""
     return _mean([float(curve.fallen[-1]) for curve in curves(runs, DRIFT, of=of, clock=clock)])
 
@@ -160,16 +162,16 @@ def share_that_falls_without_noise(runs: Sequence[pl.DataFrame]) -> float:
     shares = []
     for own in by_model(curves(runs, DRIFT, CONTROL)):
         for control in (curve for curve in own if curve.part == CONTROL):
-            rate, last = control.pace.learning_rate, len(control.steps)
+            rate, last = control.schedule.learning_rate, len(control.steps)
             twins = [
                 curve
                 for curve in own
                 if curve.part == DRIFT
-                and curve.pace.learning_rate == rate
+                and curve.schedule.learning_rate == rate
                 and curve.steps[:last] == control.steps
             ]
             if twins:
-                twin = min(twins, key=lambda curve: curve.pace.batch_size)
+                twin = min(twins, key=lambda curve: curve.schedule.batch_size)
                 shares.append(float(control.fallen[-1] / twin.fallen[last - 1]))
     return _mean(shares)
 
@@ -209,10 +211,10 @@ def speed_over_theory(runs: Sequence[pl.DataFrame]) -> float:
         rows = run.to_dicts()
         for before, at, after in zip(rows, rows[1:], rows[2:], strict=False):
             if at["predicted_descent"] is not None:
-                pace = Pace(at["learning_rate"], at["batch_size"])
+                schedule = Schedule(at["learning_rate"], at["batch_size"])
                 slope = math.log(before["trace"] / after["trace"])
-                slope /= math.log(pace.time(after["step"]) / pace.time(before["step"]))
-                measured += slope * at["trace"] / pace.time(at["step"])
+                slope /= math.log(schedule.time(after["step"]) / schedule.time(before["step"]))
+                measured += slope * at["trace"] / schedule.time(at["step"])
                 predicted += at["predicted_descent"]
     return math.log2(measured / predicted) if measured > 0 and predicted > 0 else math.nan
 

@@ -64,6 +64,11 @@ class Experiment:
         if len(set(names)) < len(names):
             raise BadInput(f"two runs of {self.name} have one name; name each for what it differs in")
 
+    def drawn(self, table: pl.DataFrame) -> tuple[Panel, ...]:
+        """Its panels; none of those that show measurements while there are none."""
+        measures = bool(self.runs or self.references)
+        return () if measures and table.is_empty() else self.panels(table)
+
 
 def with_tokens(experiment: Experiment, tokens: int) -> Experiment:
     """The same with models of languages that have so many tokens, such as `WHOLE_TOKENIZER`.
@@ -172,7 +177,7 @@ def refuse_misspelt_columns(experiment: Experiment) -> None:
             claim.statistic(judged)
     panels: Sequence[Panel] = ()
     with _misspelt_told(f"a panel of {experiment.name}", table.columns, rows):
-        panels = experiment.panels(table)
+        panels = experiment.drawn(table)
     for panel in panels:
         for chart in panel.charts:
             for name in columns_of(chart):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.measured_at import MeasuredAt, measured_at
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.compared_rules import Rules
@@ -31,7 +31,7 @@ def adamw_runs(scale: Scale, quantities: Sequence[AnyQuantity]) -> tuple[Planned
     architecture = scale.grammar.architectures[scale.compared.size]
     return tuple(
         replace(run, name=f"{ADAMW}-seed-{run.seed}", labels=(("rule", ADAMW),), saturated_from=steps[0])
-        for run in grammar_runs(scale, tuple(MeasuredAt(quantity, steps) for quantity in quantities))
+        for run in grammar_runs(scale, measured_at(steps, *quantities))
         if run.architecture == architecture
     )
 
@@ -63,7 +63,7 @@ def rule_runs(
             seed=seed,
             checkpoint_steps=compared.checkpoint_steps,
             saturated_from=steps[0],
-            measured=tuple(MeasuredAt(quantity, steps) for quantity in quantities),
+            measured=measured_at(steps, *quantities),
             labels=(("rule", name),),
             averaging_horizon=grammar.averaging_horizon,
         )

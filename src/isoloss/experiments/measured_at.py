@@ -46,6 +46,11 @@ class MeasuredAt:
         return columns if self.weights == "kept" else {f"raw_{name}": columns[name] for name in columns}
 
 
+def measured_at(steps: tuple[int, ...], *quantities: AnyQuantity) -> tuple[MeasuredAt, ...]:
+    """Each of the quantities at all of these steps."""
+    return tuple(MeasuredAt(quantity, steps) for quantity in quantities)
+
+
 @runtime_checkable
 class NamesColumns(Protocol):
     """A quantity, of models or of a language alone."""

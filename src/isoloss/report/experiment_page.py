@@ -57,7 +57,7 @@ class ExperimentPage:
         if result.table.is_empty() and (experiment.runs or experiment.references):
             return (), [*problems, "Nothing has been measured yet."]
         try:
-            return tuple(drawn(panel) for panel in experiment.panels(result.table)), problems
+            return tuple(drawn(panel) for panel in experiment.drawn(result.table)), problems
         except pl.exceptions.ColumnNotFoundError as error:
             if not problems:
                 raise

@@ -6,21 +6,21 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
-from isoloss.experiments.clock import AdamWPace
+from isoloss.experiments.schedules import AdamWSchedule
 
 START_TRACE, START_ROOT, START_LOSS = 12.0, 80.0, 1.4
 
 
-def without_batch(pace: AdamWPace, step: int) -> float:
+def without_batch(schedule: AdamWSchedule, step: int) -> float:
     """Halvings of the trace."""
-    return math.log2(1 + 100 * pace.time(step))
+    return math.log2(1 + 100 * schedule.time(step))
 
 
-def with_batch(pace: AdamWPace, step: int) -> float:
-    return math.log2(1 + 10_000 * pace.time(step) / pace.batch_size)
+def with_batch(schedule: AdamWSchedule, step: int) -> float:
+    return math.log2(1 + 10_000 * schedule.time(step) / schedule.batch_size)
 
 
-def runs(halvings: Callable[[AdamWPace, int], float], root_share: float = 0.5) -> list[pl.DataFrame]:
+def runs(halvings: Callable[[AdamWSchedule, int], float], root_share: float = 0.5) -> list[pl.DataFrame]:
     """Σ √H_ii falls by `root_share` of the trace's halvings along AdamW, by a quarter of them along SGD."""
     frames = []
     for seed in (1, 2, 3):
@@ -29,20 +29,20 @@ def runs(halvings: Callable[[AdamWPace, int], float], root_share: float = 0.5) -
         frames.append(
             pl.DataFrame([{"run": f"start-{seed}", **place, **start, "drift": "start", "pace": "start"}])
         )
-        for departure in ADAMW_CLOCK.departures:
-            part, pace = departure.part, departure.pace
+        for branch in ADAMW_CLOCK.branches:
+            part, schedule = branch.part, branch.schedule
             share = root_share if part == "drift" else 0.25
             rows = []
-            for step in departure.steps:
-                fallen = halvings(pace, step) if part == "drift" else 1.0
+            for step in branch.steps:
+                fallen = halvings(schedule, step) if part == "drift" else 1.0
                 root = START_ROOT * 2 ** (-share * fallen)
-                excess = pace.learning_rate * root / (4 * pace.batch_size**0.5)
+                excess = schedule.learning_rate * root / (4 * schedule.batch_size**0.5)
                 numbers = {"trace": START_TRACE * 2**-fallen, "root_fisher": root, "loss": START_LOSS}
-                setting = {"learning_rate": pace.learning_rate, "batch_size": pace.batch_size}
+                setting = {"learning_rate": schedule.learning_rate, "batch_size": schedule.batch_size}
                 own = {
-                    "run": f"{departure.key}-{part}-{seed}",
+                    "run": f"{branch.key}-{part}-{seed}",
                     "drift": part,
-                    "pace": departure.arm,
+                    "pace": branch.variant,
                     "step": step,
                 }
                 rows.append({**place, **own, **setting, **numbers, "raw_loss": START_LOSS + excess})
@@ -81,7 +81,11 @@ def test_the_panels_show_the_clock_and_what_descends() -> None:
 
 
 def test_an_arm_differs_in_one_thing() -> None:
-    plain = {departure.pace: departure.rule for departure in ADAMW_CLOCK.departures}
-    for arm in ADAMW_CLOCK.arms:
-        changed = [name for name, value in vars(plain[arm.pace]).items() if getattr(arm.rule, name) != value]
-        assert len(changed) == 1, arm
+    plain = {branch.schedule: branch.rule for branch in ADAMW_CLOCK.branches}
+    for variant in ADAMW_CLOCK.variants:
+        changed = [
+            name
+            for name, value in vars(plain[variant.schedule]).items()
+            if getattr(variant.rule, name) != value
+        ]
+        assert len(changed) == 1, variant

@@ -7,27 +7,27 @@ import numpy as np
 import polars as pl
 import pytest
 
-from isoloss.experiments.clock import Pace
+from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.drift_panels import drift_panels, example_panels, mean_over_seeds
 from isoloss.experiments.drift_statistics import curves, with_start
 
 START_TRACE, START_LOSS, START_ACCURACY = 16.0, 1.4, 0.85
 
 
-def by_tau(pace: Pace, step: int) -> float:
-    return START_TRACE / (1 + 20 * pace.time(step)) ** 0.5
+def by_tau(schedule: Schedule, step: int) -> float:
+    return START_TRACE / (1 + 20 * schedule.time(step)) ** 0.5
 
 
-def by_distance(pace: Pace, step: int) -> float:
-    return START_TRACE / (1 + pace.learning_rate * step / 50) ** 0.5
+def by_distance(schedule: Schedule, step: int) -> float:
+    return START_TRACE / (1 + schedule.learning_rate * step / 50) ** 0.5
 
 
-def by_tau_without_the_batch(pace: Pace, step: int) -> float:
-    return by_tau(Pace(pace.learning_rate, 64), step)
+def by_tau_without_the_batch(schedule: Schedule, step: int) -> float:
+    return by_tau(Schedule(schedule.learning_rate, 64), step)
 
 
 def runs(
-    trace: Callable[[Pace, int], float], *, points: float = 0.0, excess: float = 1.0
+    trace: Callable[[Schedule, int], float], *, points: float = 0.0, excess: float = 1.0
 ) -> list[pl.DataFrame]:
     """Each seed starts from a different trace; accuracy gains `points` per halving."""
     frames = []
@@ -51,21 +51,21 @@ def runs(
                     ]
                 )
             )
-            drifting = [("drift", pace, LAPTOP.steps(pace)) for pace in LAPTOP.paces]
-            for part, pace, steps in (*drifting, ("control", LAPTOP.control, LAPTOP.control_steps)):
-                setting = {"learning_rate": pace.learning_rate, "batch_size": pace.batch_size}
+            drifting = [("drift", schedule, LAPTOP.steps(schedule)) for schedule in LAPTOP.schedules]
+            for part, schedule, steps in (*drifting, ("control", LAPTOP.control, LAPTOP.control_steps)):
+                setting = {"learning_rate": schedule.learning_rate, "batch_size": schedule.batch_size}
                 rows = []
                 for step in steps:
-                    at = factor * trace(pace, step)
-                    gained = points / 100 * math.log2(START_TRACE / trace(pace, step))
+                    at = factor * trace(schedule, step)
+                    gained = points / 100 * math.log2(START_TRACE / trace(schedule, step))
                     numbers = {"trace": at, "loss": START_LOSS, "accuracy": START_ACCURACY + gained}
-                    raw = START_LOSS + excess * pace.learning_rate * at / (4 * pace.batch_size)
+                    raw = START_LOSS + excess * schedule.learning_rate * at / (4 * schedule.batch_size)
                     place = {
-                        "run": f"{pace.key}-{name}",
+                        "run": f"{schedule.key}-{name}",
                         **model,
                         "step": step,
                         "drift": part,
-                        "pace": str(pace),
+                        "pace": str(schedule),
                     }
                     rows.append({**place, **setting, **numbers, "raw_loss": raw})
                 frames.append(pl.DataFrame(rows))
@@ -74,7 +74,7 @@ def runs(
 
 def test_on_one_curve_over_tau_all_claims_about_the_clock_hold() -> None:
     found = runs(by_tau)
-    assert claims.distance_between_paces(found) == pytest.approx(0.0, abs=0.03)  # steps are integers
+    assert claims.distance_between_schedules(found) == pytest.approx(0.0, abs=0.03)  # steps are integers
     assert claims.lag_of_larger_batches(found) == pytest.approx(0.0, abs=0.03)
     assert claims.change_of_loss(found) == pytest.approx(0.0)
     assert claims.excess_loss(found) == pytest.approx(0.0)
@@ -85,7 +85,7 @@ def test_on_one_curve_over_tau_all_claims_about_the_clock_hold() -> None:
 
 def test_where_the_noise_does_nothing_the_clock_fails() -> None:
     found = runs(by_distance)
-    assert claims.distance_between_paces(found) > 0.5
+    assert claims.distance_between_schedules(found) > 0.5
     assert claims.lag_of_larger_batches(found) == pytest.approx(-2.0, abs=0.3)
     assert claims.share_that_falls_without_noise(found) == pytest.approx(1.0)
     assert claims.lag_of_larger_batches(runs(by_tau_without_the_batch)) == pytest.approx(-2.0, abs=0.3)
@@ -109,24 +109,24 @@ def test_a_change_of_loss_counts_wherever_it_is_largest() -> None:
 
 
 def test_every_claim_can_fail_and_none_is_judged_on_nothing() -> None:
-    rising = runs(lambda pace, step: START_TRACE * (1 + pace.time(step)), points=-5.0, excess=0.1)
+    rising = runs(lambda schedule, step: START_TRACE * (1 + schedule.time(step)), points=-5.0, excess=0.1)
     for claim in claims.CLAIMS:
         assert math.isnan(claim.statistic([])), claim.name
         assert math.isnan(claim.statistic([pl.DataFrame({"trace": [1.0]})])), claim.name
     assert claims.halvings_of_trace(rising) < 0
-    assert math.isnan(claims.distance_between_paces(rising))
+    assert math.isnan(claims.distance_between_schedules(rising))
     assert claims.excess_loss(rising) < -0.5
 
 
 def test_the_speed_is_held_against_the_predicted_one() -> None:
     """A trace of 3 τ^(-1/4) falls by (3/4) τ^(-5/4), and here half as fast as predicted."""
-    pace = LAPTOP.paces[0]
+    schedule = LAPTOP.schedules[0]
     found = []
-    for run in runs(lambda pace, step: 3.0 * pace.time(step) ** -0.25):
-        drifting = run["drift"][0] == "drift" and run["learning_rate"][0] == pace.learning_rate
-        if drifting and run["batch_size"][0] == pace.batch_size:
+    for run in runs(lambda schedule, step: 3.0 * schedule.time(step) ** -0.25):
+        drifting = run["drift"][0] == "drift" and run["learning_rate"][0] == schedule.learning_rate
+        if drifting and run["batch_size"][0] == schedule.batch_size:
             factor = 1 + run["seed"][0] / 10
-            rate = 2 * factor * 0.75 * pace.time(run["step"][1]) ** -1.25
+            rate = 2 * factor * 0.75 * schedule.time(run["step"][1]) ** -1.25
             run = run.with_columns(predicted_descent=pl.Series([None, rate, None, None], dtype=pl.Float64))
         found.append(run)
     assert claims.speed_over_theory(found) == pytest.approx(-1.0, abs=1e-6)
@@ -143,9 +143,9 @@ def test_a_run_without_its_start_is_left_out() -> None:
 def test_the_panels_show_means_over_seeds_at_equal_times() -> None:
     table = pl.concat(runs(by_tau), how="diagonal_relaxed")
     means = mean_over_seeds(table)
-    paces = len(LAPTOP.paces) + 1
+    schedules = len(LAPTOP.schedules) + 1
     assert means["seeds"].unique().to_list() == [3]
-    assert means.filter(pl.col("drift") != "start").n_unique(["width", "pace"]) == 2 * paces
+    assert means.filter(pl.col("drift") != "start").n_unique(["width", "pace"]) == 2 * schedules
     shown = drift_panels(table)
     assert [panel.name for panel in shown] == [
         "clock-grammar-32",
@@ -166,30 +166,30 @@ def without(found: list[pl.DataFrame], *, keeping: Callable[[pl.DataFrame], bool
 
 def test_a_single_pace_says_nothing_of_a_clock() -> None:
     found = runs(by_tau)
-    first = str(LAPTOP.paces[0])
+    first = str(LAPTOP.schedules[0])
     alone = without(found, keeping=lambda run: run["drift"][0] != "drift" or run["pace"][0] == first)
-    assert math.isnan(claims.distance_between_paces(alone))
+    assert math.isnan(claims.distance_between_schedules(alone))
     # A model with a single remaining pace does not hide the result of the other's paces.
     width = LAPTOP.widths[0]
     other = [run.with_columns(width=pl.lit(2 * width)) for run in alone if run["width"][0] == width]
     both = [*runs(by_distance), *other]
-    assert claims.distance_between_paces(both) == claims.distance_between_paces(runs(by_distance))
+    assert claims.distance_between_schedules(both) == claims.distance_between_schedules(runs(by_distance))
 
 
 def test_a_control_without_its_twin_is_left_out() -> None:
     """The control belongs to the first pace: no other pace of its rate, with other steps, replaces it."""
     found = runs(by_tau)
-    twin, control = LAPTOP.paces[0], LAPTOP.control
+    twin, control = LAPTOP.schedules[0], LAPTOP.control
     bereft = without(found, keeping=lambda run: run["pace"][0] != str(twin))
     assert math.isnan(claims.share_that_falls_without_noise(bereft))
-    smaller = Pace(twin.learning_rate, twin.batch_size // 4)
+    smaller = Schedule(twin.learning_rate, twin.batch_size // 4)
     steps = LAPTOP.steps(smaller)
     assert steps[0] < LAPTOP.control_steps[0]
     others = []
     for run in without(found, keeping=lambda run: run["pace"][0] == str(twin)):
         rows = run.with_columns(
             run=pl.lit(f"smaller-{run['run'][0]}"),
-            pace=pl.lit(str(smaller)),
+            schedule=pl.lit(str(smaller)),
             batch_size=pl.lit(smaller.batch_size),
             step=pl.Series(steps),
             trace=pl.col("trace") / 2,
@@ -210,6 +210,6 @@ def test_fewer_examples_are_shown_where_they_were_measured() -> None:
     shown = example_panels(table, (100,), 4000)
     assert [panel.name for panel in shown] == ["examples-grammar-32", "examples-grammar-48"]
     rows = shown[0].data
-    assert rows.n_unique(["pace", "examples"]) == len(rows) == 2 * (len(LAPTOP.paces) + 2)
+    assert rows.n_unique(["pace", "examples"]) == len(rows) == 2 * (len(LAPTOP.schedules) + 2)
     assert rows.filter(examples=100)["accuracy"].to_list() == pytest.approx([0.5] * (len(rows) // 2))
     assert rows.filter(examples=4000)["standardised_accuracy"].unique().to_list() == pytest.approx([0.9])

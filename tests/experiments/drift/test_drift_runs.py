@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.clock import Pace
+from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.drift_runs import DriftRuns, every_drift_run
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.scale import scale_named
@@ -22,24 +22,28 @@ def test_every_pace_has_its_checkpoints_at_the_same_times() -> None:
         labels = dict(run.labels)
         if labels["drift"] != "drift":
             continue
-        pace = Pace(run.update_rule.learning_rate, run.batch_size)
-        assert str(pace) == labels["pace"]
+        schedule = Schedule(run.update_rule.learning_rate, run.batch_size)
+        assert str(schedule) == labels["pace"]
         for step, time in zip(run.checkpoint_steps, LAPTOP.times, strict=True):
-            assert pace.time(step) == pytest.approx(time, abs=pace.time_per_step)
+            assert schedule.time(step) == pytest.approx(time, abs=schedule.time_per_step)
         assert (run.update_rule.momentum, run.update_rule.warm_up_share, run.architecture.dropout) == (
             0,
             0,
             0,
         )
-        assert run.averaging_horizon == pace.horizon
-    paces = len(LAPTOP.paces) + 1
-    assert len(runs) == (paces + 1) * len(LAPTOP.widths) * len(scale.seeds)
+        assert run.averaging_horizon == schedule.horizon
+    schedules = len(LAPTOP.schedules) + 1
+    assert len(runs) == (schedules + 1) * len(LAPTOP.widths) * len(scale.seeds)
 
 
 def test_in_short_three_paces_of_one_width_start_where_the_whole_does() -> None:
     short = LAPTOP.in_short
-    assert short.paces == LAPTOP.short_paces == (Pace(0.1, 32), Pace(0.2, 64), Pace(0.4, 128))
-    assert len({pace.learning_rate / pace.batch_size for pace in short.paces}) == 1
+    assert (
+        short.schedules
+        == LAPTOP.short_schedules
+        == (Schedule(0.1, 32), Schedule(0.2, 64), Schedule(0.4, 128))
+    )
+    assert len({schedule.learning_rate / schedule.batch_size for schedule in short.schedules}) == 1
     scale = scale_named("laptop")
     task = scale.grammar.tasks[1]
     of_whole, of_short = (every_drift_run(scale, drift, task) for drift in (LAPTOP, short))
@@ -50,8 +54,8 @@ def test_in_short_three_paces_of_one_width_start_where_the_whole_does() -> None:
 def test_without_short_paces_the_short_form_is_a_part_of_the_whole() -> None:
     scale = scale_named("laptop")
     task = scale.grammar.tasks[1]
-    settings = replace(LAPTOP, short_paces=())
-    assert settings.in_short.paces == (Pace(0.2, 32), Pace(0.1, 32), Pace(0.4, 128))
+    settings = replace(LAPTOP, short_schedules=())
+    assert settings.in_short.schedules == (Schedule(0.2, 32), Schedule(0.1, 32), Schedule(0.4, 128))
     assert settings.in_short.control == settings.control
     whole = {run.digest for run in every_drift_run(scale, settings, task)}
     assert {run.digest for run in every_drift_run(scale, settings.in_short, task)} < whole
@@ -60,12 +64,12 @@ def test_without_short_paces_the_short_form_is_a_part_of_the_whole() -> None:
 def test_other_languages_go_by_the_short_forms_paces() -> None:
     scale = scale_named("night")
     runs = every_drift_run(scale, scale.drift, scale.grammar.tasks[1])
-    paces: dict[tuple[object, object], set[object]] = {}
+    schedules: dict[tuple[object, object], set[object]] = {}
     for labels in (dict(run.labels) for run in runs):
         if labels["drift"] == "drift":
-            paces.setdefault((labels["language"], labels["width"]), set()).add(labels["pace"])
-    every, short = set(map(str, scale.drift.paces)), set(map(str, scale.drift.in_short.paces))
-    assert paces == {
+            schedules.setdefault((labels["language"], labels["width"]), set()).add(labels["pace"])
+    every, short = set(map(str, scale.drift.schedules)), set(map(str, scale.drift.in_short.schedules))
+    assert schedules == {
         ("grammar", 32): every,
         ("second grammar", 32): short,
         ("third grammar", 32): short,
@@ -95,8 +99,8 @@ def frame(name: str, seed: int, part: str | None) -> pl.DataFrame:
 
 
 def test_the_control_has_the_steps_of_its_twin() -> None:
-    assert LAPTOP.control == Pace(0.2, 1024)
-    assert LAPTOP.control_steps == LAPTOP.steps(Pace(0.2, 32))[:2]
+    assert LAPTOP.control == Schedule(0.2, 1024)
+    assert LAPTOP.control_steps == LAPTOP.steps(Schedule(0.2, 32))[:2]
 
 
 def test_nothing_is_trained_twice_for_figure_1() -> None:
@@ -110,8 +114,8 @@ def test_nothing_is_trained_twice_for_figure_1() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"paces": (Pace(0.1, 8),)}, "at least two learning rates or batches"),
-        ({"paces": (Pace(0.1, 8), Pace(0.1, 8))}, "each once"),
+        ({"paces": (Schedule(0.1, 8),)}, "at least two learning rates or batches"),
+        ({"paces": (Schedule(0.1, 8), Schedule(0.1, 8))}, "each once"),
         ({"times": (0.2, 0.1)}, "must rise from above 0"),
         ({"control_checkpoints": 4}, "from 1 to 3 checkpoints"),
     ],
@@ -123,6 +127,6 @@ def test_what_cannot_be_compared_is_refused(changed: dict[str, object], message:
 
 def test_a_pace_too_fast_for_the_times_and_a_width_that_is_not_there_are_refused() -> None:
     with pytest.raises(BadInput, match="past two of the times"):
-        DriftRuns((16,), (Pace(2.0, 1), Pace(0.1, 8)), (0.01, 0.02), 1).steps(Pace(2.0, 1))
+        DriftRuns((16,), (Schedule(2.0, 1), Schedule(0.1, 8)), (0.01, 0.02), 1).steps(Schedule(2.0, 1))
     with pytest.raises(BadInput, match="starts from models of widths"):
         drift(replace(scale_named("smoke"), drift=replace(SMOKE, widths=(17,))), "prefix-4")

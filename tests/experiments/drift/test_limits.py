@@ -3,11 +3,11 @@
 import polars as pl
 import pytest
 
-from isoloss.experiments.clock import Pace
-from isoloss.experiments.suite.drift_limits import distances, how_far, limit_arms, limit_panels
+from isoloss.experiments.schedules import Schedule
+from isoloss.experiments.suite.drift_limits import distances, how_far, limit_variants, limit_panels
 
 TIMES = (0.0125, 0.03, 0.08, 0.2)
-PACES = (Pace(0.2, 32), Pace(0.1, 32))
+PACES = (Schedule(0.2, 32), Schedule(0.1, 32))
 
 
 def table(lag: dict[str, float]) -> pl.DataFrame:
@@ -17,13 +17,20 @@ def table(lag: dict[str, float]) -> pl.DataFrame:
         place = {"language": "grammar", "width": 32, "seed": seed, "complete": True}
         start = {"run": f"start-{seed}", "drift": "start", "pace": "start", "step": 5657, "trace": 12.0}
         rows.append({**place, **start, "loss": 1.4})
-        law = [(str(pace), pace, None, 0.0) for pace in PACES]
-        for name, pace, varied, late in (*law, *((arm, PACES[0], "momentum", by) for arm, by in lag.items())):
+        law = [(str(schedule), schedule, None, 0.0) for schedule in PACES]
+        for name, schedule, varied, late in (
+            *law,
+            *((variant, PACES[0], "momentum", by) for variant, by in lag.items()),
+        ):
             part = {"drift": "arm" if varied else "drift", "varied": varied, "pace": name}
-            setting = {"learning_rate": pace.learning_rate, "batch_size": pace.batch_size, "loss": 1.4}
+            setting = {
+                "learning_rate": schedule.learning_rate,
+                "batch_size": schedule.batch_size,
+                "loss": 1.4,
+            }
             for time in TIMES:
                 fallen = time / 0.2 * (1 - late - (seed - 2) / 100)
-                own = {"run": f"{name}-{seed}", "step": pace.step_at(time), "trace": 12.0 * 2**-fallen}
+                own = {"run": f"{name}-{seed}", "step": schedule.step_at(time), "trace": 12.0 * 2**-fallen}
                 rows.append({**place, **part, **setting, **own})
     return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -36,22 +43,22 @@ def test_an_arm_is_as_far_off_as_where_it_is_furthest() -> None:
 
 
 def test_the_panel_says_how_far_the_law_holds() -> None:
-    (panel,) = limit_panels(table({"m 0.5": 0.1, "m 0.9": 0.5}), Pace)
+    (panel,) = limit_panels(table({"m 0.5": 0.1, "m 0.9": 0.5}), Schedule)
     assert panel.name == "limit-momentum"
     assert "holds at m 0.5 (0.10 ± 0.00); it does not at m 0.9 (0.50 ± 0.00)" in panel.caption
     assert panel.data.filter("behind")["pace"].n_unique() == len(PACES)
 
 
 def test_nothing_is_said_of_nothing() -> None:
-    assert limit_panels(pl.DataFrame(), Pace) == ()
+    assert limit_panels(pl.DataFrame(), Schedule) == ()
     unfinished = table({"m 0.5": 0.1}).with_columns(complete=pl.lit(value=False))
-    assert "none of these values" in limit_panels(unfinished, Pace)[0].caption
+    assert "none of these values" in limit_panels(unfinished, Schedule)[0].caption
     assert how_far(distances(unfinished)).endswith("none of these values.")
 
 
 def test_every_arm_has_a_name_of_its_own() -> None:
-    keys = [arm.departure(TIMES).key for arm in limit_arms(PACES[0])]
+    keys = [variant.branch(TIMES).key for variant in limit_variants(PACES[0])]
     assert len(set(keys)) == len(keys)
     assert all(key.isascii() and " " not in key for key in keys)
-    momentum = [arm.rule for arm in limit_arms(PACES[0]) if arm.varied == "momentum"]
+    momentum = [variant.rule for variant in limit_variants(PACES[0]) if variant.varied == "momentum"]
     assert [rule.learning_rate / (1 - rule.momentum) for rule in momentum] == pytest.approx([0.2] * 3)

@@ -13,7 +13,7 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment, Facts
 from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.same_loss import percent_points
@@ -118,7 +118,6 @@ def ablations(scale: Scale) -> Experiment:
         runs=_runs(scale, probe, released),
         claims=CLAIMS,
         panels=_panels,
-        pilot_seeds=scale.pilot_seeds,
         settings=_facts(scale, task, released),
         paper_numbers=(("of each choice", "none"),),
     )
@@ -127,7 +126,7 @@ def ablations(scale: Scale) -> Experiment:
 def _runs(scale: Scale, probe: ProbeQuantity, released: ProbeQuantity) -> tuple[PlannedRun, ...]:
     grammar = scale.grammar
     architecture, last = grammar.architectures[scale.compared.size], grammar.checkpoint_steps[-1:]
-    measured = tuple(MeasuredAt(quantity, last) for quantity in (scale.sizes.loss(), probe, released))
+    measured = measured_at(last, scale.sizes.loss(), probe, released)
     text = [run for run in grammar_runs(scale, measured) if run.architecture == architecture]
     choices: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("text", TEXT, {}),
@@ -156,8 +155,6 @@ def _facts(scale: Scale, task: str, released: ProbeQuantity) -> Facts:
 
 
 def _panels(table: pl.DataFrame) -> tuple[Panel, ...]:
-    if table.is_empty():
-        return ()
     rows = table.filter(pl.col("step").is_not_null())
     caption = (
         "One dot per run, at its last step. Bars of accuracy: one standard deviation over probe seeds; of "

@@ -9,9 +9,8 @@ from itertools import permutations
 import numpy as np
 import polars as pl
 
-from isoloss.experiments.branches import DRIFT, PART, START, Departure, departed
+from isoloss.experiments.branches import DRIFT, PART, START, Branch, branched_runs
 from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.clock import SECOND_MOMENT_STEPS, AdamWPace, Pace, checkpoint_steps
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import LOSS, RAW_LOSS, TRACE, mean_over_seeds, with_beginning
 from isoloss.experiments.drift_runs import plain
@@ -19,15 +18,16 @@ from isoloss.experiments.drift_statistics import (
     by_model,
     change_of_loss,
     curves,
-    distance_between_paces,
+    distance_between_schedules,
     halvings_of_trace,
     steps_apart,
     with_start,
 )
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.schedules import SECOND_MOMENT_STEPS, AdamWSchedule, Schedule, checkpoint_steps
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.suite.drift_limits import Arm, limit_panels
+from isoloss.experiments.suite.drift_limits import Variant, limit_panels
 from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
 from isoloss.pretraining.adamw import AdamW
@@ -40,7 +40,7 @@ NOBODY = "none: the paper's theorem is about SGD"
 TIME = Axis("time", "time of AdamW's drift, α²k / 4", logarithmic=True)
 SGD_TIME = Axis("time_over_batch", "by SGD's clock, α²k / 4B", logarithmic=True)
 ROOT = Axis("root_fisher", "Σ √H_ii (Fisher form)", "root_fisher_error", logarithmic=True)
-BY_PACE = Colour("pace", "AdamW's α and B")
+BY_SCHEDULE = Colour("pace", "AdamW's α and B")
 
 
 def lag_of_larger_batches(runs: Sequence[pl.DataFrame]) -> float:
@@ -48,13 +48,13 @@ def lag_of_larger_batches(runs: Sequence[pl.DataFrame]) -> float:
 
     Over all pairs of paces with the same learning rate, and their checkpoints; 1 by SGD's clock.
     """
-    found = curves(runs, DRIFT, clock=AdamWPace)
+    found = curves(runs, DRIFT, clock=AdamWSchedule)
     ratios = [
-        ratio / math.log2(large.pace.batch_size / small.pace.batch_size)
+        ratio / math.log2(large.schedule.batch_size / small.schedule.batch_size)
         for own in by_model(found)
         for small, large in permutations(own, 2)
-        if small.pace.learning_rate == large.pace.learning_rate
-        and small.pace.batch_size < large.pace.batch_size
+        if small.schedule.learning_rate == large.schedule.learning_rate
+        and small.schedule.batch_size < large.schedule.batch_size
         for ratio in steps_apart(small, large)
     ]
     return float(np.mean(ratios)) if ratios else math.nan
@@ -106,7 +106,7 @@ CLAIMS = (
         measure="mean over paces of log2(Σ √H_ii at the start / at the last checkpoint)",
         unit="halvings",
         claimed=above(0.0),
-        statistic=partial(halvings_of_trace, of="root_fisher", clock=AdamWPace),
+        statistic=partial(halvings_of_trace, of="root_fisher", clock=AdamWSchedule),
     ),
     Claim(
         name="one-clock",
@@ -117,7 +117,7 @@ CLAIMS = (
         ),
         unit="of the fall",
         claimed=below(0.4),
-        statistic=partial(distance_between_paces, clock=AdamWPace),
+        statistic=partial(distance_between_schedules, clock=AdamWSchedule),
         reason="by a clock with 1/B in it paces would be apart by about the whole fall",
     ),
     Claim(
@@ -173,42 +173,42 @@ class AdamWClockRuns:
 
     width: int
     seeds: tuple[int, ...]
-    paces: tuple[AdamWPace, ...]
+    schedules: tuple[AdamWSchedule, ...]
     times: tuple[float, ...]
-    changed: AdamWPace
-    sgd: Pace
+    changed: AdamWSchedule
+    sgd: Schedule
     sgd_time: float
-    arm_seeds: int = 3
+    variant_seeds: int = 3
 
     @property
-    def departures(self) -> tuple[Departure, ...]:
+    def branches(self) -> tuple[Branch, ...]:
         """The paces, and SGD."""
         sgd = plain(self.sgd, (self.sgd.step_at(self.sgd_time),))
-        named = replace(sgd, part=SGD_PART, arm=f"SGD, {self.sgd}")
-        return (*(self._plain(pace) for pace in self.paces), named)
+        named = replace(sgd, part=SGD_PART, variant=f"SGD, {self.sgd}")
+        return (*(self._plain(schedule) for schedule in self.schedules), named)
 
     @property
-    def arms(self) -> tuple[Arm, ...]:
+    def variants(self) -> tuple[Variant, ...]:
         """What the derivation ignores: how long the second moment remembers, ε, and decay."""
-        pace, rule = self.changed, _rule(self.changed)
+        schedule, rule = self.changed, _rule(self.changed)
         forgetful, mindful = (replace(rule, second_beta=beta) for beta in (0.9, 0.999))
         return (
-            Arm("second moment", "beta 0.9", pace, forgetful),
-            Arm("second moment", "beta 0.999", pace, mindful),
-            Arm("epsilon", "ε 0.001", pace, replace(rule, epsilon=1e-3)),
-            Arm("weight decay", "λ 0.1", pace, replace(rule, weight_decay=0.1)),
+            Variant("second moment", "beta 0.9", schedule, forgetful),
+            Variant("second moment", "beta 0.999", schedule, mindful),
+            Variant("epsilon", "ε 0.001", schedule, replace(rule, epsilon=1e-3)),
+            Variant("weight decay", "λ 0.1", schedule, replace(rule, weight_decay=0.1)),
         )
 
-    def _plain(self, pace: AdamWPace) -> Departure:
-        steps = checkpoint_steps(pace, self.times)
-        return Departure(DRIFT, pace, _rule(pace), steps, str(pace), pace.key)
+    def _plain(self, schedule: AdamWSchedule) -> Branch:
+        steps = checkpoint_steps(schedule, self.times)
+        return Branch(DRIFT, schedule, _rule(schedule), steps, str(schedule), schedule.key)
 
 
 def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     """One curve over AdamW's time, several over SGD's; what descends; and where the clock fails."""
-    if table.is_empty() or PART not in table.columns:
+    if PART not in table.columns:
         return ()
-    means = mean_over_seeds(table, AdamWPace).with_columns(
+    means = mean_over_seeds(table, AdamWSchedule).with_columns(
         time_over_batch=pl.col("time") / pl.col("batch_size")
     )
     moved, bars = (
@@ -223,7 +223,7 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
             "Trace and Σ √H_ii against t = α²k̄ / 4, where k̄ is the mean step of the averaged weights; the "
             f"dashed line is the start. {bars}",
             tuple(
-                Lines(TIME, axis, BY_PACE, "pace", predicted="beginning", dashed=START)
+                Lines(TIME, axis, BY_SCHEDULE, "pace", predicted="beginning", dashed=START)
                 for axis in (TRACE, ROOT)
             ),
             with_beginning(means.filter(pl.col(PART).is_in([START, DRIFT]))),
@@ -234,7 +234,7 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
             "Or is it SGD's clock?",
             f"If AdamW drifted as SGD does, all runs would lie on one curve here. {bars}",
             (
-                Lines(SGD_TIME, TRACE, BY_PACE, "pace"),
+                Lines(SGD_TIME, TRACE, BY_SCHEDULE, "pace"),
                 Table((Axis("pace", "pace"), Axis("seeds", "seeds"), TIME, TRACE, ROOT, LOSS, RAW_LOSS)),
             ),
             moved,
@@ -243,37 +243,42 @@ def adamw_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
             "what-descends",
             "What decreases?",
             f"Σ √H_ii against the trace as both fall from the start, along AdamW and along SGD. {bars}",
-            (Lines(TRACE, ROOT, BY_PACE, "pace"),),
+            (Lines(TRACE, ROOT, BY_SCHEDULE, "pace"),),
             both,
         ),
-        *limit_panels(table, AdamWPace, TIME),
+        *limit_panels(table, AdamWSchedule, TIME),
     )
 
 
-def _rule(pace: AdamWPace) -> AdamW:
-    return AdamW(pace.learning_rate, SECOND_MOMENT_STEPS, weight_decay=0.0)
+def _rule(schedule: AdamWSchedule) -> AdamW:
+    return AdamW(schedule.learning_rate, SECOND_MOMENT_STEPS, weight_decay=0.0)
 
 
 SMOKE = AdamWClockRuns(
     width=16,
     seeds=(3, 4),
-    paces=(AdamWPace(4e-3, 8), AdamWPace(4e-3, 16)),
+    schedules=(AdamWSchedule(4e-3, 8), AdamWSchedule(4e-3, 16)),
     times=(4e-5, 8e-5),
-    changed=AdamWPace(4e-3, 8),
-    sgd=Pace(0.4, 8),
+    changed=AdamWSchedule(4e-3, 8),
+    sgd=Schedule(0.4, 8),
     sgd_time=0.02,
-    arm_seeds=1,
+    variant_seeds=1,
 )
 
 LAPTOP = AdamWClockRuns(
     width=32,
     seeds=(151, 152, 153, 154, 155),
-    paces=(AdamWPace(1e-3, 32), AdamWPace(2e-3, 128), AdamWPace(4e-3, 512), AdamWPace(4e-3, 1024)),
+    schedules=(
+        AdamWSchedule(1e-3, 32),
+        AdamWSchedule(2e-3, 128),
+        AdamWSchedule(4e-3, 512),
+        AdamWSchedule(4e-3, 1024),
+    ),
     times=(1e-3, 2e-3, 4e-3),
-    changed=AdamWPace(4e-3, 512),
-    sgd=Pace(0.2, 32),
+    changed=AdamWSchedule(4e-3, 512),
+    sgd=Schedule(0.2, 32),
     sgd_time=0.05,
-    arm_seeds=2,
+    variant_seeds=2,
 )
 """Batches thirty-twofold and α² sixteenfold apart; SGD goes on until the trace has fallen as far. α/√B, by
 which the noise adds to the loss, is at most 1.8e-4. It was twice that in runs with seeds 121 to 125, of which
@@ -285,17 +290,22 @@ NIGHT = replace(
     seeds=tuple(range(211, 221)),
     times=(*LAPTOP.times, 8e-3),
     sgd_time=0.1,
-    arm_seeds=3,
+    variant_seeds=3,
 )
 """Twice as long."""
 
 PAPER = AdamWClockRuns(
     width=512,
     seeds=(21, 22, 23),
-    paces=(AdamWPace(1e-3, 256), AdamWPace(1e-3, 1024), AdamWPace(2e-3, 1024), AdamWPace(2e-3, 4096)),
+    schedules=(
+        AdamWSchedule(1e-3, 256),
+        AdamWSchedule(1e-3, 1024),
+        AdamWSchedule(2e-3, 1024),
+        AdamWSchedule(2e-3, 4096),
+    ),
     times=(1e-3, 2e-3, 4e-3),
-    changed=AdamWPace(2e-3, 1024),
-    sgd=Pace(0.2, 256),
+    changed=AdamWSchedule(2e-3, 1024),
+    sgd=Schedule(0.2, 256),
     sgd_time=0.05,
 )
 """No pilot has been run at this scale."""
@@ -315,9 +325,9 @@ def adamw_clock(scale: Scale, settings: AdamWClockRuns) -> Experiment:
     root = RootFisherQuantity(sizes.trace_sentences, sizes.seed + 2)
     quantities = (sizes.loss(), sizes.trace(), root)
     grammar, width = scale.grammar, (settings.width,)
-    arms = tuple(arm.departure(settings.times) for arm in settings.arms)
-    few = settings.seeds[: settings.arm_seeds]
-    started = departed(grammar, width, settings.seeds, settings.departures, quantities, (sizes.loss(),))
+    variants = tuple(variant.branch(settings.times) for variant in settings.variants)
+    few = settings.seeds[: settings.variant_seeds]
+    started = branched_runs(grammar, width, settings.seeds, settings.branches, quantities, (sizes.loss(),))
     return Experiment(
         name="adamw-clock",
         question=Question.THEORY,
@@ -334,18 +344,20 @@ def adamw_clock(scale: Scale, settings: AdamWClockRuns) -> Experiment:
             "same way. Σ √H_ii is computed from the exact diagonal of the Fisher information. SGD continues "
             "from the same starts for comparison.",
         ),
-        runs=(*started, *departed(grammar, width, few, arms, quantities)[len(few) :]),
+        runs=(*started, *branched_runs(grammar, width, few, variants, quantities)[len(few) :]),
         claims=CLAIMS,
         panels=adamw_panels,
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             ("start", f"AdamW's checkpoint of step {grammar.steps:,}, width {settings.width}"),
             (
                 "AdamW",
-                "; ".join(f"{pace}, {pace.step_at(settings.times[-1]):,} steps" for pace in settings.paces),
+                "; ".join(
+                    f"{schedule}, {schedule.step_at(settings.times[-1]):,} steps"
+                    for schedule in settings.schedules
+                ),
             ),
             ("SGD", f"{settings.sgd}, to τ = {settings.sgd_time:g}"),
-            *((arm.varied, f"{arm.value}, {arm.pace}") for arm in settings.arms),
+            *((variant.varied, f"{variant.value}, {variant.schedule}") for variant in settings.variants),
             ("measurement seed", str(sizes.seed)),
         ),
     )

@@ -11,7 +11,7 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import adamw_runs
-from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.measured_at import MeasuredAt, measured_at
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
@@ -98,12 +98,9 @@ def causal_objective(scale: Scale) -> Experiment:
             "compared is downstream accuracy, and whether each trace falls as training goes on.",
         ),
         runs=masked
-        + causal_runs(
-            scale, tuple(MeasuredAt(q, scale.compared.checkpoint_steps) for q in (next_word, trace, probe))
-        ),
+        + causal_runs(scale, measured_at(scale.compared.checkpoint_steps, next_word, trace, probe)),
         claims=CLAIMS,
         panels=_panels,
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             ("causal model", "GPT-2's layout, tied embeddings, the masked model's width, layers and dropout"),
             ("steps", f"{scale.compared.steps:,}; masked {scale.grammar.steps:,}"),

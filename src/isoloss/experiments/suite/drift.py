@@ -7,13 +7,12 @@ import polars as pl
 
 from isoloss.experiments.branches import PART
 from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.clock import paces
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import drift_panels, example_panels
 from isoloss.experiments.drift_runs import DRIFT_RUNS, DriftRuns, every_drift_run
 from isoloss.experiments.drift_statistics import (
     change_of_loss,
-    distance_between_paces,
+    distance_between_schedules,
     excess_loss,
     halvings_of_trace,
     lag_of_larger_batches,
@@ -23,6 +22,7 @@ from isoloss.experiments.drift_statistics import (
 )
 from isoloss.experiments.experiment import Experiment, Facts
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.schedules import schedules
 from isoloss.panels import Panel
 from isoloss.results.verdict import above, below, within
 
@@ -63,7 +63,7 @@ CLAIMS = (
         ),
         unit="of the fall",
         claimed=below(0.25),
-        statistic=distance_between_paces,
+        statistic=distance_between_schedules,
         reason="without the clock the paces would be apart by about the whole fall",
     ),
     Claim(
@@ -161,19 +161,20 @@ def drift(scale: Scale, settings: DriftRuns) -> Experiment:
             *drift_panels(table),
             *example_panels(table, scale.sizes.fewer_examples, scale.sizes.probe_train),
         ),
-        pilot_seeds=scale.pilot_seeds,
         settings=_facts(scale, settings, task),
         paper_numbers=(("gain as the trace falls along SGD", "1.6 (PCFG), 4.0 (HMM) percent points"),),
     )
 
 
 def _facts(scale: Scale, settings: DriftRuns, task: str) -> Facts:
-    paces = "; ".join(f"{pace}, {settings.steps(pace)[-1]:,} steps" for pace in settings.paces)
+    schedules = "; ".join(
+        f"{schedule}, {settings.steps(schedule)[-1]:,} steps" for schedule in settings.schedules
+    )
     control = f"{settings.control}, {settings.control_steps[-1]:,} steps"
     return (
         ("start", f"AdamW's checkpoint of step {scale.grammar.steps:,}, widths {settings.widths}"),
         *_short_facts(settings),
-        ("SGD", f"{paces}; constant rate; no momentum, weight decay or dropout"),
+        ("SGD", f"{schedules}; constant rate; no momentum, weight decay or dropout"),
         ("control", control),
         ("average", "the last 40 / η steps, 200 at least: of the mean, then exponential"),
         ("downstream task", task),
@@ -186,7 +187,7 @@ def _short_facts(settings: DriftRuns) -> Facts:
     languages = ", ".join(language for language, _ in settings.other_languages)
     if not languages:
         return ()
-    return (("only by some", f"{languages}: {'; '.join(map(str, settings.in_short.paces))}"),)
+    return (("only by some", f"{languages}: {'; '.join(map(str, settings.in_short.schedules))}"),)
 
 
 def with_drift(experiment: Experiment, scale: Scale, settings: DriftRuns) -> Experiment:
@@ -226,6 +227,6 @@ EXPERIMENT = Design(
     registered="443864760435bf2251e1dfb5e00d411cf83d1d99",
     earlier_seeds={"laptop": ((111, 112, 113, 114, 115),), "night": (tuple(range(241, 251)),)},
     takes_a_language=True,
-    with_rates=lambda scale, text: drift(scale, replace(DRIFT_RUNS[scale.name], paces=paces(text))),
+    with_rates=lambda scale, text: drift(scale, replace(DRIFT_RUNS[scale.name], schedules=schedules(text))),
     picture=Picture("clock-grammar-32", "Trace of the Hessian and accuracy over the drift's time"),
 )

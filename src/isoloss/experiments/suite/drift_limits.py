@@ -4,26 +4,26 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from isoloss.experiments.branches import ARM, DRIFT, PART, VARIED, Departure, departed
+from isoloss.experiments.branches import DRIFT, PART, VARIANT, VARIED, Branch, branched_runs
 from isoloss.experiments.claims import Question
-from isoloss.experiments.clock import Clock, Pace, checkpoint_steps
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import LOSS, TIME, TRACE, mean_over_seeds
 from isoloss.experiments.drift_runs import DRIFT_RUNS, DriftRuns, plain
 from isoloss.experiments.drift_statistics import MODEL, AnyClock, with_start
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.schedules import Clock, Schedule, checkpoint_steps
 from isoloss.panels import Axis, Colour, Lines, Panel, Table
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
-BY_ARM = Colour("pace", "arm")
+BY_VARIANT = Colour("pace", "arm")
 BAND = 0.25
 """The largest distance of an arm from the law's curve, as a share of the fall: as in the claim on paces."""
 
 
 @dataclass(frozen=True)
-class Arm:
+class Variant:
     """One value of a setting that the law does not cover.
 
     `pace` is the clock that would apply if the law held: with momentum m, that of η / (1 - m).
@@ -31,47 +31,47 @@ class Arm:
 
     varied: str
     value: str
-    pace: Clock
+    schedule: Clock
     rule: UpdateRuleSettings
     dropout: float = 0.0
 
-    def departure(self, times: tuple[float, ...]) -> Departure:
+    def branch(self, times: tuple[float, ...]) -> Branch:
         """With its checkpoints at these times."""
-        steps = checkpoint_steps(self.pace, times)
-        number = self.pace.key if self.value == str(self.pace) else self.value.split()[-1]
+        steps = checkpoint_steps(self.schedule, times)
+        number = self.schedule.key if self.value == str(self.schedule) else self.value.split()[-1]
         key = f"{self.varied.replace(' ', '-')}-{number}"
-        return Departure(ARM, self.pace, self.rule, steps, self.value, key, self.dropout, self.varied)
+        return Branch(VARIANT, self.schedule, self.rule, steps, self.value, key, self.dropout, self.varied)
 
 
-def limit_arms(pace: Pace) -> tuple[Arm, ...]:
+def limit_variants(schedule: Schedule) -> tuple[Variant, ...]:
     """Rates above those of the drift, small batches, momentum, weight decay and dropout, from one pace.
 
     >>> [arm.value for arm in limit_arms(Pace(0.2, 32)) if arm.varied == "momentum"]
     ['m 0.5', 'm 0.9', 'm 0.99']
     """
-    rate = pace.learning_rate
-    faster = tuple(Pace(up * rate, more * pace.batch_size) for up, more in ((3, 4), (4, 8), (5, 16)))
-    smaller = tuple(Pace(rate / 4, batch) for batch in (8, 4, 2, 1))
+    rate = schedule.learning_rate
+    faster = tuple(Schedule(up * rate, more * schedule.batch_size) for up, more in ((3, 4), (4, 8), (5, 16)))
+    smaller = tuple(Schedule(rate / 4, batch) for batch in (8, 4, 2, 1))
     return (
-        *(Arm("learning rate", str(own), own, _sgd(own.learning_rate)) for own in faster),
-        *(Arm("small batches", str(own), own, _sgd(own.learning_rate)) for own in smaller),
+        *(Variant("learning rate", str(own), own, _sgd(own.learning_rate)) for own in faster),
+        *(Variant("small batches", str(own), own, _sgd(own.learning_rate)) for own in smaller),
         *(
-            Arm("momentum", f"m {m:g}", pace, SGD(rate * (1 - m), warm_up_share=0.0, momentum=m))
+            Variant("momentum", f"m {m:g}", schedule, SGD(rate * (1 - m), warm_up_share=0.0, momentum=m))
             for m in (0.5, 0.9, 0.99)
         ),
         *(
-            Arm("weight decay", f"λ {decay:g}", pace, replace(_sgd(rate), weight_decay=decay))
+            Variant("weight decay", f"λ {decay:g}", schedule, replace(_sgd(rate), weight_decay=decay))
             for decay in (1e-4, 1e-3, 1e-2)
         ),
-        *(Arm("dropout", f"p {p:g}", pace, _sgd(rate), dropout=p) for p in (0.01, 0.03, 0.1)),
+        *(Variant("dropout", f"p {p:g}", schedule, _sgd(rate), dropout=p) for p in (0.01, 0.03, 0.1)),
     )
 
 
-def limit_panels(table: pl.DataFrame, clock: AnyClock = Pace, time: Axis = TIME) -> tuple[Panel, ...]:
+def limit_panels(table: pl.DataFrame, clock: AnyClock = Schedule, time: Axis = TIME) -> tuple[Panel, ...]:
     """A panel for each varied setting: its arms, the law's curve behind them, and a sentence on the range."""
-    if table.is_empty() or VARIED not in table.columns:
+    if VARIED not in table.columns:
         return ()
-    means = mean_over_seeds(table.filter(pl.col(PART).is_in([DRIFT, ARM])), clock)
+    means = mean_over_seeds(table.filter(pl.col(PART).is_in([DRIFT, VARIANT])), clock)
     found = distances(table)
     return tuple(
         _panel(varied, means, found.filter(pl.col(VARIED) == varied), time)
@@ -97,7 +97,7 @@ def distances(table: pl.DataFrame) -> pl.DataFrame:
     fall = law.filter(pl.col("place") == pl.col("place").max())["by_law"].mean()
     apart = (pl.col("fallen") - pl.col("by_law")) / pl.lit(fall)
     return (
-        runs.filter(pl.col(PART) == ARM)
+        runs.filter(pl.col(PART) == VARIANT)
         .join(law, on=at, maintain_order="left")
         .group_by(VARIED, "pace", "place", maintain_order=True)
         .agg(apart.mean().abs().alias("distance"), (apart.std() / pl.len().sqrt()).alias("error"))
@@ -134,8 +134,8 @@ def _panel(varied: str, means: pl.DataFrame, found: pl.DataFrame, time: Axis) ->
         f"{how_far(found)} The dashed lines are the law's curve, from runs that differ only in learning rate "
         "and batch size. Dots are means over seeds, error bars their standard errors.",
         (
-            Lines(time, TRACE, BY_ARM, "pace", predicted="behind", dashed="plain paces"),
-            Lines(time, LOSS, BY_ARM, "pace", predicted="behind", dashed="plain paces"),
+            Lines(time, TRACE, BY_VARIANT, "pace", predicted="behind", dashed="plain paces"),
+            Lines(time, LOSS, BY_VARIANT, "pace", predicted="behind", dashed="plain paces"),
             Table((Axis("pace", "arm"), time, TRACE, LOSS)),
         ),
         rows,
@@ -155,10 +155,10 @@ def drift_limits(scale: Scale, drift: DriftRuns) -> Experiment:
     short, sizes = drift.in_short, scale.sizes
     seeds = drift.own_seeds or scale.seeds
     quantities = (sizes.loss(), sizes.trace())
-    arms = limit_arms(drift.paces[0])
-    departures = (
-        *(plain(pace, short.steps(pace)) for pace in short.paces),
-        *(arm.departure(short.times) for arm in arms),
+    variants = limit_variants(drift.schedules[0])
+    branches = (
+        *(plain(schedule, short.steps(schedule)) for schedule in short.schedules),
+        *(variant.branch(short.times) for variant in variants),
     )
     return Experiment(
         name="drift-limits",
@@ -173,13 +173,15 @@ def drift_limits(scale: Scale, drift: DriftRuns) -> Experiment:
             "its fall, the tolerance claimed for the drift experiment's own runs. Nothing here is a claim: "
             "the experiment looks for where the law breaks down, and each panel says what was found.",
         ),
-        runs=departed(scale.grammar, short.widths, seeds[:LIMIT_SEEDS], departures, quantities),
+        runs=branched_runs(scale.grammar, short.widths, seeds[:LIMIT_SEEDS], branches, quantities),
         panels=limit_panels,
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             ("start", f"AdamW's checkpoint of step {scale.grammar.steps:,}, widths {short.widths}"),
-            ("plain SGD", "; ".join(map(str, short.paces))),
-            *((arm.varied, f"{arm.value}, by the clock of {arm.pace}") for arm in arms),
+            ("plain SGD", "; ".join(map(str, short.schedules))),
+            *(
+                (variant.varied, f"{variant.value}, by the clock of {variant.schedule}")
+                for variant in variants
+            ),
             ("measurement seed", str(sizes.seed)),
         ),
     )

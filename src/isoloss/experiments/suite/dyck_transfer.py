@@ -13,7 +13,7 @@ from isoloss.experiments.branches import OTHER_SENTENCES
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.measured_at import MeasuredAt, measured_at
 from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
@@ -35,7 +35,7 @@ COMPARED = 8
 """Number of strings on which the claims' heads are fitted; smaller scales may compare another number."""
 ERROR = f"count_error_{COMPARED}"
 MADE = "Theorem 5.1: of all solutions of zero loss the flattest transfers; made, and not trained"
-BY_WAY = Colour("way", "way")
+BY_CONTINUATION = Colour("way", "way")
 
 
 def last_checkpoints(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -158,7 +158,7 @@ PLAIN = "AdamW"
 
 
 @dataclass(frozen=True)
-class Way:
+class Continuation:
     """A rule with which training continues, with its batch size; `name` describes it."""
 
     name: str
@@ -183,7 +183,7 @@ class DyckRuns:
     batch_size: int
     parting: int
     steps: int
-    others: tuple[Way, ...]
+    others: tuple[Continuation, ...]
     averaging_horizon: int
     samples: tuple[int, ...]
     compared: int
@@ -205,7 +205,10 @@ class DyckRuns:
             run
             for seed in self.seeds
             for trunk in (self._trunk(seed, quantities),)
-            for run in (trunk, *(self._further(trunk, way, quantities) for way in self.others))
+            for run in (
+                trunk,
+                *(self._further(trunk, continuation, quantities) for continuation in self.others),
+            )
         )
 
     def _trunk(self, seed: int, quantities: Sequence[AnyQuantity]) -> PlannedRun:
@@ -220,24 +223,26 @@ class DyckRuns:
             seed=seed,
             checkpoint_steps=checkpoints,
             saturated_from=self.steps,
-            measured=tuple(MeasuredAt(quantity, checkpoints) for quantity in quantities),
+            measured=measured_at(checkpoints, *quantities),
             labels=(("way", PLAIN),),
             averaging_horizon=self.averaging_horizon,
         )
 
-    def _further(self, trunk: PlannedRun, way: Way, quantities: Sequence[AnyQuantity]) -> PlannedRun:
+    def _further(
+        self, trunk: PlannedRun, continuation: Continuation, quantities: Sequence[AnyQuantity]
+    ) -> PlannedRun:
         steps = self.steps - self.parting
         return replace(
             trunk,
-            name=f"{way.name.replace(' ', '-').lower()}-seed-{trunk.seed}",
-            update_rule=way.rule,
+            name=f"{continuation.name.replace(' ', '-').lower()}-seed-{trunk.seed}",
+            update_rule=continuation.rule,
             steps=steps,
-            batch_size=way.batch_size,
+            batch_size=continuation.batch_size,
             seed=trunk.seed + OTHER_SENTENCES,
             checkpoint_steps=(steps,),
             saturated_from=steps,
             measured=tuple(MeasuredAt(quantity, (steps,)) for quantity in quantities),
-            labels=(("way", way.name),),
+            labels=(("way", continuation.name),),
             continues=Continued(trunk, self.parting),
         )
 
@@ -253,9 +258,9 @@ LAPTOP = DyckRuns(
     parting=1000,
     steps=3000,
     others=(
-        Way("small batches", _ON, 16),
-        Way("flattened", FlatnessRegularised(0.02, _ON), 128),
-        Way("adversary", Adversarial((0.5095, 0.5115), strength=0.03, optimiser=_ON), 128),
+        Continuation("small batches", _ON, 16),
+        Continuation("flattened", FlatnessRegularised(0.02, _ON), 128),
+        Continuation("adversary", Adversarial((0.5095, 0.5115), strength=0.03, optimiser=_ON), 128),
     ),
     averaging_horizon=200,
     samples=(4, 8, 16),
@@ -275,10 +280,10 @@ NIGHT = replace(
     parting=2000,
     steps=4000,
     others=tuple(
-        replace(way, rule=replace(way.rule, optimiser=AdamW(2.5e-4, warm_up_steps=100)))
-        if isinstance(way.rule, Adversarial)
-        else way
-        for way in LAPTOP.others
+        replace(continuation, rule=replace(continuation.rule, optimiser=AdamW(2.5e-4, warm_up_steps=100)))
+        if isinstance(continuation.rule, Adversarial)
+        else continuation
+        for continuation in LAPTOP.others
     ),
 )
 """Of seeds 231 to 240 one was still at the loss of even brackets where the ways parted, and an adversary left
@@ -296,8 +301,8 @@ SMOKE = DyckRuns(
     parting=10,
     steps=20,
     others=(
-        Way("flattened", FlatnessRegularised(optimiser=AdamW(warm_up_steps=5)), 16),
-        Way("adversary", Adversarial((0.6, 0.7), examples=8, optimiser=AdamW(warm_up_steps=5)), 16),
+        Continuation("flattened", FlatnessRegularised(optimiser=AdamW(warm_up_steps=5)), 16),
+        Continuation("adversary", Adversarial((0.6, 0.7), examples=8, optimiser=AdamW(warm_up_steps=5)), 16),
     ),
     averaging_horizon=5,
     samples=(4, 8),
@@ -342,12 +347,14 @@ def dyck_transfer(scale: Scale, settings: DyckRuns) -> Experiment:
         runs=settings.runs(quantities),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale, settings),
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             ("language", f"T = {language.length}, balanced with probability {language.balanced_share:g}"),
             ("model", str(settings.architecture.shape)),
             ("AdamW", f"{settings.rule}, batch {settings.batch_size}, {settings.steps:,} steps"),
-            *((way.name, f"{way.rule}, batch {way.batch_size}") for way in settings.others),
+            *(
+                (continuation.name, f"{continuation.rule}, batch {continuation.batch_size}")
+                for continuation in settings.others
+            ),
             ("heads", f"{settings.draws} samples each of {', '.join(map(str, settings.samples))} strings"),
             ("measurement seed", str(sizes.seed)),
         ),
@@ -356,7 +363,7 @@ def dyck_transfer(scale: Scale, settings: DyckRuns) -> Experiment:
 
 
 def _panels(table: pl.DataFrame, scale: Scale, settings: DyckRuns) -> tuple[Panel, ...]:
-    if table.is_empty() or ERROR not in table.columns:
+    if ERROR not in table.columns:
         return ()
     last = last_checkpoints(table.partition_by("run", maintain_order=True))
     bars = (
@@ -384,14 +391,14 @@ def _panels(table: pl.DataFrame, scale: Scale, settings: DyckRuns) -> tuple[Pane
             "transfer",
             "Error in counting brackets over the trace",
             f"One dot per run, at its last checkpoint.{beside} {bars}",
-            tuple(Dots(TRACE, axis, BY_WAY) for axis in by_strings),
+            tuple(Dots(TRACE, axis, BY_CONTINUATION) for axis in by_strings),
             last,
         ),
         Panel(
             "loss",
             "Do they have the same loss?",
             f"One dot per run. {bars}",
-            (Dots(KL, TRACE, BY_WAY),),
+            (Dots(KL, TRACE, BY_CONTINUATION),),
             last,
         ),
     )

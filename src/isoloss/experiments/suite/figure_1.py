@@ -8,7 +8,7 @@ from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_runs import DRIFT_RUNS
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.measured_at import MeasuredAt, measured_at
 from isoloss.experiments.reference import PlannedReference, control_references
 from isoloss.experiments.scale import STANDARDISED, MeasurementSizes, Scale
 from isoloss.experiments.standard_claims import ASSOCIATION, DIVERGENCE_WINDOW, WHY_ASSOCIATION, WHY_WINDOW
@@ -115,7 +115,7 @@ def figure_1(scale: Scale) -> Experiment:
     """The figure's runs, claims and panels at a scale."""
     task = scale.grammar.tasks[1]
     steps, probe = scale.grammar.checkpoint_steps, scale.sizes.probe_of(task)
-    measured = tuple(MeasuredAt(q, steps) for q in (scale.sizes.loss(), scale.sizes.trace(), probe))
+    measured = measured_at(steps, scale.sizes.loss(), scale.sizes.trace(), probe)
     beside = tuple(MeasuredAt(q, (scale.grammar.steps,)) for q in scale.sizes.probes_beside(task))
     untrained = tuple((f"of width {model.shape.width}", model) for model in scale.grammar.architectures)
     return Experiment(
@@ -138,7 +138,6 @@ def figure_1(scale: Scale) -> Experiment:
         ),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale),
-        pilot_seeds=scale.pilot_seeds,
         settings=_settings(scale, task),
         paper_numbers=(("losses", "3.204 to 3.208 nats"),),
     )

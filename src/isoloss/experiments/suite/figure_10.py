@@ -47,7 +47,6 @@ def figure_10(scale: Scale, descents: Descents) -> Experiment:
         references=tuple(task.reference(scale.sizes) for task, _ in shown),
         claims=tuple(flatter_is_better(task) for task, _ in shown),
         panels=lambda table: descent_panels(shown, table, scale),
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             *run_facts([task for task, _ in shown]),
             *descent_facts(shown),

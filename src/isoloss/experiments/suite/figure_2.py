@@ -39,7 +39,6 @@ def figure_2(scale: Scale) -> Experiment:
         panels=lambda table: tuple(
             _panel(task, table, scale) for task in tasks if not task.rows(table).is_empty()
         ),
-        pilot_seeds=scale.pilot_seeds,
         settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
         paper_numbers=(("least loss, PCFG", "3.196 nats"), ("least loss, OPT", "1.865 nats")),
     )

@@ -80,7 +80,6 @@ def figure_3(scale: Scale) -> Experiment:
             *better,
         ),
         panels=lambda table: size_panels(tasks, table, scale),
-        pilot_seeds=scale.pilot_seeds,
         settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
         paper_numbers=tuple(
             (f"gain, {name}", f"{gain} percent points")

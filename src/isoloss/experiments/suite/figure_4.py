@@ -53,7 +53,6 @@ def figure_4(scale: Scale, descents: Descents) -> Experiment:
             for claim in flatter_and_better(task, f"+{gain} percent points (Section 4)")
         ),
         panels=lambda table: descent_panels(shown, table, scale),
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             *run_facts([task for task, _ in shown]),
             *descent_facts(shown),

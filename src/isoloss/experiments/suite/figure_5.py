@@ -102,7 +102,6 @@ def figure_5(scale: Scale, compared: SizeComparison) -> Experiment:
         runs=tuple(replace(run, saturated_from=steps[0]) for run in grammar_runs(of_sizes, measured)),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale, compared),
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             ("enlarged to", f"width {compared.common.width}, {compared.common.layers} layers"),
             ("downstream task", task.task),

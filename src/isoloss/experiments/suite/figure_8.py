@@ -25,7 +25,6 @@ def figure_8(scale: Scale) -> Experiment:
         references=tuple(task.reference(scale.sizes) for task in tasks),
         claims=tuple(larger_is_better(task, PAPER) for task in tasks),
         panels=lambda table: size_panels(tasks, table, scale),
-        pilot_seeds=scale.pilot_seeds,
         settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
     )
 

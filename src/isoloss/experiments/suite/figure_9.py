@@ -52,7 +52,6 @@ def figure_9(scale: Scale) -> Experiment:
             if not task.rows(table).is_empty()
             for panel in _panels(task, table, scale)
         ),
-        pilot_seeds=scale.pilot_seeds,
         settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
     )
 

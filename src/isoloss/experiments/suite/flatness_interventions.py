@@ -10,9 +10,8 @@ import numpy as np
 import polars as pl
 
 from isoloss.errors import BadInput
-from isoloss.experiments.branches import ARM, PART, START, Departure, departed
+from isoloss.experiments.branches import PART, START, VARIANT, Branch, branched_runs
 from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.clock import Pace
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import ACCURACY, LOSS, TRACE
 from isoloss.experiments.drift_runs import NIGHT_SEEDS, plain
@@ -20,6 +19,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.paper_languages import GRAMMAR_ENTROPY
 from isoloss.experiments.planned_run import LanguagePlan
 from isoloss.experiments.scale import Scale
+from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.grammar import GRAMMAR
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.measurements.entropy import masked_entropy
@@ -35,7 +35,7 @@ from isoloss.results.verdict import above, below
 STANDARDISED = "standardised_accuracy"
 EXAMPLES = (100, 1000)
 SETS_APART = "none: the paper compares checkpoints, and does not set flatness itself"
-BY_WAY = Colour("pace", "way on")
+BY_CONTINUATION = Colour("pace", "way on")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Interventions:
 
     width: int
     seeds: tuple[int, ...]
-    pace: Pace
+    schedule: Schedule
     time: float
     regularised_batch: int
     sharpened: Sharpened
@@ -60,23 +60,23 @@ class Interventions:
     @property
     def noise(self) -> float:
         """σ of the regulariser's noise on weights."""
-        return math.sqrt(self.pace.learning_rate / (2 * self.pace.batch_size))
+        return math.sqrt(self.schedule.learning_rate / (2 * self.schedule.batch_size))
 
     @property
-    def departures(self) -> tuple[Departure, ...]:
+    def branches(self) -> tuple[Branch, ...]:
         """SGD with noise, without, the regulariser, and its opposite."""
-        rate, batch = self.pace.learning_rate, self.pace.batch_size
+        rate, batch = self.schedule.learning_rate, self.schedule.batch_size
         sgd = SGD(rate, warm_up_share=0.0)
         return (
-            self._way("SGD with noise", sgd, batch),
-            self._way("SGD without noise", sgd, self.quieter * batch),
-            self._way("flattened", FlatnessRegularised(self.noise, sgd), self.regularised_batch),
-            self._way("sharpened", self.sharpened, self.regularised_batch),
+            self._continuation("SGD with noise", sgd, batch),
+            self._continuation("SGD without noise", sgd, self.quieter * batch),
+            self._continuation("flattened", FlatnessRegularised(self.noise, sgd), self.regularised_batch),
+            self._continuation("sharpened", self.sharpened, self.regularised_batch),
         )
 
-    def _way(self, name: str, rule: UpdateRuleSettings, batch: int) -> Departure:
-        own = plain(Pace(self.pace.learning_rate, batch), (self.pace.step_at(self.time),))
-        return replace(own, part=ARM, rule=rule, arm=name, key=name.replace(" ", "-").lower())
+    def _continuation(self, name: str, rule: UpdateRuleSettings, batch: int) -> Branch:
+        own = plain(Schedule(self.schedule.learning_rate, batch), (self.schedule.step_at(self.time),))
+        return replace(own, part=VARIANT, rule=rule, variant=name, key=name.replace(" ", "-").lower())
 
 
 def points_per_doubling(runs: Sequence[pl.DataFrame], of: str = "accuracy") -> float:
@@ -84,7 +84,7 @@ def points_per_doubling(runs: Sequence[pl.DataFrame], of: str = "accuracy") -> f
 
     The least-squares slope over log2 trace, with an intercept for every start; nan if no traces differ.
     """
-    table = _ways(runs, of, "trace")
+    table = _continuations(runs, of, "trace")
     if table.is_empty():
         return math.nan
     apart = [pl.col("trace").log(2), 100 * pl.col(of)]
@@ -105,13 +105,13 @@ def doublings_apart(runs: Sequence[pl.DataFrame]) -> float:
     return float(np.log2(means.max() / means.min())) if len(means) > 1 else math.nan
 
 
-def _ways(runs: Sequence[pl.DataFrame], *columns: str) -> pl.DataFrame:
-    own = [run for run in runs if {PART, *columns} <= {*run.columns} and run[PART][0] == ARM]
+def _continuations(runs: Sequence[pl.DataFrame], *columns: str) -> pl.DataFrame:
+    own = [run for run in runs if {PART, *columns} <= {*run.columns} and run[PART][0] == VARIANT]
     return pl.concat(own, how="diagonal_relaxed") if own else pl.DataFrame()
 
 
 def _means(runs: Sequence[pl.DataFrame], column: str) -> np.ndarray:
-    table = _ways(runs, column)
+    table = _continuations(runs, column)
     if table.is_empty():
         return np.array([])
     return table.group_by("pace").agg(pl.col(column).mean())[column].to_numpy()
@@ -166,9 +166,9 @@ CLAIMS = (
 
 def intervention_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
     """Accuracy over the trace, one dot per start and way, for each probe; and all numbers."""
-    if table.is_empty() or PART not in table.columns:
+    if PART not in table.columns:
         return ()
-    rows = table.filter(pl.col(PART).is_in([START, ARM]))
+    rows = table.filter(pl.col(PART).is_in([START, VARIANT]))
     few = [Axis(f"accuracy_{n}", f"accuracy from {n:,} examples", f"accuracy_{n}_error") for n in EXAMPLES]
     standardised = Axis(STANDARDISED, "standardised probe's accuracy", f"{STANDARDISED}_error")
     known = [axis for axis in (ACCURACY, standardised, *few) if axis.column in rows.columns]
@@ -179,7 +179,7 @@ def intervention_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
             "One dot per start and way, all at about the same loss; bars are one standard error over "
             "sentences.",
             (
-                *(Dots(TRACE, axis, BY_WAY) for axis in known),
+                *(Dots(TRACE, axis, BY_CONTINUATION) for axis in known),
                 Table((Axis("pace", "way"), Axis("seed", "seed"), TRACE, LOSS, *known)),
             ),
             rows,
@@ -190,7 +190,7 @@ def intervention_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
 SMOKE = Interventions(
     width=16,
     seeds=(3, 4),
-    pace=Pace(0.4, 8),
+    schedule=Schedule(0.4, 8),
     time=0.02,
     regularised_batch=8,
     sharpened=Sharpened((1.5, 2.5), optimiser=SGD(0.1, warm_up_share=0.0)),
@@ -200,7 +200,7 @@ SMOKE = Interventions(
 LAPTOP = Interventions(
     width=32,
     seeds=(121, 122, 123, 124, 125),
-    pace=Pace(0.4, 64),
+    schedule=Schedule(0.4, 64),
     time=0.3,
     regularised_batch=256,
     sharpened=Sharpened(
@@ -226,7 +226,7 @@ they were."""
 PAPER = Interventions(
     width=512,
     seeds=(21, 22, 23),
-    pace=Pace(0.4, 512),
+    schedule=Schedule(0.4, 512),
     time=0.3,
     regularised_batch=2048,
     sharpened=Sharpened(
@@ -287,14 +287,18 @@ def flatness_interventions(scale: Scale, settings: Interventions) -> Experiment:
             "used. The probes are the paper's and one on standardised features; both are also trained on few "
             "examples.",
         ),
-        runs=departed(scale.grammar, (settings.width,), settings.seeds, settings.departures, quantities),
+        runs=branched_runs(scale.grammar, (settings.width,), settings.seeds, settings.branches, quantities),
         claims=CLAIMS,
         panels=intervention_panels,
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             ("start", f"AdamW's checkpoint of step {scale.grammar.steps:,}, width {settings.width}"),
-            ("ways", "; ".join(f"{way.arm}, {way.pace}" for way in settings.departures)),
-            ("steps", f"{settings.departures[0].steps[-1]:,}"),
+            (
+                "ways",
+                "; ".join(
+                    f"{continuation.variant}, {continuation.schedule}" for continuation in settings.branches
+                ),
+            ),
+            ("steps", f"{settings.branches[0].steps[-1]:,}"),
             ("noise on weights", f"σ = {settings.noise:.3g}"),
             ("sharpened", str(settings.sharpened)),
             ("downstream task", task),

@@ -12,7 +12,7 @@ from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import judged_runs
 from isoloss.experiments.grammar_runs import ADAMW, grammar_runs, rule_runs
-from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
@@ -126,7 +126,6 @@ def flatness_measures(scale: Scale, flatness: FlatnessSettings) -> Experiment:
         runs=_runs(scale, flatness),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale, flatness),
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             ("downstream task", scale.grammar.tasks[1]),
             ("sentences, trace", f"{scale.sizes.trace_sentences:,}"),
@@ -146,7 +145,7 @@ def _runs(scale: Scale, flatness: FlatnessSettings) -> tuple[PlannedRun, ...]:
     quantities: tuple[AnyQuantity, ...] = (sizes.loss(), sizes.trace(), probe, *competitors)
     steps = tuple(step for step in grammar.checkpoint_steps if step >= grammar.saturated_from)
     width = grammar.architectures[compared.size].shape.width
-    own = grammar_runs(scale, tuple(MeasuredAt(quantity, steps) for quantity in quantities))
+    own = grammar_runs(scale, measured_at(steps, *quantities))
     others = rule_runs(scale, compared.peers, quantities, since=compared.saturated_from)
     return (
         *(replace(run, labels=(("rule", ADAMW), *run.labels)) for run in own),

@@ -130,7 +130,6 @@ def glue_of_causal_language(scale: Scale) -> Experiment:
         references=tuple(references),
         claims=_claims(tasks),
         panels=lambda table: _panels(table, tasks),
-        pilot_seeds=scale.pilot_seeds,
         settings=_facts(scale, tasks),
         paper_numbers=(("QNLI, gain by size", "2.0 percent points"),),
     )
@@ -213,8 +212,6 @@ def _facts(scale: Scale, tasks: Sequence[ComparedTask]) -> Facts:
 
 
 def _panels(table: pl.DataFrame, tasks: Sequence[ComparedTask]) -> tuple[Panel, ...]:
-    if table.is_empty():
-        return ()
     rows = table.filter(pl.col("step").is_not_null())
     return tuple(
         panel for task in tasks if task.column in rows.columns for panel in _panels_of(task, table, rows)

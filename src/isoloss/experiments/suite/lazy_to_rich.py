@@ -11,7 +11,7 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
@@ -136,7 +136,6 @@ def lazy_to_rich(scale: Scale) -> Experiment:
         runs=_runs(scale),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale),
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             ("model", f"width {scale.grammar.architectures[scale.compared.size].shape.width}"),
             ("initial deviations", ", ".join(f"{each:g}" for each in DEVIATIONS)),
@@ -150,7 +149,7 @@ def lazy_to_rich(scale: Scale) -> Experiment:
 def _runs(scale: Scale) -> tuple[PlannedRun, ...]:
     architecture, steps = scale.grammar.architectures[scale.compared.size], scale.grammar.checkpoint_steps
     sizes, task = scale.sizes, scale.grammar.tasks[1]
-    measured = tuple(MeasuredAt(q, steps) for q in (sizes.loss(), sizes.trace(), sizes.probe_of(task)))
+    measured = measured_at(steps, sizes.loss(), sizes.trace(), sizes.probe_of(task))
     own = [run for run in grammar_runs(scale, measured) if run.architecture == architecture]
     return tuple(
         replace(
@@ -165,8 +164,6 @@ def _runs(scale: Scale) -> tuple[PlannedRun, ...]:
 
 
 def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
-    if table.is_empty():
-        return ()
     every = table.filter(pl.col("step").is_not_null())
     by_deviation = Colour("rule", "initial deviation")
     charts = tuple(Lines(STEP, y, by_deviation, "run") for y in (KL, TRACE, ACCURACY))

@@ -9,7 +9,7 @@ from isoloss.experiments.axes import ACCURACY, BY_SEED, KL, STEP, TRACE
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
@@ -134,7 +134,6 @@ def longer_training(scale: Scale, longer: LongerRuns) -> Experiment:
         runs=longer_runs(scale, longer),
         claims=longer_training_claims(usual_end, noise_column(longer.noises[1])),
         panels=lambda table: _panels(table, scale, longer),
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             ("steps", f"{longer.steps:,}; the other runs end at {usual_end:,}"),
             ("downstream task", task),
@@ -167,7 +166,7 @@ def longer_runs(scale: Scale, longer: LongerRuns) -> tuple[PlannedRun, ...]:
             seed=seed,
             checkpoint_steps=steps,
             saturated_from=grammar.saturated_from,
-            measured=tuple(MeasuredAt(quantity, steps) for quantity in quantities),
+            measured=measured_at(steps, *quantities),
             averaging_horizon=grammar.averaging_horizon,
         )
         for seed in longer.own_seeds or scale.seeds

@@ -8,7 +8,7 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
@@ -102,7 +102,7 @@ def other_distributions(scale: Scale) -> Experiment:
     shifted = tuple(ShiftedProbeQuantity(probe, shift, column) for shift, column in SHIFTS)
     dots = tuple(step for step in scale.grammar.checkpoint_steps if step >= scale.grammar.saturated_from)
     quantities: tuple[AnyQuantity, ...] = (sizes.loss(), sizes.trace(), probe, *shifted)
-    measured = tuple(MeasuredAt(quantity, dots) for quantity in quantities)
+    measured = measured_at(dots, *quantities)
     return Experiment(
         name="other-distributions",
         title="Do the flatter do better on other distributions?",
@@ -120,15 +120,12 @@ def other_distributions(scale: Scale) -> Experiment:
         runs=grammar_runs(scale, measured),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale),
-        pilot_seeds=scale.pilot_seeds,
         settings=(("downstream task", task), ("dots", f"from step {scale.grammar.saturated_from:,} on")),
         paper_numbers=(("other distributions", "none"),),
     )
 
 
 def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
-    if table.is_empty():
-        return ()
     axes = [
         ACCURACY,
         *(Axis(column, f"accuracy, {shift}", f"{column}_deviation") for shift, column in SHIFTS),

@@ -8,7 +8,7 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import width_of
 from isoloss.experiments.shown_task import PROJECTED
@@ -61,10 +61,9 @@ def projection(scale: Scale) -> Experiment:
             "If the claim holds, models of different widths can be probed at one dimension, and what a "
             "larger model gains is not due to a larger probe. It says nothing about smaller dimensions.",
         ),
-        runs=grammar_runs(scale, tuple(MeasuredAt(q, last) for q in (scale.sizes.loss(), probe, projected))),
+        runs=grammar_runs(scale, measured_at(last, scale.sizes.loss(), probe, projected)),
         claims=PROJECTION_CLAIMS,
         panels=_projection_panels,
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             ("downstream task", task),
             ("dimensions", ", ".join(_dimensions(scale)) + f", all projected to {dimension}"),
@@ -81,7 +80,7 @@ def _dimensions(scale: Scale) -> list[str]:
 
 
 def _projection_panels(table: pl.DataFrame) -> tuple[Panel, ...]:
-    if table.is_empty() or PROJECTED not in table.columns:
+    if PROJECTED not in table.columns:
         return ()
     rows = table.filter(pl.col(PROJECTED).is_not_null() & pl.col("accuracy").is_not_null())
     chart = Dots(

@@ -94,7 +94,6 @@ def real_text_algorithms(scale: Scale) -> Experiment:
         references=tuple(majority(runs, task.source, sizes, (("rule", "majority"),)) for task in tasks),
         claims=claims_of(tasks),
         panels=lambda table: _panels(table, axes),
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             *corpus_facts(runs),
             ("SAM", f"radius {settings.sam.rho:g}, half of each batch for the ascent"),
@@ -106,8 +105,6 @@ def real_text_algorithms(scale: Scale) -> Experiment:
 
 
 def _panels(table: pl.DataFrame, accuracies: tuple[Axis, ...]) -> tuple[Panel, ...]:
-    if table.is_empty():
-        return ()
     columns = (*accuracies, TRACE)
     names = [axis.column for axis in columns]
     compared = ((ADAMW, (BARE, SAM_RULE)), (BARE, (SAM_RULE,)))

@@ -6,7 +6,7 @@ from isoloss.experiments.axes import BY_SEED, STEP, TRACE
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.real_text import (
     TextSizes,
@@ -66,7 +66,7 @@ def real_text_steps(scale: Scale) -> Experiment:
     runs, sizes, task = settings.followed, settings.sizes, settings.sentiment
     seeds = settings.own_seeds or scale.seeds
     quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task, ACCURACY))
-    measured = tuple(MeasuredAt(quantity, runs.measured_steps) for quantity in quantities)
+    measured = measured_at(runs.measured_steps, *quantities)
     return Experiment(
         name="real-text-steps",
         title="Are later checkpoints better and flatter, on real text?",
@@ -84,7 +84,6 @@ def real_text_steps(scale: Scale) -> Experiment:
         references=(majority(runs, task, sizes),),
         claims=CLAIMS,
         panels=lambda table: _panels(table, sizes, len(seeds)),
-        pilot_seeds=scale.pilot_seeds,
         settings=(*corpus_facts(runs), *task_facts((task,)), *measurement_facts(sizes)),
         paper_numbers=(
             ("SST-2, from step 400,000 to 1,400,000", "+1.25 percent points"),
@@ -94,8 +93,6 @@ def real_text_steps(scale: Scale) -> Experiment:
 
 
 def _panels(table: pl.DataFrame, sizes: TextSizes, seeds: int) -> tuple[Panel, ...]:
-    if table.is_empty():
-        return ()
     rows = table.filter(pl.col("step").is_not_null())
     if rows.is_empty():
         return ()

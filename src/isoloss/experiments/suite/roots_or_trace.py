@@ -7,7 +7,7 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.measured_at import MeasuredAt
+from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION
@@ -74,10 +74,9 @@ def roots_or_trace(scale: Scale) -> Experiment:
             "The question is which of the two measures to look at along runs of AdamW. Both could also fall "
             "simply because a little of the loss is still being learnt.",
         ),
-        runs=grammar_runs(scale, tuple(MeasuredAt(quantity, dots) for quantity in quantities)),
+        runs=grammar_runs(scale, measured_at(dots, *quantities)),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale),
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             ("downstream task", runs.tasks[1]),
             ("sentences, Σ √H_ii and trace", f"{sizes.trace_sentences:,}"),
@@ -87,8 +86,6 @@ def roots_or_trace(scale: Scale) -> Experiment:
 
 
 def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
-    if table.is_empty():
-        return ()
     dots = table.filter(pl.col("step").is_not_null())
     charts = tuple(Dots(x, ACCURACY, BY_WIDTH) for x in (ROOTS, TRACE) if x.column in table.columns)
     caption = (

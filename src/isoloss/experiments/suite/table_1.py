@@ -223,7 +223,6 @@ def table_1(scale: Scale) -> Experiment:
         references=(lookup,),
         claims=CLAIMS_1,
         panels=lambda table: algorithm_panels(table, COLUMNS_1),
-        pilot_seeds=scale.pilot_seeds,
         settings=(
             ("tasks A and B", f"{task_a} and {task_b}"),
             ("adversary", adversary_in_words(scale)),

@@ -64,7 +64,6 @@ def table_2(scale: Scale) -> Experiment:
         runs=adamw_runs(scale, measured) + rule_runs(scale, adversary, measured),
         claims=CLAIMS_2,
         panels=lambda table: algorithm_panels(table, COLUMNS_2),
-        pilot_seeds=scale.pilot_seeds,
         settings=(("task C", task), ("adversary", adversary_in_words(scale))),
         paper_numbers=(
             ("AdamW", "loss 3.204; C 55.7 ± 0.6 %, trace 8.01 ± 0.73"),

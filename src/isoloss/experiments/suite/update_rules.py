@@ -130,7 +130,6 @@ def update_rules(scale: Scale) -> Experiment:
         runs=adamw_runs(scale, measured) + rule_runs(scale, rules, measured),
         claims=CLAIMS,
         panels=lambda table: _panels(table, [name for name, _ in rules]),
-        pilot_seeds=scale.pilot_seeds,
         settings=_settings(scale, task),
         paper_numbers=(("all rules", f"none: {OURS}"),),
     )

@@ -50,22 +50,23 @@ class Clock(Protocol):
         ...
 
 
-def checkpoint_steps(pace: Clock, times: tuple[float, ...]) -> tuple[int, ...]:
+def checkpoint_steps(schedule: Clock, times: tuple[float, ...]) -> tuple[int, ...]:
     """The steps at which it has these times. Raises BadInput if two times give the same step.
 
     >>> checkpoint_steps(Pace(0.4, 128), (0.1, 0.2))
     (497, 835)
     """
-    steps = tuple(pace.step_at(time) for time in times)
+    steps = tuple(schedule.step_at(time) for time in times)
     if len(set(steps)) < len(steps):
         raise BadInput(
-            f"{pace} is past two of the times {times} in one step; give it a smaller rate or a larger batch"
+            f"{schedule} is past two of the times {times} in one step; give it a smaller rate or a larger "
+            "batch"
         )
     return steps
 
 
 @dataclass(frozen=True)
-class Pace:
+class Schedule:
     """A learning rate η and a batch of B sentences: the speed at which plain SGD drifts.
 
     Raises BadInput unless both are positive.
@@ -134,7 +135,7 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class AdamWPace:
+class AdamWSchedule:
     """A learning rate α and a batch of B sentences: the speed at which Adam drifts, α²k / 4 whatever B is.
 
     If gradients are noise of covariance H / B, Adam's preconditioner is D = √(B / H_ii) along parameter i,
@@ -150,7 +151,7 @@ class AdamWPace:
     batch_size: int
 
     def __post_init__(self) -> None:
-        Pace(self.learning_rate, self.batch_size)
+        Schedule(self.learning_rate, self.batch_size)
 
     def __str__(self) -> str:
         """In words.
@@ -163,7 +164,7 @@ class AdamWPace:
     @property
     def key(self) -> str:
         """See `Clock`."""
-        return Pace(self.learning_rate, self.batch_size).key
+        return Schedule(self.learning_rate, self.batch_size).key
 
     @property
     def time_per_step(self) -> float:
@@ -202,16 +203,16 @@ class AdamWPace:
         return _first_step(self, time, 2 * self.horizon + math.ceil(time / self.time_per_step))
 
 
-def _first_step(pace: Clock, time: float, last: int) -> int:
+def _first_step(schedule: Clock, time: float, last: int) -> int:
     """The first step that has that time if it is before `last`; otherwise `last`."""
     first = 0
     while last - first > 1:
         middle = (first + last) // 2
-        first, last = (first, middle) if pace.time(middle) >= time else (middle, last)
+        first, last = (first, middle) if schedule.time(middle) >= time else (middle, last)
     return last
 
 
-def paces(text: str) -> tuple[Pace, ...]:
+def schedules(text: str) -> tuple[Schedule, ...]:
     """Learning rates and batches in the notation of the command line.
 
     Raises BadInput for any other text.
@@ -229,7 +230,7 @@ def paces(text: str) -> tuple[Pace, ...]:
                 f"{part!r} is no learning rate and batch; write them with a colon, and commas between, such "
                 "as 0.2:32,0.4:128"
             ) from error
-        found.append(Pace(*numbers))
+        found.append(Schedule(*numbers))
     return tuple(found)
 
 
