@@ -16,11 +16,12 @@ import torch
 import tyro
 
 from isoloss.experiments.chosen_languages import second_grammar
+from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
-from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.measurements.quantity import AnyQuantity, Columns, Subject
+from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
@@ -34,7 +35,10 @@ LANGUAGE, OBJECTIVE = second_grammar(), MaskedObjective()
 QUANTITIES: tuple[AnyQuantity, ...] = (
     ExactLossQuantity(1000, seed=1),
     TraceQuantity(500, seed=2),
-    ProbeQuantity("prefix-8", 1000, 100, 2000, ProbeSettings(seeds=(0, 1), epochs=50), seed=3),
+    AccuracyQuantity(
+        TaskSentences("prefix-8", 1000, 100, 2000, seed=3),
+        LinearProbe(ProbeSettings(seeds=(0, 1), epochs=50)),
+    ),
 )
 SHOWN = ("kl", "trace", "accuracy")
 

@@ -68,9 +68,15 @@ class WeightNorm:
 class Words:
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = Factor
 
-    def measure(self, source: Language, progress: Progress) -> list[Record]:
-        return [Record("words", float(len(source.vocabulary)), "", None, 1)]
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> Factor:
+        return Factor(torch.tensor(float(len(source.vocabulary))))
+
+    def measure(
+        self, model: object, drawn: Factor, subject: Subject[Language], progress: Progress
+    ) -> Measurement:
+        return Measurement([Record("words", float(drawn.factor), "", None, 1)])
 
     @property
     def column_names(self) -> tuple[str, ...]:

@@ -140,7 +140,7 @@ def test_models_of_other_kinds_are_compared_in_the_task_alone(run):
 
 def test_interrupted_it_keeps_what_is_done_and_measures_only_what_is_missing(run, monkeypatch, tmp_path):
     probes = []
-    probe = measurements_module.text_probe
+    probe = measurements_module.task_features
 
     def stopping(*arguments, **options):
         if len(probes) == 1:
@@ -148,14 +148,14 @@ def test_interrupted_it_keeps_what_is_done_and_measures_only_what_is_missing(run
         probes.append(1)
         return probe(*arguments, **options)
 
-    monkeypatch.setattr(measurements_module, "text_probe", stopping)
+    monkeypatch.setattr(measurements_module, "task_features", stopping)
     code, _, told = run("a", "b", *TEXT, *TASK)
     assert code == 130
     assert "goes on from there" in told
     html = (tmp_path / "report.html").read_text()
     assert "Not everything has been measured yet" in html
     assert "b against a: same loss" in html
-    monkeypatch.setattr(measurements_module, "text_probe", probe)
+    monkeypatch.setattr(measurements_module, "task_features", probe)
     measured = []
     kept = measurements_module.TextLoss.measure
     monkeypatch.setattr(

@@ -16,6 +16,7 @@ from isoloss.languages.dyck import dyck
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.random_hmm import random_hmm
+from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearProbe
 from isoloss.measurements.corpus_loss import CorpusLossQuantity
 from isoloss.measurements.enlarged_trace import EnlargedTraceQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
@@ -28,10 +29,18 @@ from isoloss.measurements.on_sentences.hessian_top_eigenvalue import TopEigenval
 from isoloss.measurements.on_sentences.noise_sensitivity import NoiseSensitivityQuantity
 from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
 from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
-from isoloss.measurements.quantities.control_probes import LookupTableReference
-from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
-from isoloss.measurements.quantities.generated_words_probe import GeneratedWordsProbe, UntrainedTextProbe
-from isoloss.measurements.quantities.probe import ProbeQuantity, TaskReference
+from isoloss.measurements.references import (
+    BeforeTraining,
+    ControlQuantity,
+    LookupTableReference,
+    TaskReference,
+    Untrained,
+    Words,
+)
+from isoloss.measurements.sentence_features import Standardised
+from isoloss.measurements.student_task_texts import StudentTaskTexts, TextControls
+from isoloss.measurements.task_sentences import ShiftedSentences, TaskSentences
+from isoloss.measurements.task_texts import MajorityReference, TaskTexts
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer, PreLayerNormTransformer
@@ -43,7 +52,7 @@ from isoloss.pretraining.peer_optimisers import SOAP
 from isoloss.pretraining.sam import SAM
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.sophia import Sophia
-from isoloss.pretraining.specification import Compute
+from isoloss.pretraining.specification import Compute, settings_as_json
 
 FILE = Path(__file__).parents[1] / "data" / "stored-names.txt"
 LANGUAGES = {
@@ -82,16 +91,18 @@ RUNS = {
     "continued": replace(PLAIN, seed=901, continues=Continued(PLAIN, 1000)),
     "averaged": replace(PLAIN, averaging_horizon=200),
 }
-PROBE = ProbeQuantity("prefix-4", 100, 50, 50, ProbeSettings(), 1)
-TEXT_PROBE = GeneratedWordsProbe(
-    GlueTask("sst2"), TaskSizes(100, 50, 50), PiecesOfProse(GivenProse("a text"), 50), ProbeSettings()
-)
+SENTENCES = TaskSentences("prefix-4", 100, 50, 50, 1)
+PROBE = AccuracyQuantity(SENTENCES, LinearProbe(ProbeSettings()))
+TEXTS = TaskTexts(GlueTask("sst2"), TaskSizes(100, 50, 50))
+STUDENT_TEXTS = StudentTaskTexts(TEXTS.task, TEXTS.sizes, PiecesOfProse(GivenProse("a text"), 50))
+TEXT_PROBE = AccuracyQuantity(STUDENT_TEXTS, LinearProbe(ProbeSettings()))
+ADAPTED = AccuracyQuantity(SENTENCES, LinearProbe(ProbeSettings(), Standardised()))
 QUANTITIES = (
     AscentSharpnessQuantity(64, 1),
     CorpusLossQuantity(64, 1),
     EnlargedTraceQuantity(laptop_shape(32), "exact", 64, 1),
     ExactLossQuantity(64, 1),
-    FineTuningQuantity("prefix-4", 100, 50, 50, FineTuningSettings(), 1),
+    AccuracyQuantity(SENTENCES, FineTuning(FineTuningSettings())),
     GradientNormQuantity(64, 1),
     NoiseSensitivityQuantity((0.1,), 64, 1),
     NormalisedTraceQuantity(64, 1),
@@ -99,9 +110,22 @@ QUANTITIES = (
     RootFisherQuantity(64, 1),
     TopEigenvalueQuantity(64, 1),
     TraceQuantity(64, 1),
-    UntrainedTextProbe(TEXT_PROBE, "accuracy_untrained"),
+    ControlQuantity(TEXT_PROBE, BeforeTraining(), "accuracy_untrained"),
+    ADAPTED,
+    AccuracyQuantity(ShiftedSentences(SENTENCES, "skewed roots"), LinearProbe(ProbeSettings())),
+    ControlQuantity(ADAPTED, BeforeTraining(), "untrained"),
+    AccuracyQuantity(TEXTS, LinearProbe(ProbeSettings())),
+    AccuracyQuantity(TEXTS, FineTuning(FineTuningSettings())),
+    TEXT_PROBE,
 )
-REFERENCES = (TaskReference(PROBE), LookupTableReference(ExactLossQuantity(64, 1), (PROBE,)))
+REFERENCES = (
+    TaskReference(PROBE),
+    LookupTableReference(ExactLossQuantity(64, 1), (PROBE,)),
+    ControlQuantity(PROBE, Words(), "words_accuracy"),
+    ControlQuantity(PROBE, Untrained(PLAIN.architecture), "untrained_accuracy"),
+    TextControls(TEXT_PROBE, "accuracy"),
+    MajorityReference(TEXTS.task, TEXTS.sizes),
+)
 
 
 def stored_names() -> str:
@@ -111,10 +135,10 @@ def stored_names() -> str:
     lines += [f"{run.folder(Path()).name} run {name}" for name, run in RUNS.items()]
     for quantity in QUANTITIES:
         digest = quantity_digest(quantity, language.digest, MaskedObjective())
-        lines.append(f"{digest} measurement {type(quantity).__name__}")
+        lines.append(f"{digest} measurement {settings_as_json(quantity)['is']}")
     for reference in REFERENCES:
         planned = PlannedReference("reference", ReadyLanguage(language), reference)
-        lines.append(f"{planned.file(Path()).stem} reference {type(reference).__name__}")
+        lines.append(f"{planned.file(Path()).stem} reference {settings_as_json(reference)['is']}")
     return "\n".join(lines) + "\n"
 
 

@@ -18,7 +18,7 @@ from isoloss.experiments.suite.table_1 import (
     surplus_loss,
 )
 from isoloss.experiments.suite.table_2 import CLAIMS_2, TASK_C
-from isoloss.measurements.quantities.control_probes import LOOKUP_TABLE
+from isoloss.measurements.references import LOOKUP_TABLE
 from isoloss.results.verdict import Verdict
 
 

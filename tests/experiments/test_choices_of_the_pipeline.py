@@ -11,7 +11,6 @@ from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.ablations import DECAY, MASKS, RELEASED, ablations
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.experiments.suite.projection import projected_dimension, projection
-from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity
 from isoloss.objectives.many_masks import ManyMasksObjective
 
 
@@ -55,10 +54,10 @@ def test_the_projection_is_of_figure_1s_runs_to_fewer_dimensions_than_any_has() 
     narrowest = min(model.shape.width for model in scale.grammar.architectures)
     assert projected_dimension(scale) < narrowest * scale.grammar.language.maximum_length
     (projected,) = {
-        measured.quantity.features.dimension
+        measured.quantity.head.features.dimension
         for each in planned.runs
         for measured in each.measured
-        if isinstance(measured.quantity, AdaptedProbeQuantity)
+        if measured.quantity.column_names[0] == "projected_accuracy"
     }
     assert projected == projected_dimension(scale)
     (claim,) = planned.claims

@@ -15,7 +15,7 @@ from isoloss.experiments.suite.longer_training import longer_training
 from isoloss.experiments.suite.table_1 import TASK_A, table_1
 from isoloss.experiments.suite.table_2 import table_2
 from isoloss.experiments.suite.update_rules import update_rules
-from isoloss.measurements.quantities.control_probes import LOOKUP_TABLE
+from isoloss.measurements.references import LOOKUP_TABLE
 from isoloss.panels import Axis, Categories, Chart, Dots, Lines, Table
 from jobs_in_turn import in_turn
 from tiny_scale import tiny_scale

@@ -28,8 +28,9 @@ from isoloss.experiments.step_cost import step_cost
 from isoloss.experiments.throughput import measured_throughput
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.quantities.probe import ProbeQuantity
+from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.models.lstm import LSTM
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import (
@@ -188,7 +189,10 @@ def planned(**changes: object) -> PlannedRun:
 
 def test_a_runs_cost_is_its_steps_and_the_features_of_its_largest_probe() -> None:
     small, large = (
-        MeasuredAt(ProbeQuantity("prefix-4", n, 10, 50, ProbeSettings(), 1), (3,)) for n in (100, 1000)
+        MeasuredAt(
+            AccuracyQuantity(TaskSentences("prefix-4", n, 10, 50, 1), LinearProbe(ProbeSettings())), (3,)
+        )
+        for n in (100, 1000)
     )
     cost = run_cost(planned(measured=(small, large)))
     assert cost.operations == 3 * cost.step.operations

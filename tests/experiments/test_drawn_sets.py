@@ -14,6 +14,7 @@ from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.languages.dyck import dyck
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
+from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearProbe
 from isoloss.measurements.enlarged_trace import EnlargedTraceQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
@@ -24,12 +25,11 @@ from isoloss.measurements.on_sentences.gradient_norm import GradientNormQuantity
 from isoloss.measurements.on_sentences.hessian_top_eigenvalue import TopEigenvalueQuantity
 from isoloss.measurements.on_sentences.noise_sensitivity import NoiseSensitivityQuantity
 from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
-from isoloss.measurements.quantities.adapted_probe import standardised
-from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
-from isoloss.measurements.quantities.probe import ProbeQuantity
-from isoloss.measurements.quantities.text_task import DrawnTask
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
+from isoloss.measurements.sentence_features import Standardised
+from isoloss.measurements.task_sentences import TaskSentences
+from isoloss.measurements.task_texts import DrawnTask
 from isoloss.models.shapes import laptop_shape
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
@@ -38,18 +38,19 @@ from isoloss.results.store import read_sealed, write_sealed
 from isoloss.results.tensors import drawn_of, read_tensors, tensors_of, write_tensors
 
 LANGUAGE, MASKED = pcfg(laptop_grammar(0)), MaskedObjective()
+SENTENCES = TaskSentences("prefix-4", 10, 6, 6, 1)
 QUANTITIES = [
     AscentSharpnessQuantity(6, 1),
     EnlargedTraceQuantity(laptop_shape(32), "exact", 6, 1),
     ExactLossQuantity(6, 1),
     ExactLossQuantity(6, 1, NextWordObjective()),
-    FineTuningQuantity("prefix-4", 10, 6, 6, FineTuningSettings(), 1),
+    AccuracyQuantity(SENTENCES, FineTuning(FineTuningSettings())),
     GradientNormQuantity(6, 1),
     NoiseSensitivityQuantity((0.1,), 6, 1),
     NormalisedTraceQuantity(6, 1),
-    ProbeQuantity("prefix-4", 10, 6, 6, ProbeSettings(), 1),
+    AccuracyQuantity(SENTENCES, LinearProbe(ProbeSettings())),
     SampleEfficiencyQuantity("prefix-4", 6, ProbeSettings(), 1, examples=(3, 5), draws=2),
-    standardised(ProbeQuantity("prefix-4", 10, 6, 6, ProbeSettings(), 1)),
+    AccuracyQuantity(SENTENCES, LinearProbe(ProbeSettings(), Standardised())),
     TopEigenvalueQuantity(6, 1),
     TraceQuantity(6, 1),
 ]

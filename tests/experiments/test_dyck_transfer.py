@@ -10,7 +10,7 @@ from isoloss.experiments.suite.dyck_transfer import ERROR, PLAIN, dyck_transfer,
 from isoloss.languages.dyck import dyck, mismatches
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.measurements.quantities.bracket_count import CountErrorQuantity, count_errors, every_string
+from isoloss.measurements.bracket_count import CountErrorQuantity, count_errors, every_string
 from isoloss.measurements.quantity import Subject
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent

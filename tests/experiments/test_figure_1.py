@@ -15,7 +15,7 @@ from isoloss.experiments.suite import every_experiment
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
-from isoloss.measurements.quantities.probe import named_task
+from isoloss.measurements.task_sentences import named_task
 from isoloss.results.verdict import Verdict
 
 

@@ -28,7 +28,7 @@ from isoloss.experiments.suite.roots_or_trace import roots_or_trace
 from isoloss.experiments.suite.table_1 import table_1
 from isoloss.experiments.suite.table_2 import table_2
 from isoloss.experiments.suite.update_rules import update_rules
-from isoloss.measurements.quantities.probe import ProbeQuantity
+from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.pretraining.sgd import SGD
 
 FIGURES = (figure_2, figure_3, figure_4, figure_8, figure_9, figure_10)
@@ -105,8 +105,10 @@ def test_figures_share_runs_and_what_is_measured_of_them() -> None:
     families = (scale.grammar, scale.hidden_markov, scale.causal_language)
     sizes = sum(len(family.architectures) for family in families)
     assert len(runs) == len(scale.seeds) * (sizes + 2)
-    probes = [m.quantity for run in runs for m in run.measured if isinstance(m.quantity, ProbeQuantity)]
-    assert {probe.task for probe in probes} == {task for family in families for task in family.tasks}
+    quantities = (m.quantity for run in runs for m in run.measured)
+    plain = LinearProbe(scale.sizes.probe)
+    probes = [q for q in quantities if isinstance(q, AccuracyQuantity) and q.head == plain]
+    assert {probe.examples.task for probe in probes} == {task for family in families for task in family.tasks}
     assert len(set(probes)) == 6  # tasks B and C are the same
 
 

@@ -14,8 +14,8 @@ from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.glue_of_causal_language import Gain, glue_of_causal_language
 from isoloss.experiments.teacher_plan import HubPlan, SmolLM2Plan
 from isoloss.languages.causal_lm import CausalLM
-from isoloss.measurements.quantities.generated_words_probe import UntrainedTextProbe
 from isoloss.measurements.quantity import Subject
+from isoloss.measurements.references import ControlQuantity
 from isoloss.models.causal_language import ModelSource
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import Progress, silent
@@ -85,7 +85,7 @@ def test_all_of_it_runs_and_a_student_that_has_not_converged_is_not_judged(tmp_p
 def untrained_control_is_a_model_of_the_runs_own_seed(experiment, output: Path) -> None:
     """Oracle: the architecture rebuilt as in training; no trained weight reaches the control."""
     run = experiment.runs[0]
-    (control,) = [m.quantity for m in run.measured if isinstance(m.quantity, UntrainedTextProbe)][:1]
+    (control,) = [m.quantity for m in run.measured if isinstance(m.quantity, ControlQuantity)][:1]
     language = run.language.language(output, silent)
     drawn = control.draw(language, MaskedObjective(), silent)
     words, longest = len(language.vocabulary), language.maximum_length

@@ -10,13 +10,11 @@ from isoloss.languages.constituent_task import constituent_task
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.linear_probe import ProbeSettings
-from isoloss.measurements.quantities.probe import ProbeQuantity
-from isoloss.measurements.quantities.shifted_probe import ShiftedProbeQuantity, shifted
+from isoloss.measurements.task_sentences import ShiftedSentences, TaskSentences, shifted
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
 
-PROBE = ProbeQuantity("prefix-8", 40, 10, 30, ProbeSettings(), seed=900)
+EXAMPLES = TaskSentences("prefix-8", 40, 10, 30, seed=900)
 
 
 def words(sentences: Sentences) -> set[tuple[int, ...]]:
@@ -26,8 +24,8 @@ def words(sentences: Sentences) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize("shift", [shift for shift, _ in SHIFTS])
 def test_training_is_the_languages_own_and_tests_are_the_shifted_ones(shift) -> None:
     language, objective = pcfg(laptop_grammar(5)), MaskedObjective()
-    quantity = ShiftedProbeQuantity(PROBE, shift, "shifted")
-    own, other = (each.draw(language, objective, silent) for each in (PROBE, quantity))
+    quantity = ShiftedSentences(EXAMPLES, shift)
+    own, other = (each.draw(language, objective, silent) for each in (EXAMPLES, quantity))
     assert torch.equal(other.train.sentences.ids, own.train.sentences.ids)
     assert torch.equal(other.train.labels, own.train.labels)
     test = other.test
@@ -52,7 +50,7 @@ def test_the_shifts_change_the_distributions_as_they_say() -> None:
 
 
 def test_what_is_no_grammar_is_refused() -> None:
-    quantity = ShiftedProbeQuantity(PROBE, "uniform rules", "shifted")
+    quantity = ShiftedSentences(EXAMPLES, "uniform rules")
     with pytest.raises(BadInput, match="those of a grammar"):
         quantity.draw(small_hmm(), MaskedObjective(), silent)
 

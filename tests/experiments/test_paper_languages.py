@@ -11,7 +11,7 @@ from isoloss.experiments.scale import scale_named
 from isoloss.languages.paper_grammar import mean_length
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.entropy import masked_entropy
-from isoloss.measurements.quantities.probe import named_task
+from isoloss.measurements.task_sentences import named_task
 
 FRESH_SEED = 77
 

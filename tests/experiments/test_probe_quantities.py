@@ -12,23 +12,20 @@ from isoloss.experiments.measured_at import quantity_digest
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.reference import control_references
 from isoloss.languages.task import task_splits
+from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe, ReadsFeatures
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
-from isoloss.measurements.quantities.adapted_probe import (
-    AdaptedProbeQuantity,
-    Projected,
-    Standardised,
-    standardised,
-)
-from isoloss.measurements.quantities.control_probes import (
-    UntrainedProbeQuantity,
-    UntrainedReference,
-    WordsReference,
-)
-from isoloss.measurements.quantities.probe import ProbeQuantity, ReadsFeatures
 from isoloss.measurements.quantity import AnyQuantity, Measurement, Subject
+from isoloss.measurements.references import BeforeTraining, ControlQuantity, Untrained, Words
 from isoloss.measurements.room_and_price import RoomSettings, measure_room
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
-from isoloss.measurements.sentence_features import gaussian_projection, sentence_features
+from isoloss.measurements.sentence_features import (
+    FeatureAdaptation,
+    Projected,
+    Standardised,
+    gaussian_projection,
+    sentence_features,
+)
+from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective
@@ -38,13 +35,26 @@ from isoloss.seeds import derived_seed
 LANGUAGE = headline_grammar()
 TASK = LANGUAGE.tasks()[0]
 PROBE = ProbeSettings(seeds=(0, 1), epochs=4, batch_size=64)
-PLAIN = ProbeQuantity("prefix-8", 150, 20, 200, PROBE, seed=5)
+EXAMPLES = TaskSentences("prefix-8", 150, 20, 200, seed=5)
+PLAIN = AccuracyQuantity(EXAMPLES, LinearProbe(PROBE))
 ARCHITECTURE = PreLayerNormTransformer(laptop_shape(16), dropout=0.0)
 MODEL = ARCHITECTURE.build(len(LANGUAGE.vocabulary), 8, seed=1)
 EFFICIENCY = SampleEfficiencyQuantity("prefix-8", 200, PROBE, seed=6, examples=(20, 60), draws=3)
 
 
 SUBJECT = Subject("a checkpoint", MaskedObjective(), {"step": 3}, LANGUAGE)
+
+
+def adapted(features: FeatureAdaptation, column: str) -> AccuracyQuantity:
+    return AccuracyQuantity(EXAMPLES, LinearProbe(PROBE, features), column)
+
+
+STANDARDISED = adapted(Standardised(), "standardised_accuracy")
+
+
+def of_language(quantity: AnyQuantity) -> dict[str, object]:
+    drawn, subject = quantity.draw(LANGUAGE, MaskedObjective(), silent), replace(SUBJECT, settings={})
+    return quantity.columns(quantity.measure(None, drawn, subject, silent).records)
 
 
 def measured(quantity: AnyQuantity) -> tuple[dict[str, object], Measurement]:
@@ -57,8 +67,8 @@ def measured(quantity: AnyQuantity) -> tuple[dict[str, object], Measurement]:
 
 @pytest.mark.parametrize("features", [Standardised(), Projected(dimension=40, seed=2)])
 def test_adapted_probes_are_probes_of_adapted_features(features: Standardised | Projected) -> None:
-    columns, found = measured(AdaptedProbeQuantity(PLAIN, features, "adapted"))
-    splits = PLAIN.splits(LANGUAGE)
+    columns, found = measured(adapted(features, "adapted"))
+    splits = EXAMPLES.splits(LANGUAGE)
     train, test = (sentence_features(MODEL, part.sentences) for part in (splits.train, splits.test))
     if isinstance(features, Projected):
         train, test = (gaussian_projection(part, 2, 40) for part in (train, test))
@@ -73,13 +83,13 @@ def test_adapted_probes_are_probes_of_adapted_features(features: Standardised | 
 
 
 def test_standardised_is_its_own_column_and_its_own_number() -> None:
-    columns, found = measured(standardised(PLAIN))
+    columns, found = measured(STANDARDISED)
     plain, _ = measured(PLAIN)
     assert columns["standardised_accuracy"] != plain["accuracy"]
     assert list(found.values) == ["linear_probe_standardised_accuracy"]
     digests = {
         quantity_digest(quantity, LANGUAGE.digest, MaskedObjective())
-        for quantity in (PLAIN, standardised(PLAIN), AdaptedProbeQuantity(PLAIN, Projected(), "p"))
+        for quantity in (PLAIN, STANDARDISED, adapted(Projected(), "p"))
     }
     assert len(digests) == 3
 
@@ -123,28 +133,27 @@ def test_sample_efficiency_can_be_that_of_standardised_features() -> None:
 def test_what_is_held_in_memory_is_known_beforehand() -> None:
     assert isinstance(EFFICIENCY, ReadsFeatures)
     assert EFFICIENCY.feature_sentences == 3 * 60 + 200
-    assert PLAIN.feature_sentences == standardised(PLAIN).feature_sentences == 350
+    assert PLAIN.feature_sentences == STANDARDISED.feature_sentences == 350
 
 
 def test_words_alone_are_as_good_as_the_tasks_room_says() -> None:
-    reference = WordsReference(replace(PLAIN, train=2000, test=3000))
-    columns = reference.columns(reference.measure(LANGUAGE, silent))
+    examples = replace(EXAMPLES, train=2000, test=3000)
+    columns = of_language(ControlQuantity(replace(PLAIN, examples=examples), Words(), "words_accuracy"))
     room = measure_room(LANGUAGE, TASK, RoomSettings(train=2000, test=3000)).room
     assert abs(1 - columns["words_accuracy"] - room.value) < 5 * room.standard_error
     assert columns["words_accuracy_sentences"] == 3000
 
 
 def test_an_untrained_model_is_probed_as_a_trained_one() -> None:
-    reference = UntrainedReference(PLAIN, ARCHITECTURE, seed=1)
-    columns = reference.columns(reference.measure(LANGUAGE, silent))
+    columns = of_language(ControlQuantity(PLAIN, Untrained(ARCHITECTURE, seed=1), "untrained_accuracy"))
     plain, _ = measured(PLAIN)
     assert columns["untrained_accuracy"] == plain["accuracy"]
     assert columns["untrained_accuracy_error"] == plain["accuracy_error"]
 
 
 def test_the_untrained_model_of_a_run_is_its_own_before_the_first_step() -> None:
-    projected = AdaptedProbeQuantity(PLAIN, Projected(dimension=40), "projected")
-    columns, found = measured(UntrainedProbeQuantity(projected, "before"))
+    projected = adapted(Projected(dimension=40), "projected")
+    columns, found = measured(ControlQuantity(projected, BeforeTraining(), "before"))
     first = ARCHITECTURE.build(len(LANGUAGE.vocabulary), 8, derived_seed(0, "initialisation"))
     drawn = projected.draw(LANGUAGE, MaskedObjective(), silent)
     own = projected.measure(first, drawn, SUBJECT, silent).records

@@ -15,7 +15,8 @@ from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.real_text import BARE, SAM_RULE
 from isoloss.experiments.suite.real_text_algorithms import claims_of, real_text_algorithms
 from isoloss.experiments.suite.real_text_steps import real_text_steps
-from isoloss.measurements.quantities.text_task import drawn_task
+from isoloss.measurements.task_texts import TaskTexts
+from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
 from isoloss.results.verdict import Verdict
 from jobs_in_turn import in_turn
@@ -75,10 +76,11 @@ def test_a_test_text_that_stands_in_the_validation_part_is_left_out_and_counted(
     given = SMOKE.sentiment.given
     test = given.test
     both = replace(test, texts=(seen.upper(), *test.texts[1:]))
-    drawn = drawn_task(GivenTask(replace(given, test=both)), SMOKE.sizes.texts, corpus, silent)
+    objective, sizes = MaskedObjective(), SMOKE.sizes.texts
+    drawn = TaskTexts(GivenTask(replace(given, test=both)), sizes).draw(corpus, objective, silent)
     assert drawn.left_out == 1
     assert not any(stand_in_validation(corpus, drawn.task.test))
-    assert drawn_task(SMOKE.sentiment, SMOKE.sizes.texts, corpus, silent).left_out == 0
+    assert TaskTexts(SMOKE.sentiment, sizes).draw(corpus, objective, silent).left_out == 0
 
 
 def test_texts_that_cannot_be_had_fail_their_own_runs_with_a_sentence(monkeypatch, tmp_path) -> None:

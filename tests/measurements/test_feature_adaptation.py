@@ -3,8 +3,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.measurements.quantities.adapted_probe import AsTheyAre, Projected, Standardised
-from isoloss.measurements.sentence_features import gaussian_projection
+from isoloss.measurements.sentence_features import AsTheyAre, Projected, Standardised, gaussian_projection
 
 GENERATOR = torch.Generator().manual_seed(0)
 TRAIN = 5 + torch.randn(40, 6, generator=GENERATOR) * torch.tensor([1e-3, 1.0, 10.0, 3.0, 2.0, 0.5])

@@ -10,9 +10,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences, TaskSplits
+from isoloss.measurements.fine_tuning import RESULT_FILE, fine_tune
 from isoloss.measurements.fine_tuning_run import FineTuningSettings, fine_tune_seed
 from isoloss.measurements.labelled_inputs import SentenceInputs
-from isoloss.measurements.quantities.fine_tuning import RESULT_FILE, fine_tune
 from isoloss.models.classifier import load_classifier
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
@@ -51,7 +51,8 @@ def write(folder, architecture=PostLayerNormTransformer, dropout=0.1):
 def test_a_task_is_learnt_and_the_checkpoints_are_ordinary_ones(architecture, tmp_path):
     found = fine_tune(write(tmp_path / "model", architecture), SPLITS, CLASSES, tmp_path / "out", FAST)
     assert found.best.estimate.value > 0.9
-    accuracy, deviation, last, _ = found.records("step-4", {"task": "first"})
+    accuracy, deviation = found.best.records("step-4", {"task": "first"})
+    last, _ = found.last.records("step-4", {"task": "first"})
     assert (accuracy.quantity, accuracy.n, accuracy.unit) == ("fine_tuning_best_accuracy", 80, "fraction")
     assert (deviation.quantity, deviation.n) == ("fine_tuning_best_deviation_over_seeds", 2)
     assert last.quantity == "fine_tuning_last_accuracy"

@@ -8,10 +8,10 @@ import torch
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput
+from isoloss.measurements.fine_tuning import fine_tune_text, fine_tune_text_seed, fine_tuning_inputs
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
-from isoloss.measurements.text_features import majority_correct, majority_record, text_features, text_probe
-from isoloss.measurements.text_fine_tuning import fine_tune_text, fine_tune_text_seed, fine_tuning_inputs
+from isoloss.measurements.text_features import majority_correct, majority_record, task_features, text_features
 from isoloss.measurements.text_inputs import text_inputs
 from isoloss.models.classifier import classifier_of
 from tiny_text_models import WORDS, text_model, text_tokenizer
@@ -35,7 +35,7 @@ TASK = TextTask("half", ("late", "early"), examples(200, 1), examples(40, 2), ex
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_probe_is_a_linear_probe_of_standardised_features(causal):
     model, tokenizer = text_model(causal), text_tokenizer(causal)
-    found = text_probe(model, tokenizer, TASK, settings=PROBE)
+    found = task_features(model, tokenizer, TASK).probed(PROBE)
     train, test = (text_features(model, tokenizer, part) for part in (TASK.train, TASK.test))
     mean, deviation = train.mean(0), train.std(0, correction=0)
     labels = [torch.tensor(part.labels) for part in (TASK.train, TASK.test)]
@@ -48,12 +48,12 @@ def test_the_probe_is_a_linear_probe_of_standardised_features(causal):
 
 def test_the_unit_of_a_models_vectors_changes_nothing():
     model, tokenizer = text_model(), text_tokenizer()
-    before = text_probe(model, tokenizer, TASK, settings=PROBE)
+    before = task_features(model, tokenizer, TASK).probed(PROBE)
     last = model.bert.encoder.layer[-1].output.LayerNorm
     with torch.no_grad():
         last.weight *= 64
         last.bias *= 64
-    assert torch.equal(text_probe(model, tokenizer, TASK, settings=PROBE).correct, before.correct)
+    assert torch.equal(task_features(model, tokenizer, TASK).probed(PROBE).correct, before.correct)
 
 
 def test_the_majority_is_the_training_texts_and_measured_on_the_test_texts():
@@ -73,8 +73,7 @@ def test_a_task_is_learnt_by_fine_tuning_and_the_model_is_left_as_it_was(causal)
     assert found.best.estimate.value > 0.8
     assert len(found.best_epochs) == 2
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
-    quantities = [record.quantity for record in found.records("m", {})]
-    assert quantities[0] == "fine_tuning_best_accuracy"
+    assert found.best.records("m", {})[0].quantity == "fine_tuning_best_accuracy"
     inputs = fine_tuning_inputs(model, tokenizer, TASK, FAST)
     alone = fine_tune_text_seed(model, tokenizer, TASK.classes, inputs, FAST, seed=1)
     assert float(alone.best.double().mean()) == float(found.best.by_seed[1])

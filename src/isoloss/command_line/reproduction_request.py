@@ -19,7 +19,7 @@ from isoloss.experiments.kept_portraits import kept_portrait, planned_languages,
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
-from isoloss.measurements.quantities.probe import ProbeQuantity
+from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress, part_of, silent
 from isoloss.report.site import Site, write_site
@@ -59,7 +59,8 @@ def command_again(request: ReproduceOptions, experiment: Experiment, run: Planne
 def _probed_task(run: PlannedRun) -> str | None:
     """The downstream task of the run's probe, which for a language depends on the rest of the request."""
     quantities = (measured.quantity for measured in run.measured)
-    return next((quantity.task for quantity in quantities if isinstance(quantity, ProbeQuantity)), None)
+    examples = (getattr(quantity, "examples", None) for quantity in quantities)
+    return next((each.task for each in examples if isinstance(each, TaskSentences)), None)
 
 
 @dataclass(frozen=True)

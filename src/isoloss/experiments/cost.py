@@ -7,7 +7,7 @@ import torch
 
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.step_cost import StepCost, step_cost
-from isoloss.measurements.quantities.probe import ReadsFeatures
+from isoloss.measurements.accuracy import ReadsFeatures
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import parameter_count
 from isoloss.pretraining.specification import Precision

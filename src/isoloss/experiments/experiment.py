@@ -12,7 +12,7 @@ from isoloss.errors import BadInput, did_you_mean
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.planned_run import Continued, CorpusPlan, PlannedRun
 from isoloss.experiments.reference import PlannedReference
-from isoloss.measurements.quantities.control_probes import UntrainedReference
+from isoloss.measurements.references import ControlQuantity, Untrained
 from isoloss.models.lstm import LSTM
 from isoloss.models.transformers import (
     Architecture,
@@ -79,16 +79,21 @@ def with_tokens(experiment: Experiment, tokens: int) -> Experiment:
     references = tuple(
         replace(
             reference,
-            quantity=replace(
-                reference.quantity, architecture=_with_tokens(reference.quantity.architecture, tokens)
-            ),
+            quantity=_control_with_tokens(reference.quantity, tokens),
         )
-        if isinstance(reference.quantity, UntrainedReference)
+        if isinstance(reference.quantity, ControlQuantity)
         else reference
         for reference in experiment.references
     )
     runs = tuple(_run_with_tokens(run, tokens) for run in experiment.runs)
     return replace(experiment, runs=runs, references=references)
+
+
+def _control_with_tokens(quantity: ControlQuantity, tokens: int) -> ControlQuantity:
+    if not isinstance(quantity.control, Untrained):
+        return quantity
+    architecture = _with_tokens(quantity.control.architecture, tokens)
+    return replace(quantity, control=replace(quantity.control, architecture=architecture))
 
 
 def _run_with_tokens(run: PlannedRun, tokens: int) -> PlannedRun:

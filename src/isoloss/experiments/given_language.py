@@ -9,8 +9,8 @@ from isoloss.experiments.planned_run import LanguagePlan
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.languages.language import Language
-from isoloss.measurements.quantities.probe import named_task
 from isoloss.measurements.room_and_price import Room, RoomSettings, measure_room
+from isoloss.measurements.task_sentences import named_task
 from isoloss.progress import Progress, silent
 
 MOST_EXAMPLES = 3000

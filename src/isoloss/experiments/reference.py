@@ -5,50 +5,22 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any
 
-from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput, Damaged
 from isoloss.experiments.planned_run import CorpusPlan, Labels, LanguagePlan
-from isoloss.languages.language import Language
-from isoloss.measurements.quantities.control_probes import (
-    UNTRAINED,
-    WORDS,
-    UntrainedReference,
-    WordsReference,
-)
-from isoloss.measurements.quantities.probe import ProbeQuantity
-from isoloss.measurements.quantity import Columns
+from isoloss.measurements.accuracy import AccuracyQuantity
+from isoloss.measurements.quantity import AnyQuantity, Subject
+from isoloss.measurements.references import UNTRAINED, WORDS, ControlQuantity, Untrained, Words
 from isoloss.models.transformers import Architecture
+from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress
 from isoloss.results.record import Record
 from isoloss.results.records import Measurements
 
-
-@runtime_checkable
-class ReferenceQuantity(Protocol):
-    """A frozen dataclass of everything the numbers depend on besides the training source.
-
-    `revision` and `sources`: see `isoloss.measurements.quantity.Quantity`.
-    """
-
-    revision: ClassVar[int]
-    sources: ClassVar[tuple[type, ...]]
-
-    # Of a type among `sources`, which type checkers do not know here.
-    def measure(self, source: Any, progress: Progress) -> list[Record]:
-        """The reference's numbers."""
-        ...
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """What `columns` will be called, known before anything is measured."""
-        ...
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """The records as columns of the experiment's table."""
-        ...
+NO_MODEL: Any = None
+"""References are measured of a model that they build themselves, or of none."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +32,7 @@ class PlannedReference:
 
     name: str
     language: LanguagePlan | CorpusPlan
-    quantity: ReferenceQuantity
+    quantity: AnyQuantity
     labels: Labels = ()
     judged: bool = False
 
@@ -91,19 +63,21 @@ class PlannedReference:
         if not self.records(output):
             language = self.language.language(output, progress)
             path = self.file(output)
-            Measurements(path.parent).write(path.stem, self._measured(language, progress))
-
-    def _measured(self, source: Language | PackedCorpus, progress: Progress) -> list[Record]:
-        if not isinstance(source, self.quantity.sources):
-            raise BadInput(
-                f"{type(self.quantity).__name__} is no reference of a {type(source).__name__}; choose another"
-            )
-        return self.quantity.measure(source, progress)
+            if not isinstance(language, self.quantity.sources):
+                raise BadInput(
+                    f"{type(self.quantity).__name__} is no reference of a {type(language).__name__}; "
+                    "choose another"
+                )
+            objective = MaskedObjective()
+            examples = self.quantity.draw(language, objective, progress)
+            subject = Subject("", objective, {}, language)
+            measured = self.quantity.measure(NO_MODEL, examples, subject, progress)
+            Measurements(path.parent).write(path.stem, measured.records)
 
 
 def control_references(
     language: LanguagePlan,
-    probe: ProbeQuantity,
+    probe: AccuracyQuantity,
     architectures: Sequence[tuple[str, Architecture]],
     labels: Labels = (),
 ) -> tuple[PlannedReference, ...]:
@@ -113,7 +87,13 @@ def control_references(
     """
     suffix = "".join(f" of {value}" for _, value in labels)
     untrained = (
-        PlannedReference(f"{UNTRAINED} {name}{suffix}", language, UntrainedReference(probe, each), labels)
+        PlannedReference(
+            f"{UNTRAINED} {name}{suffix}",
+            language,
+            ControlQuantity(probe, Untrained(each), "untrained_accuracy"),
+            labels,
+        )
         for name, each in architectures
     )
-    return (PlannedReference(f"{WORDS}{suffix}", language, WordsReference(probe), labels), *untrained)
+    words = ControlQuantity(probe, Words(), "words_accuracy")
+    return (PlannedReference(f"{WORDS}{suffix}", language, words, labels), *untrained)

@@ -9,13 +9,14 @@ from isoloss.experiments.shared.hidden_markov import HIDDEN_MARKOV, HiddenMarkov
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.shared.real_text import RealTextRuns
 from isoloss.experiments.shared.real_text_settings import REAL_TEXT
+from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.exact_loss import MASKED, ExactLossQuantity
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
-from isoloss.measurements.quantities.adapted_probe import Standardised, standardised
-from isoloss.measurements.quantities.probe import ProbeQuantity
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
+from isoloss.measurements.sentence_features import AsTheyAre, FeatureAdaptation, Standardised
+from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.objectives.batch import ExactObjective
 
 PILOT_SEEDS = (900, 901, 902, 101, 102, 103, 104, 105)
@@ -47,10 +48,18 @@ class MeasurementSizes:
         """The trace of the Hessian."""
         return TraceQuantity(self.trace_sentences, self.seed + 2)
 
-    def probe_of(self, task: str, column: str = "accuracy") -> ProbeQuantity:
+    def probe_of(
+        self,
+        task: str,
+        column: str = "accuracy",
+        features: FeatureAdaptation = AsTheyAre(),  # noqa: B008  (frozen)
+    ) -> AccuracyQuantity:
         """A linear probe's accuracy on a task."""
-        sizes = (self.probe_train, self.probe_validation, self.probe_test)
-        return ProbeQuantity(task, *sizes, self.probe, self.seed, column)
+        return AccuracyQuantity(self.examples_of(task), LinearProbe(self.probe, features), column)
+
+    def examples_of(self, task: str) -> TaskSentences:
+        """The task's sentences for training, validation and the test."""
+        return TaskSentences(task, self.probe_train, self.probe_validation, self.probe_test, self.seed)
 
     @property
     def fewer_examples(self) -> tuple[int, ...]:
@@ -63,7 +72,7 @@ class MeasurementSizes:
         Its learning rate is fixed, whatever the scale of the features; accuracy from few examples is what
         better features would show first.
         """
-        scaled = standardised(self.probe_of(task), STANDARDISED)
+        scaled = self.probe_of(task, STANDARDISED, Standardised())
         if not self.fewer_examples:
             return (scaled,)
         few = replace(self.probe, seeds=self.probe.seeds[:2])

@@ -13,9 +13,9 @@ from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.shared.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
-from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity, Projected
-from isoloss.measurements.quantities.control_probes import UntrainedProbeQuantity
-from isoloss.measurements.quantities.probe import ProbeQuantity, TaskReference
+from isoloss.measurements.accuracy import AccuracyQuantity
+from isoloss.measurements.references import BeforeTraining, ControlQuantity, TaskReference
+from isoloss.measurements.sentence_features import Projected
 from isoloss.models.lstm import LSTM
 
 PROJECTED = "projected_accuracy"
@@ -47,7 +47,7 @@ class ShownTask:
         """The seeds of its runs."""
         return self.runs.own_seeds or scale.seeds
 
-    def probe(self, sizes: MeasurementSizes) -> ProbeQuantity:
+    def probe(self, sizes: MeasurementSizes) -> AccuracyQuantity:
         """The linear probe for the task."""
         return sizes.probe_of(self.task)
 
@@ -72,8 +72,8 @@ class ShownTask:
         """
         narrowest = min(width_of(model) for model in self.runs.architectures)
         projection = Projected(narrowest * self.runs.language.maximum_length, sizes.seed)
-        projected = AdaptedProbeQuantity(self.probe(sizes), projection, PROJECTED)
-        untrained = UntrainedProbeQuantity(projected, UNTRAINED)
+        projected = sizes.probe_of(self.task, PROJECTED, projection)
+        untrained = ControlQuantity(projected, BeforeTraining(), UNTRAINED)
         return MeasuredAt(projected, self.runs.compared_steps), MeasuredAt(untrained, (self.runs.steps,))
 
     def reference(self, sizes: MeasurementSizes) -> PlannedReference:

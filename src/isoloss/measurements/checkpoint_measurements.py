@@ -14,13 +14,13 @@ from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
 from isoloss.measurements.compared_checkpoints import Checkpoint
 from isoloss.measurements.compared_flatness import INTERRUPTED, compare_flatness, progress_of
+from isoloss.measurements.fine_tuning import fine_tune_text_seed, fine_tuning_inputs
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import Accuracy, ProbeSettings
 from isoloss.measurements.quantity import Measurement, MeasuresModels, Subject
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.measurements.sentence_losses import NonFiniteLossError, RunningSentenceLosses
-from isoloss.measurements.text_features import text_probe
-from isoloss.measurements.text_fine_tuning import fine_tune_text_seed, fine_tuning_inputs
+from isoloss.measurements.text_features import task_features
 from isoloss.measurements.text_inputs import text_inputs
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked
@@ -135,14 +135,8 @@ class TaskProbe:
     ) -> Measurement:
         """See `accuracy_measurement`."""
         tokenizer = load_tokenizer(str(subject.folder))
-        accuracy = text_probe(
-            model,
-            tokenizer,
-            drawn,
-            longest=self.longest,
-            settings=self.settings,
-            progress=progress_of(subject.checkpoint, progress),
-        )
+        report = progress_of(subject.checkpoint, progress)
+        accuracy = task_features(model, tokenizer, drawn, self.longest, report).probed(self.settings, report)
         cut = text_inputs(model, tokenizer, drawn.test, self.longest).cut
         return accuracy_measurement(accuracy, subject.checkpoint, {"task": drawn.name, "cut": cut})
 

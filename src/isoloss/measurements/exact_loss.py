@@ -7,7 +7,6 @@ from typing import ClassVar
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
 from isoloss.languages.language import DistributionsAtPositions, Language
@@ -261,7 +260,7 @@ class ExactLossQuantity:
         return EvaluationSet(drawn.sentences, drawn.log_law, drawn.entropy, self.seed, self.objective)
 
     def measure(
-        self, model: PreTrainedModel, drawn: KnownSentences, subject: Subject[Language], progress: Progress
+        self, model: nn.Module, drawn: KnownSentences, subject: Subject[Language], progress: Progress
     ) -> Measurement:
         """See `ExactLoss.records`."""
         progress("exact loss", 0, 1)

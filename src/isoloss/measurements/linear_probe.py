@@ -235,6 +235,22 @@ def linear_probe(
     return Accuracy.of("linear_probe", right)
 
 
+@dataclass(frozen=True)
+class LabelledFeatures:
+    """What heads are trained and tested on; labels are numbered from 0 to `classes` - 1."""
+
+    train: Float[Tensor, "n D"]
+    train_labels: Int[Tensor, " n"]
+    test: Float[Tensor, "n_test D"]
+    test_labels: Int[Tensor, " n_test"]
+    classes: int
+
+    def probed(self, settings: ProbeSettings | None = None, progress: Progress = silent) -> Accuracy:
+        """See `linear_probe`."""
+        train, test = (self.train, self.train_labels), (self.test, self.test_labels)
+        return linear_probe(*train, *test, self.classes, settings, progress)
+
+
 def reference_records(test: LabelledSentences, settings: dict[str, Setting]) -> list[Record]:
     """Model-free baselines and ceilings for a probe's accuracy on a test set.
 

@@ -96,8 +96,15 @@ class Quantity(MeasuresModels[SourceOf, Drawn], Protocol[SourceOf, Drawn]):
     has the type `drawn_as`, a dataclass that `isoloss.results.tensors.tensors_of` can disassemble.
     """
 
-    sources: ClassVar[tuple[type, ...]]
-    drawn_as: ClassVar[type]
+    @property
+    def sources(self) -> tuple[type, ...]:
+        """What a model may have been trained on; mostly a class variable."""
+        ...
+
+    @property
+    def drawn_as(self) -> type:
+        """The type of the drawn data; mostly a class variable."""
+        ...
 
     def draw(self, source: SourceOf, objective: PretrainingObjective, progress: Progress) -> Drawn:
         """Draw the data, the same for all models compared; a pure function of its arguments."""

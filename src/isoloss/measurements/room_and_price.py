@@ -22,7 +22,7 @@ from isoloss.languages.language import Language, SentenceSource
 from isoloss.languages.narrow_context import NarrowContext, narrow_context
 from isoloss.languages.task import Task
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
-from isoloss.measurements.sentence_features import word_features
+from isoloss.measurements.sentence_features import OneHotWords
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.results.record import Record, Setting
@@ -119,12 +119,12 @@ def measure_room(
         task.sample(n, torch.Generator().manual_seed(derived_seed(settings.seed, f"room of {task.name}", k)))
         for k, n in enumerate((settings.train, settings.test))
     )
-    words = len(language.vocabulary)
     width = max(train.sentences.ids.shape[1], test.sentences.ids.shape[1])
+    words = OneHotWords(len(language.vocabulary), width)
     accuracy = linear_probe(
-        word_features(train.sentences, words, width),
+        words.features(train.sentences),
         train.labels,
-        word_features(test.sentences, words, width),
+        words.features(test.sentences),
         test.labels,
         len(task.classes),
         settings.probe,

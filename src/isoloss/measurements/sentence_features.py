@@ -1,4 +1,7 @@
-"""The features of a whole sentence that a linear probe reads (paper A.4)."""
+"""The features of a whole sentence that a linear probe reads (paper A.4), and how they may be adapted."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -16,13 +19,13 @@ def sentence_features(
 ) -> Float[Tensor, "n D"]:
     """The concatenated contextual vectors of all words of each unmasked sentence; D = T d.
 
-    See `word_vectors`; for a `LookupTable`, the exact distributions instead. Dropout is off and the model is
-    left as found. The result is on the CPU, in the model's precision: n T d numbers, beside a forward pass
-    within `memory_bytes`.
+    See `word_vectors`; a `LookupTable` gives the exact distributions, `OneHotWords` the words alone. Dropout
+    is off and the model is left as found. The result is on the CPU, in the model's precision: n T d numbers,
+    beside a forward pass within `memory_bytes`.
 
     Raises BadInput when a feature is not finite, naming the sentence.
     """
-    if isinstance(model, LookupTable):
+    if isinstance(model, LookupTable | OneHotWords):
         return model.features(sentences)
     at_once = rows_at_once(model, sentences.ids.shape[1] + 1, memory_bytes)
     with evaluation_mode(model), torch.inference_mode():
@@ -37,19 +40,26 @@ def sentence_features(
     return whole
 
 
-def word_features(sentences: Sentences, words: int, width: int) -> Float[Tensor, "n D"]:
-    """The concatenated one-hot vectors of the words; D = `width` * `words`, zeros after the end.
+class OneHotWords(nn.Module):
+    """A model of `words` words that knows nothing but which word stands at each of `width` places.
 
     The control for a probe on a model's vectors: what it reaches without any model.
 
-    >>> word_features(Sentences.from_lists([[1, 0], [1]]), words=2, width=2).tolist()
+    >>> OneHotWords(words=2, width=2).features(Sentences.from_lists([[1, 0], [1]])).tolist()
     [[0.0, 1.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
     """
-    n, longest = sentences.ids.shape
-    features = torch.zeros(n, width, words + 1)
-    places = sentences.ids.where(sentences.real, words)
-    features[:, :longest].scatter_(2, places[:, :, None], 1.0)
-    return features[:, :, :words].flatten(1)
+
+    def __init__(self, words: int, width: int) -> None:
+        super().__init__()
+        self.words, self.width = words, width
+
+    def features(self, sentences: Sentences) -> Float[Tensor, "n D"]:
+        """The concatenated one-hot vectors of the words; D = `width` * `words`, zeros after the end."""
+        n, longest = sentences.ids.shape
+        features = torch.zeros(n, self.width, self.words + 1)
+        places = sentences.ids.where(sentences.real, self.words)
+        features[:, :longest].scatter_(2, places[:, :, None], 1.0)
+        return features[:, :, : self.words].flatten(1)
 
 
 def gaussian_projection(
@@ -67,3 +77,63 @@ def gaussian_projection(
     matrix = torch.randn(features.shape[1], dimension, generator=generator) / dimension**0.5
     projected: Tensor = features @ matrix.to(features)
     return projected
+
+
+@runtime_checkable
+class FeatureAdaptation(Protocol):
+    """A frozen dataclass."""
+
+    def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+        """The features [n, D] and [n_test, D] as the probe reads them; statistics are fitted on `train`."""
+        ...
+
+
+@dataclass(frozen=True)
+class AsTheyAre:
+    """The paper's probe: neither centred nor scaled."""
+
+    def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+        """See `FeatureAdaptation`."""
+        return train, test
+
+
+@dataclass(frozen=True)
+class Standardised:
+    """Every feature has mean 0 and deviation 1 on the training sentences; a constant one becomes 0."""
+
+    def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+        """See `FeatureAdaptation`.
+
+        >>> seen, unseen = torch.tensor([[0.0, 3.0], [2.0, 3.0]]), torch.tensor([[5.0, 3.0]])
+        >>> train, test = Standardised().adapted(seen, unseen)
+        >>> train.tolist(), test.tolist()
+        ([[-1.0, 0.0], [1.0, 0.0]], [[4.0, 0.0]])
+        """
+        mean, deviation = train.mean(0), train.std(0, correction=0)
+        # A feature that is constant up to rounding would only add noise.
+        constant = deviation <= 1e-6 * train.abs().amax(0)
+        scale = torch.where(constant, 0.0, 1 / torch.where(constant, 1.0, deviation))
+        return (train - mean) * scale, (test - mean) * scale
+
+
+@dataclass(frozen=True)
+class Projected:
+    """Features wider than `dimension` are reduced to it by one `gaussian_projection`, the paper's option.
+
+    Narrower ones are left as they are, as in the paper: to compare widths at equal capacity, choose a
+    dimension no larger than that of the narrowest model.
+    """
+
+    dimension: int = 512
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.dimension < 1:
+            raise BadInput(f"features cannot be projected to {self.dimension} dimensions; give at least 1")
+
+    def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+        """See `FeatureAdaptation`."""
+        if train.shape[1] <= self.dimension:
+            return train, test
+        projected = (gaussian_projection(features, self.seed, self.dimension) for features in (train, test))
+        return next(projected), next(projected)

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput
-from isoloss.measurements.linear_probe import Accuracy, ProbeSettings, linear_probe
+from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.text_inputs import LONGEST, TextInputs, text_inputs
 from isoloss.objectives.evaluation_mode import REAL_TEXT_MEMORY_BYTES, evaluation_mode, rows_at_once
 from isoloss.progress import Progress, silent
@@ -112,49 +112,38 @@ def _without_embeddings(backbone: nn.Module) -> nn.ModuleList:
     return nn.ModuleList([module for module in leaves if not isinstance(module, nn.Embedding)])
 
 
-def text_probe(
-    model: PreTrainedModel,
-    tokenizer: Any,
-    task: TextTask,
-    *,
-    longest: int = LONGEST,
-    settings: ProbeSettings | None = None,
-    progress: Progress = silent,
-) -> Accuracy:
-    """Train one linear head per seed on the training texts' features, and evaluate all on the test texts.
+def scaled(
+    train: Float[Tensor, "n D"], test: Float[Tensor, "n_test D"]
+) -> tuple[Float[Tensor, "n D"], Float[Tensor, "n_test D"]]:
+    """Features centred and scaled in place by the training texts' means and deviations.
 
-    Features are those of `text_features`, centred and scaled by the training texts' means and deviations:
-    means over tokens vary little around a large common vector, on a different scale in every model, whereas
+    Means over tokens vary little around a large common vector, on a different scale in every model, whereas
     the heads' learning rate is the same for all. The map is affine, so it does not change what a linear head
-    can express. Nothing is chosen on validation texts, which are not used. Raises BadInput if `text_features`
-    does.
+    can express.
     """
-    return probe_of_scaled(
-        text_features(model, tokenizer, task.train, longest, progress=progress),
-        torch.tensor(task.train.labels),
-        text_features(model, tokenizer, task.test, longest, progress=progress),
-        torch.tensor(task.test.labels),
-        len(task.classes),
-        settings,
-        progress,
-    )
-
-
-def probe_of_scaled(
-    train: Float[Tensor, "n D"],
-    train_labels: Int[Tensor, " n"],
-    test: Float[Tensor, "n_test D"],
-    test_labels: Int[Tensor, " n_test"],
-    classes: int,
-    settings: ProbeSettings | None = None,
-    progress: Progress = silent,
-) -> Accuracy:
-    """`linear_probe` on features standardised in place by the training statistics; see `text_probe`."""
     mean, deviation = train.mean(0), train.std(0, correction=0)
     # A constant feature, such as one behind a dead unit, stays constant.
     scale = torch.where(deviation > 1e-6 * deviation.max(), deviation, torch.ones_like(deviation))
-    train, test = train.sub_(mean).div_(scale), test.sub_(mean).div_(scale)
-    return linear_probe(train, train_labels, test, test_labels, classes, settings, progress)
+    return train.sub_(mean).div_(scale), test.sub_(mean).div_(scale)
+
+
+def task_features(
+    model: PreTrainedModel,
+    tokenizer: Any,
+    task: TextTask,
+    longest: int = LONGEST,
+    progress: Progress = silent,
+) -> LabelledFeatures:
+    """The `scaled` `text_features` of a task's training and test texts, which heads read.
+
+    Nothing is chosen on validation texts, which are not used. Raises BadInput if `text_features` does.
+    """
+    train, test = scaled(
+        text_features(model, tokenizer, task.train, longest, progress=progress),
+        text_features(model, tokenizer, task.test, longest, progress=progress),
+    )
+    labels = (torch.tensor(part.labels) for part in (task.train, task.test))
+    return LabelledFeatures(train, next(labels), test, next(labels), len(task.classes))
 
 
 def majority_correct(task: TextTask) -> Float[Tensor, " n"]:

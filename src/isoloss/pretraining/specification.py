@@ -144,12 +144,15 @@ def settings_as_json(value: Any) -> Any:
     """Settings as plain JSON; a dataclass becomes an object whose "is" names its class.
 
     Fields excluded from comparison are excluded here, so that equal settings have equal JSON. If a class has
-    a number `revision`, which marks a change in what equal settings mean, the object records it.
+    a number `revision`, which marks a change in what equal settings mean, the object records it. A class that
+    has replaced others says in `stored_as`, a dictionary, what its settings were called before.
 
     >>> from isoloss.models.shapes import Shape
     >>> settings_as_json((Shape(64, 1, 1, 256), 0.1))
     [{'is': 'Shape', 'width': 64, 'heads': 1, 'layers': 1, 'inner_width': 256}, 0.1]
     """
+    if isinstance(stored := getattr(value, "stored_as", None), dict):
+        return {name: settings_as_json(each) for name, each in stored.items()}
     if dataclasses.is_dataclass(value):
         kept = {field.name: getattr(value, field.name) for field in _said_of(value)}
         named: dict[str, Any] = {"is": type(value).__name__}

@@ -8,17 +8,16 @@ from isoloss.experiments.paper_settings.setting import (
     named,
     trained_by,
     trained_on,
+    with_head,
 )
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import width_of
 from isoloss.experiments.suite.figure_5 import AT as SIZES_COMPARED
 from isoloss.experiments.suite.longer_training import AT as LONGER
 from isoloss.experiments.suite.table_3 import BERT_POSITIONS, BERT_TOKENS, parameters
+from isoloss.measurements.accuracy import FineTuning, LinearProbe
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
-from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
-from isoloss.measurements.quantities.probe import ProbeQuantity
-from isoloss.measurements.quantities.text_task import TextFineTuningQuantity, TextProbeQuantity
 from isoloss.models.shapes import TABLE_4_PRINTED_INNER
 from isoloss.pretraining.adversarial import Adversarial
 
@@ -195,7 +194,7 @@ def probe_settings(scale: Scale) -> SettingsGroup:
     sizes, probe = scale.sizes, scale.sizes.probe
     return SettingsGroup(
         "Linear probe (A.5)",
-        measuring(ProbeQuantity, TextProbeQuantity),
+        with_head(LinearProbe),
         lambda: (
             PaperSetting(
                 "examples",
@@ -227,7 +226,7 @@ def fine_tuning_settings(scale: Scale) -> SettingsGroup:
     settings = LONGER[scale.name].fine_tuning
     return SettingsGroup(
         "Fine-tuning (A.5)",
-        measuring(FineTuningQuantity, TextFineTuningQuantity),
+        with_head(FineTuning),
         lambda: (
             PaperSetting("AdamW's rate", "1e-4", f"{settings.learning_rate:g}"),
             PaperSetting(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.shared.language_runs import AnyRuns
+from isoloss.measurements.accuracy import AccuracyQuantity, Head
 
 SAME = "as the paper says"
 
@@ -43,6 +44,15 @@ def measuring(*kinds: type) -> Callable[[Experiment], bool]:
     """Whether an experiment measures a quantity of one of these classes."""
     return lambda experiment: any(
         isinstance(measured.quantity, kinds) for run in experiment.runs for measured in run.measured
+    )
+
+
+def with_head(head: type[Head]) -> Callable[[Experiment], bool]:
+    """Whether an experiment measures an accuracy of this kind of head."""
+    return lambda experiment: any(
+        isinstance(measured.quantity, AccuracyQuantity) and isinstance(measured.quantity.head, head)
+        for run in experiment.runs
+        for measured in run.measured
     )
 
 

@@ -10,15 +10,12 @@ from isoloss.experiments.experiment import Facts
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import CorpusPlan, Labels, PlannedRun
 from isoloss.experiments.reference import PlannedReference
+from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearProbe
 from isoloss.measurements.corpus_loss import CorpusLossQuantity, TrainingLossQuantity
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
-from isoloss.measurements.quantities.text_task import (
-    MajorityReference,
-    TextFineTuningQuantity,
-    TextProbeQuantity,
-)
+from isoloss.measurements.task_texts import MajorityReference, TaskTexts
 from isoloss.measurements.text_features import DESCRIPTION
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.many_masks import AlwaysMask, ManyMasksObjective
@@ -85,15 +82,15 @@ class TextSizes:
         """The trace of the Hessian."""
         return TraceQuantity(self.trace_sequences, self.seed + 2)
 
-    def probe_of(self, task: TaskSource, column: str) -> TextProbeQuantity:
+    def probe_of(self, task: TaskSource, column: str) -> AccuracyQuantity:
         """A linear probe's accuracy on a task."""
-        return TextProbeQuantity(task, self.texts, self.probe, column)
+        return AccuracyQuantity(TaskTexts(task, self.texts), LinearProbe(self.probe), column)
 
-    def accuracy_of(self, task: TaskSource, column: str) -> TextFineTuningQuantity | TextProbeQuantity:
+    def accuracy_of(self, task: TaskSource, column: str) -> AccuracyQuantity:
         """The accuracy by which compared models are told apart: a fine-tuned model's, or a probe's."""
         if self.fine_tuning is None:
             return self.probe_of(task, column)
-        return TextFineTuningQuantity(task, self.texts, self.fine_tuning, column)
+        return AccuracyQuantity(TaskTexts(task, self.texts), FineTuning(self.fine_tuning), column)
 
 
 @dataclass(frozen=True)

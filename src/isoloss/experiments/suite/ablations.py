@@ -18,8 +18,8 @@ from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.same_loss import percent_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
-from isoloss.measurements.linear_probe import released_probe
-from isoloss.measurements.quantities.probe import ProbeQuantity
+from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
+from isoloss.measurements.linear_probe import ProbeSettings, released_probe
 from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.panels import Axis, Categories, Panel
 from isoloss.results.verdict import within
@@ -92,11 +92,9 @@ def ablations(scale: Scale) -> Experiment:
     """The compared size trained as in the text, and with each of the pipeline's choices."""
     task, grammar = scale.grammar.tasks[1], scale.grammar
     probe = scale.sizes.probe_of(task)
-    released = replace(
-        probe,
-        probe=replace(released_probe(), seeds=probe.probe.seeds, epochs=probe.probe.epochs),
-        column=RELEASED,
-    )
+    own = scale.sizes.probe
+    released_settings = replace(released_probe(), seeds=own.seeds, epochs=own.epochs)
+    released = replace(probe, head=LinearProbe(released_settings), column=RELEASED)
     masked = max(1, round(0.15 * grammar.language.maximum_length))
     return Experiment(
         name="ablations",
@@ -118,12 +116,12 @@ def ablations(scale: Scale) -> Experiment:
         runs=_runs(scale, probe, released),
         claims=CLAIMS,
         panels=_panels,
-        settings=_facts(scale, task, released),
+        settings=_facts(scale, task, released_settings),
         paper_numbers=(("of each choice", "none"),),
     )
 
 
-def _runs(scale: Scale, probe: ProbeQuantity, released: ProbeQuantity) -> tuple[PlannedRun, ...]:
+def _runs(scale: Scale, probe: AccuracyQuantity, released: AccuracyQuantity) -> tuple[PlannedRun, ...]:
     grammar = scale.grammar
     architecture, last = grammar.architectures[scale.compared.size], grammar.checkpoint_steps[-1:]
     measured = measured_at(last, scale.sizes.loss(), probe, released)
@@ -140,8 +138,8 @@ def _runs(scale: Scale, probe: ProbeQuantity, released: ProbeQuantity) -> tuple[
     )
 
 
-def _facts(scale: Scale, task: str, released: ProbeQuantity) -> Facts:
-    grammar, own = scale.grammar, released.probe
+def _facts(scale: Scale, task: str, own: ProbeSettings) -> Facts:
+    grammar = scale.grammar
     return (
         ("model", f"width {grammar.architectures[scale.compared.size].shape.width}"),
         ("steps", f"{grammar.steps:,} of {grammar.batch_size:,} rows"),

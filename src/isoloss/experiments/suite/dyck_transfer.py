@@ -20,7 +20,7 @@ from isoloss.experiments.shared.language_runs import ScaleName, laptop_transform
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.languages.dyck import Dyck, dyck
-from isoloss.measurements.quantities.bracket_count import CountErrorQuantity
+from isoloss.measurements.bracket_count import CountErrorQuantity
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer

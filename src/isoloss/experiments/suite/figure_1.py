@@ -23,7 +23,7 @@ from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.experiments.statistics.sizes import GapBetweenWidths
 from isoloss.experiments.suite.drift import with_drift
-from isoloss.measurements.quantities.probe import TaskReference
+from isoloss.measurements.references import TaskReference
 from isoloss.panels import Axis, Dots, Lines, Panel
 from isoloss.results.verdict import above, below
 

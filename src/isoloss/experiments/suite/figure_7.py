@@ -13,7 +13,9 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.planned_run import LanguagePlan
 from isoloss.experiments.reference import PlannedReference
 from isoloss.languages.language import Language
-from isoloss.measurements.quantity import Columns
+from isoloss.languages.sentences import Sentences
+from isoloss.measurements.quantity import Columns, Measurement, Subject
+from isoloss.objectives.batch import PretrainingObjective
 from isoloss.panels import Axis, Panel, Table
 from isoloss.progress import Progress
 from isoloss.results.record import Record
@@ -75,34 +77,52 @@ class DrawnSentences:
 
     revision: ClassVar[int] = 1
     sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = Sentences
 
     sentences: int
     seed: int
 
-    def measure(self, source: Language, progress: Progress) -> list[Record]:
-        """See `ReferenceQuantity`: the words, separated by spaces, are the setting `text`."""
+    def draw(
+        self,
+        source: Language,
+        objective: PretrainingObjective,  # noqa: ARG002
+        progress: Progress,
+    ) -> Sentences:
+        """See `Quantity`."""
         progress("sentences", 0, 1)
-        drawn = source.sample(self.sentences, torch.Generator().manual_seed(self.seed))
-        return [
-            Record(
-                "sentence_length",
-                length,
-                "words",
-                None,
-                1,
-                self.seed,
-                settings={"text": " ".join(source.vocabulary[word] for word in ids[:length])},
-            )
-            for ids, length in zip(drawn.ids.tolist(), drawn.lengths.tolist(), strict=True)
-        ]
+        return source.sample(self.sentences, torch.Generator().manual_seed(self.seed))
+
+    def measure(
+        self,
+        model: object,  # noqa: ARG002
+        drawn: Sentences,
+        subject: Subject[Language],
+        progress: Progress,  # noqa: ARG002
+    ) -> Measurement:
+        """See `Quantity`: the words, separated by spaces, are the setting `text`."""
+        words = subject.source.vocabulary
+        return Measurement(
+            [
+                Record(
+                    "sentence_length",
+                    length,
+                    "words",
+                    None,
+                    1,
+                    self.seed,
+                    settings={"text": " ".join(words[word] for word in ids[:length])},
+                )
+                for ids, length in zip(drawn.ids.tolist(), drawn.lengths.tolist(), strict=True)
+            ]
+        )
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """See `ReferenceQuantity`."""
+        """See `Quantity`."""
         return tuple(f"sentence_{number}" for number in range(1, self.sentences + 1))
 
     def columns(self, records: Sequence[Record]) -> Columns:
-        """See `ReferenceQuantity`: `sentence_1`, `sentence_2` and so on, the texts."""
+        """See `Quantity`: `sentence_1`, `sentence_2` and so on, the texts."""
         return {f"sentence_{n}": record.settings["text"] for n, record in enumerate(records, start=1)}
 
 

@@ -23,8 +23,8 @@ from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.grammar import GRAMMAR
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.measurements.entropy import masked_entropy
-from isoloss.measurements.quantities.adapted_probe import standardised
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
+from isoloss.measurements.sentence_features import Standardised
 from isoloss.panels import Axis, Colour, Dots, Panel, Table
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.sgd import SGD
@@ -270,7 +270,7 @@ def flatness_interventions(scale: Scale, settings: Interventions) -> Experiment:
         settings = sharpened_on(scale.grammar.language, settings, scale.name)
     probe = sizes.probe_of(task)
     few = SampleEfficiencyQuantity(task, sizes.probe_test, sizes.probe, sizes.seed, EXAMPLES)
-    quantities = (sizes.loss(), sizes.trace(), probe, standardised(probe, STANDARDISED), few)
+    quantities = (sizes.loss(), sizes.trace(), probe, sizes.probe_of(task, STANDARDISED, Standardised()), few)
     return Experiment(
         name="flatness-interventions",
         title="Is flatter better where flatness alone is set?",

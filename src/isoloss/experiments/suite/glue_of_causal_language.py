@@ -20,13 +20,11 @@ from isoloss.experiments.shared.real_text import ComparedTask, task_facts
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_points, theil_sen_slope
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
 from isoloss.experiments.teacher_plan import TeachersLanguage
+from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.generated_words import Policy
-from isoloss.measurements.quantities.generated_words_probe import (
-    GeneratedWordsProbe,
-    TextControls,
-    UntrainedTextProbe,
-)
 from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.references import BeforeTraining, ControlQuantity
+from isoloss.measurements.student_task_texts import StudentTaskTexts, TextControls
 from isoloss.panels import Axis, Categories, Lines, Panel
 from isoloss.results.verdict import above, below
 
@@ -100,7 +98,7 @@ def glue_of_causal_language(scale: Scale) -> Experiment:
         probe = _probe(scale, task)
         measured.append(MeasuredAt(probe, saturated))
         beside: list[AnyQuantity] = [_probe(scale, task, policy) for policy in OTHER_POLICIES]
-        beside.append(UntrainedTextProbe(probe, f"{task.column}_untrained"))
+        beside.append(ControlQuantity(probe, BeforeTraining(), f"{task.column}_untrained"))
         measured += [MeasuredAt(quantity, saturated[-1:]) for quantity in beside]
         controls = TextControls(probe, task.column)
         references.append(PlannedReference(f"controls of {task.source.name}", runs.language, controls))
@@ -135,12 +133,18 @@ def glue_of_causal_language(scale: Scale) -> Experiment:
     )
 
 
-def _probe(scale: Scale, task: ComparedTask, policy: Policy = "untrained") -> GeneratedWordsProbe:
-    plan, sizes = scale.causal_language.language, scale.real_text.sizes
+def _probe(scale: Scale, task: ComparedTask, policy: Policy = "untrained") -> AccuracyQuantity:
+    sizes, tokenizer = scale.real_text.sizes, _teachers(scale).whole_tokenizer
+    column = task.column if policy == "untrained" else f"{task.column}_{policy}"
+    examples = StudentTaskTexts(task.source, sizes.texts, tokenizer, policy)
+    return AccuracyQuantity(examples, LinearProbe(sizes.probe), column)
+
+
+def _teachers(scale: Scale) -> TeachersLanguage:
+    plan = scale.causal_language.language
     if not isinstance(plan, TeachersLanguage):
         raise BadInput("the scale's causal language has no teacher whose tokenizer could read texts")
-    column = task.column if policy == "untrained" else f"{task.column}_{policy}"
-    return GeneratedWordsProbe(task.source, sizes.texts, plan.whole_tokenizer, sizes.probe, policy, column)
+    return plan
 
 
 def _claims(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
@@ -201,10 +205,12 @@ def _claims_of(task: ComparedTask) -> tuple[Claim, ...]:
 def _facts(scale: Scale, tasks: Sequence[ComparedTask]) -> Facts:
     runs = scale.causal_language
     widths = ", ".join(str(model.shape.width) for model in runs.architectures)
-    probed = _probe(scale, tasks[0])
     return (
         ("language", f"{runs.language.words:,} words, sentences of {runs.language.maximum_length}"),
-        ("students", f"widths {widths}, all {probed.tokenizer.pieces:,} tokens of the teacher"),
+        (
+            "students",
+            f"widths {widths}, all {_teachers(scale).whole_tokenizer.pieces:,} tokens of the teacher",
+        ),
         ("steps", f"{runs.steps:,} of {runs.batch_size:,} fresh sentences"),
         ("features", "mean over a text's tokens (of a pair's, one after the other), centred and scaled"),
         *task_facts(tuple(task.source for task in tasks)),

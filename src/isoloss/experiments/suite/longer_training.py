@@ -22,9 +22,10 @@ from isoloss.experiments.statistics.along_runs import (
     in_points,
 )
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
+from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.on_sentences.noise_sensitivity import NoiseSensitivityQuantity, noise_column
-from isoloss.measurements.quantities.fine_tuning import FineTuningQuantity
+from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.panels import Axis, Lines, Panel
 from isoloss.pretraining.specification import log_spaced_steps
 from isoloss.results.verdict import above, below
@@ -150,9 +151,8 @@ def longer_runs(scale: Scale, longer: LongerRuns) -> tuple[PlannedRun, ...]:
     """One run per seed."""
     grammar, sizes = scale.grammar, scale.sizes
     steps, task = longer.checkpoint_steps, grammar.tasks[1]
-    fine_tuning = FineTuningQuantity(
-        task, longer.train, longer.validation, longer.test, longer.fine_tuning, sizes.seed + 3
-    )
+    examples = TaskSentences(task, longer.train, longer.validation, longer.test, sizes.seed + 3)
+    fine_tuning = AccuracyQuantity(examples, FineTuning(longer.fine_tuning), "fine_tuned")
     noise = NoiseSensitivityQuantity(longer.noises, longer.noise_sentences, sizes.seed + 2)
     quantities = (sizes.loss(), sizes.trace(), sizes.probe_of(task), fine_tuning, noise)
     return tuple(

@@ -23,8 +23,9 @@ from isoloss.experiments.statistics.along_runs import (
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.languages.pcfg import PCFG
-from isoloss.measurements.quantities.shifted_probe import Shift, ShiftedProbeQuantity
+from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import AnyQuantity
+from isoloss.measurements.task_sentences import Shift, ShiftedSentences
 from isoloss.panels import Axis, Dots, Panel
 from isoloss.results.verdict import above, below
 
@@ -99,7 +100,10 @@ def other_distributions(scale: Scale) -> Experiment:
     scale = scale.with_seeds(SEEDS.get(scale.name))
     task, sizes = scale.grammar.tasks[1], scale.sizes
     probe = sizes.probe_of(task)
-    shifted = tuple(ShiftedProbeQuantity(probe, shift, column) for shift, column in SHIFTS)
+    examples = sizes.examples_of(task)
+    shifted = tuple(
+        AccuracyQuantity(ShiftedSentences(examples, shift), probe.head, column) for shift, column in SHIFTS
+    )
     dots = tuple(step for step in scale.grammar.checkpoint_steps if step >= scale.grammar.saturated_from)
     quantities: tuple[AnyQuantity, ...] = (sizes.loss(), sizes.trace(), probe, *shifted)
     measured = measured_at(dots, *quantities)

@@ -13,7 +13,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import width_of
 from isoloss.experiments.shown_task import PROJECTED
 from isoloss.experiments.suite.figure_3 import gain_by_projection
-from isoloss.measurements.quantities.adapted_probe import AdaptedProbeQuantity, Projected
+from isoloss.measurements.sentence_features import Projected
 from isoloss.panels import Axis, Dots, Panel
 from isoloss.results.verdict import within
 
@@ -47,7 +47,7 @@ def projection(scale: Scale) -> Experiment:
     """Figure 1's runs, each with two probes at the end."""
     task, last = scale.grammar.tasks[1], scale.grammar.checkpoint_steps[-1:]
     probe, dimension = scale.sizes.probe_of(task), projected_dimension(scale)
-    projected = AdaptedProbeQuantity(probe, Projected(dimension, scale.sizes.seed), PROJECTED)
+    projected = scale.sizes.probe_of(task, PROJECTED, Projected(dimension, scale.sizes.seed))
     return Experiment(
         name="projection",
         title="Does a projection of the features change what a probe finds?",

@@ -21,7 +21,7 @@ from isoloss.experiments.statistics.same_loss import (
     rows_at_same_loss,
 )
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
-from isoloss.measurements.quantities.control_probes import LOOKUP_TABLE, LookupTableReference
+from isoloss.measurements.references import LOOKUP_TABLE, LookupTableReference
 from isoloss.panels import Axis, Panel, Table
 from isoloss.results.verdict import above, below
 

@@ -1,39 +1,41 @@
-"""How well a fine-tuned pre-trained model predicts a sentence's label (A.5)."""
+"""How well a fine-tuned pre-trained model predicts the label of a sentence or a text (A.5)."""
 
 import hashlib
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
+from isoloss.corpora.labelled_texts import TextTask
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
 from isoloss.files import complete_folder, file_digest
-from isoloss.languages.language import Language
-from isoloss.languages.task import TaskSplits, task_splits
+from isoloss.languages.task import TaskSplits
 from isoloss.measurements.fine_tuning_run import (
     TASK,
     FineTuned,
     FineTuningSettings,
     fine_tune_seed,
 )
-from isoloss.measurements.labelled_inputs import SentenceInputs, check_fits, check_splits, splits_digest
+from isoloss.measurements.labelled_inputs import (
+    InputSplits,
+    SentenceInputs,
+    check_fits,
+    check_splits,
+    splits_digest,
+)
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.measurements.quantities.probe import accuracy_columns, accuracy_names, named_task
-from isoloss.measurements.quantity import Columns, Measurement, Subject
-from isoloss.models.classifier import load_classifier
+from isoloss.measurements.text_inputs import LONGEST, padding_token, text_inputs
+from isoloss.models.classifier import classifier_of, load_classifier
 from isoloss.models.hub import quiet
 from isoloss.models.tokenizer import copy_tokenizer
-from isoloss.objectives.batch import PretrainingObjective
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.pretraining.specification import first_difference, settings_as_json
 from isoloss.progress import Progress, part_of, silent
-from isoloss.results.checkpoint import RAW_FOLDER
-from isoloss.results.record import Record, Setting
 from isoloss.results.store import read_sealed, write_sealed
 from isoloss.seeds import caller_randomness_kept, derived_seed
 
@@ -45,17 +47,25 @@ class FineTuningResult:
     """Test accuracies of the models of the best validation epoch and of the last epoch.
 
     `best_epochs` counts from 1, one per seed; `checkpoints` are the folders of the best epochs' models, which
-    `AutoModelForSequenceClassification.from_pretrained` can load.
+    `AutoModelForSequenceClassification.from_pretrained` can load; none if they are not stored.
     """
 
     best: Accuracy
     last: Accuracy
     best_epochs: tuple[int, ...]
-    checkpoints: tuple[Path, ...]
+    checkpoints: tuple[Path, ...] = ()
 
-    def records(self, checkpoint: str, settings: dict[str, Setting]) -> list[Record]:
-        """`fine_tuning_best_accuracy`, `.._last_accuracy`, and each one's `.._deviation_over_seeds`."""
-        return self.best.records(checkpoint, settings) + self.last.records(checkpoint, settings)
+    @staticmethod
+    def of(
+        best: Tensor, last: Tensor, best_epochs: tuple[int, ...], checkpoints: tuple[Path, ...] = ()
+    ) -> "FineTuningResult":
+        """From matrices with 1 where a seed's model (row) is right about a test example (column), else 0."""
+        return FineTuningResult(
+            Accuracy.of("fine_tuning_best", best.double()),
+            Accuracy.of("fine_tuning_last", last.double()),
+            best_epochs,
+            checkpoints,
+        )
 
 
 def fine_tune(
@@ -100,12 +110,8 @@ def fine_tune(
                 _write(path, checkpoint, model, found, specification)
             progress(TASK, done + 1, len(folders))
         results = [_read(path, specification) for path in folders]
-    return FineTuningResult(
-        Accuracy.of("fine_tuning_best", torch.tensor([result["best"] for result in results]).double()),
-        Accuracy.of("fine_tuning_last", torch.tensor([result["last"] for result in results]).double()),
-        tuple(result["best_epoch"] for result in results),
-        folders,
-    )
+    best, last = (torch.tensor([result[name] for result in results]) for name in ("best", "last"))
+    return FineTuningResult.of(best, last, tuple(result["best_epoch"] for result in results), folders)
 
 
 def _specification(
@@ -165,67 +171,65 @@ def _read(path: Path, specification: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-FOLDER = "fine-tuned"
-"""Beside a run's checkpoints: the fine-tuned models, by step and by what they were measured on."""
+def fine_tune_text(
+    model: PreTrainedModel,
+    tokenizer: Any,
+    task: TextTask,
+    settings: FineTuningSettings | None = None,
+    *,
+    longest: int = LONGEST,
+    progress: Progress = silent,
+) -> FineTuningResult:
+    """Fine-tune a copy of the language model once per seed, and evaluate each on the test texts.
+
+    A masked model classifies by the vector of [CLS], a causal one by that of the last token (see
+    `classifier_of`). Validation texts select the epoch and nothing else; the test texts are used once per
+    seed, with the best epoch's model (the first in case of ties) and the last one's. `model` is not changed.
+
+    Raises BadInput before work starts if `check_splits`, `text_inputs`, `classifier_of` or the settings
+    refuse, and IsolossError if a loss is not finite.
+    """
+    settings = settings or FineTuningSettings()
+    inputs = fine_tuning_inputs(model, tokenizer, task, settings, longest)
+    found = []
+    for done, seed in enumerate(settings.seeds):
+        report = part_of(progress, done, len(settings.seeds))
+        found.append(fine_tune_text_seed(model, tokenizer, task.classes, inputs, settings, seed, report))
+        progress(TASK, done + 1, len(settings.seeds))
+    best, last = torch.stack([each.best for each in found]), torch.stack([each.last for each in found])
+    return FineTuningResult.of(best, last, tuple(each.best_epoch for each in found))
 
 
-@dataclass(frozen=True)
-class FineTuningQuantity:
-    """A task of the language by name, the sizes of its splits, and the fine-tuning settings."""
-
-    revision: ClassVar[int] = 1
-    sources: ClassVar[tuple[type, ...]] = (Language,)
-    drawn_as: ClassVar[type] = TaskSplits
-
-    task: str
-    train: int
-    validation: int
-    test: int
-    settings: FineTuningSettings
-    seed: int
-
-    def draw(
-        self,
-        source: Language,
-        objective: PretrainingObjective,  # noqa: ARG002
-        progress: Progress,
-    ) -> TaskSplits:
-        """See `Quantity`."""
-        progress(f"examples of {self.task}", 0, 1)
-        task = named_task(source, self.task)
-        return task_splits(task, self.train, self.validation, self.test, self.seed)
-
-    def measure(
-        self, model: PreTrainedModel, drawn: TaskSplits, subject: Subject[Language], progress: Progress
-    ) -> Measurement:
-        """See `FineTuning.records`; fine-tunes from the checkpoint's folder, on the model's device."""
-        found = fine_tune(
-            subject.folder,
-            drawn,
-            tuple(named_task(subject.source, self.task).classes),
-            kept_models(subject),
-            self.settings,
-            device=str(model.device),
-            progress=progress,
-        )
-        records = found.records(subject.checkpoint, {**subject.settings, "task": self.task})
-        return Measurement(records, found.best.sentence_values() | found.last.sentence_values())
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """See `Quantity`."""
-        return accuracy_names("fine_tuned")
-
-    def columns(self, records: Sequence[Record]) -> Columns:
-        """See `Quantity`: the test accuracy of the best validation epoch, with errors as for a probe."""
-        return accuracy_columns("fine_tuned", *records[:2])
+def fine_tuning_inputs(
+    model: PreTrainedModel,
+    tokenizer: Any,
+    task: TextTask,
+    settings: FineTuningSettings,
+    longest: int = LONGEST,
+) -> InputSplits:
+    """The task as the model reads it. Raises BadInput if nothing can be learnt from it or measured on it."""
+    splits = InputSplits(
+        *(text_inputs(model, tokenizer, part, longest) for part in (task.train, task.validation, task.test))
+    )
+    check_splits(splits, task.classes)
+    settings.steps(len(splits.train))
+    return splits
 
 
-def kept_models(subject: Subject[Any]) -> Path:
-    """Where models fine-tuned from a checkpoint are stored: in its run's folder, raw weights separately."""
-    measured_on = str(subject.settings["measured_on"])
-    if subject.folder.name == RAW_FOLDER:
-        checkpoint, measured_on = subject.folder.parent, f"{measured_on}-{RAW_FOLDER}"
-    else:
-        checkpoint = subject.folder
-    return checkpoint.parent.parent / FOLDER / checkpoint.name / measured_on
+def fine_tune_text_seed(
+    model: PreTrainedModel,
+    tokenizer: Any,
+    classes: tuple[str, ...],
+    inputs: InputSplits,
+    settings: FineTuningSettings,
+    seed: int,
+    progress: Progress = silent,
+) -> FineTuned:
+    """One seed of `fine_tune_text`, with the same result as when run among others.
+
+    Memory: `fine_tune_seed`'s, beside the model itself.
+    """
+    head_seed = derived_seed(seed, "fine-tuning head")
+    classifier = classifier_of(model, classes, head_seed, padding_token(tokenizer))
+    with caller_randomness_kept(model.device):
+        return fine_tune_seed(classifier, inputs, settings, seed, progress)

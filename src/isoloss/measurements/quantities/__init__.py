@@ -1,1 +1,0 @@
-"""The quantities that can be measured on a model, one per file."""

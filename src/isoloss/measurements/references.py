@@ -1,0 +1,253 @@
+"""What an accuracy is compared with: chance and ceiling, words, untrained models, the lookup table.
+
+All are measured on the same examples with the same settings as the models. What can be read off the words
+does not show that a model has learnt anything; what an untrained model adds is due to the architecture's
+mixing of words. The lookup table returns the language's distribution itself, and has the lowest possible
+loss.
+"""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from transformers import PreTrainedModel
+
+from isoloss.languages.language import Language
+from isoloss.languages.task import TaskSplits
+from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
+from isoloss.measurements.exact_loss import ExactLossQuantity, KnownSentences
+from isoloss.measurements.linear_probe import reference_records
+from isoloss.measurements.quantity import Columns, Measurement, Subject
+from isoloss.measurements.room_and_price import WORDS_PROBE
+from isoloss.measurements.sentence_features import OneHotWords
+from isoloss.measurements.student_task_texts import StudentTaskTexts
+from isoloss.models.lookup_table import LookupTable
+from isoloss.models.transformers import Architecture, initialised
+from isoloss.objectives.batch import PretrainingObjective
+from isoloss.progress import Progress
+from isoloss.results.record import Record
+from isoloss.seeds import derived_seed
+
+WORDS, UNTRAINED, LOOKUP_TABLE = "words alone", "untrained model", "lookup table"
+UNTRAINED_SEED = 0
+
+
+@dataclass(frozen=True)
+class Words:
+    """No model: one-hot words, read by a head whose other settings suit such features."""
+
+    def measure(
+        self,
+        of: AccuracyQuantity,
+        model: Any,  # noqa: ARG002
+        drawn: TaskSplits,
+        subject: Subject[Language],
+        progress: Progress,
+    ) -> Measurement:
+        """See `ControlQuantity`."""
+        width = max(part.sentences.ids.shape[1] for part in (drawn.train, drawn.test))
+        words: Any = OneHotWords(len(subject.source.vocabulary), width)
+        head = LinearProbe(replace(WORDS_PROBE, seeds=of.head.settings.seeds))
+        return head.measure(of.examples, words, drawn, replace(subject, checkpoint=WORDS), progress)
+
+
+@dataclass(frozen=True)
+class Untrained:
+    """An untrained model of an architecture, initialised with `seed`."""
+
+    architecture: Architecture
+    seed: int = UNTRAINED_SEED
+
+    def measure(
+        self,
+        of: AccuracyQuantity,
+        model: Any,  # noqa: ARG002
+        drawn: Any,
+        subject: Subject[Language],
+        progress: Progress,
+    ) -> Measurement:
+        """See `ControlQuantity`."""
+        source = subject.source
+        built = self.architecture.build(len(source.vocabulary), source.maximum_length, self.seed)
+        return of.measure(built, drawn, replace(subject, checkpoint=UNTRAINED), progress)
+
+
+@dataclass(frozen=True)
+class BeforeTraining:
+    """The run's own model before its first step, rebuilt from the checkpoint's shape and the run's seed.
+
+    All checkpoints of a run give the same result. It shows what a larger model gains from its size alone.
+    """
+
+    def measure(
+        self,
+        of: AccuracyQuantity,
+        model: PreTrainedModel,
+        drawn: Any,
+        subject: Subject[Any],
+        progress: Progress,
+    ) -> Measurement:
+        """See `ControlQuantity`; with its number of parameters, and no values per example."""
+        config, seed = deepcopy(model.config), derived_seed(subject.seed, "initialisation")
+        fresh = initialised(type(model), config, config._attn_implementation, seed).to(model.device)
+        parameters = sum(weight.numel() for weight in fresh.parameters())
+        counted = replace(subject, settings={**subject.settings, "parameters": parameters})
+        records = of.measure(fresh, drawn, counted, progress).records
+        return Measurement([replace(record, quantity=f"untrained_{record.quantity}") for record in records])
+
+
+Control = Words | Untrained | BeforeTraining
+
+
+@dataclass(frozen=True)
+class ControlQuantity:
+    """The accuracy `of`, reached by a `control` instead of a trained model."""
+
+    revision: ClassVar[int] = 1
+
+    of: AccuracyQuantity
+    control: Control
+    column: str = field(compare=False)
+
+    @property
+    def sources(self) -> tuple[type, ...]:
+        """Those of the accuracy."""
+        return self.of.sources
+
+    @property
+    def drawn_as(self) -> type:
+        """As for the accuracy."""
+        return self.of.drawn_as
+
+    @property
+    def feature_sentences(self) -> int:
+        """See `ReadsFeatures`."""
+        return self.of.feature_sentences
+
+    @property
+    def stored_as(self) -> dict[str, Any]:
+        """The names and revisions under which each control is stored, which are older than this class."""
+        match self.control:
+            case Words():
+                return {"is": "WordsReference", "revision": 1, "of": self.of}
+            case Untrained(architecture, seed):
+                named = {"is": "UntrainedReference", "revision": 1, "of": self.of}
+                return {**named, "architecture": architecture, "seed": seed}
+        if isinstance(self.of.examples, StudentTaskTexts):
+            # The first revision drew weights from the seed itself; a run draws its own from a derived one.
+            return {"is": "UntrainedTextProbe", "revision": 2, "of": self.of}
+        return {"is": "UntrainedProbeQuantity", "revision": 1, "of": self.of}
+
+    def draw(self, source: Any, objective: PretrainingObjective, progress: Progress) -> Any:
+        """See `Quantity`."""
+        return self.of.draw(source, objective, progress)
+
+    def measure(self, model: Any, drawn: Any, subject: Subject[Any], progress: Progress) -> Measurement:
+        """The accuracy's records; `model` is used for its shape alone, if at all."""
+        return self.control.measure(self.of, model, drawn, subject, progress)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        size = ("parameters",) if isinstance(self.control, BeforeTraining) else ()
+        return (*replace(self.of, column=self.column).column_names, *size)
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: the accuracy's columns under another name, and `parameters` if they are known."""
+        columns = replace(self.of, column=self.column).columns(records)
+        known = records[0].settings.get("parameters")
+        return columns if known is None else columns | {"parameters": known}
+
+
+@dataclass(frozen=True)
+class TaskReference:
+    """Chance and ceiling for an accuracy of a language's task, on its own test sentences."""
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = TaskSplits
+
+    of: AccuracyQuantity
+
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
+        """See `Quantity`."""
+        found: TaskSplits = self.of.draw(source, objective, progress)
+        return found
+
+    def measure(
+        self,
+        model: Any,  # noqa: ARG002
+        drawn: TaskSplits,
+        subject: Subject[Language],
+        progress: Progress,  # noqa: ARG002
+    ) -> Measurement:
+        """See `reference_records`."""
+        task = self.of.examples.task_of(drawn)
+        return Measurement(reference_records(drawn.test, {**subject.settings, "task": task}))
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return ("chance_accuracy", "posterior_accuracy", "latent_agreement")
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`."""
+        return {record.quantity: record.value for record in records}
+
+
+@dataclass(frozen=True)
+class TableExamples:
+    """What a lookup table's loss and its accuracies are measured on."""
+
+    loss: KnownSentences
+    probes: tuple[TaskSplits, ...]
+
+
+@dataclass(frozen=True)
+class LookupTableReference:
+    """The lookup table's exact loss, and the probes' accuracy on its distributions instead of vectors.
+
+    Both are measured on the same sentences as the models. The table has no parameters, and hence no trace.
+    """
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = TableExamples
+
+    loss: ExactLossQuantity
+    probes: tuple[AccuracyQuantity, ...]
+
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TableExamples:
+        """See `Quantity`."""
+        drawn = self.loss.draw(source, objective, progress)
+        return TableExamples(drawn, tuple(each.draw(source, objective, progress) for each in self.probes))
+
+    def measure(
+        self,
+        model: Any,  # noqa: ARG002
+        drawn: TableExamples,
+        subject: Subject[Language],
+        progress: Progress,
+    ) -> Measurement:
+        """The records of the loss, then those of each probe."""
+        table: Any = LookupTable(subject.source)
+        subject = replace(subject, checkpoint=LOOKUP_TABLE)
+        records = list(self.loss.measure(table, drawn.loss, subject, progress).records)
+        for probe, examples in zip(self.probes, drawn.probes, strict=True):
+            records += probe.measure(table, examples, subject, progress).records
+        return Measurement(records)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return (*self.loss.column_names, *(name for probe in self.probes for name in probe.column_names))
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: the columns of the loss, and those of each probe's two records after it."""
+        of_loss = len(records) - 2 * len(self.probes)
+        columns = self.loss.columns(records[:of_loss])
+        for number, probe in enumerate(self.probes):
+            first = of_loss + 2 * number
+            columns |= probe.columns(records[first : first + 2])
+        return columns

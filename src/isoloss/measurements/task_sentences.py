@@ -1,0 +1,186 @@
+"""Labelled sentences of a language's task: of the language itself, or tested on another distribution."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from isoloss.errors import BadInput
+from isoloss.languages.constituent_task import constituent_task
+from isoloss.languages.grammar import with_skewed_start, with_uniform_rules
+from isoloss.languages.language import Language
+from isoloss.languages.pcfg import PCFG, pcfg
+from isoloss.languages.task import Task, TaskSplits, task_splits
+from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune
+from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.linear_probe import LabelledFeatures
+from isoloss.measurements.quantity import Subject
+from isoloss.measurements.sentence_features import sentence_features
+from isoloss.objectives.batch import PretrainingObjective
+from isoloss.progress import Progress
+from isoloss.results.checkpoint import RAW_FOLDER
+
+FINE_TUNED_FOLDER = "fine-tuned"
+"""Beside a run's checkpoints: the fine-tuned models, by step and by what they were measured on."""
+
+
+@dataclass(frozen=True)
+class TaskSentences:
+    """A task of the language by name, and the sizes of its splits; see `Examples`."""
+
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = TaskSplits
+
+    task: str
+    train: int
+    validation: int
+    test: int
+    seed: int
+
+    @property
+    def feature_sentences(self) -> int:
+        """Those for training and for the test."""
+        return self.train + self.test
+
+    def splits(self, language: Language) -> TaskSplits:
+        """The task's examples; a pure function of the settings and the language."""
+        task = named_task(language, self.task)
+        return task_splits(task, self.train, self.validation, self.test, self.seed)
+
+    def draw(
+        self,
+        source: Language,
+        objective: PretrainingObjective,  # noqa: ARG002
+        progress: Progress,
+    ) -> TaskSplits:
+        """See `Examples`."""
+        progress(f"examples of {self.task}", 0, 1)
+        return self.splits(source)
+
+    def task_of(self, drawn: TaskSplits) -> str:  # noqa: ARG002
+        """The task's name."""
+        return self.task
+
+    def features(
+        self,
+        model: nn.Module,
+        drawn: TaskSplits,
+        subject: Subject[Language],  # noqa: ARG002
+        progress: Progress,  # noqa: ARG002
+    ) -> LabelledFeatures:
+        """The `sentence_features` of the training and test sentences."""
+        return features_of_splits(model, drawn)
+
+    def fine_tuned(
+        self,
+        model: PreTrainedModel,
+        drawn: TaskSplits,
+        subject: Subject[Language],
+        settings: FineTuningSettings,
+        progress: Progress,
+    ) -> FineTuningResult:
+        """See `fine_tune`, which starts from the checkpoint's folder, on the model's device."""
+        classes = tuple(named_task(subject.source, self.task).classes)
+        folder, device = fine_tuned_folder(subject), str(model.device)
+        return fine_tune(subject.folder, drawn, classes, folder, settings, device=device, progress=progress)
+
+
+def features_of_splits(model: nn.Module, splits: TaskSplits) -> LabelledFeatures:
+    """The `sentence_features` of the training and test sentences."""
+    train, test = splits.train, splits.test
+    return LabelledFeatures(
+        sentence_features(model, train.sentences),
+        train.labels,
+        sentence_features(model, test.sentences),
+        test.labels,
+        train.posterior.shape[1],
+    )
+
+
+def fine_tuned_folder(subject: Subject[Any]) -> Path:
+    """Where models fine-tuned from a checkpoint are stored: in its run's folder, raw weights separately."""
+    measured_on = str(subject.settings["measured_on"])
+    if subject.folder.name == RAW_FOLDER:
+        checkpoint, measured_on = subject.folder.parent, f"{measured_on}-{RAW_FOLDER}"
+    else:
+        checkpoint = subject.folder
+    return checkpoint.parent.parent / FINE_TUNED_FOLDER / checkpoint.name / measured_on
+
+
+def named_task(language: Language, name: str) -> Task:
+    """The language's task of that name. Raises BadInput when it has none.
+
+    A grammar's tasks include rare ones, and those of the authors' labels; see `constituent_task`.
+    """
+    if isinstance(language, PCFG):
+        return constituent_task(language, name)
+    tasks = {task.name: task for task in language.tasks()}
+    if name not in tasks:
+        raise BadInput(f"the language has no task {name!r}; choose {', '.join(tasks) or 'another language'}")
+    return tasks[name]
+
+
+Shift = Literal["skewed roots", "uniform rules"]
+"""How the distribution that is tested on differs: roots each a quarter as likely as the one before, or the
+right sides of every other symbol equally likely. Right sides, and so possible sentences, are the same."""
+
+
+@dataclass(frozen=True)
+class ShiftedSentences:
+    """The examples `of` for training, and for the test as many sentences of the shifted language.
+
+    Labels are still the argmax of the original language's exact posterior, which heads were trained on, so
+    that an accuracy of 1 is possible. Under the shifted distribution's posterior, most labels would differ if
+    posteriors are flat (for the headline grammar 75 % with skewed roots, 58 % with uniform rules). No test
+    sentence is among the training sentences.
+    """
+
+    sources: ClassVar[tuple[type, ...]] = (Language,)
+    drawn_as: ClassVar[type] = TaskSplits
+
+    of: TaskSentences
+    shift: Shift
+
+    @property
+    def feature_sentences(self) -> int:
+        """Those of `of`."""
+        return self.of.feature_sentences
+
+    def draw(self, source: Language, objective: PretrainingObjective, progress: Progress) -> TaskSplits:
+        """See `Examples`. Raises BadInput if the language is not a grammar."""
+        if not isinstance(source, PCFG):
+            raise BadInput(f"{self.shift} are those of a grammar, and {type(source).__name__} is none")
+        own = self.of.draw(source, objective, progress)
+        # One seed and equal sizes: a sentence's words then determine its split, in both languages.
+        other = self.of.splits(shifted(source, self.shift))
+        test = constituent_task(source, self.of.task).label(other.test.sentences)
+        return replace(own, test=test)
+
+    def task_of(self, drawn: TaskSplits) -> str:  # noqa: ARG002
+        """The task's name, and what it is tested with."""
+        return f"{self.of.task}, tested with {self.shift}"
+
+    def features(
+        self, model: nn.Module, drawn: TaskSplits, subject: Subject[Language], progress: Progress
+    ) -> LabelledFeatures:
+        """See `TaskSentences.features`."""
+        return self.of.features(model, drawn, subject, progress)
+
+    def fine_tuned(
+        self,
+        model: PreTrainedModel,
+        drawn: TaskSplits,
+        subject: Subject[Language],
+        settings: FineTuningSettings,
+        progress: Progress,
+    ) -> FineTuningResult:
+        """See `TaskSentences.fine_tuned`."""
+        return self.of.fine_tuned(model, drawn, subject, settings, progress)
+
+
+def shifted(language: PCFG, shift: Shift) -> PCFG:
+    """The grammar with other probabilities."""
+    change = {"skewed roots": with_skewed_start, "uniform rules": with_uniform_rules}[shift]
+    return pcfg(change(language.grammar), language.longest)
