@@ -1,7 +1,11 @@
-"""The axes of figures, and what their captions say about error bars and counts."""
+"""The axes of figures, panels that many of them have, and what captions say about error bars."""
+
+from collections.abc import Callable
+
+import polars as pl
 
 from isoloss.experiments.scale import MeasurementSizes
-from isoloss.panels import Axis, Colour
+from isoloss.panels import Axis, Colour, Lines, Panel
 
 OWN_TASK = (
     "GLUE's texts are out of reach of the laptop scale's language, which has 24 tokens and sentences of 6. "
@@ -49,3 +53,16 @@ def trace_bars(sizes: MeasurementSizes) -> str:
         "of the Fisher information, which equals the Hessian's where the model has learnt the distribution "
         "(Lemma 3.2). "
     )
+
+
+def over_steps(*axes: Axis, by: Colour, caption: str = "") -> Callable[[pl.DataFrame], tuple[Panel, ...]]:
+    """Panels of an experiment: quantities over pre-training steps, a line a run, coloured `by` a label."""
+
+    def panels(table: pl.DataFrame) -> tuple[Panel, ...]:
+        rows = table.filter(pl.col("step").is_not_null())
+        shown = [axis for axis in axes if axis.column in rows.columns]
+        lines = tuple(Lines(STEP, axis, by, "run") for axis in shown)
+        title = f"{', '.join(axis.title.partition(' (')[0] for axis in shown)} over steps"
+        return (Panel("steps", title, f"One line per run. {caption}".strip(), lines, rows, "stacked"),)
+
+    return panels

@@ -1,7 +1,8 @@
 """The pre-training runs on the grammar that several experiments share, and variations of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from isoloss.experiments.measured_at import MeasuredAt, measured_at
 from isoloss.experiments.planned_run import PlannedRun
@@ -9,6 +10,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.compared_rules import Rules
 from isoloss.experiments.shared.language_runs import runs_of_sizes
 from isoloss.measurements.quantity import AnyQuantity
+from isoloss.models.transformers import PreLayerNormTransformer
 
 ADAMW = "AdamW"
 """The rule that the others are held against."""
@@ -28,7 +30,7 @@ def adamw_runs(scale: Scale, quantities: Sequence[AnyQuantity]) -> tuple[Planned
     Claims use all checkpoints, because the loss at which runs are compared is found among them.
     """
     steps = scale.grammar.checkpoint_steps
-    architecture = scale.grammar.architectures[scale.compared.size]
+    architecture = compared_model(scale)
     return tuple(
         replace(run, name=f"{ADAMW}-seed-{run.seed}", labels=(("rule", ADAMW),), saturated_from=steps[0])
         for run in grammar_runs(scale, measured_at(steps, *quantities))
@@ -70,3 +72,25 @@ def rule_runs(
         for name, rule in rules
         for seed in scale.seeds
     )
+
+
+def varied_runs(
+    scale: Scale, variants: Mapping[str, Mapping[str, Any]], quantities: Sequence[AnyQuantity]
+) -> tuple[PlannedRun, ...]:
+    """The compared size with each seed, changed as each of the named `variants` says, such as {"steps": 9}.
+
+    Labelled by `rule`, the variant's name, and measured at every checkpoint; claims are judged on those after
+    saturation.
+    """
+    measured = measured_at(scale.grammar.checkpoint_steps, *quantities)
+    compared = [run for run in grammar_runs(scale, measured) if run.architecture == compared_model(scale)]
+    return tuple(
+        replace(run, name=f"{name.replace(' ', '-')}-seed-{run.seed}", labels=(("rule", name),), **changes)
+        for name, changes in variants.items()
+        for run in compared
+    )
+
+
+def compared_model(scale: Scale) -> PreLayerNormTransformer:
+    """The size of which update rules and other variants are compared."""
+    return scale.grammar.architectures[scale.compared.size]

@@ -100,6 +100,11 @@ class Scale:
     pilot_seeds: tuple[int, ...] = PILOT_SEEDS
     language_given: bool = False
 
+    @property
+    def followed(self) -> tuple[ExactLossQuantity, TraceQuantity, ProbeQuantity]:
+        """What is measured along a run on the grammar: exact loss, trace, and probe on the second task."""
+        return self.sizes.loss(), self.sizes.trace(), self.sizes.probe_of(self.grammar.tasks[1])
+
     def with_seeds(self, seeds: tuple[int, ...] | None) -> "Scale":
         """The same with these seeds, where there are any."""
         return replace(self, seeds=seeds) if seeds else self

@@ -11,13 +11,17 @@ from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.measured_at import MeasuredAt, measured_at
 from isoloss.experiments.reference import PlannedReference, control_references
 from isoloss.experiments.scale import STANDARDISED, MeasurementSizes, Scale
-from isoloss.experiments.standard_claims import ASSOCIATION, DIVERGENCE_WINDOW, WHY_ASSOCIATION, WHY_WINDOW
+from isoloss.experiments.standard_claims import (
+    ASSOCIATION,
+    WHY_ASSOCIATION,
+    WHY_WINDOW,
+    final_loss_is_near,
+)
 from isoloss.experiments.statistics.along_runs import (
     FLATTENING,
     IMPROVEMENT,
     RANGE_OF_LOSS,
     MeanWithinRuns,
-    divergence_over_entropy,
 )
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
@@ -52,18 +56,7 @@ CLAIMS = (
         kind="premise",
         reason=WHY_WINDOW,
     ),
-    Claim(
-        name="near-the-law",
-        answers=Question.LOSS,
-        sentence="At the end what the models have not learnt of the law is a small share of its entropy.",
-        paper="losses 3.204 to 3.208 over an entropy of 3.196 nats: 0.25 to 0.38 % (Figures 1 and 2)",
-        measure="mean over runs of KL(law || model) at the last checkpoint, over the law's entropy",
-        unit="",
-        claimed=below(DIVERGENCE_WINDOW),
-        statistic=MeanWithinRuns(divergence_over_entropy),
-        kind="premise",
-        reason="the largest share in the paper",
-    ),
+    final_loss_is_near("near-the-law"),
     Claim(
         name="trace-ranks-better",
         sentence="The trace of the Hessian ranks downstream accuracy much better than the loss does.",

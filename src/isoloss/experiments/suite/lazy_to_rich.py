@@ -1,29 +1,22 @@
 """A question that the paper leaves open: from lazy to rich training, another way to the same loss."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-import polars as pl
-
-from isoloss.experiments.axes import ACCURACY, KL, STEP, TRACE, loss_bars, probe_bars, trace_bars
+from isoloss.experiments.axes import ACCURACY, KL, TRACE, loss_bars, over_steps, probe_bars, trace_bars
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.grammar_runs import grammar_runs
-from isoloss.experiments.measured_at import measured_at
-from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.grammar_runs import compared_model, varied_runs
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy
+from isoloss.experiments.standard_claims import final_loss_is_near, final_loss_is_one
 from isoloss.experiments.statistics.same_loss import (
-    LOSS_WINDOW,
     doublings,
     mean_at_same_loss,
     percent_points,
 )
 from isoloss.models.transformers import BERTS_DEVIATION
-from isoloss.panels import Colour, Lines, Panel
+from isoloss.panels import Colour
 from isoloss.results.verdict import above, below
 
 DEVIATIONS = (BERTS_DEVIATION, 0.1, 0.2)
@@ -36,15 +29,6 @@ def rule_of(deviation: float) -> str:
 
 
 RICH = rule_of(DEVIATIONS[0])
-
-
-def gap_at_the_end(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over seeds of the largest minus the smallest final loss of a seed's runs, over their mean."""
-    last: dict[int, list[float]] = {}
-    for run in runs:
-        last.setdefault(run["seed"][0], []).append(run["loss"][-1])
-    gaps = [float(np.ptp(losses) / np.mean(losses)) for losses in last.values() if len(losses) > 1]
-    return float(np.mean(gaps)) if gaps else float("nan")
 
 
 def _against_rich(deviation: float) -> tuple[Claim, Claim]:
@@ -74,30 +58,8 @@ def _against_rich(deviation: float) -> tuple[Claim, Claim]:
 
 
 CLAIMS = (
-    Claim(
-        name="deviations-have-one-loss",
-        answers=Question.LOSS,
-        sentence="At the end models from all initial deviations have the same pre-training loss.",
-        paper="losses 3.204 to 3.208 nats, a spread of 0.12 % (Figure 1)",
-        measure="mean over seeds of largest minus smallest loss at the last checkpoint, over their mean",
-        unit="",
-        claimed=below(LOSS_WINDOW),
-        statistic=gap_at_the_end,
-        kind="premise",
-        reason="four times the paper's 0.12 %",
-    ),
-    Claim(
-        name="deviations-near-the-law",
-        answers=Question.LOSS,
-        sentence="At the end what the models have not learnt of the law is a small share of its entropy.",
-        paper="losses 3.204 to 3.208 over an entropy of 3.196 nats: 0.25 to 0.38 % (Figures 1 and 2)",
-        measure="mean over runs of KL(law || model) at the last checkpoint, over the law's entropy",
-        unit="",
-        claimed=below(0.004),
-        statistic=MeanWithinRuns(divergence_over_entropy),
-        kind="premise",
-        reason="the largest share in the paper",
-    ),
+    final_loss_is_one("deviations-have-one-loss", "models from all initial deviations"),
+    final_loss_is_near("deviations-near-the-law"),
     *_against_rich(DEVIATIONS[1]),
     *_against_rich(DEVIATIONS[2]),
 )
@@ -118,6 +80,8 @@ others."""
 def lazy_to_rich(scale: Scale) -> Experiment:
     """The compared size from three initial standard deviations, with seeds of its own."""
     scale = scale.with_seeds(SEEDS.get(scale.name))
+    model = compared_model(scale)
+    bars = f"{loss_bars(scale.sizes)}{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
     return Experiment(
         name="lazy-to-rich",
         title="Does it matter how large the weights start?",
@@ -133,42 +97,24 @@ def lazy_to_rich(scale: Scale) -> Experiment:
             "The question is whether the flatness of a minimum and the quality of its features go together "
             "when the minima differ only in where training began.",
         ),
-        runs=_runs(scale),
+        runs=varied_runs(
+            scale,
+            {
+                rule_of(deviation): {"architecture": replace(model, initial_deviation=deviation)}
+                for deviation in DEVIATIONS
+            },
+            scale.followed,
+        ),
         claims=CLAIMS,
-        panels=lambda table: _panels(table, scale),
+        panels=over_steps(KL, TRACE, ACCURACY, by=Colour("rule", "initial deviation"), caption=bars),
         settings=(
-            ("model", f"width {scale.grammar.architectures[scale.compared.size].shape.width}"),
+            ("model", f"width {model.shape.width}"),
             ("initial deviations", ", ".join(f"{each:g}" for each in DEVIATIONS)),
             ("steps", f"{scale.grammar.steps:,}"),
             ("downstream task", scale.grammar.tasks[1]),
         ),
         paper_numbers=(("lazy and rich training", "none"),),
     )
-
-
-def _runs(scale: Scale) -> tuple[PlannedRun, ...]:
-    architecture, steps = scale.grammar.architectures[scale.compared.size], scale.grammar.checkpoint_steps
-    sizes, task = scale.sizes, scale.grammar.tasks[1]
-    measured = measured_at(steps, sizes.loss(), sizes.trace(), sizes.probe_of(task))
-    own = [run for run in grammar_runs(scale, measured) if run.architecture == architecture]
-    return tuple(
-        replace(
-            run,
-            name=f"deviation-{deviation:g}-seed-{run.seed}",
-            architecture=replace(architecture, initial_deviation=deviation),
-            labels=(("rule", rule_of(deviation)),),
-        )
-        for deviation in DEVIATIONS
-        for run in own
-    )
-
-
-def _panels(table: pl.DataFrame, scale: Scale) -> tuple[Panel, ...]:
-    every = table.filter(pl.col("step").is_not_null())
-    by_deviation = Colour("rule", "initial deviation")
-    charts = tuple(Lines(STEP, y, by_deviation, "run") for y in (KL, TRACE, ACCURACY))
-    caption = f"One line per run. {loss_bars(scale.sizes)}{trace_bars(scale.sizes)}{probe_bars(scale.sizes)}"
-    return (Panel("steps", "Loss, trace and accuracy over steps", caption, charts, every, "stacked"),)
 
 
 EXPERIMENT = Design(
