@@ -3,9 +3,8 @@ import json
 import polars as pl
 import pytest
 
-from isoloss.corpora.labelled_texts import LabelledTexts
+from isoloss.corpora.labelled_texts import LabelledTexts, Shares, linked_groups, split_by_hash
 from isoloss.corpora.task_file import read_task
-from isoloss.corpora.task_splits import Shares, linked_groups, split_by_hash
 from isoloss.errors import BadInput
 
 ROWS = [{"text": f"text {number}", "label": ("bad", "good")[number % 2]} for number in range(200)]

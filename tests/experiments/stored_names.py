@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from isoloss.corpora.glue import GlueTask
-from isoloss.corpora.task_splits import TaskSizes
+from isoloss.corpora.labelled_texts import TaskSizes
 from isoloss.experiments.measured_at import quantity_digest
 from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
 from isoloss.experiments.reference import PlannedReference

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from isoloss.corpora.glue_forms import MovieSnippets
 from isoloss.corpora.labelled_texts import GivenTask
-from isoloss.corpora.movie_snippets import MovieSnippets
 from isoloss.corpora.packed_corpus import stand_in_validation
 from isoloss.experiments.claims import judge
 from isoloss.experiments.experiment_result import Results, carry_out_experiments

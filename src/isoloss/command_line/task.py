@@ -9,12 +9,10 @@ from rich.table import Table
 from isoloss.command_line.checked_options import refuse_below
 from isoloss.command_line.options.corpus import TaskName, TaskOptions
 from isoloss.command_line.terminal import progress_display, table_console
-from isoloss.corpora.answering_sentences import AnsweringSentences
-from isoloss.corpora.big_bench import VerifiedClaims
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.glue import GlueTask
+from isoloss.corpora.glue_forms import AnsweringSentences, MovieSnippets, VerifiedClaims
 from isoloss.corpora.labelled_texts import LabelledTexts, TaskSource, TextTask
-from isoloss.corpora.movie_snippets import MovieSnippets
 
 
 def task(options: TaskOptions) -> None:

@@ -1,19 +1,24 @@
 """GLUE's own tasks, if a hub is reachable or has them in its cache."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from isoloss.corpora.data_sets import load_data_set
-from isoloss.corpora.documents import is_held_out
-from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
-from isoloss.corpora.task_splits import distinct, example_hashes, without
+from isoloss.corpora.labelled_texts import (
+    LabelledTexts,
+    Shares,
+    TextTask,
+    distinct,
+    example_hashes,
+    split_by_hash,
+)
 from isoloss.progress import Progress
 
 HUB_NAME = "nyu-mll/glue"
-VALIDATION_SHARE = 0.05
-"""Share of the training examples held out for validation. GLUE does not publish the labels of its test part,
-so its validation part is the test set here, and a fine-tuned model's epoch is chosen on other examples."""
+SHARES = Shares(validation=0.05)
+"""The share of the training examples held out for validation. GLUE does not publish the labels of its test
+part, so its validation part is the test set here, and a fine-tuned model's epoch is chosen on others."""
 
 GlueName = Literal["sst2", "qnli", "rte"]
 _COLUMNS: dict[GlueName, tuple[str, ...]] = {
@@ -40,7 +45,8 @@ class GlueTask:
         """See `TaskSource`."""
         return (
             f"{self.name} of GLUE ({HUB_NAME}, {self.task_name}). Its validation part is the test here; "
-            f"{VALIDATION_SHARE:.0%} of its training part, by hash, chooses the epoch. Licences: GLUE's page."
+            f"{SHARES.validation:.0%} of its training part, by hash, chooses the epoch. Licences: GLUE's "
+            "page."
         )
 
     def is_at_hand(self, cache: Path) -> bool:  # noqa: ARG002
@@ -53,24 +59,16 @@ class GlueTask:
         loaded = load_data_set(f"{HUB_NAME}:{self.task_name}")
         progress("fetching", 1, 1)
         classes = tuple(str(name) for name in loaded["train"].features["label"].names)
-        columns = _COLUMNS[self.task_name]
-        return glue_task(
-            self.name, classes, *(_examples(loaded[p], columns) for p in ("train", "validation"))
-        )
+        train, test = (_examples(loaded[p], _COLUMNS[self.task_name]) for p in ("train", "validation"))
+        return glue_task(self.name, classes, train, test)
 
 
 def glue_task(name: str, classes: tuple[str, ...], train: LabelledTexts, test: LabelledTexts) -> TextTask:
     """A task from a training and a test set; test examples are removed from the training set."""
     test = distinct(test)
-    train = without(distinct(train), [test])
-    validates = [is_held_out(own, VALIDATION_SHARE) for own in example_hashes(train)]
-    return TextTask(
-        name,
-        classes,
-        train=train[[row for row, chosen in enumerate(validates) if not chosen]],
-        validation=train[[row for row, chosen in enumerate(validates) if chosen]],
-        test=test,
-    )
+    tested = set(example_hashes(test))
+    others = train[[row for row, key in enumerate(example_hashes(train)) if key not in tested]]
+    return replace(split_by_hash(name, classes, others, SHARES), test=test)
 
 
 def _examples(part: Any, columns: tuple[str, ...]) -> LabelledTexts:

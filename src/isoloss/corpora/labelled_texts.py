@@ -1,10 +1,11 @@
-"""Labelled texts: a downstream task on real text, before tokenisation."""
+"""Labelled texts: a downstream task on real text, and its parts, of which no two share a text."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from isoloss.corpora.documents import is_held_out, text_hash
 from isoloss.errors import BadInput
 from isoloss.progress import Progress
 
@@ -98,3 +99,131 @@ class GivenTask:
     def task(self, cache: Path, progress: Progress) -> TextTask:  # noqa: ARG002
         """See `TaskSource`."""
         return self.given
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The shares of the hashes held out for validation and test; training has the rest."""
+
+    validation: float
+    test: float = 0
+
+
+def example_hashes(examples: LabelledTexts) -> list[bytes]:
+    """A key of each example, up to white space and capitals: of its text, or of both texts of a pair.
+
+    A pair's key starts with that of its first text, so that pairs with the same first text go into one part.
+    """
+    return [b"".join(names) for names in _text_hashes(examples)]
+
+
+def distinct(examples: LabelledTexts) -> LabelledTexts:
+    """Each example once, in the order of first occurrence; none whose duplicates have different labels.
+
+    >>> distinct(LabelledTexts(("Good.", "good. ", "Odd.", "odd."), None, (1, 1, 0, 1)))
+    LabelledTexts(texts=('Good.',), seconds=None, labels=(1,))
+    """
+    labels: dict[bytes, set[int]] = {}
+    first: dict[bytes, int] = {}
+    for row, (name, label) in enumerate(zip(example_hashes(examples), examples.labels, strict=True)):
+        labels.setdefault(name, set()).add(label)
+        first.setdefault(name, row)
+    return examples[[row for name, row in first.items() if len(labels[name]) == 1]]
+
+
+def sharing_no_text(examples: LabelledTexts, other: LabelledTexts) -> LabelledTexts:
+    """The examples none of whose texts occur in `other`."""
+    known = {name for names in _text_hashes(other) for name in names}
+    rows = [row for row, names in enumerate(_text_hashes(examples)) if known.isdisjoint(names)]
+    return examples[rows]
+
+
+def linked_groups(examples: LabelledTexts) -> list[str]:
+    """The name of each example's group: those that share a text, directly or through others, are in one.
+
+    >>> pairs = LabelledTexts(("a", "b", "b", "c"), ("x", "x", "y", "z"), (0, 1, 0, 1))
+    >>> groups = linked_groups(pairs)
+    >>> groups[0] == groups[1] == groups[2] != groups[3]
+    True
+    """
+    above: dict[bytes, bytes] = {}
+
+    def root(name: bytes) -> bytes:
+        while (parent := above.setdefault(name, name)) != name:
+            above[name] = above[parent]  # path halving, for later look-ups
+            name = parent
+        return name
+
+    every = _text_hashes(examples)
+    for names in every:
+        roots = {root(name) for name in names}
+        above.update(dict.fromkeys(roots, min(roots)))
+    return [root(names[0]).hex() for names in every]
+
+
+def split_by_hash(
+    name: str,
+    classes: tuple[str, ...],
+    examples: LabelledTexts,
+    shares: Shares,
+    groups: Sequence[str] | None = None,
+) -> TextTask:
+    """Distinct examples in three parts; those of one group (an article, a claim) are in the same part.
+
+    A group's hash decides, by default the example's own, regardless of the other examples and their order.
+
+    >>> texts = tuple(str(number) for number in range(1000))
+    >>> task = split_by_hash("n", ("a", "b"), LabelledTexts(texts, None, (0,) * 1000), Shares(0.1, 0.2))
+    >>> len(task.train), len(task.validation), len(task.test)
+    (695, 100, 205)
+    """
+    hashes = example_hashes(examples)
+    group_of: dict[bytes, bytes] = {}
+    for own, group in zip(hashes, hashes if groups is None else map(text_hash, groups), strict=True):
+        group_of.setdefault(own, group)
+    examples = distinct(examples)
+    deciding = [group_of[own] for own in example_hashes(examples)]
+    held_out = [is_held_out(key, shares.validation + shares.test) for key in deciding]
+    validates = [is_held_out(key, shares.validation) for key in deciding]
+    rows = range(len(examples))
+    return TextTask(
+        name,
+        classes,
+        train=examples[[row for row in rows if not held_out[row]]],
+        validation=examples[[row for row in rows if validates[row]]],
+        test=examples[[row for row in rows if held_out[row] and not validates[row]]],
+    )
+
+
+@dataclass(frozen=True)
+class TaskSizes:
+    """The maximum number of examples of each part; None: all."""
+
+    train: int | None = None
+    validation: int | None = None
+    test: int | None = None
+
+    def __post_init__(self) -> None:
+        for size in (self.train, self.validation, self.test):
+            if size is not None and size < 1:
+                raise BadInput(f"a part of a task needs at least one example, not {size}")
+
+    def of(self, task: TextTask) -> TextTask:
+        """The task with the examples of lowest hash in each part: smaller sets are subsets of larger ones."""
+        return replace(
+            task,
+            train=_first(task.train, self.train),
+            validation=_first(task.validation, self.validation),
+            test=_first(task.test, self.test),
+        )
+
+
+def _first(examples: LabelledTexts, size: int | None) -> LabelledTexts:
+    keys = example_hashes(examples)
+    return examples[sorted(range(len(examples)), key=keys.__getitem__)[:size]]
+
+
+def _text_hashes(examples: LabelledTexts) -> list[tuple[bytes, ...]]:
+    """For each example, the hash of its text, or of both texts."""
+    columns = [examples.texts] if examples.seconds is None else [examples.texts, examples.seconds]
+    return list(zip(*(map(text_hash, column) for column in columns), strict=True))

@@ -11,10 +11,11 @@ from typing import Any
 
 import polars as pl
 
-from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
-from isoloss.corpora.task_splits import (
+from isoloss.corpora.labelled_texts import (
+    LabelledTexts,
     Shares,
     TaskSizes,
+    TextTask,
     distinct,
     linked_groups,
     sharing_no_text,

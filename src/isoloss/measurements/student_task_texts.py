@@ -9,8 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from isoloss.corpora.fetched_package import default_cache
-from isoloss.corpora.labelled_texts import TaskSource, TextTask
-from isoloss.corpora.task_splits import TaskSizes
+from isoloss.corpora.labelled_texts import TaskSizes, TaskSource, TextTask
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language
 from isoloss.measurements.accuracy import AccuracyQuantity

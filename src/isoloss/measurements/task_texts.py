@@ -7,9 +7,8 @@ from typing import Any, ClassVar
 from transformers import PreTrainedModel
 
 from isoloss.corpora.fetched_package import default_cache
-from isoloss.corpora.labelled_texts import LabelledTexts, TaskSource, TextTask
+from isoloss.corpora.labelled_texts import LabelledTexts, TaskSizes, TaskSource, TextTask
 from isoloss.corpora.packed_corpus import PackedCorpus, stand_in_validation
-from isoloss.corpora.task_splits import TaskSizes
 from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune_text
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import LabelledFeatures

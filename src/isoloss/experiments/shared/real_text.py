@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isoloss.corpora.fetched_package import default_cache
-from isoloss.corpora.labelled_texts import TaskSource
-from isoloss.corpora.task_splits import TaskSizes
+from isoloss.corpora.labelled_texts import TaskSizes, TaskSource
 from isoloss.experiments.experiment import Facts
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import CorpusPlan, Labels, PlannedRun

@@ -3,16 +3,13 @@
 from dataclasses import replace
 from itertools import product
 
-from isoloss.corpora.answering_sentences import AnsweringSentences
-from isoloss.corpora.big_bench import VerifiedClaims
 from isoloss.corpora.data_sets import HubDataSet
 from isoloss.corpora.documents import GivenDocuments
 from isoloss.corpora.glue import GlueTask
-from isoloss.corpora.labelled_texts import GivenTask, LabelledTexts
-from isoloss.corpora.movie_snippets import MovieSnippets
+from isoloss.corpora.glue_forms import AnsweringSentences, MovieSnippets, VerifiedClaims
+from isoloss.corpora.labelled_texts import GivenTask, LabelledTexts, Shares, TaskSizes, split_by_hash
 from isoloss.corpora.prepared_corpus import CorpusRequest
 from isoloss.corpora.stand_ins import Books, Reviews
-from isoloss.corpora.task_splits import Shares, TaskSizes, split_by_hash
 from isoloss.corpora.vocabulary import NamedTokenizer, OwnVocabulary
 from isoloss.experiments.planned_run import CorpusPlan
 from isoloss.experiments.shared.language_runs import ScaleName
