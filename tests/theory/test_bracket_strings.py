@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.languages.dyck import counted_strings, dyck, mismatches
+from isoloss.languages.dyck import dyck, mismatches
 from isoloss.languages.sentences import Sentences
-from isoloss.theory.bracket_strings import all_strings, encoded, masked_strings, string_classes
+from isoloss.theory.bracket_strings import all_strings, masked_strings, string_classes
 
 
 @pytest.mark.parametrize("length", [2, 4, 6])
@@ -46,11 +46,9 @@ def test_the_downstream_distribution_whole_and_in_classes():
     assert distribution(classes) == pytest.approx(distribution(whole))
 
 
-def test_drawn_strings_are_encoded_with_their_target():
-    drawn = counted_strings(7, 20, torch.Generator().manual_seed(900))
-    vectors = encoded(drawn.sentences.ids)
-    assert torch.equal(-vectors.sum((1, 2)), mismatches(drawn.sentences).double())
-    assert vectors.shape == (20, 7, 14)
+def test_the_target_is_that_of_the_language():
+    lists = [[int(token.sum() < 0) for token in string] for string in all_strings(5).tokens]
+    assert torch.equal(all_strings(5).target, mismatches(Sentences.from_lists(lists)).double())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ from isoloss.errors import BadInput
 from isoloss.results.verdict import Verdict
 from isoloss.theory.bracket_strings import all_strings, masked_strings
 from isoloss.theory.hidden_units import (
+    COUNTING,
     FULL,
+    SAMPLED,
     SMOKE,
     hidden_units,
     solution_findings,
@@ -46,7 +48,7 @@ def test_a_solution_that_is_none_is_found_out() -> None:
     broken = replace(counting, output=1.01 * counting.output)
     of_sampled, of_counting = (squared_correlations(m, all_strings(4)) for m in (sampled, counting))
     findings = (
-        *solution_findings(SMOKE, strings, broken, broken),
+        *solution_findings(SMOKE, strings, {COUNTING: broken, SAMPLED: broken}),
         *unit_findings(4, of_sampled, of_counting),
     )
     assert {finding.verdict for finding in findings} == {Verdict.NOT_SUPPORTED}

@@ -5,6 +5,7 @@ from scipy import optimize
 from small_problems import factor_problem
 
 from isoloss.errors import BadInput
+from isoloss.results.estimate import Estimate
 from isoloss.theory.bartlett_matrices import bartlett_matrices
 from isoloss.theory.coin import BiasedCoin, Coin
 from isoloss.theory.minimisers import Minimisers
@@ -57,9 +58,10 @@ def test_a_weighted_line_is_that_of_scipy():
     fitted, covariance = optimize.curve_fit(
         lambda x, a, b: a + b * x, x, y, sigma=errors, absolute_sigma=True
     )
-    line = weighted_line(x, list(zip(y, errors, strict=True)))
+    line = weighted_line(x, [Estimate(*point, n=10) for point in zip(y, errors, strict=True)])
     assert [line.intercept.value, line.slope.value] == pytest.approx(fitted.tolist())
     found = [line.intercept.standard_error, line.slope.standard_error]
     assert found == pytest.approx(np.sqrt(covariance.diagonal()).tolist())
+    assert line.intercept.n == line.slope.n == 40
     with pytest.raises(BadInput, match="two points"):
-        weighted_line([1.0], [(1.0, 0.1)])
+        weighted_line([1.0], [Estimate(1.0, 0.1, 10)])

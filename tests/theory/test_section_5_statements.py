@@ -26,7 +26,6 @@ from isoloss.theory.enlarged_identities import (
     score_change,
     widened,
 )
-from isoloss.theory.failure_probability import counted_failure, paper_failure, simulated_failure
 from isoloss.theory.flattest_solution import descent_findings
 from isoloss.theory.lemma_g_1 import bound_finding, equality_finding, flattest_findings
 from isoloss.theory.lemma_g_3 import counterexample_findings, nudged_findings
@@ -34,7 +33,7 @@ from isoloss.theory.lemma_g_4 import closed_form_finding, dense_trace, factor, i
 from isoloss.theory.one_layer_transformer import hessian_trace
 from isoloss.theory.suite import SUITE, named
 from isoloss.theory.theorem_5_1 import SMOKE as FAILURE_SMOKE
-from isoloss.theory.theorem_5_1 import failure_findings
+from isoloss.theory.theorem_5_1 import counted_failure, failure_findings, paper_failure, simulated_failure
 from isoloss.theory.theorem_g_6 import growth_finding, limit_finding, trace_finding
 from isoloss.theory.zero_loss_solutions import (
     EqualityGaps,

@@ -26,7 +26,7 @@ from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 from isoloss.theory.bracket_strings import all_strings
-from isoloss.theory.failure_probability import refitted_outputs
+from isoloss.theory.theorem_5_1 import refitted_outputs
 
 
 @dataclass(frozen=True)

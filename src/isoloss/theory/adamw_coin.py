@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, hypot, log, sqrt
+from math import exp, hypot, inf, log, nan, sqrt
 
 import numpy as np
 import torch
@@ -13,19 +13,19 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Panel
 from isoloss.progress import Progress, part_of, silent
+from isoloss.results.estimate import Estimate
 from isoloss.seeds import derived_seed
 from isoloss.theory.adamw_factors import SOURCE
 from isoloss.theory.coin import BiasedCoin
-from isoloss.theory.finding import Entry, Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.optimiser_paths import (
     AdamWSettings,
-    Measured,
     Row,
     SGDSettings,
     adamw_paths,
+    mean_rows,
     mean_with_error,
-    means_with_errors,
     panel_of_paths,
     weighted_line,
 )
@@ -123,10 +123,12 @@ class CoinRuns:
     times: tuple[float, ...]
     differences: Float[Tensor, "n R"]
 
-    def decay(self, start: float) -> Measured:
+    def decay(self, start: float) -> Estimate:
         """log(start / E D) at the last time, and its standard error (delta method)."""
-        mean, error = mean_with_error(self.differences[-1])
-        return (log(start / mean), error / mean) if mean > 0 else (float("nan"), float("inf"))
+        mean = mean_with_error(self.differences[-1])
+        if mean.value <= 0:
+            return Estimate(nan, inf, mean.n)
+        return Estimate(log(start / mean.value), mean.standard_error / mean.value, mean.n)
 
 
 def adamw_coin(settings: CoinSettings, progress: Progress = silent) -> Statement:
@@ -171,18 +173,16 @@ def coin_findings(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float)
         alike = [run for run in runs if (run.memory, run.samples.batch_size) == (memory, batch)]
         rates, time = [run.samples.learning_rate for run in alike], alike[0].times[-1]
         slow = time * model.copies / (2 * model.coin.logit)
-        limit = weighted_line(rates, [run.decay(start) for run in alike])
+        limit = weighted_line(rates, [run.decay(start) for run in alike]).intercept
         findings.append(
-            Finding(
+            estimated(
                 f"decay, memory {memory:g}, B = {batch}",
                 f"As α → 0 with 1 - β2 = {memory:g} α, log(n u - V) falls by the predicted fraction of "
                 "(n / 2 logit p) α²k.",
                 SOURCE,
-                limit.intercept.value / slow,
+                Estimate(limit.value / slow, limit.standard_error / slow, limit.n),
                 "equal to",
                 model.decay(time, memory, batch) / slow,
-                standard_error=limit.intercept.standard_error / slow,
-                n=sum(run.samples.paths for run in alike),
                 unit="of a slow second moment's",
                 tolerance=tolerance,
             )
@@ -195,16 +195,13 @@ def _rise_of_trace(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float
     run = min((run for run in runs if run.memory == slowest), key=lambda run: run.samples.learning_rate)
     start = model.difference(model.least_trace)
     fallen = start * exp(-model.decay(run.times[-1], run.memory, run.samples.batch_size))
-    rise, error = mean_with_error(model.trace(run.differences[-1]) / model.trace(start))
-    return Finding(
+    return estimated(
         "rise of the trace",
         "AdamW leaves the point of least trace, and raises the trace as far as the flow of Σ √H_ii does.",
         SOURCE,
-        rise,
+        mean_with_error(model.trace(run.differences[-1]) / model.trace(start)),
         "equal to",
         float(model.trace(fallen) / model.trace(start)),
-        standard_error=error,
-        n=run.samples.paths,
         unit="of the least trace",
         tolerance=tolerance / 5,
         paper="equation (1), which is about SGD: 1",
@@ -219,9 +216,8 @@ def _coin_panel(model: CopiedCoin, runs: Sequence[CoinRuns]) -> Panel:
             continue
         batch = run.samples.batch_size
         name = f"1 - β2 = {run.memory:g} α, B = {batch}"
-        means = means_with_errors(run.differences)
-        for time, (mean, error) in zip(run.times, means, strict=True):
-            rows.append((time, mean / start, error / start, name, name, False))
+        rows += mean_rows(run.times, run.differences, name, name, unit=start)
+        for time in run.times:
             predicted = exp(-model.decay(time, run.memory, batch))
             rows.append((time, predicted, 0.0, name, f"{name}, predicted", True))
     return panel_of_paths(

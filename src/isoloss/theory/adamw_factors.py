@@ -31,8 +31,9 @@ from torch.func import grad, jacrev
 
 from isoloss.panels import Axis, Panel
 from isoloss.progress import Progress, part_of, silent
+from isoloss.results.estimate import Estimate
 from isoloss.seeds import derived_seed
-from isoloss.theory.finding import Entry, Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.minimisers import RANK_CUT_OFF, Minimisers, factor_table, flow_along, trace_flow
 from isoloss.theory.optimiser_paths import (
     AdamWSettings,
@@ -200,45 +201,40 @@ def factor_findings(
         return torch.stack([before - sum_of_roots(minimisers, each) for each in at])
 
     of_flow = float(falls(runs.flow[None]))
-    limit = weighted_line(runs.learning_rates, [mean_with_error(falls(at) / of_flow) for at in runs.ends])
+    fallen = [mean_with_error(falls(at) / of_flow) for at in runs.ends]
     moved, batch, paths = float((runs.flow - start).norm()), f"B = {runs.batch_size}", len(runs.ends[-1])
     spread = float((runs.ends[-1].var(dim=0).sum() / paths).sqrt()) / moved
     from_flow, from_others, of_both = _distances(runs)
     return (
-        Finding(
+        estimated(
             f"fall of Σ √H_ii, {batch}",
             "As α → 0, Σ √H_ii falls as far along AdamW as along its flow, whatever the batch size.",
             SOURCE,
-            limit.intercept.value,
+            weighted_line(runs.learning_rates, fallen).intercept,
             "equal to",
             1.0,
-            standard_error=limit.intercept.standard_error,
-            n=len(runs.ends) * paths,
             unit="of the flow's fall",
             tolerance=tolerance,
         ),
-        Finding(
+        estimated(
             f"distance from the flow, {batch}",
             "At the last α, the mean endpoint of the runs is that of AdamW's flow.",
             SOURCE,
-            from_flow / moved,
+            Estimate(from_flow / moved, spread, paths),
             "at most",
             0.0,
-            standard_error=spread,
-            n=paths,
             unit="of the way from the start",
             tolerance=tolerance,
         ),
-        Finding(
+        estimated(
             f"distance from the other flows, {batch}",
             "The endpoint is at least twice as far from the flow of Σ √H_ii alone, which ignores the second "
             "moment's memory, and from every point of the flow of the trace.",
             SOURCE,
-            from_others / moved,
+            # The error is that of the difference: both prediction and measurement contribute.
+            Estimate(from_others / moved, of_both / moved, paths),
             "at least",
             2 * from_flow / moved,
-            standard_error=of_both / moved,  # of their difference: both prediction and measurement contribute
-            n=paths,
             unit="of the way from the start",
             tolerance=0.0,
         ),

@@ -16,10 +16,10 @@ from isoloss.theory.enlarged_identities import (
     LONGEST,
     MATRICES,
     Enlarge,
+    FeedForward,
     documented_factor,
     fisher_by_kind,
     output_change,
-    random_feed_forward,
     random_tokens,
     random_transformer,
     score_change,
@@ -102,26 +102,15 @@ def feed_forward_finding(settings: AppendixB4Settings, enlarge: Enlarge = widene
     outputs, traces = [], []
     for seed in settings.seeds:
         for slope in (0.0, 0.2):
-            network = random_feed_forward((3, 5, 4, 2), slope, seed)
+            network = FeedForward((3, 5, 4, 2), seed, slope).double()
             generator = torch.Generator().manual_seed(seed)
             x = torch.randn(8, 3, generator=generator, dtype=torch.float64)
             outputs.append(output_change(network, settings.width, x, enlarge))
             traces.append(abs(trace_change(network, settings.width, x, enlarge)))
+    same, flat = "Enlarged MLPs have the same outputs", "Enlarged MLPs have the same trace of the Hessian"
     return (
-        _unchanged(
-            "feed_forward_output_change",
-            "Enlarged MLPs have the same outputs",
-            "B.4.1",
-            outputs,
-            settings.exact,
-        ),
-        _unchanged(
-            "feed_forward_trace_change",
-            "Enlarged MLPs have the same trace of the Hessian",
-            "B.4.1",
-            traces,
-            settings.exact,
-        ),
+        _unchanged("feed_forward_output_change", same, "B.4.1", outputs, settings.exact),
+        _unchanged("feed_forward_trace_change", flat, "B.4.1", traces, settings.exact),
     )
 
 
@@ -146,16 +135,16 @@ def epsilon_finding(epsilons: pl.DataFrame) -> Finding:
         float(np.polyfit(part["epsilon"].log().to_numpy(), part["change"].log().to_numpy(), 1)[0])
         for _, part in paper.group_by("architecture", maintain_order=True)
     ]
+    sentence = (
+        "Divided embeddings change the scores in proportion to the norm's epsilon: the exponent farthest off."
+    )
     return Finding(
-        name="divided_embeddings_epsilon_exponent",
-        sentence=(
-            "Divided embeddings change the scores in proportion to the norm's epsilon: the exponent farthest "
-            "off."
-        ),
-        source="B.4.2",
-        predicted=1.0,
-        relation="equal to",
-        measured=max(slopes, key=lambda slope: abs(slope - 1)),
+        "divided_embeddings_epsilon_exponent",
+        sentence,
+        "B.4.2",
+        max(slopes, key=lambda slope: abs(slope - 1)),
+        "equal to",
+        1.0,
         n=len(paper),
         tolerance=0.05,
         paper="no change at any epsilon",
@@ -172,13 +161,13 @@ def trace_findings(traces: pl.DataFrame) -> tuple[Finding, Finding]:
         documented=(pl.col("measured") / pl.col("predicted") - 1).abs(),
     )
     matrices = off.filter(pl.col("kind") == MATRICES)["unchanged"].to_list()
+    same = "Enlarged matrices keep their trace"
+    documented = "The trace of every kind of parameter changes by its factor in docs/enlarging.md"
     return (
-        _unchanged(
-            "trace_of_matrices_change", "Enlarged matrices keep their trace", "Section 4", matrices, 1e-6
-        ),
+        _unchanged("trace_of_matrices_change", same, "Section 4", matrices, 1e-6),
         _unchanged(
             "trace_factors_off_documented",
-            "The trace of every kind of parameter changes by its factor in docs/enlarging.md",
+            documented,
             "Section 4, B.4",
             off["documented"].to_list(),
             1e-6,
@@ -190,17 +179,8 @@ def trace_findings(traces: pl.DataFrame) -> tuple[Finding, Finding]:
 def _unchanged(
     name: str, sentence: str, source: str, changes: Sequence[float], tolerance: float, paper: str = ""
 ) -> Finding:
-    return Finding(
-        name=name,
-        sentence=f"{sentence}: the largest relative change.",
-        source=source,
-        predicted=0.0,
-        relation="equal to",
-        measured=max(changes),
-        n=len(changes),
-        tolerance=tolerance,
-        paper=paper,
-    )
+    sentence, largest, n = f"{sentence}: the largest relative change.", max(changes), len(changes)
+    return Finding(name, sentence, source, largest, "equal to", 0.0, n=n, tolerance=tolerance, paper=paper)
 
 
 Row = dict[str, str | float]
@@ -253,20 +233,15 @@ def _trace_factors(settings: AppendixB4Settings) -> Iterator[Row]:
 
 
 def _epsilon_panel(epsilons: pl.DataFrame) -> Panel:
+    x = Axis("epsilon", "epsilon", logarithmic=True)
+    y = Axis("change", "change of scores", logarithmic=True)
     return Panel(
-        name="epsilon",
-        title="How a layer norm's epsilon affects an enlarged model",
-        caption="Largest relative change of a score after widening; values below 1e-14 are rounding errors.",
-        charts=(
-            Lines(
-                x=Axis("epsilon", "epsilon", logarithmic=True),
-                y=Axis("change", "change of scores", logarithmic=True),
-                colour=Colour("series", "transformer and form"),
-                series="series",
-            ),
-        ),
+        "epsilon",
+        "How a layer norm's epsilon affects an enlarged model",
+        "Largest relative change of a score after widening; values below 1e-14 are rounding errors.",
+        (Lines(x, y, Colour("series", "transformer and form"), series="series"),),
         # A change of exactly 0 has no place on a logarithmic axis.
-        data=epsilons.with_columns(pl.col("change").clip(lower_bound=1e-17)),
+        epsilons.with_columns(pl.col("change").clip(lower_bound=1e-17)),
     )
 
 
@@ -279,11 +254,11 @@ def _trace_panel(traces: pl.DataFrame) -> Panel:
         "predicted": "documented",
     }
     return Panel(
-        name="traces",
-        title="What happens to the trace, by kind of parameter",
-        caption="Exact trace of the Fisher information, after widening, with tied embeddings.",
-        charts=(Table(tuple(Axis(column, title) for column, title in columns.items())),),
-        data=traces,
+        "traces",
+        "What happens to the trace, by kind of parameter",
+        "Exact trace of the Fisher information, after widening, with tied embeddings.",
+        (Table(tuple(Axis(column, title) for column, title in columns.items())),),
+        traces,
     )
 
 

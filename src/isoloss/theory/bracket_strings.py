@@ -5,11 +5,11 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.languages.dyck import LEFT, dyck
+from isoloss.languages.dyck import dyck
 
 LONGEST_MASKED, LONGEST_ENUMERATED = 12, 14
 """22,176 masked strings of 12 brackets, as vectors, are 51 MB; 16,384 strings of 14 are as many."""
@@ -101,11 +101,6 @@ def string_classes(length: int) -> BracketStrings:
     # Python's integers divide without overflow, however long the strings.
     shares = [math.comb(length - 1, lefts) / 2**length for lefts in range(length)]
     return BracketStrings(_unmasked(signs), -signs.sum(1), torch.tensor(2 * shares, dtype=torch.float64))
-
-
-def encoded(ids: Int[Tensor, "n T"]) -> Float[Tensor, "n T d"]:
-    """Strings of unmasked brackets, numbered as in `isoloss.languages.dyck`, as vectors."""
-    return _unmasked(1.0 - 2.0 * (ids != LEFT).double())
 
 
 def _unmasked(signs: Float[Tensor, "n T"]) -> Float[Tensor, "n T d"]:

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, mean_over_sentences, paired_difference
+from isoloss.results.estimate import mean_over_sentences, paired_difference
 from isoloss.theory.bracket_strings import BracketStrings, all_strings, masked_strings
-from isoloss.theory.failure_probability import balanced_share, population_losses, refitted_outputs
-from isoloss.theory.finding import Entry, Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
+from isoloss.theory.theorem_5_1 import balanced_share, population_losses, refitted_outputs
 from isoloss.theory.zero_loss_solutions import random_features, split_neurons, two_neurons
 
 SOURCE = "Section 5, Theorem 5.1"
@@ -72,34 +72,28 @@ Losses = dict[tuple[str, int], Float[Tensor, " r"]]
 
 def error_findings(settings: DownstreamErrorSettings, losses: Losses) -> tuple[Finding, Finding]:
     """The flattest solution's error against its expectation, and against that of random features."""
-    n, length = settings.compared, settings.length
-    flattest = mean_over_sentences(losses[FLATTEST, n])
-    more = paired_difference(losses[RANDOM, n], losses[FLATTEST, n])
+    n, length, unit = settings.compared, settings.length, "brackets squared"
+    flattest = f"After {n} strings the flattest solution's mean error is T ((1 + P0)/2)^n."
+    larger = f"After {n} strings, the error of random features is larger: the mean paired difference."
     return (
-        Finding(
-            name="flattest_downstream_error",
-            sentence=f"After {n} strings the flattest solution's mean error is T ((1 + P0)/2)^n.",
-            source=SOURCE,
-            predicted=expected_flattest_error(length, n),
-            relation="equal to",
-            measured=flattest.value,
-            standard_error=flattest.standard_error,
-            n=flattest.n,
-            unit="brackets squared",
+        estimated(
+            "flattest_downstream_error",
+            flattest,
+            SOURCE,
+            mean_over_sentences(losses[FLATTEST, n]),
+            "equal to",
+            expected_flattest_error(length, n),
+            unit=unit,
             tolerance=settings.tolerance * length,
         ),
-        Finding(
-            name="random_features_less_flattest_error",
-            sentence=(
-                f"After {n} strings, the error of random features is larger: the mean paired difference."
-            ),
-            source=SOURCE,
-            predicted=0.0,
-            relation="at least",
-            measured=more.value,
-            standard_error=more.standard_error,
-            n=more.n,
-            unit="brackets squared",
+        estimated(
+            "random_features_less_flattest_error",
+            larger,
+            SOURCE,
+            paired_difference(losses[RANDOM, n], losses[FLATTEST, n]),
+            "at least",
+            0.0,
+            unit=unit,
             tolerance=0.0,
         ),
     )
@@ -132,33 +126,17 @@ def _features(
 
 
 def _panel(settings: DownstreamErrorSettings, losses: Losses) -> Panel:
-    estimates: dict[tuple[str, int], Estimate] = {
-        key: mean_over_sentences(values) for key, values in losses.items()
-    }
-    data = pl.DataFrame(
-        {
-            "solution": [name for name, _ in estimates],
-            "samples": [n for _, n in estimates],
-            "error": [estimate.value for estimate in estimates.values()],
-            "standard_error": [estimate.standard_error for estimate in estimates.values()],
-        }
-    )
+    means = [(name, n, mean_over_sentences(values)) for (name, n), values in losses.items()]
+    rows = [(name, n, mean.value, mean.standard_error) for name, n, mean in means]
+    x = Axis("samples", "downstream strings n", logarithmic=True)
+    y = Axis("error", "mean squared error, brackets squared", error="standard_error")
     return Panel(
-        name="error",
-        title="Downstream error after n strings",
-        caption=(
-            f"Mean over {settings.repetitions} samples and its standard error; split neurons are as flat as "
-            "two if the ReLU's derivative at 0 is taken as 0 (lemma-g.3)."
-        ),
-        charts=(
-            Lines(
-                x=Axis("samples", "downstream strings n", logarithmic=True),
-                y=Axis("error", "mean squared error, brackets squared", error="standard_error"),
-                colour=Colour("solution", "solution"),
-                series="solution",
-            ),
-        ),
-        data=data,
+        "error",
+        "Downstream error after n strings",
+        f"Mean over {settings.repetitions} samples and its standard error; split neurons are as flat as "
+        "two if the ReLU's derivative at 0 is taken as 0 (lemma-g.3).",
+        (Lines(x, y, Colour("solution", "solution"), series="solution"),),
+        pl.DataFrame(rows, ["solution", "samples", "error", "standard_error"], orient="row"),
     )
 
 

@@ -88,11 +88,6 @@ _OUTPUT_BIAS = ("cls.predictions.bias", "lm_head.bias")
 WORDS, LONGEST = 12, 8
 
 
-def random_feed_forward(widths: tuple[int, ...], slope: float, seed: int) -> FeedForward:
-    """A network of B.4.1 in float64 with its usual random weights."""
-    return FeedForward(widths, seed, slope).double()
-
-
 def random_transformer(architecture: Callable[[Shape], Architecture], seed: int) -> PreTrainedModel:
     """A small transformer in float64, so far from initialisation that every part has a sizeable gradient."""
     model = architecture(Shape(8, 2, 2, 12)).build(WORDS, LONGEST, seed=seed).double().eval()

@@ -81,6 +81,34 @@ class Finding:
                 return difference
 
 
+def estimated(
+    name: str,
+    sentence: str,
+    source: str,
+    measured: Estimate,
+    relation: Relation,
+    predicted: float,
+    *,
+    unit: str = "",
+    tolerance: float,
+    paper: str = "",
+) -> Finding:
+    """The finding on a number that has a sampling error, and as many units as the estimate."""
+    return Finding(
+        name,
+        sentence,
+        source,
+        measured.value,
+        relation,
+        predicted,
+        standard_error=measured.standard_error,
+        n=measured.n,
+        unit=unit,
+        tolerance=tolerance,
+        paper=paper,
+    )
+
+
 @dataclass(frozen=True)
 class Statement:
     """A lemma or theorem as tested: its findings, its pictures, and everything on which they depend.

@@ -8,17 +8,17 @@ from torch import Tensor
 
 from isoloss.panels import Axis, Panel
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
 from isoloss.seeds import derived_seed
-from isoloss.theory.finding import Finding
+from isoloss.theory.finding import Finding, estimated
 from isoloss.theory.minimisers import COEFFICIENT, Minimisers, trace_flow
 from isoloss.theory.optimiser_paths import (
     Line,
-    Measured,
     Row,
     SGDSettings,
     fitted_order,
+    mean_rows,
     mean_with_error,
-    means_with_errors,
     panel_of_paths,
     root_mean_square,
     sgd_paths,
@@ -73,7 +73,7 @@ class FlowAgainstSGD:
     codimensions: tuple[int, ...]
     runs: tuple[RunsAtOneRate, ...]
 
-    def fall(self, at_rate: RunsAtOneRate) -> Measured:
+    def fall(self, at_rate: RunsAtOneRate) -> Estimate:
         """The mean fall of the trace, in units of the flow's fall, and its standard error."""
         return mean_with_error((self.flow[0] - at_rate.traces_below) / (self.flow[0] - self.flow[-1]))
 
@@ -133,14 +133,15 @@ def codimension_finding(race: FlowAgainstSGD, predicted: int) -> Finding:
     """The rank of ∇²L at every time of the flow, which is constant by Assumption 3.1."""
     wrong = [found for found in race.codimensions if found != predicted]
     sentence = "Along the flow, ∇²L has rank C (V - 1), the number of independent probabilities."
+    measured, n = (wrong or [predicted])[0], len(race.codimensions)
     return Finding(
         "codimension",
         sentence,
         "Assumption 3.1",
-        (wrong or [predicted])[0],
+        measured,
         "equal to",
         predicted,
-        n=len(race.codimensions),
+        n=n,
         unit="dimensions",
         tolerance=0.0,
     )
@@ -148,46 +149,27 @@ def codimension_finding(race: FlowAgainstSGD, predicted: int) -> Finding:
 
 def fall_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
     """The decrease of the trace under SGD as η → 0, in units of the flow's."""
-    limit, n = race.fall_in_the_limit, sum(len(at_rate.traces_below) for at_rate in race.runs)
     sentence = "As η → 0, SGD's trace falls as far as along the flow dθ/dt = -(1/4B) ∇_Γ Tr ∇²L."
-    return _fall(sentence, (limit.intercept.value, limit.intercept.standard_error), n, tolerance)
+    return _fall(sentence, race.fall_in_the_limit.intercept, tolerance)
 
 
 def fall_at_last_rate_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
     """The decrease of the trace under SGD at the last learning rate, in units of the flow's."""
     sentence = "At the last learning rate, SGD's trace falls about as far as along equation (1)."
-    return _fall(sentence, race.fall(race.runs[-1]), len(race.runs[-1].traces_below), tolerance)
+    return _fall(sentence, race.fall(race.runs[-1]), tolerance)
 
 
-def _fall(sentence: str, fall: Measured, n: int, tolerance: float) -> Finding:
-    return Finding(
-        "fall of the trace",
-        sentence,
-        SOURCE,
-        fall[0],
-        "equal to",
-        1.0,
-        standard_error=fall[1],
-        n=n,
-        unit="of the flow's fall",
-        tolerance=tolerance,
-    )
+def _fall(sentence: str, fall: Estimate, tolerance: float) -> Finding:
+    name, unit = "fall of the trace", "of the flow's fall"
+    return estimated(name, sentence, SOURCE, fall, "equal to", 1.0, unit=unit, tolerance=tolerance)
 
 
 def order_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
     """How SGD's distance from the flow falls with η."""
-    order = race.order_of_distance
-    return Finding(
-        "order of the distance",
-        "The root mean square distance of the runs from the flow falls as √η.",
-        f"{SOURCE}: convergence as η → 0; across Γ runs have the variance η / 2B",
-        order.slope.value,
-        "equal to",
-        0.5,
-        standard_error=order.slope.standard_error,
-        n=sum(len(at_rate.traces_below) for at_rate in race.runs),
-        tolerance=tolerance,
-    )
+    sentence = "The root mean square distance of the runs from the flow falls as √η."
+    source = f"{SOURCE}: convergence as η → 0; across Γ runs have the variance η / 2B"
+    order = race.order_of_distance.slope
+    return estimated("order of the distance", sentence, source, order, "equal to", 0.5, tolerance=tolerance)
 
 
 def trace_panel(race: FlowAgainstSGD, name: str, of_what: str) -> Panel:
@@ -198,8 +180,7 @@ def trace_panel(race: FlowAgainstSGD, name: str, of_what: str) -> Panel:
     ]
     for at_rate in race.runs:
         path = f"mean of SGD, η = {at_rate.learning_rate:.3g}"
-        for t, mean in zip(race.times, means_with_errors(at_rate.traces), strict=True):
-            rows.append((t, *mean, path, path, False))
+        rows += mean_rows(race.times, at_rate.traces, path, path)
     path = f"one run of SGD, η = {race.runs[-1].learning_rate:.3g}"
     for number, run in enumerate(race.runs[-1].traces.T[:SINGLE_RUNS].tolist(), start=1):
         rows += [

@@ -1,5 +1,6 @@
 """Figure 12, computed: the encodings, and the hidden units of Section 5's two solutions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +12,9 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Dots, Landscape, Panel
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
 from isoloss.theory.bracket_strings import BracketStrings, all_strings, masked_strings
-from isoloss.theory.finding import Entry, Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.one_layer_transformer import OneLayerTransformer, farthest_output, zero_loss_trace
 from isoloss.theory.zero_loss_solutions import corrected_bound, random_features, two_neurons
 
@@ -50,10 +52,12 @@ def hidden_units(settings: HiddenUnitsSettings, progress: Progress = silent) -> 
         raise BadInput(f"{settings.shown} of {settings.neurons} neurons cannot be shown; give more neurons")
     strings, downstream = masked_strings(settings.length), all_strings(settings.length)
     generator = torch.Generator().manual_seed(settings.seed)
-    counting = two_neurons(settings.length, settings.neurons)
-    sampled = random_features(strings, settings.neurons, generator)
+    solutions = {
+        COUNTING: two_neurons(settings.length, settings.neurons),
+        SAMPLED: random_features(strings, settings.neurons, generator),
+    }
     progress("hidden units", 1, 1)
-    of_units = [squared_correlations(model, downstream) for model in (counting, sampled)]
+    of_units = [squared_correlations(model, downstream) for model in solutions.values()]
     return Statement(
         name="hidden-units",
         title="Two solutions of one loss: two units that count brackets, and many sampled ones",
@@ -66,14 +70,14 @@ def hidden_units(settings: HiddenUnitsSettings, progress: Progress = silent) -> 
             "sampled units carried more of it than chance, or if the traces were alike."
         ),
         findings=(
-            *solution_findings(settings, strings, counting, sampled),
+            *solution_findings(settings, strings, solutions),
             *unit_findings(settings.length, *of_units),
         ),
         panels=(
             _encodings(strings, settings.length),
-            _weights("solution-1", "Solution (1): its hidden units' weights", counting, settings.shown),
-            _weights("solution-2", "Solution (2): its hidden units' weights", sampled, settings.shown),
-            _transfer(counting, sampled, downstream),
+            _weights("solution-1", "Solution (1)", solutions[COUNTING], settings.shown),
+            _weights("solution-2", "Solution (2)", solutions[SAMPLED], settings.shown),
+            _transfer(solutions, downstream),
         ),
         settings=stated(settings),
         corrections=(
@@ -97,84 +101,52 @@ def squared_correlations(model: OneLayerTransformer, strings: BracketStrings) ->
     return shared.square() / (strings.probability @ before.square() * strings.mean(target.square()))
 
 
-def _named(
-    counting: OneLayerTransformer, sampled: OneLayerTransformer
-) -> list[tuple[str, OneLayerTransformer]]:
-    return [("solution (1)", counting), ("solution (2)", sampled)]
+Solutions = Mapping[str, OneLayerTransformer]
+COUNTING, SAMPLED = "solution (1)", "solution (2)"
 
 
 def solution_findings(
-    settings: HiddenUnitsSettings,
-    strings: BracketStrings,
-    counting: OneLayerTransformer,
-    sampled: OneLayerTransformer,
+    settings: HiddenUnitsSettings, strings: BracketStrings, solutions: Solutions
 ) -> tuple[Finding, ...]:
     """Both predict every masked bracket, and only one is as flat as possible."""
     least = corrected_bound(settings.neurons, settings.length)
-    of_counting, of_sampled = (float(zero_loss_trace(model, strings)) for model in (counting, sampled))
-    missed = [
-        Finding(
-            name=f"farthest output, {name}",
-            sentence=f"{name} misses the bracket of no masked string.",
-            source=SOURCE,
-            predicted=0.0,
-            relation="equal to",
-            measured=farthest_output(model, strings),
-            n=len(strings),
-            tolerance=1e-6,
-        )
-        for name, model in _named(counting, sampled)
-    ]
+    traces = {name: float(zero_loss_trace(model, strings)) for name, model in solutions.items()}
+    counting, ratio = traces[COUNTING], traces[SAMPLED] / traces[COUNTING]
+    flattest = "Solution (1) has the trace 4/(m √T), the smallest possible."
+    flatter = "Solution (1) is much flatter than solution (2), which has as many units."
+    name, tolerance = "trace, solution (1)", 1e-9 * least
     return (
-        *missed,
+        *(_fit_finding(name, model, strings) for name, model in solutions.items()),
+        Finding(name, flattest, SOURCE, counting, "equal to", least, n=1, tolerance=tolerance),
         Finding(
-            name="trace, solution (1)",
-            sentence="Solution (1) has the trace 4/(m √T), the smallest possible.",
-            source=SOURCE,
-            predicted=least,
-            relation="equal to",
-            measured=of_counting,
-            n=1,
-            tolerance=1e-9 * least,
-        ),
-        Finding(
-            name="ratio of the traces",
-            sentence="Solution (1) is much flatter than solution (2), which has as many units.",
-            source=SOURCE,
-            predicted=settings.flatter,
-            relation="at least",
-            measured=of_sampled / of_counting,
-            n=1,
-            tolerance=0.0,
+            "ratio of the traces", flatter, SOURCE, ratio, "at least", settings.flatter, n=1, tolerance=0.0
         ),
     )
+
+
+def _fit_finding(name: str, model: OneLayerTransformer, strings: BracketStrings) -> Finding:
+    sentence, miss = f"{name} misses the bracket of no masked string.", farthest_output(model, strings)
+    name = f"farthest output, {name}"
+    return Finding(name, sentence, SOURCE, miss, "equal to", 0.0, n=len(strings), tolerance=1e-6)
 
 
 def unit_findings(
     length: int, of_counting: Float[Tensor, " j"], of_sampled: Float[Tensor, " k"]
 ) -> tuple[Finding, Finding]:
     """What single units explain of g*, where a random direction explains 1/T on average."""
-    chance = 1 / length
+    chance, k = 1 / length, len(of_sampled)
+    share = Estimate(float(of_sampled.mean()), float(of_sampled.std() / k**0.5), k)
+    name, least = "told by a unit of solution (1)", float(of_counting.min())
+    active = "An active unit of solution (1) determines g* completely on unmasked strings."
     return (
-        Finding(
-            name="told by a unit of solution (1)",
-            sentence="An active unit of solution (1) determines g* completely on unmasked strings.",
-            source=SOURCE,
-            predicted=1.0,
-            relation="equal to",
-            measured=float(of_counting.min()),
-            n=len(of_counting),
-            tolerance=1e-9,
-        ),
-        Finding(
-            name="told by a unit of solution (2)",
-            sentence="A sampled unit carries as much of g* as a random direction does, a share of 1/T.",
-            source=SOURCE,
-            predicted=chance,
-            relation="equal to",
-            measured=float(of_sampled.mean()),
-            standard_error=float(of_sampled.std() / len(of_sampled) ** 0.5),
-            n=len(of_sampled),
+        Finding(name, active, SOURCE, least, "equal to", 1.0, n=len(of_counting), tolerance=1e-9),
+        estimated(
+            "told by a unit of solution (2)",
+            "A sampled unit carries as much of g* as a random direction does, a share of 1/T.",
+            SOURCE,
+            share,
+            "equal to",
+            chance,
             tolerance=SHARE_OF_CHANCE * chance,
         ),
     )
@@ -197,7 +169,7 @@ def _encodings(strings: BracketStrings, length: int) -> Panel:
 def _weights(name: str, title: str, model: OneLayerTransformer, shown: int) -> Panel:
     return _heights(
         name,
-        title,
+        f"{title}: its hidden units' weights",
         f"The first {shown} of {model.neurons} units: the row V_i of each, which reads z/T.",
         model.value[:shown],
         (Axis("column", "hidden unit"), Axis("coordinate", "coordinate")),
@@ -220,9 +192,9 @@ def _heights(
     return Panel(name, title, caption, (chart,), data)
 
 
-def _transfer(counting: OneLayerTransformer, sampled: OneLayerTransformer, strings: BracketStrings) -> Panel:
+def _transfer(solutions: Solutions, strings: BracketStrings) -> Panel:
     rows = []
-    for name, model in _named(counting, sampled):
+    for name, model in solutions.items():
         units = model.features(strings.tokens)[:, :2]
         units = units / units.amax(0).clamp(min=torch.finfo(units.dtype).tiny)
         for unit in range(2):
@@ -230,17 +202,14 @@ def _transfer(counting: OneLayerTransformer, sampled: OneLayerTransformer, strin
                 (target, value, f"{name}, unit {unit + 1}")
                 for target, value in zip(strings.target.tolist(), units[:, unit].tolist(), strict=True)
             ]
+    value = Axis("value", "σ(V_i h) over its largest")
     return Panel(
-        name="transfer",
-        title="Outputs of two units of each solution on unmasked strings",
-        caption=(
-            "One dot per string. Horizontal: the downstream target g*; vertical: the unit's output over its "
-            "largest."
-        ),
-        charts=(
-            Dots(Axis("target", "g*"), Axis("value", "σ(V_i h) over its largest"), Colour("unit", "unit")),
-        ),
-        data=pl.DataFrame(rows, schema=["target", "value", "unit"], orient="row"),
+        "transfer",
+        "Outputs of two units of each solution on unmasked strings",
+        "One dot per string. Horizontal: the downstream target g*; vertical: the unit's output over its "
+        "largest.",
+        (Dots(Axis("target", "g*"), value, Colour("unit", "unit")),),
+        pl.DataFrame(rows, ["target", "value", "unit"], orient="row"),
     )
 
 

@@ -16,7 +16,7 @@ from isoloss.theory.bartlett_matrices import (
     checkpoint_matrices,
     gap_exponent,
 )
-from isoloss.theory.finding import Entry, Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.minimisers import Minimisers, exact_transformer, factor_table
 from isoloss.theory.softmax_model import LogitTable
 
@@ -149,18 +149,10 @@ def exponent_findings(
     """The exponents of both gaps in KL: one slope through all points, with the error over paths."""
 
     def finding(name: str, gap: Callable[[BartlettMatrices], float]) -> Finding:
-        fitted = gap_exponent([[(point.kl, gap(point)) for point in path] for path in paths])
-        return Finding(
-            f"exponent of {name}, {where}",
-            f"||{name}|| / ||F|| grows as the square root of KL(distribution || model).",
-            f"{SOURCE}; first order in the probabilities' error",
-            fitted.value,
-            "equal to",
-            0.5,
-            standard_error=fitted.standard_error,
-            n=fitted.n,
-            tolerance=tolerance,
-        )
+        exponent = gap_exponent([[(point.kl, gap(point)) for point in path] for path in paths])
+        sentence = f"||{name}|| / ||F|| grows as the square root of KL(distribution || model)."
+        source, name = f"{SOURCE}; first order in the probabilities' error", f"exponent of {name}, {where}"
+        return estimated(name, sentence, source, exponent, "equal to", 0.5, tolerance=tolerance)
 
     return (
         finding("Σ - F", lambda point: point.covariance_gap),

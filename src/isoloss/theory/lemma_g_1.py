@@ -10,15 +10,15 @@ from isoloss.panels import Axis, Categories, Colour, Lines, Panel
 from isoloss.progress import Progress, part_of, silent
 from isoloss.theory.bracket_strings import BracketStrings, masked_strings
 from isoloss.theory.finding import Entry, Finding, Statement, stated
-from isoloss.theory.flattest_descent import flattest_from, random_weights
+from isoloss.theory.flattest_solution import flattest_from
 from isoloss.theory.one_layer_transformer import OneLayerTransformer, hessian_trace, zero_loss_trace
 from isoloss.theory.zero_loss_solutions import (
-    SCORE_SIZE,
     EqualityGaps,
     corrected_bound,
     equality_gaps,
     paper_bound,
     random_features,
+    random_weights,
     rebalanced,
     two_neurons,
 )
@@ -106,60 +106,40 @@ def lemma_g_1(settings: LemmaG1Settings, progress: Progress = silent) -> Stateme
 
 def bound_finding(found: pl.DataFrame, tolerance: float) -> Finding:
     """The least trace over its bound; columns `ratio` of solutions whose traces were divided by it."""
-    return Finding(
-        name="least_trace_over_bound",
-        sentence="No solution found has a smaller trace than 4/(m √T).",
-        source=SOURCE,
-        predicted=1.0,
-        relation="at least",
-        measured=float(found["ratio"].to_numpy().min()),
-        n=len(found),
-        tolerance=tolerance,
-    )
+    name, sentence = "least_trace_over_bound", "No solution found has a smaller trace than 4/(m √T)."
+    least = float(found["ratio"].to_numpy().min())
+    return Finding(name, sentence, SOURCE, least, "at least", 1.0, n=len(found), tolerance=tolerance)
 
 
 def flattest_findings(flattest: pl.DataFrame, tolerance: float) -> tuple[Finding, ...]:
     """Whether the two-neuron solution attains the bound, for each m; one row each, with both bounds."""
-    last = flattest.row(-1, named=True)
-    off = ((flattest["trace"] / flattest["corrected"]) - 1).abs().to_numpy().max()
+    last, n = flattest.row(-1, named=True), len(flattest)
+    off = float(((flattest["trace"] / flattest["corrected"]) - 1).abs().to_numpy().max())
+    paper, m = last["paper"], last["neurons"]
+    printed = f"√(4/T) = {paper:.4g}, {paper / last['corrected']:.3g} times as large for m = {m}"
+    attained = "The two-neuron solution's trace is 4/(m √T): largest relative difference over m."
+    too_high = f"For m = {m} the two-neuron solution's trace is at least √(4/T)."
     return (
         Finding(
-            name="flattest_trace_off_bound",
-            sentence="The two-neuron solution's trace is 4/(m √T): largest relative difference over m.",
-            source=SOURCE,
-            predicted=0.0,
-            relation="equal to",
-            measured=float(off),
-            n=len(flattest),
+            "flattest_trace_off_bound",
+            attained,
+            SOURCE,
+            off,
+            "equal to",
+            0.0,
+            n=n,
             tolerance=tolerance,
-            paper=f"√(4/T) = {last['paper']:.4g}, {last['paper'] / last['corrected']:.3g} times as large for "
-            f"m = {last['neurons']}",
+            paper=printed,
         ),
-        Finding(
-            name="paper_bound",
-            sentence=f"For m = {last['neurons']} the two-neuron solution's trace is at least √(4/T).",
-            source=SOURCE,
-            predicted=last["paper"],
-            relation="at least",
-            measured=last["trace"],
-            n=1,
-            tolerance=tolerance,
-        ),
+        Finding("paper_bound", too_high, SOURCE, last["trace"], "at least", paper, n=1, tolerance=tolerance),
     )
 
 
 def equality_finding(gaps: EqualityGaps) -> Finding:
     """The largest of the three conditions' gaps; 1e-9 is a thousand times their rounding error."""
-    return Finding(
-        name="equality_conditions_gap",
-        sentence="The two-neuron solution meets conditions (3), (4) and (5): the largest gap.",
-        source=SOURCE,
-        predicted=0.0,
-        relation="equal to",
-        measured=max(abs(gaps.balance), abs(gaps.cancellation), gaps.attention),
-        n=3,
-        tolerance=1e-9,
-    )
+    sentence = "The two-neuron solution meets conditions (3), (4) and (5): the largest gap."
+    largest = max(abs(gaps.balance), abs(gaps.cancellation), gaps.attention)
+    return Finding("equality_conditions_gap", sentence, SOURCE, largest, "equal to", 0.0, n=3, tolerance=1e-9)
 
 
 def _solutions(
@@ -172,7 +152,7 @@ def _solutions(
 
     def weights(seed: int) -> OneLayerTransformer:
         generator = torch.Generator().manual_seed(seed)
-        return random_weights(strings, settings.neurons, SCORE_SIZE, generator)
+        return random_weights(strings, settings.neurons, generator)
 
     parts = len(settings.random_seeds) + len(settings.adversary_seeds)
     for done, seed in enumerate(settings.random_seeds):
@@ -199,36 +179,25 @@ def _bound_panel(flattest: pl.DataFrame) -> Panel:
     data = flattest.unpivot(index="neurons", variable_name="series", value_name="value").with_columns(
         predicted=pl.col("series") != "trace", series=pl.col("series").replace(names)
     )
+    x = Axis("neurons", "neurons m", logarithmic=True)
+    y = Axis("value", "trace of the Hessian", logarithmic=True)
     return Panel(
-        name="bound",
-        title="The flattest solution and the two bounds",
-        caption="Trace of the Hessian of the two-neuron solution among m neurons; dashed: the bounds.",
-        charts=(
-            Lines(
-                x=Axis("neurons", "neurons m", logarithmic=True),
-                y=Axis("value", "trace of the Hessian", logarithmic=True),
-                colour=Colour("series", ""),
-                series="series",
-                predicted="predicted",
-            ),
-        ),
-        data=data,
+        "bound",
+        "The flattest solution and the two bounds",
+        "Trace of the Hessian of the two-neuron solution among m neurons; dashed: the bounds.",
+        (Lines(x, y, Colour("series", ""), series="series", predicted="predicted"),),
+        data,
     )
 
 
 def _solutions_panel(found: pl.DataFrame) -> Panel:
+    ratio = Axis("ratio", "trace over 4/(m √T)", logarithmic=True)
     return Panel(
-        name="solutions",
-        title="How flat the solutions are",
-        caption="Every dot is a solution that predicts all masked brackets; 1 is the bound 4/(m √T).",
-        charts=(
-            Categories(
-                category="kind",
-                y=Axis("ratio", "trace over 4/(m √T)", logarithmic=True),
-                colour=Colour("kind", "solution"),
-            ),
-        ),
-        data=found,
+        "solutions",
+        "How flat the solutions are",
+        "Every dot is a solution that predicts all masked brackets; 1 is the bound 4/(m √T).",
+        (Categories("kind", ratio, Colour("kind", "solution")),),
+        found,
     )
 
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 import polars as pl
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from isoloss.panels import Axis, Categories, Colour, Panel
 from isoloss.progress import Progress, silent
@@ -90,25 +88,28 @@ def counterexample_findings(model: OneLayerTransformer, strings: BracketStrings)
     gaps = equality_gaps(model, strings)
     ratio = float(hessian_trace(model, strings)) / corrected_bound(model.neurons, strings.length)
     worst = max(abs(ratio - 1), abs(gaps.balance), abs(gaps.cancellation), gaps.attention)
+    attained = "With derivative 0 at kinks, split neurons attain the bound and conditions (3) to (5)."
+    even = "Weights that meet the conditions have even neurons, kinks or not (as printed)."
+    apart, m = unevenness(model), model.neurons
     return (
         Finding(
-            name="split_neurons_off_bound",
-            sentence="With derivative 0 at kinks, split neurons attain the bound and conditions (3) to (5).",
-            source="Lemma G.1",
-            predicted=0.0,
-            relation="equal to",
-            measured=worst,
+            "split_neurons_off_bound",
+            attained,
+            "Lemma G.1",
+            worst,
+            "equal to",
+            0.0,
             n=len(strings),
             tolerance=1e-9,
         ),
         Finding(
-            name="unevenness_of_a_solution_at_the_bound",
-            sentence="Weights that meet the conditions have even neurons, kinks or not (as printed).",
-            source=SOURCE,
-            predicted=0.0,
-            relation="equal to",
-            measured=unevenness(model),
-            n=model.neurons,
+            "unevenness_of_a_solution_at_the_bound",
+            even,
+            SOURCE,
+            apart,
+            "equal to",
+            0.0,
+            n=m,
             tolerance=1e-3,
         ),
     )
@@ -120,56 +121,35 @@ def rank_finding(length: int) -> Finding:
     Without kinks, a neuron that fires on one string of a target fires on all: if V_i h < 0, it fires on the
     mirror image -h, of the other target, and cancels. By condition (3) it then has the same value on all.
     """
-    return Finding(
-        name=f"rank_of_masked_strings_{length}",
-        sentence=f"Without kinks the neurons are c (1_T; 0): the strings' rank, 2T, for T = {length}.",
-        source=f"{SOURCE}, Lemma G.5",
-        predicted=2.0 * length,
-        relation="equal to",
-        measured=float(_rank(one_target(masked_strings(length)))),
-        n=length,
-        tolerance=0.0,
-    )
+    strings = masked_strings(length)
+    sums = strings.tokens[strings.target == -1].sum(1)
+    # Of integers: the Gram matrix is exact in float64, and small.
+    rank = float(torch.linalg.matrix_rank(sums.T @ sums, hermitian=True))
+    name = f"rank_of_masked_strings_{length}"
+    sentence = f"Without kinks the neurons are c (1_T; 0): the strings' rank, 2T, for T = {length}."
+    source = f"{SOURCE}, Lemma G.5"
+    return Finding(name, sentence, source, rank, "equal to", 2.0 * length, n=length, tolerance=0.0)
 
 
-def one_target(strings: BracketStrings) -> Float[Tensor, "a d"]:
-    """Σ_t x_t of the strings with g* = -1."""
-    return strings.tokens[strings.target == -1].sum(1)
-
-
-def nudged_findings(nudged: pl.DataFrame, tolerance: float) -> tuple[Finding, Finding]:
+def nudged_findings(nudged: pl.DataFrame, tolerance: float) -> tuple[Finding, ...]:
     """Traces over the bound right next to both solutions: columns `solution`, `nudged`, `ratio`."""
     beside = nudged.filter("nudged").group_by("solution").agg(low=pl.col("ratio").min(), n=pl.len())
     rows = {row["solution"]: row for row in beside.to_dicts()}
-    return (
+    two = "Next to the two-neuron solution, which has no kinks, the trace equals the bound."
+    split = "Next to the split solution the trace is 3/2 of the bound: its flatness comes from the kinks."
+    return tuple(
         Finding(
-            name="trace_beside_two_neurons",
-            sentence="Next to the two-neuron solution, which has no kinks, the trace equals the bound.",
-            source=SOURCE,
-            predicted=1.0,
-            relation="equal to",
-            measured=rows["two neurons"]["low"],
-            n=rows["two neurons"]["n"],
+            f"trace_beside_{solution.replace(' ', '_')}",
+            sentence,
+            SOURCE,
+            rows[solution]["low"],
+            "equal to",
+            predicted,
+            n=rows[solution]["n"],
             tolerance=tolerance,
-        ),
-        Finding(
-            name="trace_beside_split_neurons",
-            sentence=(
-                "Next to the split solution the trace is 3/2 of the bound: its flatness comes from the kinks."
-            ),
-            source=SOURCE,
-            predicted=1.5,
-            relation="equal to",
-            measured=rows["split neurons"]["low"],
-            n=rows["split neurons"]["n"],
-            tolerance=tolerance,
-        ),
+        )
+        for solution, sentence, predicted in (("two neurons", two, 1.0), ("split neurons", split, 1.5))
     )
-
-
-def _rank(matrix: Float[Tensor, "a d"]) -> int:
-    # Of integers: the Gram matrix is exact in float64, and small.
-    return int(torch.linalg.matrix_rank(matrix.T @ matrix, hermitian=True))
 
 
 def _nudged(settings: LemmaG3Settings, strings: BracketStrings) -> Iterator[tuple[str, bool, float]]:
@@ -194,21 +174,13 @@ def _panel(nudged: pl.DataFrame) -> Panel:
     data = nudged.with_columns(
         case=pl.col("solution") + pl.when("nudged").then(pl.lit(", nudged")).otherwise(pl.lit(""))
     )
+    ratio = Axis("ratio", "trace over 4/(m √T)")
     return Panel(
-        name="kinks",
-        title="Two solutions at the bound, and their immediate neighbourhood",
-        caption=(
-            "Trace over 4/(m √T), with the ReLU's derivative at 0 taken as 0, and after perturbations of "
-            "1e-5."
-        ),
-        charts=(
-            Categories(
-                category="case",
-                y=Axis("ratio", "trace over 4/(m √T)"),
-                colour=Colour("solution", "solution"),
-            ),
-        ),
-        data=data,
+        "kinks",
+        "Two solutions at the bound, and their immediate neighbourhood",
+        "Trace over 4/(m √T), with the ReLU's derivative at 0 taken as 0, and after perturbations of 1e-5.",
+        (Categories("case", ratio, Colour("solution", "solution")),),
+        data,
     )
 
 

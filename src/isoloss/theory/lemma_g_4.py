@@ -10,7 +10,6 @@ from isoloss.panels import Axis, Colour, Dots, Panel
 from isoloss.progress import Progress, silent
 from isoloss.theory.bracket_strings import BracketStrings, masked_strings
 from isoloss.theory.finding import Entry, Finding, Statement, stated
-from isoloss.theory.flattest_descent import fitted, random_weights
 from isoloss.theory.one_layer_transformer import (
     SECOND_DERIVATIVE,
     OneLayerTransformer,
@@ -18,7 +17,7 @@ from isoloss.theory.one_layer_transformer import (
     squared_gradient_norms,
     squared_loss,
 )
-from isoloss.theory.zero_loss_solutions import SCORE_SIZE
+from isoloss.theory.zero_loss_solutions import fitted, random_weights
 
 SOURCE = "Lemma G.4"
 
@@ -98,13 +97,14 @@ def identity_finding(
     factors: Sequence[float], tolerance: float, constant: float = SECOND_DERIVATIVE
 ) -> Finding:
     """The `factor` farthest from the constant, among solutions with zero loss."""
+    sentence = "At zero loss, Tr ∇²L is twice E ‖∇f‖²: the factor farthest off."
     return Finding(
-        name="hessian_trace_over_gradient_norm",
-        sentence="At zero loss, Tr ∇²L is twice E ‖∇f‖²: the factor farthest off.",
-        source=SOURCE,
-        predicted=constant,
-        relation="equal to",
-        measured=max(factors, key=lambda found: abs(found - constant)),
+        "hessian_trace_over_gradient_norm",
+        sentence,
+        SOURCE,
+        max(factors, key=lambda found: abs(found - constant)),
+        "equal to",
+        constant,
         n=len(factors),
         tolerance=tolerance * constant,
         paper="1",
@@ -113,23 +113,16 @@ def identity_finding(
 
 def closed_form_finding(away: pl.DataFrame, tolerance: float) -> Finding:
     """Columns `dense` and `closed_form` of traces at any loss."""
-    off = (away["closed_form"] / away["dense"] - 1).abs().to_numpy().max()
-    return Finding(
-        name="closed_form_off_dense_trace",
-        sentence="The closed form equals the dense Hessian's trace at any loss: largest relative difference.",
-        source="Section 5",
-        predicted=0.0,
-        relation="equal to",
-        measured=float(off),
-        n=len(away),
-        tolerance=tolerance,
-    )
+    off = float((away["closed_form"] / away["dense"] - 1).abs().to_numpy().max())
+    name = "closed_form_off_dense_trace"
+    sentence = "The closed form equals the dense Hessian's trace at any loss: largest relative difference."
+    return Finding(name, sentence, "Section 5", off, "equal to", 0.0, n=len(away), tolerance=tolerance)
 
 
 def _searched_factors(settings: LemmaG4Settings, strings: BracketStrings, seed: int) -> list[float]:
     """The factors of a random solution, and of a search that continues from the worst one so far."""
     generator = torch.Generator().manual_seed(seed)
-    worst = random_weights(strings, settings.neurons, SCORE_SIZE, generator)
+    worst = random_weights(strings, settings.neurons, generator)
     factors = [factor(worst, strings)]
     largest = abs(factors[0] - SECOND_DERIVATIVE)
     for _ in range(settings.searches):
@@ -151,7 +144,7 @@ def _moved(model: OneLayerTransformer, reach: float, generator: torch.Generator)
 def _away(settings: LemmaG4Settings, strings: BracketStrings, seed: int) -> pl.DataFrame:
     """Traces at growing distances from a solution."""
     generator = torch.Generator().manual_seed(seed)
-    solution = random_weights(strings, settings.neurons, SCORE_SIZE, generator)
+    solution = random_weights(strings, settings.neurons, generator)
     rows = []
     for reach in MISSES:
         model = _moved(solution, reach, generator)
@@ -170,19 +163,14 @@ def _away(settings: LemmaG4Settings, strings: BracketStrings, seed: int) -> pl.D
 
 
 def _panel(away: pl.DataFrame) -> Panel:
+    loss = Axis("loss", "pre-training loss", logarithmic=True)
     return Panel(
-        name="factor",
-        title="The trace over the squared gradient norm, at the solutions and away from them",
-        caption="2 at zero loss, for all weights; away from it the curvature of f contributes.",
-        charts=(
-            Dots(
-                x=Axis("loss", "pre-training loss", logarithmic=True),
-                y=Axis("factor", "Tr ∇²L / E ‖∇f‖²"),
-                colour=Colour("seed", "seed"),
-            ),
-        ),
+        "factor",
+        "The trace over the squared gradient norm, at the solutions and away from them",
+        "2 at zero loss, for all weights; away from it the curvature of f contributes.",
+        (Dots(loss, Axis("factor", "Tr ∇²L / E ‖∇f‖²"), Colour("seed", "seed")),),
         # A loss of 0 has no place on a logarithmic axis.
-        data=away.with_columns(pl.col("loss").clip(lower_bound=1e-24)),
+        away.with_columns(pl.col("loss").clip(lower_bound=1e-24)),
     )
 
 

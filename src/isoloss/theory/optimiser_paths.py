@@ -149,71 +149,73 @@ def _fresh_counts(
             yield counted.view(settings.paths, *shape)
 
 
-Measured = tuple[float, float]
-"""A number and its standard error."""
-
-
-def mean_with_error(values: Float[Tensor, " R"]) -> Measured:
+def mean_with_error(values: Float[Tensor, " R"]) -> Estimate:
     """The mean over independent runs.
 
-    >>> mean_with_error(torch.tensor([1.0, 2.0, 3.0, 6.0]).double())
-    (3.0, 1.0801234497346435)
+    >>> mean_with_error(torch.tensor([1.0, 2.0, 3.0, 6.0]).double()).standard_error
+    1.0801234497346435
     """
-    return float(values.mean()), float(values.std()) / len(values) ** 0.5
+    return Estimate(float(values.mean()), float(values.std()) / len(values) ** 0.5, len(values))
 
 
-def means_with_errors(values: Float[Tensor, "n R"]) -> list[Measured]:
-    """`mean_with_error` at each of n times."""
-    errors = values.std(dim=1) / values.shape[1] ** 0.5
-    return list(zip(values.mean(dim=1).tolist(), errors.tolist(), strict=True))
-
-
-def root_mean_square(errors: Float[Tensor, " R"]) -> Measured:
+def root_mean_square(errors: Float[Tensor, " R"]) -> Estimate:
     """√E e² over independent runs, with its standard error by the delta method."""
     squares = errors.square()
     root = float(squares.mean().sqrt())
-    return root, float(squares.std()) / len(squares) ** 0.5 / (2 * root)
+    return Estimate(root, float(squares.std()) / len(squares) ** 0.5 / (2 * root), len(squares))
 
 
 @dataclass(frozen=True)
 class Line:
-    """y = intercept + slope x."""
+    """y = intercept + slope x; both have as many units as all y together, whose errors are known."""
 
     intercept: Estimate
     slope: Estimate
 
 
-def weighted_line(x: Sequence[float], y: Sequence[Measured]) -> Line:
+def weighted_line(x: Sequence[float], y: Sequence[Estimate]) -> Line:
     """Weighted least squares with known independent standard errors of y, which are not rescaled.
 
     Raises BadInput for fewer than two points, or errors that are not positive.
 
-    >>> round(weighted_line([1, 2, 3], [(3, 0.1), (5, 0.1), (7, 0.1)]).slope.value, 9)
-    2.0
+    >>> line = weighted_line([1, 2, 3], [Estimate(y, 0.1, 10) for y in (3.0, 5.0, 7.0)])
+    >>> round(line.slope.value, 9), line.slope.n
+    (2.0, 30)
     """
-    y_array, errors = np.asarray(y, float).T
+    errors = np.array([each.standard_error for each in y])
     if len(x) < 2 or errors.min() <= 0:
         raise BadInput(f"a line needs two points with positive errors, not {len(x)} with {errors.tolist()}")
-    fitted, covariance = np.polyfit(x, y_array, 1, w=1 / errors, cov="unscaled")
+    n = sum(each.n for each in y)
+    fitted, covariance = np.polyfit(x, [each.value for each in y], 1, w=1 / errors, cov="unscaled")
     slope, intercept = (
-        Estimate(value, error, len(x), math.inf)
+        Estimate(value, error, n, math.inf)
         for value, error in zip(fitted.tolist(), np.sqrt(covariance.diagonal()).tolist(), strict=True)
     )
     return Line(intercept, slope)
 
 
-def fitted_order(step_sizes: Sequence[float], errors: Sequence[Measured]) -> Line:
+def fitted_order(step_sizes: Sequence[float], errors: Sequence[Estimate]) -> Line:
     """log error against log step size: `slope` is the order of convergence.
 
-    >>> round(fitted_order([0.1, 0.2, 0.4], [(1.0, 0.1), (2.0, 0.1), (4.0, 0.1)]).slope.value, 6)
+    >>> errors = [Estimate(error, 0.1, 10) for error in (1.0, 2.0, 4.0)]
+    >>> round(fitted_order([0.1, 0.2, 0.4], errors).slope.value, 6)
     1.0
     """
-    logarithms = [(float(np.log(error)), deviation / error) for error, deviation in errors]
+    logarithms = [Estimate(float(np.log(e.value)), e.standard_error / e.value, e.n) for e in errors]
     return weighted_line(np.log(step_sizes).tolist(), logarithms)
 
 
 Row = tuple[float, float, float, str, str, bool]
 """A point of a picture of paths: x, y, the error of y, the path, the series, and whether it is predicted."""
+
+
+def mean_rows(
+    times: Sequence[float], values: Float[Tensor, "n R"], path: str, series: str, *, unit: float = 1.0
+) -> list[Row]:
+    """The mean over R runs at each of n times, in multiples of `unit`, with its standard error."""
+    errors = (values.std(dim=1) / values.shape[1] ** 0.5 / unit).tolist()
+    means = (values.mean(dim=1) / unit).tolist()
+    return [(*point, path, series, False) for point in zip(times, means, errors, strict=True)]
 
 
 def panel_of_paths(name: str, title: str, caption: str, x: Axis, y: Axis, rows: Sequence[Row]) -> Panel:

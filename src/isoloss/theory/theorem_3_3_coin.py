@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log
+from math import inf, log, nan
 
 import numpy as np
 import polars as pl
@@ -13,17 +13,16 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Landscape, Panel
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
 from isoloss.seeds import derived_seed
 from isoloss.theory.coin import BiasedCoin, Coin
-from isoloss.theory.finding import Entry, Finding, Statement, stated
+from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.minimisers import COEFFICIENT, Minimisers
 from isoloss.theory.optimiser_paths import (
-    Measured,
-    Row,
     SGDSettings,
     fitted_order,
+    mean_rows,
     mean_with_error,
-    means_with_errors,
     panel_of_paths,
     root_mean_square,
     sgd_paths,
@@ -50,15 +49,16 @@ class CoinRuns:
     ends: Float[Tensor, "R 2"]
 
     @property
-    def rate(self) -> Measured:
+    def rate(self) -> Estimate:
         """Rate of decay of E[u² - v²] per unit of t over p(1-p)/B, and its standard error (delta method)."""
-        mean, error = mean_with_error(self.differences[-1])
-        if mean <= 0:
-            return float("nan"), float("inf")
+        mean = mean_with_error(self.differences[-1])
+        if mean.value <= 0:
+            return Estimate(nan, inf, mean.n)
         unit = self.times[-1] * self.coin.decay_rate(self.settings.batch_size)
-        return log(self.difference / mean) / unit, error / mean / unit
+        rate = log(self.difference / mean.value) / unit
+        return Estimate(rate, mean.standard_error / mean.value / unit, mean.n)
 
-    def error_of_difference(self, coefficient: float = COEFFICIENT) -> Measured:
+    def error_of_difference(self, coefficient: float = COEFFICIENT) -> Estimate:
         """Root mean square of u² - v² minus its limit, and its standard error.
 
         A run multiplies u² - v² by 1 - η²g² at each of t/η² steps: the standard deviation of its logarithm is
@@ -67,7 +67,7 @@ class CoinRuns:
         limit = self._limit(coefficient)
         return root_mean_square(self.differences[-1] - (limit[0] ** 2 - limit[1] ** 2))
 
-    def error_of_parameters(self, coefficient: float = COEFFICIENT) -> Measured:
+    def error_of_parameters(self, coefficient: float = COEFFICIENT) -> Estimate:
         """Root mean square distance of (u, v) from its limit, and its standard error.
 
         Across the curve a run is an Ornstein-Uhlenbeck process of variance η / 2B, so that the order is 1/2.
@@ -158,50 +158,39 @@ def coin_findings(
     for batch_size in sorted({run.settings.batch_size for run in runs}):
         alike = [run for run in runs if run.settings.batch_size == batch_size]
         rates = [run.settings.learning_rate for run in alike]
-        paths = sum(run.settings.paths for run in alike)
-        limit = weighted_line(rates, [run.rate for run in alike])
-        sentence = "As η → 0, E[u² - v²] decays at the rate p(1-p)/B per unit of t = kη²."
+        limit = weighted_line(rates, [run.rate for run in alike]).intercept
         findings.append(
-            Finding(
+            estimated(
                 f"decay rate, B = {batch_size}",
-                sentence,
+                "As η → 0, E[u² - v²] decays at the rate p(1-p)/B per unit of t = kη².",
                 SOURCE,
-                limit.intercept.value,
+                limit,
                 "equal to",
                 coefficient / COEFFICIENT,
-                standard_error=limit.intercept.standard_error,
-                n=paths,
                 unit="p(1-p)/B",
                 tolerance=rate_tolerance,
             )
         )
         of_difference = [run.error_of_difference(coefficient) for run in alike]
         of_parameters = [run.error_of_parameters(coefficient) for run in alike]
+        source = f"{SOURCE}: convergence as η → 0; the order is this coin's"
         for what, order, errors in (("u² - v²", 1.0, of_difference), ("(u, v)", 0.5, of_parameters)):
-            fitted = fitted_order(rates, errors)
+            name = f"order of {what}, B = {batch_size}"
+            sentence = f"The runs' distance of {what} from its limit falls as η^{order:g}."
+            slope = fitted_order(rates, errors).slope
             findings.append(
-                Finding(
-                    f"order of {what}, B = {batch_size}",
-                    f"The runs' distance of {what} from its limit falls as η^{order:g}.",
-                    f"{SOURCE}: convergence as η → 0; the order is this coin's",
-                    fitted.slope.value,
-                    "equal to",
-                    order,
-                    standard_error=fitted.slope.standard_error,
-                    n=paths,
-                    tolerance=order_tolerance,
-                )
+                estimated(name, sentence, source, slope, "equal to", order, tolerance=order_tolerance)
             )
     return tuple(findings)
 
 
 def _decay_panel(runs: Sequence[CoinRuns]) -> Panel:
-    rows: list[Row] = []
+    rows = []
     for run in runs:
         batch_size = run.settings.batch_size
         name = f"SGD, η = {run.settings.learning_rate:g}"
-        for time, mean in zip(run.times, means_with_errors(run.differences), strict=True):
-            rows.append((time / batch_size, *mean, name, f"{name}, B = {batch_size}", False))
+        times = [time / batch_size for time in run.times]
+        rows += mean_rows(times, run.differences, name, f"{name}, B = {batch_size}")
     first, flow = runs[0], "equation (1)"
     for time in first.times:
         u, v = first.coin.flow(first.difference, time, first.settings.batch_size).tolist()

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, part_of, silent
@@ -83,41 +81,27 @@ def limiting_norm(strings: BracketStrings) -> float:
     length = strings.length
     sums = strings.tokens.sum(1)
     cosines = (sums @ sums.T / length).clamp(-1, 1)
-    kernel = _arc_cosine(cosines)
+    angles = cosines.arccos()
+    kernel = (angles.sin() + (torch.pi - angles) * cosines) / (2 * torch.pi)
     return float(strings.target @ torch.linalg.solve(kernel, strings.target)) / length**2
 
 
 def fit_finding(found: pl.DataFrame) -> Finding:
     """1e-6 is the loss 1e-12: the accuracy of linear systems with condition numbers up to 1e9 in float64."""
-    return Finding(
-        name="random_features_miss",
-        sentence=(
-            "With at least as many random neurons as strings, every masked bracket is predicted: farthest "
-            "output."
-        ),
-        source=SOURCE,
-        predicted=0.0,
-        relation="equal to",
-        measured=float(found["miss"].to_numpy().max()),
-        n=len(found),
-        tolerance=1e-6,
+    name, miss = "random_features_miss", float(found["miss"].to_numpy().max())
+    sentence = (
+        "With at least as many random neurons as strings, every masked bracket is predicted: farthest output."
     )
+    return Finding(name, sentence, SOURCE, miss, "equal to", 0.0, n=len(found), tolerance=1e-6)
 
 
 def limit_finding(length: int, limit: float) -> Finding:
     """`limit` is ‖u‖²/(m T²) for many neurons."""
-    return Finding(
-        name=f"random_features_norm_{length}",
-        sentence=(
-            f"As the number of random neurons grows, ‖u‖² tends to 4 T² m: its limit over T² m, T = {length}."
-        ),
-        source=SOURCE,
-        predicted=4.0,
-        relation="equal to",
-        measured=limit,
-        n=1,
-        tolerance=1e-6,
+    name = f"random_features_norm_{length}"
+    sentence = (
+        f"As the number of random neurons grows, ‖u‖² tends to 4 T² m: its limit over T² m, T = {length}."
     )
+    return Finding(name, sentence, SOURCE, limit, "equal to", 4.0, n=1, tolerance=1e-6)
 
 
 def growth_finding(found: pl.DataFrame, tolerance: float) -> Finding:
@@ -125,12 +109,12 @@ def growth_finding(found: pl.DataFrame, tolerance: float) -> Finding:
     longest = found.filter(pl.col("length") == pl.col("length").max())
     slope = np.polyfit(longest["neurons"].log().to_numpy(), longest["norm"].log().to_numpy(), 1)[0]
     return Finding(
-        name="random_features_norm_exponent",
-        sentence="‖u‖² grows in proportion to the number of neurons: the exponent of m.",
-        source=SOURCE,
-        predicted=1.0,
-        relation="equal to",
-        measured=float(slope),
+        "random_features_norm_exponent",
+        "‖u‖² grows in proportion to the number of neurons: the exponent of m.",
+        SOURCE,
+        float(slope),
+        "equal to",
+        1.0,
         n=len(longest),
         tolerance=tolerance,
         paper="0: ‖u'‖² = O(T²/δ)",
@@ -139,23 +123,11 @@ def growth_finding(found: pl.DataFrame, tolerance: float) -> Finding:
 
 def trace_finding(found: pl.DataFrame) -> Finding:
     """Whether the flattest solution is flatter than random features, rescaled in their favour."""
-    return Finding(
-        name="random_features_trace_over_flattest",
-        sentence=(
-            "Random features, even rescaled, are less flat than two neurons: the least trace over 4/(m √T)."
-        ),
-        source="Section 5",
-        predicted=1.0,
-        relation="at least",
-        measured=float(found["balanced"].to_numpy().min()),
-        n=len(found),
-        tolerance=0.0,
+    name, least = "random_features_trace_over_flattest", float(found["balanced"].to_numpy().min())
+    sentence = (
+        "Random features, even rescaled, are less flat than two neurons: the least trace over 4/(m √T)."
     )
-
-
-def _arc_cosine(cosines: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
-    angles = cosines.arccos()
-    return (angles.sin() + (torch.pi - angles) * cosines) / (2 * torch.pi)
+    return Finding(name, sentence, "Section 5", least, "at least", 1.0, n=len(found), tolerance=0.0)
 
 
 def _solutions(settings: TheoremG6Settings, length: int, progress: Progress) -> pl.DataFrame:
@@ -187,19 +159,14 @@ def _panel(found: pl.DataFrame) -> Panel:
     ).with_columns(
         series=pl.format("T = {}, {}", pl.col("length"), pl.col("scale").replace(names)),
     )
+    x = Axis("neurons", "neurons m", logarithmic=True)
+    y = Axis("ratio", "trace over 4/(m √T)", logarithmic=True)
     return Panel(
-        name="trace",
-        title="Random features compared with the flattest solution",
-        caption="Trace of the Hessian over that of the two-neuron solution with the same number of neurons.",
-        charts=(
-            Lines(
-                x=Axis("neurons", "neurons m", logarithmic=True),
-                y=Axis("ratio", "trace over 4/(m √T)", logarithmic=True),
-                colour=Colour("series", "solution"),
-                series="series",
-            ),
-        ),
-        data=data,
+        "trace",
+        "Random features compared with the flattest solution",
+        "Trace of the Hessian over that of the two-neuron solution with the same number of neurons.",
+        (Lines(x, y, Colour("series", "solution"), series="series"),),
+        data,
     )
 
 

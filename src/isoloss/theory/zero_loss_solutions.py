@@ -7,12 +7,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from isoloss.errors import BadInput
+from isoloss.errors import BadInput, IsolossError
 from isoloss.theory.bracket_strings import BracketStrings
-from isoloss.theory.one_layer_transformer import OneLayerTransformer
+from isoloss.theory.one_layer_transformer import OneLayerTransformer, output_gradients
 
 SCORE_SIZE = 2
 """Rows of Q and K; the statements hold for any number."""
+MISS = 1e-10
+"""The largest |f(x) - g*(x)| at which the loss counts as zero: a loss of 1e-20."""
+RIDGE = 1e-10
+"""Added to J Jᵀ relative to its mean diagonal: near the end many strings require the same step."""
+FITTING_STEPS = 200
 
 
 def corrected_bound(neurons: int, length: int) -> float:
@@ -112,6 +117,69 @@ def _balanced(directions: Float[Tensor, "a d"], neurons: int) -> OneLayerTransfo
 def _evenly_attending(value: Float[Tensor, "m d"], output: Float[Tensor, " m"]) -> OneLayerTransformer:
     zero = torch.zeros(SCORE_SIZE, value.shape[1], dtype=torch.float64)
     return OneLayerTransformer(zero, zero, value, output)
+
+
+def random_weights(strings: BracketStrings, neurons: int, generator: torch.Generator) -> OneLayerTransformer:
+    """Gaussian Q, K, V and u, brought to zero loss by `fitted` (see there).
+
+    Entries have standard deviations 0.3 (Q, K), √T (V, as in G.6) and √m / 10 (u, so that f starts small).
+    """
+    length, d = strings.length, 2 * strings.length
+
+    def gaussian(size: float, *shape: int) -> Tensor:
+        return size * torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    query, key = gaussian(0.3, SCORE_SIZE, d), gaussian(0.3, SCORE_SIZE, d)
+    value, output = gaussian(length**0.5, neurons, d), gaussian(neurons**0.5 / 10, neurons)
+    return fitted(OneLayerTransformer(query, key, value, output), strings)
+
+
+def fitted(model: OneLayerTransformer, strings: BracketStrings) -> OneLayerTransformer:
+    """The weights brought to zero loss by Levenberg-Marquardt steps on all of them, in the descent's units.
+
+    p (n + p) numbers in memory for p parameters. Raises IsolossError if 200 steps do not suffice.
+    """
+    units, damping = units_of_weights(model), 1.0
+    misses = model.outputs(strings.tokens) - strings.target
+    for _ in range(FITTING_STEPS):
+        if float(misses.abs().max()) <= MISS:
+            return model
+        jacobian = output_gradients(model, strings.tokens) * units
+        moved = model.with_flat(model.flat() - units * least_change(jacobian, misses, damping))
+        tried = moved.outputs(strings.tokens) - strings.target
+        if float(tried.norm()) < float(misses.norm()):
+            model, misses, damping = moved, tried, max(damping / 3, RIDGE)
+        else:
+            damping *= 3
+    raise IsolossError(
+        f"{model.neurons} neuron(s) did not fit {len(strings)} masked strings; give more, or another seed"
+    )
+
+
+def units_of_weights(model: OneLayerTransformer) -> Float[Tensor, " p"]:
+    """How far each weight moves per unit: about 1 over the root of the trace's second derivative.
+
+    E h_j² is about 1/T², and V's and u's terms have the factor 1/m²: m T for V, m √T for u, and 1 for Q and
+    K.
+    """
+    length = model.value.shape[1] // 2
+    sizes = (1.0, 1.0, model.neurons * float(length), model.neurons * length**0.5)
+    return torch.cat(
+        [
+            torch.full((weights.numel(),), size, dtype=torch.float64)
+            for weights, size in zip(model.parameters(), sizes, strict=True)
+        ]
+    )
+
+
+def least_change(
+    jacobian: Float[Tensor, "n p"], change: Float[Tensor, " n"], damping: float = RIDGE
+) -> Float[Tensor, " p"]:
+    """The least δ with J δ = `change`, damped."""
+    gram = jacobian @ jacobian.T
+    gram.diagonal().add_(damping * gram.diagonal().mean())
+    weights: Tensor = torch.linalg.solve(gram, change)
+    return jacobian.T @ weights
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.theory.bracket_strings import all_strings, encoded, string_classes
-from isoloss.theory.failure_probability import (
+from isoloss.theory.bracket_strings import all_strings, string_classes
+from isoloss.theory.theorem_5_1 import (
     corrected_failure,
     counted_failure,
     paper_failure,
@@ -69,12 +69,12 @@ def test_the_refitted_layer_is_the_shortest_that_fits():
 
 
 def test_classes_stand_for_all_strings_under_the_flattest_solutions():
-    drawn = torch.randint(2, (30, 6), generator=torch.Generator().manual_seed(901))
-    classes = string_classes(6)
-    rows = drawn[:, 0] * 6 + (drawn[:, 1:] == 0).sum(1)
+    strings, classes = all_strings(6), string_classes(6)
+    lefts = strings.tokens.sum(2) > 0
+    rows = torch.where(lefts[:, 0], 0, 6) + lefts[:, 1:].sum(1)
     for model in (two_neurons(6), split_neurons(6)):
         torch.testing.assert_close(
-            model.features(encoded(drawn)), model.features(classes.tokens)[rows], rtol=0, atol=1e-12
+            model.features(strings.tokens), model.features(classes.tokens)[rows], rtol=0, atol=1e-12
         )
 
 

@@ -3,15 +3,15 @@ import torch
 
 from isoloss.errors import IsolossError
 from isoloss.theory.bracket_strings import masked_strings
-from isoloss.theory.flattest_descent import MISS, fitted, flattest_from, random_weights
+from isoloss.theory.flattest_solution import flattest_from
 from isoloss.theory.one_layer_transformer import farthest_output, zero_loss_trace
-from isoloss.theory.zero_loss_solutions import corrected_bound, two_neurons
+from isoloss.theory.zero_loss_solutions import MISS, corrected_bound, fitted, random_weights, two_neurons
 
 STRINGS = masked_strings(4)
 
 
 def start(seed):
-    return random_weights(STRINGS, 12, 2, torch.Generator().manual_seed(seed))
+    return random_weights(STRINGS, 12, torch.Generator().manual_seed(seed))
 
 
 def test_a_descent_keeps_zero_loss_lowers_the_trace_and_stays_above_the_bound():
@@ -39,7 +39,7 @@ def test_no_step_lowers_the_trace_of_the_two_neurons():
 
 def test_too_few_neurons_and_a_start_with_loss_are_refused():
     with pytest.raises(IsolossError, match="did not fit 48 masked strings"):
-        random_weights(STRINGS, 1, 1, torch.Generator().manual_seed(901))
+        random_weights(STRINGS, 1, torch.Generator().manual_seed(901))
     model = two_neurons(4)
     with pytest.raises(IsolossError, match="begin at zero loss"):
         flattest_from(model.with_flat(1.1 * model.flat()), STRINGS, 1)
