@@ -8,7 +8,7 @@ from typing import Any
 import vl_convert
 from results_pictures import PICTURES
 
-from isoloss.experiments.design import builtin_designs
+from isoloss.experiments.suite import builtin_designs
 from isoloss.stored_runs.stored_run import stored_run
 
 ROOT = Path(__file__).parent.parent.parent

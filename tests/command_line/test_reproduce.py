@@ -15,7 +15,7 @@ from isoloss.executors.runner import Notice, Outcome
 from isoloss.experiments import throughput
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.cost import this_machine
-from isoloss.experiments.design import builtin_designs
+from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.experiment_result import Results
 from isoloss.languages.notation import write_grammar
 from isoloss.progress import silent

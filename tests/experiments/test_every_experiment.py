@@ -8,7 +8,7 @@ import pytest
 
 from isoloss.executors.job import Schedule
 from isoloss.experiments.claims import judge
-from isoloss.experiments.design import builtin_designs
+from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.planned_run import PlannedRun

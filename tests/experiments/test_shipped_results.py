@@ -3,7 +3,7 @@ from dataclasses import replace
 import polars as pl
 
 from isoloss.executors.job import Outcome
-from isoloss.experiments.design import builtin_designs
+from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import ShippedInterval, beside_shipped, shipped_result

@@ -11,7 +11,7 @@ from isoloss.command_line.options.reproduce import ReproduceOptions
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.executors.runner import Outcome
 from isoloss.experiments.carry_out import is_complete
-from isoloss.experiments.design import Design, builtin_designs, read_design
+from isoloss.experiments.design import Design, read_design
 from isoloss.experiments.experiment import Experiment, only_named, with_tokens
 from isoloss.experiments.experiment_result import Executor, ExperimentResult, gathered, was_planned
 from isoloss.experiments.given_language import with_language
@@ -19,6 +19,7 @@ from isoloss.experiments.kept_portraits import kept_portrait, planned_languages,
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
+from isoloss.experiments.suite import builtin_designs
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress, part_of, silent

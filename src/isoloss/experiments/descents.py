@@ -19,7 +19,6 @@ from isoloss.experiments.axes import (
     trace_bars,
 )
 from isoloss.experiments.branches import OTHER_SENTENCES
-from isoloss.experiments.experiment import Facts
 from isoloss.experiments.measured_at import MeasuredAt, measured_at
 from isoloss.experiments.planned_run import Continued, PlannedRun
 from isoloss.experiments.scale import Scale
@@ -205,22 +204,6 @@ def _panel(task: ShownTask, descent: DescentRuns, table: pl.DataFrame, scale: Sc
     )
     charts = (trace, accuracy, loss, Dots(TRACE, ACCURACY, BY_SEED))
     return Panel(task.key, task.title, caption, charts, rows)
-
-
-def descent_facts(shown: Descending) -> Facts:
-    """How SGD is run: once for each language."""
-    by_language = {task.language: descent for task, descent in shown}
-    return tuple(
-        (
-            f"{language}: SGD",
-            f"width {descent.width}, {descent.steps:,} steps of {descent.batch_size:,} fresh sentences, "
-            f"learning rate {descent.update_rule.learning_rate:g}, constant after a warm-up of "
-            f"{descent.update_rule.warm_up_share:.0%} of the steps, from "
-            f"{START[descent.start]}; "
-            f"no dropout, no weight decay, no momentum; drift time η²k/4B {descent.drift_time:.1e}",
-        )
-        for language, descent in by_language.items()
-    )
 
 
 def drift_in_words(descent: DescentRuns) -> str:

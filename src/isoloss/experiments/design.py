@@ -1,18 +1,15 @@
-"""An experiment's file: what it exports, the listing of those that are built in, and how another is read."""
+"""What an experiment's file exports, and how a user's own is read."""
 
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import iter_modules
 from types import ModuleType
 
 from isoloss.errors import BadInput
-from isoloss.experiments import suite
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
@@ -42,6 +39,7 @@ class Design:
     a guess nor the words alone can solve. `with_rates` plans it with a user's learning rates and batches.
 
     >>> from isoloss.experiments.scale import scale_named
+    >>> from isoloss.experiments.suite import builtin_designs
     >>> builtin_designs()["figure-9"].at(scale_named("smoke")).title
     'Does the KL divergence come to rest, as the loss does?'
     """
@@ -59,23 +57,6 @@ class Design:
         """The experiment at a scale, with a user's learning rates and batches where it takes them."""
         made = self.with_rates(scale, rates) if rates and self.with_rates else self.plan(scale)
         return replace(made, registered=self.registered, pilot_seeds=scale.pilot_seeds)
-
-
-@cache
-def builtin_designs() -> dict[str, Design]:
-    """Those of the folder `suite`, by name: the paper's figures and tables first, then the others."""
-    modules = sorted((module.name for module in iter_modules(suite.__path__)), key=_place)
-    return {
-        module.replace("_", "-"): getattr(import_module(f"{suite.__name__}.{module}"), EXPORTED)
-        for module in modules
-    }
-
-
-def _place(module: str) -> tuple[int, str, int, str]:
-    kind, _, number = module.partition("_")
-    if kind in ("figure", "table") and number.isdigit():
-        return 0, kind, int(number), ""
-    return 1, "", 0, module
 
 
 def read_design(path: Path) -> Design:
@@ -119,8 +100,3 @@ def _line_of(error: BaseException, path: Path) -> str:
             found = f", line {trace.tb_lineno}"
         trace = trace.tb_next
     return found
-
-
-def every_experiment(scale: Scale) -> tuple[Experiment, ...]:
-    """All built-in experiments at a scale, in the order in which the pages show them."""
-    return tuple(design.at(scale) for design in builtin_designs().values())

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from isoloss.errors import BadInput
-from isoloss.experiments.design import Design, builtin_designs
+from isoloss.experiments.design import Design
 from isoloss.experiments.planned_run import LanguagePlan
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.shared.language_runs import UNJUDGED
+from isoloss.experiments.suite import builtin_designs
 from isoloss.languages.language import Language
 from isoloss.measurements.room_and_price import Room, RoomSettings, measure_room
 from isoloss.measurements.task_sentences import named_task

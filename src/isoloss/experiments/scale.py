@@ -101,7 +101,7 @@ class Scale:
     language_given: bool = False
 
     @property
-    def followed(self) -> tuple[ExactLossQuantity, TraceQuantity, ProbeQuantity]:
+    def followed(self) -> tuple[ExactLossQuantity, TraceQuantity, AccuracyQuantity]:
         """What is measured along a run on the grammar: exact loss, trace, and probe on the second task."""
         return self.sizes.loss(), self.sizes.trace(), self.sizes.probe_of(self.grammar.tasks[1])
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.experiments.facts import TASK, facts_of
 
 FORMAT = 1
 MOST_TOLD = 3
@@ -16,9 +17,6 @@ MOST_TOLD = 3
 most, for their size, errors last."""
 
 ERRORS = ("_error", "_deviation")
-
-TASK = "downstream task"
-"""The setting by which experiments say what their probes are trained for."""
 
 Row = dict[str, Any]
 
@@ -122,7 +120,7 @@ def beside_shipped(result: ExperimentResult, scale: str) -> BesideShipped | None
     shipped = shipped_result(result.experiment.name, scale)
     if shipped is None or result.table.is_empty():
         return None
-    task = dict(result.experiment.settings).get(TASK)
+    task = dict(facts_of(result.experiment)).get(TASK)
     if task is not None and task != shipped.settings.get(TASK, task):
         return None
     own = {_place(row): row for row in result.table.to_dicts() if row["step"] is not None}

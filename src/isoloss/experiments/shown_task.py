@@ -6,17 +6,15 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from isoloss.experiments.experiment import Facts
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import Labels, PlannedRun
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scale import MeasurementSizes, Scale
-from isoloss.experiments.shared.language_runs import AnyModel, AnyRuns, runs_of_sizes, width_of
+from isoloss.experiments.shared.language_runs import AnyRuns, runs_of_sizes, width_of
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.references import BeforeTraining, ControlQuantity, TaskReference
 from isoloss.measurements.sentence_features import Projected
-from isoloss.models.lstm import LSTM
 
 PROJECTED = "projected_accuracy"
 """The column of the probe on features of the same dimension for all widths."""
@@ -172,47 +170,3 @@ def _hidden_state_task(scale: Scale, papers: str, number: int) -> ShownTask:
 def _text_task(scale: Scale, number: int) -> ShownTask:
     runs, task = scale.causal_language, scale.causal_language.tasks[number]
     return ShownTask(f"causal-lm-{task}", "causal LM", task, runs, task)
-
-
-def run_facts(tasks: Sequence[ShownTask]) -> Facts:
-    """What is trained, for how long, and with which rule: once for each language."""
-    by_language = {task.runs.language.digest: task for task in tasks}
-    return tuple(fact for task in by_language.values() for fact in _of_language(task))
-
-
-def measurement_facts(sizes: MeasurementSizes) -> Facts:
-    """How the numbers are measured."""
-    return (
-        (
-            "linear probe",
-            f"{sizes.probe_train:,} training sentences, {sizes.probe.epochs} epochs, AdamW "
-            f"{sizes.probe.learning_rate:g}, last epoch; contextual vectors of all words, [CLS] left out",
-        ),
-        ("measurement seed", str(sizes.seed)),
-    )
-
-
-def _of_language(task: ShownTask) -> Facts:
-    runs = task.runs
-    rule = runs.update_rule
-    return (
-        (f"{task.language}: models", "; ".join(map(_in_words, runs.architectures))),
-        (
-            f"{task.language}: training",
-            f"{runs.steps:,} steps of {runs.batch_size:,} fresh sentences, one masked word each; AdamW, "
-            f"learning rate {rule.learning_rate:g}, constant after {rule.warm_up_steps:,} steps of warm-up, "
-            f"weight decay {rule.weight_decay:g}, dropout {runs.architectures[0].dropout:g}"
-            f"{_averaging(runs.averaging_horizon)}",
-        ),
-    )
-
-
-def _averaging(horizon: int | None) -> str:
-    return f"; checkpoints hold the weights' average over a horizon of {horizon:,} steps" if horizon else ""
-
-
-def _in_words(model: AnyModel) -> str:
-    if isinstance(model, LSTM):
-        return f"LSTM of width {model.width} ({model.layers} layers, both directions)"
-    shape = model.shape
-    return f"transformer of width {shape.width} ({shape.layers} layers, {shape.heads} heads)"

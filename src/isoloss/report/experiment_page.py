@@ -11,6 +11,7 @@ from isoloss.experiments.carry_out import is_complete, is_records_alone
 from isoloss.experiments.claims import Judgement
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.experiments.facts import facts_of
 from isoloss.experiments.kept_portraits import planned_languages
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.shipped_results import BesideShipped, beside_shipped
@@ -75,7 +76,7 @@ class ExperimentPage:
         pages = [self.languages.get(plan.digest) for plan in planned_languages([experiment])]
         if links := [link for link in pages if link]:
             sections.append(Section("Languages" if len(links) > 1 else "The language", markup=_links(links)))
-        if settings := (*experiment.settings, *_seeds(experiment), *_registered(experiment)):
+        if settings := (*facts_of(experiment), *_seeds(experiment), *_registered(experiment)):
             sections.append(Section("Settings", rows=settings))
         sections.append(Section("Every number", markup=_numbers(result.table, experiment.name)))
         if experiment.runs:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from isoloss.experiments.claims import Judgement
 from isoloss.experiments.experiment_result import ExperimentResult
+from isoloss.experiments.facts import facts_of
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.files import write_atomically
 from isoloss.results.checkpoint import SPECIFICATION_FILE
@@ -59,7 +60,7 @@ def result_as_json(result: ExperimentResult) -> dict[str, Any]:
         "checkpoints": _rows(table.filter(of_runs)) if not table.is_empty() else [],
         "references": _rows(table.filter(~of_runs)) if not table.is_empty() else [],
         "paper": _by_name(experiment.paper_numbers),
-        "settings": _by_name(experiment.settings),
+        "settings": _by_name(facts_of(experiment)),
         "seeds_left_out": list(result.left_out),
         "failures": [dataclasses.asdict(failure) for failure in result.outcome.failures],
         "notices": [dataclasses.asdict(notice) for notice in result.outcome.notices],

@@ -11,7 +11,7 @@ import polars as pl
 from isoloss.experiments.axes import BY_SEED, KL
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
-from isoloss.experiments.experiment import Experiment, Facts
+from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.planned_run import PlannedRun
@@ -19,7 +19,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.same_loss import percent_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
-from isoloss.measurements.linear_probe import ProbeSettings, released_probe
+from isoloss.measurements.linear_probe import released_probe
 from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.panels import Axis, Categories, Panel
 from isoloss.results.verdict import within
@@ -116,7 +116,6 @@ def ablations(scale: Scale) -> Experiment:
         runs=_runs(scale, probe, released),
         claims=CLAIMS,
         panels=_panels,
-        settings=_facts(scale, task, released_settings),
         paper_numbers=(("of each choice", "none"),),
     )
 
@@ -135,20 +134,6 @@ def _runs(scale: Scale, probe: AccuracyQuantity, released: AccuracyQuantity) -> 
         replace(run, name=f"{name}-seed-{run.seed}", labels=((CHOICE, choice),), **changed)
         for name, choice, changed in choices
         for run in text
-    )
-
-
-def _facts(scale: Scale, task: str, own: ProbeSettings) -> Facts:
-    grammar = scale.grammar
-    return (
-        ("model", f"width {grammar.architectures[scale.compared.size].shape.width}"),
-        ("steps", f"{grammar.steps:,} of {grammar.batch_size:,} rows"),
-        ("downstream task", task),
-        (
-            "released probe",
-            f"dropout {own.dropout:g}, minibatches of {own.batch_size}, warm-up of {own.warm_up_steps} "
-            f"steps, then linear decay, {own.epochs} epochs",
-        ),
     )
 
 

@@ -347,19 +347,6 @@ def adamw_clock(scale: Scale, settings: AdamWClockRuns) -> Experiment:
         runs=(*started, *branched_runs(grammar, width, few, variants, quantities)[len(few) :]),
         claims=CLAIMS,
         panels=adamw_panels,
-        settings=(
-            ("start", f"AdamW's checkpoint of step {grammar.steps:,}, width {settings.width}"),
-            (
-                "AdamW",
-                "; ".join(
-                    f"{schedule}, {schedule.step_at(settings.times[-1]):,} steps"
-                    for schedule in settings.schedules
-                ),
-            ),
-            ("SGD", f"{settings.sgd}, to τ = {settings.sgd_time:g}"),
-            *((variant.varied, f"{variant.value}, {variant.schedule}") for variant in settings.variants),
-            ("measurement seed", str(sizes.seed)),
-        ),
     )
 
 

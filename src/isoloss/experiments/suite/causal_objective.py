@@ -101,11 +101,6 @@ def causal_objective(scale: Scale) -> Experiment:
         + causal_runs(scale, measured_at(scale.compared.checkpoint_steps, next_word, trace, probe)),
         claims=CLAIMS,
         panels=_panels,
-        settings=(
-            ("causal model", "GPT-2's layout, tied embeddings, the masked model's width, layers and dropout"),
-            ("steps", f"{scale.compared.steps:,}; masked {scale.grammar.steps:,}"),
-            ("downstream task", task),
-        ),
         paper_numbers=(("causal models", "none: beyond the paper"),),
     )
 

@@ -20,7 +20,7 @@ from isoloss.experiments.drift_statistics import (
     share_that_falls_without_noise,
     speed_over_theory,
 )
-from isoloss.experiments.experiment import Experiment, Facts
+from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import schedules
 from isoloss.panels import Panel
@@ -161,33 +161,8 @@ def drift(scale: Scale, settings: DriftRuns) -> Experiment:
             *drift_panels(table),
             *example_panels(table, scale.sizes.fewer_examples, scale.sizes.probe_train),
         ),
-        settings=_facts(scale, settings, task),
         paper_numbers=(("gain as the trace falls along SGD", "1.6 (PCFG), 4.0 (HMM) percent points"),),
     )
-
-
-def _facts(scale: Scale, settings: DriftRuns, task: str) -> Facts:
-    schedules = "; ".join(
-        f"{schedule}, {settings.steps(schedule)[-1]:,} steps" for schedule in settings.schedules
-    )
-    control = f"{settings.control}, {settings.control_steps[-1]:,} steps"
-    return (
-        ("start", f"AdamW's checkpoint of step {scale.grammar.steps:,}, widths {settings.widths}"),
-        *_short_facts(settings),
-        ("SGD", f"{schedules}; constant rate; no momentum, weight decay or dropout"),
-        ("control", control),
-        ("average", "the last 40 / η steps, 200 at least: of the mean, then exponential"),
-        ("downstream task", task),
-        ("linear probe", f"{scale.sizes.probe_train:,} training, {scale.sizes.probe_test:,} test sentences"),
-        ("measurement seed", str(scale.sizes.seed)),
-    )
-
-
-def _short_facts(settings: DriftRuns) -> Facts:
-    languages = ", ".join(language for language, _ in settings.other_languages)
-    if not languages:
-        return ()
-    return (("only by some", f"{languages}: {'; '.join(map(str, settings.in_short.schedules))}"),)
 
 
 def with_drift(experiment: Experiment, scale: Scale, settings: DriftRuns) -> Experiment:

@@ -175,15 +175,6 @@ def drift_limits(scale: Scale, drift: DriftRuns) -> Experiment:
         ),
         runs=branched_runs(scale.grammar, short.widths, seeds[:LIMIT_SEEDS], branches, quantities),
         panels=limit_panels,
-        settings=(
-            ("start", f"AdamW's checkpoint of step {scale.grammar.steps:,}, widths {short.widths}"),
-            ("plain SGD", "; ".join(map(str, short.schedules))),
-            *(
-                (variant.varied, f"{variant.value}, by the clock of {variant.schedule}")
-                for variant in variants
-            ),
-            ("measurement seed", str(sizes.seed)),
-        ),
     )
 
 

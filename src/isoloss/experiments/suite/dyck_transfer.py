@@ -347,17 +347,6 @@ def dyck_transfer(scale: Scale, settings: DyckRuns) -> Experiment:
         runs=settings.runs(quantities),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale, settings),
-        settings=(
-            ("language", f"T = {language.length}, balanced with probability {language.balanced_share:g}"),
-            ("model", str(settings.architecture.shape)),
-            ("AdamW", f"{settings.rule}, batch {settings.batch_size}, {settings.steps:,} steps"),
-            *(
-                (continuation.name, f"{continuation.rule}, batch {continuation.batch_size}")
-                for continuation in settings.others
-            ),
-            ("heads", f"{settings.draws} samples each of {', '.join(map(str, settings.samples))} strings"),
-            ("measurement seed", str(sizes.seed)),
-        ),
         paper_numbers=(("trained solutions", "none"),),
     )
 

@@ -131,7 +131,6 @@ def figure_1(scale: Scale) -> Experiment:
         ),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale),
-        settings=_settings(scale, task),
         paper_numbers=(("losses", "3.204 to 3.208 nats"),),
     )
 
@@ -211,30 +210,6 @@ def _reference(table: pl.DataFrame) -> str:
         if column in table.columns
     ]
     return f"{', '.join(told)}. ".capitalize() if told else ""
-
-
-def _settings(scale: Scale, task: str) -> tuple[tuple[str, str], ...]:
-    runs, sizes = scale.grammar, scale.sizes
-    shapes = [architecture.shape for architecture in runs.architectures]
-    named = ", ".join(f"width {s.width} ({s.layers} layers, {s.heads} heads)" for s in shapes)
-    rule = runs.update_rule
-    optimiser = (
-        f"learning rate {rule.learning_rate:g}, constant after {rule.warm_up_steps:,} steps of warm-up, "
-        f"betas ({rule.first_beta}, {rule.second_beta}), weight decay {rule.weight_decay}"
-    )
-    probe = (
-        f"{sizes.probe_train:,} training sentences, {sizes.probe.epochs} epochs, AdamW "
-        f"{sizes.probe.learning_rate:g}, last epoch; contextual vectors of all words, [CLS] left out"
-    )
-    return (
-        ("models", f"{named}; pre-LN, tied embeddings, dropout {runs.architectures[0].dropout}"),
-        ("steps", f"{runs.steps:,} of {runs.batch_size:,} fresh sentences, one masked word each"),
-        ("AdamW", optimiser),
-        ("dots", f"checkpoints from step {runs.saturated_from:,} on"),
-        ("downstream task", task),
-        ("linear probe", probe),
-        ("measurement seed", str(sizes.seed)),
-    )
 
 
 EXPERIMENT = Design(

@@ -1,11 +1,11 @@
 """Figure 10: along SGD, flatter checkpoints do better on the paper's other tasks too."""
 
 from isoloss.experiments.claims import Claim, Question
-from isoloss.experiments.descents import DESCENTS, Descents, descent_facts, descent_panels, shown_descents
+from isoloss.experiments.descents import DESCENTS, Descents, descent_panels, shown_descents
 from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shown_task import ShownTask, measurement_facts, run_facts, task_6, task_a, task_b
+from isoloss.experiments.shown_task import ShownTask, task_6, task_a, task_b
 from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns
 from isoloss.experiments.statistics.rank_correlation import Ranking
@@ -47,11 +47,6 @@ def figure_10(scale: Scale, descents: Descents) -> Experiment:
         references=tuple(task.reference(scale.sizes) for task, _ in shown),
         claims=tuple(flatter_is_better(task) for task, _ in shown),
         panels=lambda table: descent_panels(shown, table, scale),
-        settings=(
-            *run_facts([task for task, _ in shown]),
-            *descent_facts(shown),
-            *measurement_facts(scale.sizes),
-        ),
     )
 
 

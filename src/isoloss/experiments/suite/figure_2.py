@@ -7,7 +7,7 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shown_task import ShownTask, first_text_task, measurement_facts, run_facts, task_c
+from isoloss.experiments.shown_task import ShownTask, first_text_task, task_c
 from isoloss.experiments.standard_claims import WHY_WINDOW
 from isoloss.experiments.statistics.along_runs import IMPROVEMENT, RANGE_OF_LOSS
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
@@ -39,7 +39,6 @@ def figure_2(scale: Scale) -> Experiment:
         panels=lambda table: tuple(
             _panel(task, table, scale) for task in tasks if not task.rows(table).is_empty()
         ),
-        settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
         paper_numbers=(("least loss, PCFG", "3.196 nats"), ("least loss, OPT", "1.865 nats")),
     )
 

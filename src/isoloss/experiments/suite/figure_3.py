@@ -10,16 +10,7 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shown_task import (
-    PROJECTED,
-    UNTRAINED,
-    ShownTask,
-    first_text_task,
-    measurement_facts,
-    run_facts,
-    task_10,
-    task_b,
-)
+from isoloss.experiments.shown_task import PROJECTED, UNTRAINED, ShownTask, first_text_task, task_10, task_b
 from isoloss.experiments.standard_claims import WHY_WINDOW
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percent_points
@@ -80,7 +71,6 @@ def figure_3(scale: Scale) -> Experiment:
             *better,
         ),
         panels=lambda table: size_panels(tasks, table, scale),
-        settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
         paper_numbers=tuple(
             (f"gain, {name}", f"{gain} percent points")
             for name, gain in zip(("PCFG", "HMM", "OPT"), GAINS, strict=True)

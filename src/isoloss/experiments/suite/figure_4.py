@@ -4,7 +4,6 @@ from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.descents import (
     DESCENTS,
     Descents,
-    descent_facts,
     descent_panels,
     drift_in_words,
     shown_descents,
@@ -13,7 +12,7 @@ from isoloss.experiments.descents import (
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shown_task import ShownTask, measurement_facts, run_facts, task_10, task_c
+from isoloss.experiments.shown_task import ShownTask, task_10, task_c
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT_BY_FLATTENING
 from isoloss.experiments.suite.figure_2 import one_loss_over_steps
 from isoloss.results.verdict import above, below
@@ -53,11 +52,6 @@ def figure_4(scale: Scale, descents: Descents) -> Experiment:
             for claim in flatter_and_better(task, f"+{gain} percent points (Section 4)")
         ),
         panels=lambda table: descent_panels(shown, table, scale),
-        settings=(
-            *run_facts([task for task, _ in shown]),
-            *descent_facts(shown),
-            *measurement_facts(scale.sizes),
-        ),
         paper_numbers=tuple(
             (f"gain as the trace falls, {name}", f"{gain} percent points")
             for name, gain in zip(("PCFG", "HMM"), GAINS, strict=True)

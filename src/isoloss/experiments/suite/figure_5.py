@@ -102,11 +102,6 @@ def figure_5(scale: Scale, compared: SizeComparison) -> Experiment:
         runs=tuple(replace(run, saturated_from=steps[0]) for run in grammar_runs(of_sizes, measured)),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale, compared),
-        settings=(
-            ("enlarged to", f"width {compared.common.width}, {compared.common.layers} layers"),
-            ("downstream task", task.task),
-            ("sentences of an enlarged trace", f"{compared.sentences:,}"),
-        ),
         paper_numbers=(("trace, 9M to the largest", "19.8 to 12.6"), ("accuracy", "40.4 to 50.5 %")),
     )
 

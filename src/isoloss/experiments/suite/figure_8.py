@@ -5,7 +5,7 @@ from isoloss.experiments.claims import Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shown_task import measurement_facts, run_facts, second_text_task, task_6, task_a
+from isoloss.experiments.shown_task import second_text_task, task_6, task_a
 from isoloss.experiments.suite.figure_3 import PAPER, larger_is_better, size_panels
 
 
@@ -25,7 +25,6 @@ def figure_8(scale: Scale) -> Experiment:
         references=tuple(task.reference(scale.sizes) for task in tasks),
         claims=tuple(larger_is_better(task, PAPER) for task in tasks),
         panels=lambda table: size_panels(tasks, table, scale),
-        settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
     )
 
 

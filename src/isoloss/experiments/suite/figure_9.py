@@ -11,14 +11,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shown_task import (
-    ShownTask,
-    first_text_task,
-    measurement_facts,
-    run_facts,
-    task_10,
-    task_b,
-)
+from isoloss.experiments.shown_task import ShownTask, first_text_task, task_10, task_b
 from isoloss.experiments.standard_claims import WHY_WINDOW
 from isoloss.experiments.statistics.along_runs import LastDoubling, MeanWithinRuns
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
@@ -52,7 +45,6 @@ def figure_9(scale: Scale) -> Experiment:
             if not task.rows(table).is_empty()
             for panel in _panels(task, table, scale)
         ),
-        settings=(*run_facts(tasks), *measurement_facts(scale.sizes)),
     )
 
 

@@ -290,20 +290,6 @@ def flatness_interventions(scale: Scale, settings: Interventions) -> Experiment:
         runs=branched_runs(scale.grammar, (settings.width,), settings.seeds, settings.branches, quantities),
         claims=CLAIMS,
         panels=intervention_panels,
-        settings=(
-            ("start", f"AdamW's checkpoint of step {scale.grammar.steps:,}, width {settings.width}"),
-            (
-                "ways",
-                "; ".join(
-                    f"{continuation.variant}, {continuation.schedule}" for continuation in settings.branches
-                ),
-            ),
-            ("steps", f"{settings.branches[0].steps[-1]:,}"),
-            ("noise on weights", f"σ = {settings.noise:.3g}"),
-            ("sharpened", str(settings.sharpened)),
-            ("downstream task", task),
-            ("measurement seed", str(sizes.seed)),
-        ),
     )
 
 

@@ -126,14 +126,6 @@ def flatness_measures(scale: Scale, flatness: FlatnessSettings) -> Experiment:
         runs=_runs(scale, flatness),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale, flatness),
-        settings=(
-            ("downstream task", scale.grammar.tasks[1]),
-            ("sentences, trace", f"{scale.sizes.trace_sentences:,}"),
-            ("sentences, normalised traces", f"{flatness.trace_sentences:,}"),
-            ("sentences, top eigenvalue", f"{flatness.eigenvalue_sentences:,}"),
-            ("sentences, gradient norm", f"{flatness.gradient_sentences:,}"),
-            ("sentences, SAM", f"{flatness.ascent_sentences:,}"),
-        ),
         paper_numbers=(("rank correlations", f"none: {OURS}"),),
     )
 

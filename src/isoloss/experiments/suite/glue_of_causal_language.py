@@ -11,12 +11,12 @@ from isoloss.errors import BadInput
 from isoloss.experiments.axes import BY_WIDTH, LOSS, STEP
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
-from isoloss.experiments.experiment import Experiment, Facts
+from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import runs_of_sizes
-from isoloss.experiments.shared.real_text import ComparedTask, task_facts
+from isoloss.experiments.shared.real_text import ComparedTask
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_points, theil_sen_slope
 from isoloss.experiments.statistics.seed_bootstrap import Frames, Statistic
 from isoloss.experiments.teacher_plan import TeachersLanguage
@@ -128,7 +128,6 @@ def glue_of_causal_language(scale: Scale) -> Experiment:
         references=tuple(references),
         claims=_claims(tasks),
         panels=lambda table: _panels(table, tasks),
-        settings=_facts(scale, tasks),
         paper_numbers=(("QNLI, gain by size", "2.0 percent points"),),
     )
 
@@ -199,21 +198,6 @@ def _claims_of(task: ComparedTask) -> tuple[Claim, ...]:
             statistic=WhereConverged(statistic),
         )
         for what, sentence, measure, unit, statistic in said
-    )
-
-
-def _facts(scale: Scale, tasks: Sequence[ComparedTask]) -> Facts:
-    runs = scale.causal_language
-    widths = ", ".join(str(model.shape.width) for model in runs.architectures)
-    return (
-        ("language", f"{runs.language.words:,} words, sentences of {runs.language.maximum_length}"),
-        (
-            "students",
-            f"widths {widths}, all {_teachers(scale).whole_tokenizer.pieces:,} tokens of the teacher",
-        ),
-        ("steps", f"{runs.steps:,} of {runs.batch_size:,} fresh sentences"),
-        ("features", "mean over a text's tokens (of a pair's, one after the other), centred and scaled"),
-        *task_facts(tuple(task.source for task in tasks)),
     )
 
 

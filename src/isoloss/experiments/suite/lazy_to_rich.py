@@ -107,12 +107,6 @@ def lazy_to_rich(scale: Scale) -> Experiment:
         ),
         claims=CLAIMS,
         panels=over_steps(KL, TRACE, ACCURACY, by=Colour("rule", "initial deviation"), caption=bars),
-        settings=(
-            ("model", f"width {model.shape.width}"),
-            ("initial deviations", ", ".join(f"{each:g}" for each in DEVIATIONS)),
-            ("steps", f"{scale.grammar.steps:,}"),
-            ("downstream task", scale.grammar.tasks[1]),
-        ),
         paper_numbers=(("lazy and rich training", "none"),),
     )
 

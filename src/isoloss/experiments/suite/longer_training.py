@@ -116,7 +116,7 @@ def longer_training(scale: Scale, longer: LongerRuns) -> Experiment:
 
     Raises BadInput if there is no checkpoint at the step at which those end, or none after it.
     """
-    task, usual_end = scale.grammar.tasks[1], scale.grammar.steps
+    usual_end = scale.grammar.steps
     if usual_end not in longer.checkpoint_steps[:-1]:
         raise BadInput(
             f"step {usual_end}, where the other runs end, must be a checkpoint before the last of "
@@ -135,15 +135,6 @@ def longer_training(scale: Scale, longer: LongerRuns) -> Experiment:
         runs=longer_runs(scale, longer),
         claims=longer_training_claims(usual_end, noise_column(longer.noises[1])),
         panels=lambda table: _panels(table, scale, longer),
-        settings=(
-            ("steps", f"{longer.steps:,}; the other runs end at {usual_end:,}"),
-            ("downstream task", task),
-            (
-                "fine-tuning",
-                f"{longer.train:,} examples, {longer.fine_tuning.epochs} epochs, AdamW "
-                f"{longer.fine_tuning.learning_rate:g}, {len(longer.fine_tuning.seeds)} seeds",
-            ),
-        ),
     )
 
 

@@ -124,7 +124,6 @@ def other_distributions(scale: Scale) -> Experiment:
         runs=grammar_runs(scale, measured),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale),
-        settings=(("downstream task", task), ("dots", f"from step {scale.grammar.saturated_from:,} on")),
         paper_numbers=(("other distributions", "none"),),
     )
 

@@ -64,10 +64,6 @@ def projection(scale: Scale) -> Experiment:
         runs=grammar_runs(scale, measured_at(last, scale.sizes.loss(), probe, projected)),
         claims=PROJECTION_CLAIMS,
         panels=_projection_panels,
-        settings=(
-            ("downstream task", task),
-            ("dimensions", ", ".join(_dimensions(scale)) + f", all projected to {dimension}"),
-        ),
         paper_numbers=(("dimensions", f"{PAPERS_DIMENSION}"),),
     )
 

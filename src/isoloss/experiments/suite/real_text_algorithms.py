@@ -11,17 +11,7 @@ from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.real_text import (
-    ADAMW,
-    BARE,
-    SAM_RULE,
-    ComparedTask,
-    compared_runs,
-    corpus_facts,
-    majority,
-    measurement_facts,
-    task_facts,
-)
+from isoloss.experiments.shared.real_text import ADAMW, BARE, SAM_RULE, ComparedTask, compared_runs, majority
 from isoloss.experiments.standard_claims import WHY_WINDOW
 from isoloss.experiments.statistics.same_loss import (
     LOSS_WINDOW,
@@ -94,12 +84,6 @@ def real_text_algorithms(scale: Scale) -> Experiment:
         references=tuple(majority(runs, task.source, sizes, (("rule", "majority"),)) for task in tasks),
         claims=claims_of(tasks),
         panels=lambda table: _panels(table, axes),
-        settings=(
-            *corpus_facts(runs),
-            ("SAM", f"radius {settings.sam.rho:g}, half of each batch for the ascent"),
-            *task_facts(tuple(task.source for task in tasks)),
-            *measurement_facts(sizes),
-        ),
         paper_numbers=PAPER_NUMBERS,
     )
 

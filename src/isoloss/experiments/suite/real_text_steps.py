@@ -8,14 +8,7 @@ from isoloss.experiments.design import Design
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.real_text import (
-    TextSizes,
-    corpus_facts,
-    followed_runs,
-    majority,
-    measurement_facts,
-    task_facts,
-)
+from isoloss.experiments.shared.real_text import TextSizes, followed_runs, majority
 from isoloss.experiments.standard_claims import WHY_WINDOW
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, RANGE_OF_LOSS
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
@@ -84,7 +77,6 @@ def real_text_steps(scale: Scale) -> Experiment:
         references=(majority(runs, task, sizes),),
         claims=CLAIMS,
         panels=lambda table: _panels(table, sizes, len(seeds)),
-        settings=(*corpus_facts(runs), *task_facts((task,)), *measurement_facts(sizes)),
         paper_numbers=(
             ("SST-2, from step 400,000 to 1,400,000", "+1.25 percent points"),
             ("trace, from step 400,000 to 1,400,000", "−0.67"),

@@ -77,10 +77,6 @@ def roots_or_trace(scale: Scale) -> Experiment:
         runs=grammar_runs(scale, measured_at(dots, *quantities)),
         claims=CLAIMS,
         panels=lambda table: _panels(table, scale),
-        settings=(
-            ("downstream task", runs.tasks[1]),
-            ("sentences, Σ √H_ii and trace", f"{sizes.trace_sentences:,}"),
-        ),
         paper_numbers=(("Σ √H_ii", "none"),),
     )
 

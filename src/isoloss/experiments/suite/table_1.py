@@ -79,17 +79,6 @@ def algorithm_panels(table: pl.DataFrame, columns: tuple[Axis, ...]) -> tuple[Pa
     )
 
 
-def adversary_in_words(scale: Scale) -> str:
-    """The adversary's settings, for a page."""
-    rule = scale.compared.adversary
-    low, high = rule.loss_window
-    return (
-        f"λ up to {rule.strength:g} at a training loss (with dropout) of at most {low:g} nats, none from "
-        f"{high:g} on; {rule.examples} + {rule.examples} fresh examples a step, ridge {rule.ridge:g}; "
-        f"{scale.compared.steps:,} steps"
-    )
-
-
 def surplus_loss(runs: Sequence[pl.DataFrame]) -> float:
     """Mean over seeds of the adversary's loss at its last step over AdamW's at the same step, minus 1.
 
@@ -192,7 +181,7 @@ def table_1(scale: Scale) -> Experiment:
     """The table's rows on the grammar: AdamW, the adversarial algorithm, the lookup table."""
     scale = scale.with_seeds(scale.compared.own_seeds)
     task_a, task_b, _ = scale.grammar.tasks
-    loss, small = scale.sizes.loss(), scale.compared.small.shape
+    loss = scale.sizes.loss()
     probes = (scale.sizes.probe_of(task_a, TASK_A), scale.sizes.probe_of(task_b, TASK_B))
     adversary = ((ADVERSARIAL, scale.compared.adversary),)
     lookup = PlannedReference(
@@ -223,11 +212,6 @@ def table_1(scale: Scale) -> Experiment:
         references=(lookup,),
         claims=CLAIMS_1,
         panels=lambda table: algorithm_panels(table, COLUMNS_1),
-        settings=(
-            ("tasks A and B", f"{task_a} and {task_b}"),
-            ("adversary", adversary_in_words(scale)),
-            ("small model", f"width {small.width}, {small.layers} layers"),
-        ),
         paper_numbers=(
             ("AdamW", "loss 3.204; A 89.9 ± 0.3 %, B 49.2 ± 0.8 %"),
             ("adversarial", "loss 3.206; A 83.1 ± 0.6 %, B 42.3 ± 1.5 %"),

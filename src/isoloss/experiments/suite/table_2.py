@@ -10,13 +10,7 @@ from isoloss.experiments.statistics.same_loss import (
     mean_at_same_loss,
     percent_points,
 )
-from isoloss.experiments.suite.table_1 import (
-    ADVERSARIAL,
-    REAL_TEXT,
-    TEXT,
-    adversary_in_words,
-    algorithm_panels,
-)
+from isoloss.experiments.suite.table_1 import ADVERSARIAL, REAL_TEXT, TEXT, algorithm_panels
 from isoloss.panels import Axis
 from isoloss.results.verdict import above, below
 
@@ -64,7 +58,6 @@ def table_2(scale: Scale) -> Experiment:
         runs=adamw_runs(scale, measured) + rule_runs(scale, adversary, measured),
         claims=CLAIMS_2,
         panels=lambda table: algorithm_panels(table, COLUMNS_2),
-        settings=(("task C", task), ("adversary", adversary_in_words(scale))),
         paper_numbers=(
             ("AdamW", "loss 3.204; C 55.7 ± 0.6 %, trace 8.01 ± 0.73"),
             ("adversarial", "loss 3.206; C 50.2 ± 1.0 %, trace 19.34 ± 0.92"),

@@ -9,7 +9,7 @@ import polars as pl
 from isoloss.experiments.axes import KL, STEP, TRACE
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design
-from isoloss.experiments.experiment import Experiment, Facts
+from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import ADAMW, adamw_runs, rule_runs
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION
@@ -22,7 +22,6 @@ from isoloss.experiments.statistics.same_loss import (
     rows_at_same_loss,
 )
 from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
-from isoloss.pretraining.specification import settings_as_json
 from isoloss.results.verdict import above, below
 
 ACCURACY = "accuracy"
@@ -130,7 +129,6 @@ def update_rules(scale: Scale) -> Experiment:
         runs=adamw_runs(scale, measured) + rule_runs(scale, rules, measured),
         claims=CLAIMS,
         panels=lambda table: _panels(table, [name for name, _ in rules]),
-        settings=_settings(scale, task),
         paper_numbers=(("all rules", f"none: {OURS}"),),
     )
 
@@ -185,25 +183,6 @@ def against_reference(pairs: pl.DataFrame) -> pl.DataFrame:
         ((relative[0] ** 2 + relative[1] ** 2).sqrt() / pl.lit(2.0).log()).alias("doublings_error"),
         (100 * (pl.col(ACCURACY) - pl.col(f"{ACCURACY}_reference"))).alias("gain"),
         (100 * (gained[0] ** 2 + gained[1] ** 2).sqrt()).alias("gain_error"),
-    )
-
-
-def _settings(scale: Scale, task: str) -> Facts:
-    compared = scale.compared
-    shape = scale.grammar.architectures[compared.size].shape
-    rules = tuple((name, _in_words(settings_as_json(rule))) for name, rule in compared.peers)
-    return (
-        ("model", f"width {shape.width}, {shape.layers} layers"),
-        ("steps", f"{compared.steps:,}; AdamW {scale.grammar.steps:,}"),
-        ("downstream task", task),
-        *rules,
-    )
-
-
-def _in_words(settings: dict[str, object]) -> str:
-    return ", ".join(
-        f"{name.replace('_', ' ')} {_in_words(value) if isinstance(value, dict) else value}"
-        for name, value in settings.items()
     )
 
 
