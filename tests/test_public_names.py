@@ -10,11 +10,10 @@ import isoloss
 
 def _typed_imports() -> dict[str, str]:
     """The module of each name that type checkers see."""
-    tree = ast.parse(Path(isoloss.__file__).read_text())
-    (told,) = (node for node in tree.body if isinstance(node, ast.If))
+    tree = ast.parse(Path(isoloss.__file__).with_suffix(".pyi").read_text())
     return {
         alias.name: str(node.module)
-        for node in told.body
+        for node in tree.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }

@@ -10,47 +10,10 @@ re-exported here and imported on first access:
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from isoloss.curvature.fisher_trace import fisher_trace
-    from isoloss.curvature.hessian_trace import hessian_trace
-    from isoloss.languages.pcfg import pcfg, read_pcfg
-    from isoloss.languages.random_grammar import random_layered_grammar
-    from isoloss.languages.random_hmm import random_hmm
-    from isoloss.models.loading import load_masked_language_model
-    from isoloss.models.shapes import Shape
-    from isoloss.models.transformers import PreLayerNormTransformer
-    from isoloss.objectives.masked import MaskedObjective
-    from isoloss.objectives.next_word import NextWordObjective
-    from isoloss.pretraining.adamw import AdamW
-    from isoloss.pretraining.loop import pretrain
-    from isoloss.pretraining.specification import PretrainingSpecification
-    from isoloss.results.record import Record
-    from isoloss.stored_runs.stored_run import find_run, runs_in
 
 __version__ = "0.2.0"
 
-__all__ = [
-    "AdamW",
-    "MaskedObjective",
-    "NextWordObjective",
-    "PreLayerNormTransformer",
-    "PretrainingSpecification",
-    "Record",
-    "Shape",
-    "find_run",
-    "fisher_trace",
-    "hessian_trace",
-    "load_masked_language_model",
-    "pcfg",
-    "pretrain",
-    "random_hmm",
-    "random_layered_grammar",
-    "read_pcfg",
-    "runs_in",
-]
-
+# Types for checkers are in __init__.pyi.
 _MODULES = {
     "AdamW": "pretraining.adamw",
     "MaskedObjective": "objectives.masked",
@@ -70,6 +33,7 @@ _MODULES = {
     "read_pcfg": "languages.pcfg",
     "runs_in": "stored_runs.stored_run",
 }
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> object:

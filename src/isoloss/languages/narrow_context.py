@@ -22,9 +22,8 @@ from isoloss.inference.chart_plan import ChartPlan, sentence_plan
 from isoloss.inference.forward_backward import forward
 from isoloss.inference.hidden_markov_chain import HiddenMarkovChain
 from isoloss.inference.inside_outside import log_weights, masked_distribution
-from isoloss.languages.constituent_task import ConstituentTask
+from isoloss.languages.constituent_task import ConstituentTask, GrammarLanguage
 from isoloss.languages.hmm import StateTask
-from isoloss.languages.pcfg import PCFG
 from isoloss.languages.task import Task
 
 
@@ -197,7 +196,7 @@ def merged_words(emission: Float[Tensor, "S c"]) -> tuple[Int[Tensor, " c"], Flo
     return kinds, merged.index_add(1, kinds, emission)
 
 
-def _halves(language: PCFG) -> bool:
+def _halves(language: GrammarLanguage) -> bool:
     """Whether all sentences have the same length, and all derivations the spans of a balanced tree."""
     if language.longest is None:
         return False

@@ -17,7 +17,6 @@ from torch import Tensor, embedding, nn
 from transformers import RobertaPreLayerNormForMaskedLM
 from transformers.activations import GELUActivation
 
-from isoloss.models.chosen_positions import states_at
 from isoloss.models.fused_blocks import (
     Kept,
     block,
@@ -28,6 +27,7 @@ from isoloss.models.fused_blocks import (
     last_block_backward,
     layer_norm_backward,
 )
+from isoloss.objectives.chosen_positions import states_at
 from isoloss.objectives.tokens import PAD
 
 AddGradient = Callable[[Float[Tensor, "n v"]], None]

@@ -64,6 +64,15 @@ class Objective(Protocol):
         ...
 
 
+@runtime_checkable
+class ScoresBatches(Protocol):
+    """A model that computes the scores of a batch's predictions itself, such as a lookup table."""
+
+    def logits(self, batch: Batch) -> Float[Tensor, "m v"]:
+        """See `Objective.logits`."""
+        ...
+
+
 def sentence_averaged_loss(logits: Float[Tensor, "m v"], batch: Batch) -> Float[Tensor, ""]:
     """Mean over sentences of the mean over each one's predictions of -log f(target), in nats."""
     if len(batch.rows) == len(batch):  # one prediction per sentence: the two means are the same

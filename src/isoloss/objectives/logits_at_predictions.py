@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
-from isoloss.models.chosen_positions import last_block_at, states_at
 from isoloss.objectives.batch import Batch
+from isoloss.objectives.chosen_positions import last_block_at, states_at
 
 
 def logits_at_predictions(model: nn.Module, batch: Batch, **arguments: Any) -> Float[Tensor, "m v"]:

@@ -15,8 +15,7 @@ from isoloss.errors import BadInput
 from isoloss.languages.language import DistributionsAtPositions, Language
 from isoloss.languages.sampling import GOLDEN, mixed
 from isoloss.languages.sentences import Sentences
-from isoloss.models.lookup_table import LookupTable
-from isoloss.objectives.batch import Batch
+from isoloss.objectives.batch import Batch, ScoresBatches
 from isoloss.objectives.logits_at_predictions import masked_logits
 from isoloss.objectives.tokens import FIRST_WORD, MASK, PAD, tokens_of_words
 
@@ -88,9 +87,9 @@ class MaskedObjective:
     def logits(self, model: nn.Module, batch: Batch) -> Float[Tensor, "m v"]:
         """Scores of the model's v tokens, including special tokens; see `masked_logits`.
 
-        A lookup table returns the distribution.
+        A lookup table scores batches itself.
         """
-        if isinstance(model, LookupTable):
+        if isinstance(model, ScoresBatches):
             return model.logits(batch)
         return masked_logits(model, batch)
 

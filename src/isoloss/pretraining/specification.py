@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from isoloss.errors import BadInput
-from isoloss.models.chosen_positions import last_block_at, states_at
 from isoloss.models.transformers import Architecture
 from isoloss.objectives.batch import Batch, Objective, PretrainingObjective
+from isoloss.objectives.chosen_positions import last_block_at, states_at
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.results.store import ONLY_WHEN_CHANGED, json_digest

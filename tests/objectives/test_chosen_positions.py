@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
-from isoloss.models.chosen_positions import last_block_at, states_at
+from isoloss.objectives.chosen_positions import last_block_at, states_at
 from tiny_language_models import BERT, PAD, SPECIAL, TOKENS, tiny_language_model
 
 LAYOUTS = ("bert", "roberta-pre-layer-norm", "gpt2")
