@@ -12,8 +12,7 @@ import torch.distributed
 from accelerate import PartialState
 
 from isoloss.errors import IsolossError
-from isoloss.pretraining.launched_processes import launched_processes
-from isoloss.pretraining.processes import Processes
+from isoloss.pretraining.processes import Processes, launched_processes
 
 FORK = multiprocessing.get_context("fork")
 

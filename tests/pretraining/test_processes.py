@@ -22,11 +22,10 @@ from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.descent import Descent, GradientRule
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
-from isoloss.pretraining.launched_processes import launched_processes
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.muon import Muon
 from isoloss.pretraining.peer_optimisers import Lion
-from isoloss.pretraining.processes import ALONE, Processes
+from isoloss.pretraining.processes import ALONE, Processes, launched_processes
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.pretraining.sam import SAM
 from isoloss.pretraining.sgd import SGD

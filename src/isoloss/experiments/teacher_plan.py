@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 from tokenizers import Tokenizer
 
 from isoloss.corpora.fetched_package import FetchedPackage, default_cache
-from isoloss.corpora.stand_ins import DIGEST, gutenberg_books
+from isoloss.corpora.stand_ins import BOOKS, gutenberg_books
 from isoloss.errors import BadInput
 from isoloss.experiments.teacher import (
     Teacher,
@@ -55,7 +55,7 @@ class GutenbergBooks:
     @property
     def digest(self) -> str:
         """See `Prose`."""
-        return DIGEST
+        return BOOKS.digest
 
     def books(self, progress: Progress) -> tuple[str, ...]:
         """See `Prose`."""

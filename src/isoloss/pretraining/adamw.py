@@ -1,5 +1,6 @@
 """AdamW (Loshchilov and Hutter 2019) with the paper's settings."""
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -7,17 +8,7 @@ import torch
 from torch import nn
 
 from isoloss.errors import BadInput
-from isoloss.pretraining.descent import (
-    Decay,
-    Descent,
-    GradientRule,
-    check_betas,
-    check_epsilon,
-    check_learning_rate,
-    check_warm_up_steps,
-    check_weight_decay,
-    plain_rule,
-)
+from isoloss.pretraining.descent import Decay, Descent, GradientRule, check_moments, plain_rule
 from isoloss.pretraining.update_rule import Training
 from isoloss.results.store import ONLY_WHEN_CHANGED
 
@@ -44,11 +35,11 @@ class AdamW:
     decay: Decay = field(default="none", metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
-        check_learning_rate(self.learning_rate)
-        check_warm_up_steps(self.warm_up_steps)
-        check_betas(self.first_beta, self.second_beta)
-        check_epsilon(self.epsilon)
-        check_weight_decay(self.weight_decay)
+        check_moments(
+            self.learning_rate, self.warm_up_steps, self.first_beta, self.second_beta, self.weight_decay
+        )
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
+            raise BadInput(f"epsilon must be a number above 0, not {self.epsilon}")
 
     def descent(self, training: Training) -> Descent:
         """See `DescentSettings.descent`."""

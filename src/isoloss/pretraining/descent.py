@@ -138,31 +138,24 @@ def plain_rule(training: Training, descent: Descent) -> GradientRule:
     return GradientRule(descent, lambda batch, _: training.add_gradient(batch))
 
 
-def check_learning_rate(learning_rate: float) -> None:
-    """Raise BadInput unless it is positive and finite."""
+def check_rate_and_decay(learning_rate: float, weight_decay: float) -> None:
+    """Raise BadInput unless both are finite, the rate is positive, and the decay is not negative."""
     if not (math.isfinite(learning_rate) and learning_rate > 0):
         raise BadInput(f"the learning rate must be a positive number, not {learning_rate}")
-
-
-def check_warm_up_steps(warm_up_steps: int) -> None:
-    """Raise BadInput for a negative number."""
-    if warm_up_steps < 0:
-        raise BadInput(f"the number of warm-up steps must be 0 or more, not {warm_up_steps}")
-
-
-def check_betas(first_beta: float, second_beta: float) -> None:
-    """Raise BadInput unless both moments' decay rates are in [0, 1)."""
-    if not (0 <= first_beta < 1 and 0 <= second_beta < 1):
-        raise BadInput(f"betas must be at least 0 and below 1, not {first_beta} and {second_beta}")
-
-
-def check_epsilon(epsilon: float) -> None:
-    """Raise BadInput unless it is positive and finite."""
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise BadInput(f"epsilon must be a number above 0, not {epsilon}")
-
-
-def check_weight_decay(weight_decay: float) -> None:
-    """Raise BadInput unless it is finite and not negative."""
     if not (math.isfinite(weight_decay) and weight_decay >= 0):
         raise BadInput(f"weight decay must be a number of at least 0, not {weight_decay}")
+
+
+def check_momentum(momentum: float) -> None:
+    """Raise BadInput unless it is in [0, 1)."""
+    if not 0 <= momentum < 1:
+        raise BadInput(f"momentum must be at least 0 and below 1, not {momentum}")
+
+
+def check_moments(rate: float, warm_up_steps: int, first: float, second: float, weight_decay: float) -> None:
+    """`check_rate_and_decay`, and BadInput for a negative warm-up or decay rates of moments not in [0, 1)."""
+    check_rate_and_decay(rate, weight_decay)
+    if warm_up_steps < 0:
+        raise BadInput(f"the number of warm-up steps must be 0 or more, not {warm_up_steps}")
+    if not (0 <= first < 1 and 0 <= second < 1):
+        raise BadInput(f"betas must be at least 0 and below 1, not {first} and {second}")

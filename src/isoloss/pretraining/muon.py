@@ -11,8 +11,8 @@ from isoloss.pretraining.adamw import AdamW, parameters_by_decay
 from isoloss.pretraining.descent import (
     Descent,
     GradientRule,
-    check_learning_rate,
-    check_weight_decay,
+    check_momentum,
+    check_rate_and_decay,
     plain_rule,
 )
 from isoloss.pretraining.update_rule import Training
@@ -33,10 +33,8 @@ class Muon:
     rest: AdamW = field(default_factory=AdamW)
 
     def __post_init__(self) -> None:
-        check_learning_rate(self.learning_rate)
-        check_weight_decay(self.weight_decay)
-        if not 0 <= self.momentum < 1:
-            raise BadInput(f"momentum must be at least 0 and below 1, not {self.momentum}")
+        check_rate_and_decay(self.learning_rate, self.weight_decay)
+        check_momentum(self.momentum)
 
     def descent(self, training: Training) -> Descent:
         """See `DescentSettings.descent`. Raises BadInput for a torch without Muon or no hidden matrix."""

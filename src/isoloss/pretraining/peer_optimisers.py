@@ -6,15 +6,7 @@ from types import ModuleType
 
 from isoloss.errors import BadInput
 from isoloss.pretraining.adamw import parameters_by_decay
-from isoloss.pretraining.descent import (
-    Descent,
-    GradientRule,
-    check_betas,
-    check_learning_rate,
-    check_warm_up_steps,
-    check_weight_decay,
-    plain_rule,
-)
+from isoloss.pretraining.descent import Descent, GradientRule, check_moments, plain_rule
 from isoloss.pretraining.update_rule import Training
 
 
@@ -43,10 +35,9 @@ class Lion:
     weight_decay: float = 0.1
 
     def __post_init__(self) -> None:
-        check_learning_rate(self.learning_rate)
-        check_warm_up_steps(self.warm_up_steps)
-        check_betas(self.first_beta, self.second_beta)
-        check_weight_decay(self.weight_decay)
+        check_moments(
+            self.learning_rate, self.warm_up_steps, self.first_beta, self.second_beta, self.weight_decay
+        )
 
     def descent(self, training: Training) -> Descent:
         """See `DescentSettings.descent`."""
@@ -80,10 +71,9 @@ class SOAP:
     basis_steps: int = 10
 
     def __post_init__(self) -> None:
-        check_learning_rate(self.learning_rate)
-        check_warm_up_steps(self.warm_up_steps)
-        check_betas(self.first_beta, self.second_beta)
-        check_weight_decay(self.weight_decay)
+        check_moments(
+            self.learning_rate, self.warm_up_steps, self.first_beta, self.second_beta, self.weight_decay
+        )
         if self.basis_steps < 1:
             raise BadInput(
                 f"SOAP's bases must be renewed every so many steps, at least 1, not {self.basis_steps}"

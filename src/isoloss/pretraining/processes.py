@@ -1,11 +1,24 @@
 """Processes that train a model together: each holds all of it and processes its share of every batch."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar, runtime_checkable
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
+import torch
+import torch.distributed as distributed
 from torch import Tensor
 
+from isoloss.errors import BadInput, IsolossError
+
 T = TypeVar("T")
+
+BUCKET_BYTES = 1 << 26
+"""How much is averaged in one message: 64 MiB, enough for the connection's full rate."""
+PATIENCE = timedelta(days=1)
+"""How long processes wait for the main one, which may be measuring a checkpoint. A process that has died is
+noticed at once, by its launcher or its closed connection, and not by this."""
 
 
 @runtime_checkable
@@ -54,3 +67,112 @@ class Alone:
 
 
 ALONE = Alone()
+
+
+@contextmanager
+def launched_processes(device: str = "cpu") -> Iterator[Processes]:
+    """The processes launched together with this one, for `pretrain`; `ALONE` in a single-process program.
+
+    `torchrun --nproc_per_node 4 program.py` runs the program four times; on "cuda", process i of a machine
+    uses its i-th device, on "cpu" the processes share the cores. When the block ends, all wait for each other
+    and disconnect. Needs the package accelerate.
+
+    Raises BadInput if it is missing, or for a device that processes cannot share.
+
+    >>> with launched_processes() as processes:
+    ...     processes.count
+    1
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield ALONE
+        return
+    if device not in ("cpu", "cuda"):
+        raise BadInput(f"several processes train on cpu or cuda, not on '{device}'; start one process")
+    try:
+        from accelerate import PartialState  # takes a second, which a single process can save
+    except ImportError as error:
+        raise BadInput(
+            "training in several processes needs the package accelerate; pip install 'isoloss[accelerate]'"
+        ) from error
+    state = PartialState(cpu=device == "cpu", timeout=PATIENCE)
+    try:
+        yield LaunchedProcesses(state.num_processes, state.process_index, state.device)
+        state.wait_for_everyone()
+    finally:
+        # If this were left to the interpreter's exit, gloo's threads might abort a process whose work is
+        # done.
+        state.destroy_process_group()
+
+
+class LaunchedProcesses:
+    """`Processes` over torch's default process group, whose messages are tensors on `device`."""
+
+    def __init__(self, count: int, number: int, device: torch.device) -> None:
+        self.count = count
+        self.number = number
+        self.device = device
+
+    def average(self, tensors: Sequence[Tensor]) -> None:
+        """See `Processes.average`. Memory: a copy of `BUCKET_BYTES`, or of the largest tensor."""
+        for bucket in buckets(tensors, BUCKET_BYTES):
+            flat = torch.cat([tensor.flatten() for tensor in bucket])
+            with _others_there():
+                distributed.all_reduce(flat)
+            flat /= self.count
+            pieces = torch.split(flat, [tensor.numel() for tensor in bucket])
+            means = [piece.view_as(tensor) for piece, tensor in zip(pieces, bucket, strict=True)]
+            torch._foreach_copy_(bucket, means)
+
+    def on_main(self, work: Callable[[], T]) -> T:
+        """See `Processes.on_main`; the result is pickled."""
+        told: list[Any] = [None]
+        if self.number == 0:
+            try:
+                told = [(work(), None)]
+            except IsolossError as error:
+                told = [(None, error)]
+        with _others_there():
+            distributed.broadcast_object_list(told, src=0)
+        result, refusal = told[0]
+        if refusal is not None:
+            raise refusal
+        answer: T = result
+        return answer
+
+    def hold_the_same(self, tensors: Sequence[Tensor]) -> bool:
+        """See `Processes.hold_the_same`: compares a sum over their bits, which does not depend on order."""
+        whole = sum(int(tensor.detach().flatten().view(torch.int16).sum()) for tensor in tensors)
+        extremes = torch.tensor([whole, -whole], device=self.device)
+        with _others_there():
+            distributed.all_reduce(extremes, op=distributed.ReduceOp.MAX)
+        largest, minus_smallest = extremes.tolist()
+        return bool(largest == -minus_smallest)
+
+
+def buckets(tensors: Sequence[Tensor], size: int) -> Iterator[list[Tensor]]:
+    """The tensors in order, in lists of the same type and of at most `size` bytes, or of a single tensor.
+
+    >>> small, large = torch.zeros(2), torch.zeros(3)
+    >>> [len(bucket) for bucket in buckets([small, small, large, small.double()], size=16)]
+    [2, 1, 1]
+    """
+    bucket: list[Tensor] = []
+    for tensor in tensors:
+        held = sum(other.nbytes for other in bucket)
+        if bucket and (tensor.dtype != bucket[0].dtype or held + tensor.nbytes > size):
+            yield bucket
+            bucket = []
+        bucket.append(tensor)
+    if bucket:
+        yield bucket
+
+
+@contextmanager
+def _others_there() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise IsolossError(
+            "another of the processes that train together has ended, and says why itself; start the same "
+            "run again to go on from its last checkpoint"
+        ) from error

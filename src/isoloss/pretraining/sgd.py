@@ -10,8 +10,8 @@ from isoloss.pretraining.adamw import parameters_by_decay
 from isoloss.pretraining.descent import (
     Descent,
     GradientRule,
-    check_learning_rate,
-    check_weight_decay,
+    check_momentum,
+    check_rate_and_decay,
     plain_rule,
 )
 from isoloss.pretraining.update_rule import Training
@@ -34,14 +34,12 @@ class SGD:
     weight_decay: float = field(default=0.0, metadata=ONLY_WHEN_CHANGED)
 
     def __post_init__(self) -> None:
-        check_learning_rate(self.learning_rate)
+        check_rate_and_decay(self.learning_rate, self.weight_decay)
         if not 0 <= self.warm_up_share <= 1:
             raise BadInput(
                 f"the warm-up's share of the run must lie between 0 and 1, not {self.warm_up_share}"
             )
-        if not 0 <= self.momentum < 1:
-            raise BadInput(f"momentum must be at least 0 and below 1, not {self.momentum}")
-        check_weight_decay(self.weight_decay)
+        check_momentum(self.momentum)
 
     def descent(self, training: Training) -> Descent:
         """See `DescentSettings.descent`."""

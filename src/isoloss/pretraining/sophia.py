@@ -11,13 +11,7 @@ from torch import Tensor, nn
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentence_averaged_loss
 from isoloss.pretraining.adamw import parameters_by_decay
-from isoloss.pretraining.descent import (
-    Descent,
-    check_betas,
-    check_learning_rate,
-    check_warm_up_steps,
-    check_weight_decay,
-)
+from isoloss.pretraining.descent import Descent, check_moments
 from isoloss.pretraining.peer_optimisers import pytorch_optimizer
 from isoloss.pretraining.update_rule import Training
 
@@ -42,10 +36,9 @@ class Sophia:
     estimate_steps: int = 10
 
     def __post_init__(self) -> None:
-        check_learning_rate(self.learning_rate)
-        check_warm_up_steps(self.warm_up_steps)
-        check_betas(self.first_beta, self.second_beta)
-        check_weight_decay(self.weight_decay)
+        check_moments(
+            self.learning_rate, self.warm_up_steps, self.first_beta, self.second_beta, self.weight_decay
+        )
         if not 0 < self.clipping < math.inf:
             raise BadInput(f"Sophia's clipping γ must be a positive number, not {self.clipping}")
         if self.estimate_steps < 1:
