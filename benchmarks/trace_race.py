@@ -26,7 +26,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from transformers import PreTrainedModel
 
 from benchmarks.trace_estimators import OBJECTIVE, Estimator, estimators, factored
-from isoloss.command_line.language_argument import read_language
+from isoloss.languages.language_file import read_language
 from isoloss.languages.sentences import Sentences
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer

@@ -5,9 +5,8 @@ import typing
 import pytest
 
 from isoloss.cli import main
-from isoloss.command_line import commands
+from isoloss.command_line import commands, corpus, flatness, reproduce
 from isoloss.command_line.commands import COMMANDS, FORMER_NAMES, Command
-from isoloss.command_line.options import checkpoints, corpus, reproduce
 from isoloss.corpora.documents import TextUnit
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.measurements.compared_flatness import QuantityName
@@ -16,9 +15,8 @@ from isoloss.pretraining.specification import Precision
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=lambda command: command.name)
 def test_the_work_takes_the_options_and_the_help_has_an_example(command: Command) -> None:
-    work = command.load()
-    (parameter,) = inspect.signature(work).parameters.values()
-    assert typing.get_type_hints(work)[parameter.name] is command.options
+    (parameter,) = inspect.signature(command.work).parameters.values()
+    assert typing.get_type_hints(command.work)[parameter.name] is command.options
     assert f"Example: isoloss {command.name} " in inspect.getdoc(command.options)
     assert command.summary.endswith((".", "?"))
 
@@ -40,7 +38,7 @@ def test_help_names_what_an_option_takes_and_no_default_that_is_none(
         (reproduce.ScaleName, ScaleName),
         (reproduce.ReproduceOptions.__annotations__["precision"], Precision),
         (corpus.TextUnit, TextUnit),
-        (checkpoints.FlatnessOptions.__annotations__["quantity"].__args__[0], QuantityName),
+        (flatness.FlatnessOptions.__annotations__["quantity"].__args__[0], QuantityName),
     ],
 )
 def test_the_choices_that_options_state_are_those_of_the_library(stated: object, known: object) -> None:

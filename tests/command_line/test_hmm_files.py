@@ -74,7 +74,7 @@ def test_sample_and_entropy(weather: str, capsys: pytest.CaptureFixture[str]) ->
             ["probabilities", "--sentence", "sun sun sun", "--maximum-length", "3"],
             "leave the maximum length",
         ),
-        (["sample", "--trees"], "sentences of this HMM have no derivation trees; leave --trees out"),
+        (["sample", "--trees"], "sentences of this hidden Markov model have no derivation trees"),
     ],
 )
 def test_mistakes_are_one_sentence(

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from isoloss.cli import main
-from isoloss.command_line.language_argument import read_language
 from isoloss.experiments.teacher import Teacher
+from isoloss.languages.language_file import read_language
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import GPT2Transformer
@@ -37,7 +37,7 @@ def test_what_is_made_is_said_and_read_back(
     language = read_language(path)
     assert told == {
         "file": str(path),
-        "kind": {"grammar": "grammar", "hmm": "HMM", "dyck": "Dyck language"}[kind],
+        "kind": language.kind,
         "words": len(language.vocabulary),
         "maximum_length": 4,
         "digest": language.digest,
@@ -56,8 +56,8 @@ def test_seeds_give_different_languages_and_the_same_one_twice(tmp_path: Path) -
 def test_the_default_sizes_are_the_papers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["language", "hmm", "--out", str(tmp_path / "hmm.json")]) == 0
     assert run(["language", "grammar", "--out", str(tmp_path / "my.pcfg")]) == 0
-    assert "HMM, 200 words, sentences of 16" in (shown := capsys.readouterr().out)
-    assert "grammar, 200 words, sentences of 32" in shown
+    assert "hidden Markov model, 200 words, sentences of 16" in (shown := capsys.readouterr().out)
+    assert "probabilistic grammar, 200 words, sentences of 32" in shown
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_models_language_serves_every_command(
     monkeypatch.chdir(tmp_path)
     made = "language causal-lm --out my.json --model model --words 6 --length 4 --precision float64 --json"
     assert run(made.split()) == 0
-    assert json.loads(capsys.readouterr().out)["kind"] == "causal language"
+    assert json.loads(capsys.readouterr().out)["kind"] == "causal language model"
     # The file finds its model from anywhere.
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -150,7 +150,7 @@ def test_a_models_language_serves_every_command(
             "2 words, all of the language's 4; give as many",
         ),
         (["probabilities", "--sentence", "Ġ2 Ġ3 x"], "word 3, 'x', is not in the vocabulary"),
-        (["sample", "--trees"], "sentences of this causal language have no derivation trees"),
+        (["sample", "--trees"], "sentences of this causal language model have no derivation trees"),
         (["entropy", "--maximum-length", "3"], "is no grammar, and its sentences have one length"),
     ],
 )

@@ -3,11 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from isoloss.command_line.language_argument import read_language
 from isoloss.errors import BadInput
 from isoloss.languages.dyck import dyck
-from isoloss.languages.hmm import HMM
-from isoloss.languages.hmm_file import write_hmm
+from isoloss.languages.hmm import HMM, write_hmm
+from isoloss.languages.language_file import read_language
 from isoloss.languages.pcfg import PCFG
 from isoloss.languages.random_hmm import laptop_hmm
 

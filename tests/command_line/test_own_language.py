@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from isoloss.command_line.options.reproduce import ReproduceOptions
+from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction_request import Choice, choice
 from isoloss.errors import BadInput
 from isoloss.languages.dyck import dyck, write_dyck
-from isoloss.languages.hmm_file import write_hmm
+from isoloss.languages.hmm import write_hmm
 from isoloss.languages.notation import write_grammar
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.random_hmm import random_hmm

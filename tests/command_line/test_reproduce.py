@@ -7,7 +7,7 @@ import pytest
 
 from isoloss.cli import main
 from isoloss.command_line import cost_table, reproduction
-from isoloss.command_line.options.reproduce import ReproduceOptions
+from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import reproduce_experiments
 from isoloss.command_line.reproduction_request import Choice, choice, command_again
 from isoloss.errors import BadInput, IsolossError
@@ -15,8 +15,8 @@ from isoloss.executors.runner import Notice, Outcome
 from isoloss.experiments import throughput
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.cost import this_machine
-from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.experiment_result import Results
+from isoloss.experiments.suite import builtin_designs
 from isoloss.languages.notation import write_grammar
 from isoloss.progress import silent
 

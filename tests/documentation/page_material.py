@@ -12,7 +12,7 @@ import pytest
 
 import isoloss.command_line.comparison_plan as comparison_plan
 import isoloss.experiments.teacher_plan  # noqa: F401  (before `Teacher` is replaced: it is a type there)
-from isoloss.command_line.options.reproduce import ReproduceOptions
+from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction import executor
 from isoloss.command_line.reproduction_request import choice
 from isoloss.experiments.teacher import Teacher

@@ -9,11 +9,11 @@ import pytest
 import torch
 from page_blocks import ROOT, blocks, commands
 
-from isoloss.command_line.language_argument import parse_language
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.experiments.suite import every_experiment, scale_named
 from isoloss.languages.hmm import hmm
 from isoloss.languages.language import Language
+from isoloss.languages.language_file import parse_language
 
 README = ROOT / "README.md"
 

@@ -1,19 +1,18 @@
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from isoloss.command_line.language_argument import read_language
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import keep_names
-from isoloss.experiments.kept_plan import cut_at, keep_plan, language_file
+from isoloss.experiments.kept_plan import keep_plan
 from isoloss.experiments.measured_at import MeasuredAt, quantity_digest
 from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
 from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
+from isoloss.languages.language_file import read_language
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_hmm import random_hmm
@@ -143,23 +142,3 @@ def test_names_are_kept_by_experiment(tmp_path: Path) -> None:
         {planned.digest[:16]: "width-16"},
         {planned.digest[:16]: "other"},
     ]
-
-
-def test_only_languages_with_a_file_of_their_own_have_one() -> None:
-    assert language_file(Unwritten()) is None
-    assert cut_at(RECURSIVE) == 3
-    assert cut_at(dyck(4)) is None
-
-
-class Unwritten:
-    """A user's own language."""
-
-    vocabulary = ("a",)
-    maximum_length = 1
-    digest = "of a user's own"
-
-    def sample(self, n, generator): ...
-    def masked_log_probabilities(self, sentences): ...
-    def next_log_probabilities(self, sentences): ...
-    def log_probability(self, sentences): ...
-    def tasks(self) -> Sequence: ...

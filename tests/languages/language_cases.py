@@ -16,8 +16,8 @@ from hidden_paths_enumeration import PathEnumeration
 from small_grammars import CASES as GRAMMARS
 
 from isoloss.languages.dyck import dyck, read_dyck, write_dyck
-from isoloss.languages.hmm import HMM
-from isoloss.languages.hmm_file import read_hmm, write_hmm
+from isoloss.languages.hmm import HMM, write_hmm
+from isoloss.languages.hmm_file import read_hmm
 from isoloss.languages.language import Language
 from isoloss.languages.notation import write_grammar
 from isoloss.languages.pcfg import pcfg, read_pcfg

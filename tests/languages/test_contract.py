@@ -13,7 +13,9 @@ from language_cases import LANGUAGES, Case, Words
 from scipy.stats import chi2
 
 from isoloss.errors import BadInput
-from isoloss.languages.language import Language
+from isoloss.languages.derivation import Derivation
+from isoloss.languages.language import Described, DrawsDerivations, Language, WritesItself, kind_of
+from isoloss.languages.language_file import parse_language
 from isoloss.languages.sentences import PADDING, Sentences
 from isoloss.languages.task import Task, task_splits
 
@@ -270,3 +272,33 @@ def test_splits_share_no_sentence(name: str) -> None:
     ]
     assert all(parts)
     assert sum(map(len, parts)) == len(set().union(*parts))
+
+
+@every_language
+def test_it_says_what_it_is(name: str) -> None:
+    language = language_of(name)
+    assert isinstance(language, Described)
+    assert kind_of(language) == language.kind
+    assert all(isinstance(text, str) and text for fact in language.facts() for text in fact)
+
+
+@every_language
+def test_its_file_if_it_has_one_reads_back_as_the_language(name: str) -> None:
+    language = language_of(name)
+    if isinstance(language, WritesItself):
+        file = language.file()
+        assert parse_language(file.text, file.name, file.maximum_length).digest == language.digest
+
+
+@every_language
+def test_its_derivations_if_it_draws_any_are_those_of_the_sentences(name: str) -> None:
+    language = language_of(name)
+    if isinstance(language, DrawsDerivations):
+        trees = language.sample_derivations(5, generator(6))
+        drawn = language.sample(5, generator(6))
+        for tree, ids, length in zip(trees, drawn.ids.tolist(), drawn.lengths.tolist(), strict=True):
+            assert leaves(tree) == [language.vocabulary[word] for word in ids[:length]]
+
+
+def leaves(tree: Derivation) -> list[str]:
+    return [leaf for child in tree.children for leaf in leaves(child)] if tree.children else [tree.label]

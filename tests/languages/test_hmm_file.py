@@ -10,7 +10,8 @@ import torch
 from hmmlearn.hmm import CategoricalHMM
 
 from isoloss.errors import BadInput
-from isoloss.languages.hmm_file import from_hmmlearn, parse_hmm, read_hmm, write_hmm
+from isoloss.languages.hmm import write_hmm
+from isoloss.languages.hmm_file import from_hmmlearn, parse_hmm, read_hmm
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.languages.sentences import Sentences
 

@@ -1,34 +1,31 @@
 """The table of `isoloss` commands, grouped by purpose, and the dispatch of a command line."""
 
-import gc
 import inspect
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from typing import Any, get_type_hints
 
 import tyro
 
-from isoloss.command_line.options.checkpoints import (
-    CompareOptions,
-    EnlargeOptions,
-    FlatnessOptions,
-    InspectOptions,
-)
-from isoloss.command_line.options.corpus import CorpusOptions, TaskOptions
-from isoloss.command_line.options.language import LanguageOptions
-from isoloss.command_line.options.language_file import (
-    DescribeOptions,
-    EntropyOptions,
-    ProbabilitiesOptions,
-    SampleOptions,
-)
-from isoloss.command_line.options.reproduce import ReproduceOptions, TheoryOptions
-from isoloss.command_line.options.results import CompareRunsOptions, RecordsOptions, RunsOptions, ShowOptions
-from isoloss.command_line.terminal import announced_when_slow
+from isoloss.command_line.compare import compare
+from isoloss.command_line.compare_runs import compare_runs
+from isoloss.command_line.corpus import corpus
+from isoloss.command_line.describe import describe
+from isoloss.command_line.enlarge import enlarge
+from isoloss.command_line.entropy import entropy
+from isoloss.command_line.flatness import flatness
+from isoloss.command_line.inspect_models import inspect_models
+from isoloss.command_line.language import language
+from isoloss.command_line.probabilities import probabilities
+from isoloss.command_line.records import records
+from isoloss.command_line.reproduce import reproduce
+from isoloss.command_line.runs import runs
+from isoloss.command_line.sample import sample
+from isoloss.command_line.show import show
+from isoloss.command_line.task import task
+from isoloss.command_line.theory import theory
 from isoloss.errors import BadInput, did_you_mean
 
 WIDEST = 100
@@ -38,56 +35,50 @@ END = """`isoloss COMMAND --help` lists a command's options, with an example.
 
 @dataclass(frozen=True)
 class Command:
-    """A command: its name, the dataclass of its options, and the function that performs it.
+    """A command: its name, and the function of its options that does the work.
 
-    The function is given as `module:function` below `isoloss.command_line`, and imported only when it is
-    called: most take seconds to import, and neither help nor a mistyped option should wait for that.
+    The function's result is the exit code, None for 0. Its module imports nothing that takes long before it
+    is called: neither help nor a mistyped option should wait for that.
     """
 
     name: str
-    options: type[Any]
-    work: str
+    work: Callable[[Any], int | None]
+
+    @property
+    def options(self) -> type[Any]:
+        """The dataclass of its options."""
+        (options,) = (hint for name, hint in get_type_hints(self.work).items() if name != "return")
+        known: type[Any] = options
+        return known
 
     @property
     def summary(self) -> str:
         """What it does, in one line."""
         return (inspect.getdoc(self.options) or "").splitlines()[0]
 
-    def load(self) -> Callable[[Any], int | None]:
-        """The function that takes the options and does the work; its result is the exit code, None for 0."""
-        module, _, function = self.work.partition(":")
-        work: Callable[[Any], int | None] = getattr(import_module(f"isoloss.command_line.{module}"), function)
-        return work
-
 
 GROUPS: dict[str, tuple[Command, ...]] = {
     "measure a checkpoint": (
-        Command("inspect", InspectOptions, "inspection:inspect_models"),
-        Command("flatness", FlatnessOptions, "flatness_request:measure_flatness"),
-        Command("compare", CompareOptions, "comparison_request:measure_comparison"),
-        Command("enlarge", EnlargeOptions, "enlarge:enlarge"),
+        Command("inspect", inspect_models),
+        Command("flatness", flatness),
+        Command("compare", compare),
+        Command("enlarge", enlarge),
     ),
     "languages": (
-        Command("language", LanguageOptions, "language:language"),
-        Command("probabilities", ProbabilitiesOptions, "probabilities:probabilities"),
-        Command("entropy", EntropyOptions, "entropy:entropy"),
-        Command("sample", SampleOptions, "sample:sample"),
-        Command("describe", DescribeOptions, "describe:describe"),
+        Command("language", language),
+        Command("probabilities", probabilities),
+        Command("entropy", entropy),
+        Command("sample", sample),
+        Command("describe", describe),
     ),
-    "reproduce": (
-        Command("reproduce", ReproduceOptions, "reproduction:reproduce_experiments"),
-        Command("theory", TheoryOptions, "theory_request:run_theory"),
-    ),
+    "reproduce": (Command("reproduce", reproduce), Command("theory", theory)),
     "results": (
-        Command("runs", RunsOptions, "runs:runs"),
-        Command("show", ShowOptions, "show:show"),
-        Command("compare-runs", CompareRunsOptions, "compare_runs:compare_runs"),
-        Command("records", RecordsOptions, "records:records"),
+        Command("runs", runs),
+        Command("show", show),
+        Command("compare-runs", compare_runs),
+        Command("records", records),
     ),
-    "data": (
-        Command("corpus", CorpusOptions, "corpus:corpus"),
-        Command("task", TaskOptions, "task:task"),
-    ),
+    "data": (Command("corpus", corpus), Command("task", task)),
 }
 
 COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
@@ -130,26 +121,9 @@ def dispatch(arguments: Sequence[str]) -> int:
     if name not in COMMANDS:
         near = did_you_mean(name, COMMANDS) or "; `isoloss --help` lists them"
         raise BadInput(f"there is no command {name!r}{near}")
-    return _do(COMMANDS[name], rest)
-
-
-def _do(command: Command, arguments: Sequence[str]) -> int:
-    options = tyro.cli(command.options, args=arguments, prog=f"isoloss {command.name}", config=SETTINGS)
-    with announced_when_slow(f"isoloss {command.name}: starting"), without_collecting_garbage():
-        work = command.load()
-    return work(options) or 0
-
-
-@contextmanager
-def without_collecting_garbage() -> Iterator[None]:
-    """For imports, during which garbage collection frees nothing but takes a fifth of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    command = COMMANDS[name]
+    options = tyro.cli(command.options, args=rest, prog=f"isoloss {name}", config=SETTINGS)
+    return command.work(options) or 0
 
 
 def _completion(arguments: Sequence[str]) -> int:

@@ -1,26 +1,56 @@
 """`isoloss compare-runs`: what differs between two runs, sentence by sentence if possible."""
 
 import json
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
+import tyro
 from rich.table import Table
+from tyro.conf import Positional
 
-from isoloss.command_line.options.results import CompareRunsOptions
 from isoloss.command_line.show import quantity_in_words
-from isoloss.command_line.terminal import announced_when_slow, table_console
+from isoloss.command_line.terminal import starting, table_console
 from isoloss.errors import BadInput
 from isoloss.results.number import as_text
-from isoloss.stored_runs.stored_run import THING, StoredRun, find_run
 
 if TYPE_CHECKING:
     from isoloss.stored_runs.run_comparison import Difference
+    from isoloss.stored_runs.stored_run import StoredRun
 
 LANGUAGE = "language_digest"
 
 
+@dataclass(frozen=True)
+class CompareRunsOptions:
+    """Compare two runs: the settings in which they differ, and the second's numbers minus the first's.
+
+    Example: isoloss compare-runs 23e17441 f3c2ca48 --same-loss
+
+    Numbers are compared at the steps that both runs have, or where both have the same loss. Numbers measured
+    on the same sentences are compared sentence by sentence, which gives the standard error of the difference.
+    """
+
+    first: Annotated[Positional[str], tyro.conf.arg(metavar="RUN")]
+    """A run: its folder, a prefix of its folder's name, or its name in an experiment."""
+    second: Annotated[Positional[str], tyro.conf.arg(metavar="OTHER_RUN")]
+    """The other run, specified in the same way."""
+    same_loss: bool = False
+    """Compare where each run first reaches the lowest loss that both reach, which may lie between two
+    steps."""
+    at_loss: Annotated[float | None, tyro.conf.arg(metavar="NATS", help_behavior_hint="")] = None
+    """Compare at this loss instead."""
+    results: Path = Path("results")
+    """Folder of results to search for the runs."""
+    json: bool = False
+    """Print JSON, including the values of each part of the model."""
+
+
 def compare_runs(options: CompareRunsOptions) -> None:
     """Compare two runs: the settings in which they differ, and the second's numbers minus the first's."""
+    with starting("compare-runs"):
+        from isoloss.stored_runs.stored_run import find_run
+
     runs = find_run(options.first, options.results), find_run(options.second, options.results)
     for run in runs:
         if not run.specification:
@@ -28,7 +58,7 @@ def compare_runs(options: CompareRunsOptions) -> None:
     if runs[0].folder.resolve() == runs[1].folder.resolve():
         raise BadInput(f"{options.first!r} and {options.second!r} are one run, {runs[0].folder}; name two")
     # Only now, since torch takes seconds to import.
-    with announced_when_slow("isoloss compare-runs: starting"):
+    with starting("compare-runs"):
         from isoloss.stored_runs.run_comparison import (
             differences_at_loss,
             differences_at_steps,
@@ -57,7 +87,7 @@ _OTHER_LANGUAGES = "the runs are of different languages, so nothing is measured 
 
 
 def _print(
-    runs: tuple[StoredRun, StoredRun],
+    runs: "tuple[StoredRun, StoredRun]",
     changed: list[tuple[str, Any, Any]],
     found: list["Difference"],
     loss: float | None,
@@ -96,11 +126,13 @@ def _steps(difference: "Difference") -> str:
 
 
 def _as_json(
-    runs: tuple[StoredRun, StoredRun],
+    runs: "tuple[StoredRun, StoredRun]",
     changed: list[tuple[str, Any, Any]],
     found: list["Difference"],
     loss: float | None,
 ) -> dict[str, Any]:
+    from isoloss.stored_runs.stored_run import THING
+
     return {
         "runs": [{"run": run.name, "folder": str(run.folder), "names": run.names} for run in runs],
         "settings": [{"setting": path, "first": here, "second": there} for path, here, there in changed],

@@ -17,8 +17,8 @@ from isoloss.command_line.checked_options import (
     usable_mask_rate,
     usable_seed,
 )
+from isoloss.command_line.compare import CompareOptions
 from isoloss.command_line.comparison_plan import PlanSettings, Sources, planned_stages, read_sources
-from isoloss.command_line.options.checkpoints import CompareOptions
 from isoloss.command_line.repeated_command import repeated_command
 from isoloss.command_line.terminal import progress_display, table_console
 from isoloss.curvature.stopping import Stopping

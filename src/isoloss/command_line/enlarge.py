@@ -1,19 +1,48 @@
 """`isoloss enlarge`: a checkpoint tiled into a larger one that computes the same scores."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import tyro
 from rich.table import Table
 
-from isoloss.command_line.options.checkpoints import EnlargeOptions
-from isoloss.command_line.terminal import progress_display, table_console
-from isoloss.models.enlarging.checkpoint import EnlargedCheckpoint, enlarge_checkpoint
-from isoloss.models.enlarging.transformer import Enlargement, exact_form, paper_form
+from isoloss.command_line.terminal import progress_display, starting, table_console
+
+if TYPE_CHECKING:
+    from isoloss.models.enlarging.checkpoint import EnlargedCheckpoint
+
+
+@dataclass(frozen=True)
+class EnlargeOptions:
+    """Write a wider and deeper checkpoint that computes the same scores (paper B.4).
+
+    Example: isoloss enlarge runs/bert --width 4 --layers 2 runs/bert-large
+    """
+
+    checkpoint: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="MODEL")]
+    """The folder of a BertForMaskedLM or RobertaPreLayerNormForMaskedLM."""
+    out: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="NEW_FOLDER")]
+    """The folder to write; it must not exist yet."""
+    width: int = 1
+    """Multiply width, number of heads and feed-forward units by this integer; heads keep their size."""
+    layers: int = 0
+    """Add this many layers."""
+    paper: bool = False
+    """Follow B.4 to the letter, which changes the scores: see docs/enlarging.md."""
+    most_parameters: int = 2_000_000_000
+    """Refuse to write a model with more parameters than this; each takes four bytes of memory and disk."""
+    json: bool = False
+    """Print JSON."""
 
 
 def enlarge(options: EnlargeOptions) -> None:
     """Write a wider and deeper checkpoint that computes the same scores (paper B.4)."""
+    with starting("enlarge"):
+        from isoloss.models.enlarging.checkpoint import enlarge_checkpoint
+        from isoloss.models.enlarging.transformer import Enlargement, exact_form, paper_form
+
     by = Enlargement(options.width, options.layers)
     with progress_display() as progress:
         enlarged = enlarge_checkpoint(
@@ -30,7 +59,7 @@ def enlarge(options: EnlargeOptions) -> None:
         _show(enlarged, options.out)
 
 
-def _show(enlarged: EnlargedCheckpoint, out: Path) -> None:
+def _show(enlarged: "EnlargedCheckpoint", out: Path) -> None:
     table = Table(
         caption=(
             f"{enlarged.dtype} weights; scores of random sentences differ by at most "

@@ -1,33 +1,52 @@
 """`isoloss entropy`: the entropy of a language's exact distributions, with error bars."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from rich.table import Table
 
-from isoloss.command_line.checked_options import usable_seed
 from isoloss.command_line.language_argument import (
-    language_argument,
-    refuse_too_many,
-    tell_cost_of_one_position_each,
+    LONGEST,
+    LanguageFile,
+    Longest,
+    MaximumLength,
+    refuse_no_error_bar,
 )
-from isoloss.command_line.options.language_file import EntropyOptions
-from isoloss.command_line.terminal import progress_display, table_console
-from isoloss.errors import BadInput
-from isoloss.languages.causal_lm import CausalLM
-from isoloss.measurements.entropy import language_entropy, usual_sentences
+from isoloss.command_line.option_types import Number
+from isoloss.command_line.terminal import progress_display, starting, table_console
+
+
+@dataclass(frozen=True)
+class EntropyOptions:
+    """Estimate the entropy of masked words and of next words, the lowest losses a model can reach.
+
+    Example: isoloss entropy my.pcfg --sentences 10000 --seed 1 --json
+    """
+
+    language: LanguageFile
+    sentences: Number = None
+    """How many sentences to draw; by default 1000, or 100 for a causal language, whose masked distributions
+    are expensive and are therefore computed at one random position per sentence."""
+    seed: int = 0
+    """Seed of the draws; the same seed gives the same numbers."""
+    json: bool = False
+    """Print JSON: {"records": [...]}."""
+    maximum_length: MaximumLength = None
+    longest: Longest = LONGEST
 
 
 def entropy(options: EntropyOptions) -> None:
     """Estimate the entropy of masked words and of next words, the lowest losses a model can reach."""
-    if options.sentences is not None and options.sentences < 2:
-        raise BadInput(f"--sentences {options.sentences} has no error bar; draw at least 2")
-    refuse_too_many(options.sentences or 0)
+    with starting("entropy"):
+        from isoloss.command_line.checked_options import usable_seed
+        from isoloss.command_line.language_argument import language_argument, report_cost_of_one_position_each
+        from isoloss.measurements.entropy import language_entropy, usual_sentences
+
+    refuse_no_error_bar(options.sentences)
     seed = usable_seed(options.seed)
     drawn_from = language_argument(options.language, options.maximum_length, options.longest)
     n = usual_sentences(drawn_from) if options.sentences is None else options.sentences
-    if isinstance(drawn_from, CausalLM):
-        tell_cost_of_one_position_each(drawn_from, n)
+    report_cost_of_one_position_each(drawn_from, n)
     with progress_display() as progress:
         records = language_entropy(drawn_from, n, seed, progress)
     if options.json:

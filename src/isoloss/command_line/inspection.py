@@ -11,7 +11,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from torch import nn
 from transformers import PreTrainedModel
 
-from isoloss.command_line.options.checkpoints import InspectOptions
+from isoloss.command_line.inspect_models import InspectOptions
 from isoloss.curvature.sentence_traces import (
     bytes_kept_for_backward,
     refuse_without_gradient,

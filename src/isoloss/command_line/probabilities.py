@@ -2,30 +2,45 @@
 
 import json
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
-from torch import Tensor
 
-from isoloss.command_line.language_argument import (
-    LanguageOfFile,
-    language_argument,
-    tell_cost_of_all_positions,
-)
-from isoloss.command_line.options.language_file import ProbabilitiesOptions
-from isoloss.command_line.terminal import progress_display, table_console
+from isoloss.command_line.language_argument import LONGEST, LanguageFile, Longest, MaximumLength
+from isoloss.command_line.terminal import progress_display, starting, table_console
 from isoloss.errors import BadInput
-from isoloss.languages.causal_lm import CausalLM
-from isoloss.languages.dyck import Dyck
-from isoloss.languages.hmm import HMM
-from isoloss.languages.pcfg import PCFG
-from isoloss.languages.sentences import Sentences, encode_sentence
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from isoloss.languages.language import Language
+    from isoloss.languages.sentences import Sentences
 
 WORDS_SHOWN = 5
 
 
+@dataclass(frozen=True)
+class ProbabilitiesOptions:
+    """Show the exact probability of every word of a sentence, as a masked word and as the next word.
+
+    Example: isoloss probabilities my.pcfg --sentence "the cat sleeps" --json
+    """
+
+    language: LanguageFile
+    sentence: str
+    """The sentence, with its words separated by spaces."""
+    json: bool = False
+    """Print JSON with the probability of every word of the vocabulary."""
+    maximum_length: MaximumLength = None
+    longest: Longest = LONGEST
+
+
 def probabilities(options: ProbabilitiesOptions) -> None:
     """Show the exact probability of every word of a sentence, as a masked word and as the next word."""
+    with starting("probabilities"):
+        from isoloss.command_line.language_argument import language_argument
+
     found = sentence_probabilities(
         language_argument(options.language, options.maximum_length, options.longest), options.sentence
     )
@@ -35,7 +50,7 @@ def probabilities(options: ProbabilitiesOptions) -> None:
         _show(found)
 
 
-def sentence_probabilities(language: LanguageOfFile, text: str) -> dict[str, Any]:
+def sentence_probabilities(language: "Language", text: str) -> dict[str, Any]:
     """The probabilities of one sentence's words, and of the sentence.
 
     `log_probability` is in nats. `masked` and `next` have a row per position (from 1) with the probability of
@@ -44,6 +59,9 @@ def sentence_probabilities(language: LanguageOfFile, text: str) -> dict[str, Any
     has a row per position with the probability of every state. Raises BadInput for a sentence that is empty,
     has an unknown word, is too long or is outside the language.
     """
+    from isoloss.languages.hmm import HMM
+    from isoloss.languages.sentences import encode_sentence
+
     sentence = encode_sentence(text, language.vocabulary)
     words = text.split()
     log_probability = float(language.log_probability(sentence)[0])
@@ -68,16 +86,22 @@ def sentence_probabilities(language: LanguageOfFile, text: str) -> dict[str, Any
     return found
 
 
-def _masked_log_probabilities(language: LanguageOfFile, sentence: Sentences) -> Tensor:
+def _masked_log_probabilities(language: "Language", sentence: "Sentences") -> "Tensor":
+    from isoloss.command_line.language_argument import report_cost_of_all_positions
+    from isoloss.languages.causal_lm import CausalLM
+
     if not isinstance(language, CausalLM):
         return language.masked_log_probabilities(sentence)
-    tell_cost_of_all_positions(language)
+    report_cost_of_all_positions(language)
     with progress_display() as progress:
         return language.masked_log_probabilities(sentence, progress)
 
 
-def _why_outside(language: LanguageOfFile, words: int) -> str:
+def _why_outside(language: "Language", words: int) -> str:
     """Why a sentence of known words has zero probability."""
+    from isoloss.languages.dyck import Dyck
+    from isoloss.languages.pcfg import PCFG
+
     if not isinstance(language, PCFG):
         if words != language.maximum_length:
             return (
@@ -92,7 +116,7 @@ def _why_outside(language: LanguageOfFile, words: int) -> str:
     return "every word is known, but the grammar does not derive the sentence; check the words' order"
 
 
-def _by_word(language: LanguageOfFile, row: list[float]) -> dict[str, float]:
+def _by_word(language: "Language", row: list[float]) -> dict[str, float]:
     return dict(zip(language.vocabulary, row, strict=True))
 
 

@@ -1,8 +1,54 @@
 """`isoloss records`: the records of finished runs in one file, and back."""
 
-from isoloss.command_line.checked_options import refuse_below, refuse_unwritable
-from isoloss.command_line.options.results import PackOptions, RecordsOptions, UnpackOptions
-from isoloss.stored_runs.packed_records import pack_records, unpack_records
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import Positional, subcommand
+
+from isoloss.command_line.terminal import starting
+
+
+@dataclass(frozen=True)
+class PackOptions:
+    """Write the records of all finished runs in a folder of results to one small file.
+
+    Checkpoints, pages, and per-sentence values of large measurements are left out.
+
+    Example: isoloss records pack results/laptop laptop.parquet
+    """
+
+    results: Annotated[Positional[Path], tyro.conf.arg(metavar="RESULTS")]
+    """Folder of results, searched recursively for runs."""
+    file: Annotated[Positional[Path], tyro.conf.arg(metavar="FILE")]
+    """Parquet file to write, one record per row, which polars and DuckDB can also read; an existing file is
+    replaced."""
+    most_values: int = 512
+    """Keep per-sentence values of measurements on at most this many sentences; 0 keeps none."""
+
+
+@dataclass(frozen=True)
+class UnpackOptions:
+    """Unpack runs into a folder of results, where they count as complete; existing runs are kept.
+
+    Example: isoloss records unpack laptop.parquet results/laptop
+    """
+
+    file: Annotated[Positional[Path], tyro.conf.arg(metavar="FILE")]
+    """File that `isoloss records pack` wrote."""
+    results: Annotated[Positional[Path], tyro.conf.arg(metavar="RESULTS")]
+    """Folder of results, created if necessary."""
+
+
+@dataclass(frozen=True)
+class RecordsOptions:
+    """Pack the records of finished runs into one file, without checkpoints, or unpack them elsewhere.
+
+    Example: isoloss records pack results/laptop laptop.parquet
+    """
+
+    action: Annotated[PackOptions, subcommand("pack")] | Annotated[UnpackOptions, subcommand("unpack")]
 
 
 def records(options: RecordsOptions) -> None:
@@ -15,6 +61,10 @@ def records(options: RecordsOptions) -> None:
 
 
 def _pack(options: PackOptions) -> None:
+    with starting("records"):
+        from isoloss.command_line.checked_options import refuse_below, refuse_unwritable
+        from isoloss.stored_runs.packed_records import pack_records
+
     refuse_below(0, options.most_values, "--most-values")
     refuse_unwritable(options.file)
     packed = pack_records(options.results, options.file, options.most_values)
@@ -31,6 +81,9 @@ def _pack(options: PackOptions) -> None:
 
 
 def _unpack(options: UnpackOptions) -> None:
+    with starting("records"):
+        from isoloss.stored_runs.packed_records import unpack_records
+
     unpacked = unpack_records(options.file, options.results)
     print(f"{options.results}: {len(unpacked.made):,} runs, records only, which will not be computed again")
     if unpacked.there:

@@ -10,7 +10,7 @@ def repeated_command(command: str, request: Any) -> str:
 
     The request's first field contains the positional arguments. Options for printing the result are omitted.
 
-    >>> from isoloss.command_line.options.checkpoints import FlatnessOptions
+    >>> from isoloss.command_line.flatness import FlatnessOptions
     >>> repeated_command("flatness", FlatnessOptions(("my model", "b"), one_mask=True, seed=3))
     "isoloss flatness 'my model' b --one-mask --seed 3"
     """

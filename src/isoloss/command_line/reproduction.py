@@ -17,7 +17,7 @@ from isoloss.command_line.cost_table import (
     print_settings,
     settings_as_rows,
 )
-from isoloss.command_line.options.reproduce import ReproduceOptions
+from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction_request import Choice, choice, write_whole_site
 from isoloss.command_line.terminal import progress_display
 from isoloss.device import usable_device

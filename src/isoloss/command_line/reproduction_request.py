@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from isoloss.command_line.language_argument import read_language
-from isoloss.command_line.options.reproduce import ReproduceOptions
+from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.executors.runner import Outcome
 from isoloss.experiments.carry_out import is_complete
@@ -20,6 +19,7 @@ from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.suite import builtin_designs
+from isoloss.languages.language_file import read_language
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress, part_of, silent

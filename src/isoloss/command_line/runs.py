@@ -3,25 +3,20 @@
 import json
 import re
 import sys
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
+import tyro
 from rich.table import Table
+from tyro.conf import Positional
 
-from isoloss.command_line.options.results import RunsOptions
 from isoloss.command_line.show import run_as_json
-from isoloss.command_line.terminal import table_console
+from isoloss.command_line.terminal import starting, table_console
 from isoloss.results.number import as_text
-from isoloss.results.record import Setting
-from isoloss.results.run_folder import is_older
-from isoloss.stored_runs.run_filter import (
-    QUANTITIES,
-    condition,
-    run_facts,
-    runs_where,
-    sorted_runs,
-    values_of,
-)
-from isoloss.stored_runs.stored_run import StoredRun, damaged_names, full_names, results_of, runs_in
+
+if TYPE_CHECKING:
+    from isoloss.stored_runs.stored_run import StoredRun
 
 SHORTEST_NAME = 8
 """Characters of a folder's name that are shown; `isoloss show` and `compare` accept the start of a name."""
@@ -30,8 +25,36 @@ _OFTEN_ALIKE = ("architecture", "rule", "objective")
 _NUMBERS = ("seed", "steps", "loss", "trace")
 
 
+@dataclass(frozen=True)
+class RunsOptions:
+    """List the runs in a folder of results, with their settings, progress and latest numbers.
+
+    Example: isoloss runs results/laptop --where 'width>=48' --where rule=AdamW --sort loss
+    """
+
+    folder: Positional[Path] = Path("results")
+    """Folder of results, searched recursively for runs."""
+    where: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="CONDITION", help_behavior_hint="")
+    ] = ()
+    """Only runs that satisfy this condition: a key, one of = != < <= > >=, and a value. Keys are settings
+    (width, seed, learning_rate, ...), state, experiment, name, step, loss, kl, trace, accuracy, and the
+    names of other quantities. If the option is repeated, all conditions must hold."""
+    sort: Annotated[str | None, tyro.conf.arg(metavar="KEY", help_behavior_hint="")] = None
+    """Key to sort by; experiment and name by default."""
+    descending: bool = False
+    """Sort in descending order."""
+    json: bool = False
+    """Print JSON: {"runs": [...]}."""
+
+
 def runs(options: RunsOptions) -> None:
     """List the runs in a folder of results, with their settings, progress and latest numbers."""
+    with starting("runs"):
+        from isoloss.results.run_folder import is_older
+        from isoloss.stored_runs.run_filter import condition, runs_where, sorted_runs
+        from isoloss.stored_runs.stored_run import damaged_names, results_of, runs_in
+
     every = runs_in(options.folder)
     chosen = runs_where(every, [condition(text) for text in options.where])
     if options.sort is not None and chosen:
@@ -67,18 +90,24 @@ def _table(rows: list[dict[str, str]], without: list[str]) -> Table:
     return table
 
 
-def _row(run: StoredRun) -> dict[str, str]:
+def _row(run: "StoredRun") -> dict[str, str]:
     """The run's cells by their columns' names."""
+    from isoloss.stored_runs.run_filter import QUANTITIES, run_facts, values_of
+
+    def one(key: str) -> str:
+        found = values_of(facts, key)
+        return str(found[0]) if found else ""
+
     facts = run_facts(run)
     shape = [(name, values_of(facts, name)) for name in ("width", "hidden", "layers")]
     sizes = [f"{name} {found[0]}" for name, found in shape if found]
     row = {
         "name": _name(run),
         "run": run.name[:SHORTEST_NAME],
-        "architecture": ", ".join([_one(facts, "architecture"), *sizes]),
-        "rule": _one(facts, "update_rule"),
-        "objective": _one(facts, "objective"),
-        "seed": _one(facts, "seed"),
+        "architecture": ", ".join([one("architecture"), *sizes]),
+        "rule": one("update_rule"),
+        "objective": one("objective"),
+        "seed": one("seed"),
         "steps": f"{run.step:,}" if run.step == run.planned_steps else f"{run.step:,}/{run.planned_steps:,}",
         "state": run.state,
     }
@@ -91,18 +120,15 @@ def _row(run: StoredRun) -> dict[str, str]:
     return {name: cell for name, cell in row.items() if cell}
 
 
-def _name(run: StoredRun) -> str:
+def _name(run: "StoredRun") -> str:
     """The run's experiments with their names for it, one line each; its plan's name if it has none."""
+    from isoloss.stored_runs.stored_run import full_names
+
     return "\n".join(full_names(run)) or str(run.plan.get("name", ""))
 
 
-def _numbers_as_numbers(run: StoredRun) -> tuple[bool, list[Any]]:
+def _numbers_as_numbers(run: "StoredRun") -> tuple[bool, list[Any]]:
     """A key that sorts runs without a name last, and width-9 before width-10."""
     parts = re.split(r"(\d+)", _name(run))
     # Every other part is a number, so that strings are compared only with strings.
     return not _name(run), [int(part) if place % 2 else part for place, part in enumerate(parts)]
-
-
-def _one(facts: dict[str, list[Setting]], key: str) -> str:
-    found = values_of(facts, key)
-    return str(found[0]) if found else ""

@@ -1,22 +1,60 @@
 """`isoloss sample`: sentences of a language, or a grammar's derivation trees."""
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-import torch
+import tyro
 
-from isoloss.command_line.checked_options import usable_seed
-from isoloss.command_line.language_argument import LanguageOfFile, kind_of, language_argument, refuse_too_many
-from isoloss.command_line.options.language_file import SampleOptions
+from isoloss.command_line.language_argument import (
+    LONGEST,
+    LanguageFile,
+    Longest,
+    MaximumLength,
+    refuse_too_many,
+)
+from isoloss.command_line.terminal import starting
 from isoloss.errors import BadInput
-from isoloss.languages.causal_lm import CausalLM
-from isoloss.languages.pcfg import PCFG
+
+if TYPE_CHECKING:
+    import torch
+
+    from isoloss.languages.language import Language
 
 PIECE, PIECE_OF_A_MODEL = 10_000, 64
 """Sentences drawn before the first is printed, a few seconds at most; how draws are split changes nothing."""
 
 
+@dataclass(frozen=True)
+class SampleOptions:
+    """Sample sentences from a language, one per line.
+
+    Example: isoloss sample my.pcfg --sentences 5 --trees
+    """
+
+    language: LanguageFile
+    sentences: Annotated[int, tyro.conf.arg(metavar="N")] = 10
+    """How many sentences to draw."""
+    seed: int = 0
+    """Seed of the draws; the same seed gives the same sentences."""
+    trees: bool = False
+    """Print each sentence's derivation tree, such as (S (A a) b); grammars only."""
+    json: bool = False
+    """Print JSON: {"sentences": [...]}, or trees with --trees."""
+    maximum_length: MaximumLength = None
+    longest: Longest = LONGEST
+
+
 def sample(options: SampleOptions) -> None:
     """Sample sentences from a language, one per line."""
+    with starting("sample"):
+        import torch
+
+        from isoloss.command_line.checked_options import usable_seed
+        from isoloss.command_line.language_argument import language_argument
+        from isoloss.languages.causal_lm import CausalLM
+
     if options.sentences < 1:
         raise BadInput(f"--sentences {options.sentences} draws nothing; draw at least 1")
     refuse_too_many(options.sentences)
@@ -32,13 +70,16 @@ def sample(options: SampleOptions) -> None:
             print(line)
 
 
-def _lines(language: LanguageOfFile, sentences: int, generator: torch.Generator, trees: bool) -> list[str]:
+def _lines(language: "Language", sentences: int, generator: "torch.Generator", trees: bool) -> Iterator[str]:
+    from isoloss.languages.language import DrawsDerivations, kind_of
+
     if trees:
-        if not isinstance(language, PCFG):
+        if not isinstance(language, DrawsDerivations):
             raise BadInput(
                 f"sentences of this {kind_of(language)} have no derivation trees; leave --trees out"
             )
-        return [str(tree) for tree in language.sample_derivations(sentences, generator)]
+        yield from map(str, language.sample_derivations(sentences, generator))
+        return
     drawn = language.sample(sentences, generator)
-    rows = zip(drawn.ids.tolist(), drawn.lengths.tolist(), strict=True)
-    return [" ".join(language.vocabulary[word] for word in ids[:length]) for ids, length in rows]
+    for ids, length in zip(drawn.ids.tolist(), drawn.lengths.tolist(), strict=True):
+        yield " ".join(language.vocabulary[word] for word in ids[:length])

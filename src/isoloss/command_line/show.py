@@ -2,29 +2,44 @@
 
 import json
 import sys
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
+import tyro
 from rich.table import Table
+from tyro.conf import Positional
 
-from isoloss.command_line.options.results import ShowOptions
-from isoloss.command_line.terminal import table_console
+from isoloss.command_line.terminal import starting, table_console
 from isoloss.errors import BadInput
 from isoloss.results.number import as_text
-from isoloss.results.record import Record
-from isoloss.stored_runs.run_filter import settings
-from isoloss.stored_runs.stored_run import (
-    StoredCheckpoint,
-    StoredRun,
-    damaged_names,
-    find_run,
-    full_names,
-    results_of,
-)
+
+if TYPE_CHECKING:
+    from isoloss.results.record import Record
+    from isoloss.stored_runs.stored_run import StoredCheckpoint, StoredRun
+
+
+@dataclass(frozen=True)
+class ShowOptions:
+    """Show one run: its specification, the versions behind it, every checkpoint with every number.
+
+    Example: isoloss show 23e17441
+    """
+
+    run: Annotated[Positional[str], tyro.conf.arg(metavar="RUN")]
+    """The run's folder, a prefix of its folder's name, or its name in an experiment, such as "figure-1
+    width-32-seed-1"."""
+    results: Path = Path("results")
+    """Folder of results to search for the run."""
+    json: bool = False
+    """Print JSON."""
 
 
 def show(options: ShowOptions) -> None:
     """Show one run: its specification, the versions behind it, every checkpoint with every number."""
+    with starting("show"):
+        from isoloss.stored_runs.stored_run import damaged_names, find_run, results_of
+
     found = find_run(options.run, options.results)
     if not found.specification:
         raise BadInput(f"{found.damage[0]}; delete {found.folder} and run again")
@@ -40,8 +55,15 @@ def show(options: ShowOptions) -> None:
             table_console().print(_table(checkpoint))
 
 
-def _facts(run: StoredRun) -> list[str]:
+def _facts(run: "StoredRun") -> list[str]:
     """Names, specification, versions and plan, one line each."""
+    from isoloss.stored_runs.run_filter import settings
+    from isoloss.stored_runs.stored_run import full_names
+
+    def in_words(quantity: dict[str, object]) -> str:
+        of_quantity = ", ".join(f"{path} {value}" for path, value in settings(quantity).items())
+        return f"{quantity.get('is')} ({of_quantity})"
+
     lines = [f"planned as {name}" for name in full_names(run)]
     lines += ["", "specification"]
     lines += [f"  {path}: {value}" for path, value in settings(run.specification).items()]
@@ -52,25 +74,19 @@ def _facts(run: StoredRun) -> list[str]:
         lines += ([] if "versions" in lines else ["", "versions"]) + [f"  {name}: {several}"]
     if measured := run.plan.get("measured"):
         lines += ["", "measured"]
-        lines += [f"  {each['measured_on'][:8]}: {_in_words(each['quantity'])}" for each in measured]
+        lines += [f"  {each['measured_on'][:8]}: {in_words(each['quantity'])}" for each in measured]
     return lines
 
 
-def _in_words(quantity: dict[str, object]) -> str:
-    """A quantity's settings in one line."""
-    own = ", ".join(f"{path} {value}" for path, value in settings(quantity).items())
-    return f"{quantity.get('is')} ({own})"
-
-
-def _checkpoint_line(checkpoint: StoredCheckpoint) -> str:
-    told = [f"step {checkpoint.step:,}"]
+def _checkpoint_line(checkpoint: "StoredCheckpoint") -> str:
+    parts = [f"step {checkpoint.step:,}"]
     if (loss := checkpoint.content.get("training_loss")) is not None:
-        told.append(f"training loss {loss:.5g} nats")
-    told += [f"{name} {value:.5g}" for name, value in checkpoint.content.get("readings", {}).items()]
-    return ", ".join(told)
+        parts.append(f"training loss {loss:.5g} nats")
+    parts += [f"{name} {value:.5g}" for name, value in checkpoint.content.get("readings", {}).items()]
+    return ", ".join(parts)
 
 
-def _table(checkpoint: StoredCheckpoint) -> Table:
+def _table(checkpoint: "StoredCheckpoint") -> Table:
     table = Table()
     for heading, right in (("quantity", False), ("value", True), ("n", True), ("unit", False), ("on", False)):
         table.add_column(heading, justify="right" if right else "left", overflow="fold")
@@ -81,9 +97,10 @@ def _table(checkpoint: StoredCheckpoint) -> Table:
     return table
 
 
-def quantity_in_words(record: Record) -> str:
+def quantity_in_words(record: "Record") -> str:
     """A record's quantity, with its task, its part of the model or its strength.
 
+    >>> from isoloss.results.record import Record
     >>> quantity_in_words(Record("linear_probe_accuracy", 0.9, "fraction", 0.1, 9, settings={"task": "root"}))
     'linear_probe_accuracy, root'
     """
@@ -92,7 +109,7 @@ def quantity_in_words(record: Record) -> str:
     return ", ".join([record.quantity, *more])
 
 
-def run_as_json(run: StoredRun) -> dict[str, Any]:
+def run_as_json(run: "StoredRun") -> dict[str, Any]:
     """What a run is, its progress, and its last numbers."""
     return {
         "run": run.name,
@@ -108,7 +125,7 @@ def run_as_json(run: StoredRun) -> dict[str, Any]:
     }
 
 
-def whole_run_as_json(run: StoredRun) -> dict[str, Any]:
+def whole_run_as_json(run: "StoredRun") -> dict[str, Any]:
     """The same with its plan, and every checkpoint with every record."""
     checkpoints = [
         {

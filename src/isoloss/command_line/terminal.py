@@ -1,5 +1,6 @@
 """Terminal output: progress on stderr, and tables on stdout, which other programs read as lines."""
 
+import gc
 import sys
 import threading
 import time
@@ -29,14 +30,22 @@ def progress_display() -> Iterator[Progress]:
 
 
 @contextmanager
-def announced_when_slow(line: str) -> Iterator[None]:
-    """Print a line to stderr unless the block, such as an import of torch, ends within a moment."""
+def starting(command: str) -> Iterator[None]:
+    """For a command's imports: a line on stderr says that it starts, unless they end within a moment.
+
+    Garbage is not collected meanwhile, which would free nothing but take a fifth of the time.
+    """
+    line = f"isoloss {command}: starting"
     timer = threading.Timer(PATIENCE_SECONDS, partial(print, line, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()
+    was_enabled = gc.isenabled()
+    gc.disable()
     try:
         yield
     finally:
+        if was_enabled:
+            gc.enable()
         timer.cancel()
 
 
@@ -80,11 +89,11 @@ class PlainLines:
         if not ends and now - self._shown.setdefault(task, start) < PLAIN_INTERVAL_SECONDS:
             return
         self._shown[task] = now
-        if ends:  # whatever is told of it after that is another task of this name
+        if ends:  # what is reported of it after that is another task of this name
             del self._started[task], self._shown[task]
         share = completed / total if total else 1.0
-        told = 0.01 <= share < 1  # extrapolated from less, it would be hours
-        left = f", {(now - start) * (1 - share) / share:.0f} s left" if told else ""
+        known = 0.01 <= share < 1  # extrapolated from less, it would be hours
+        left = f", {(now - start) * (1 - share) / share:.0f} s left" if known else ""
         print(f"{task}: {share:.0%}{left}  {message}".rstrip(), file=sys.stderr, flush=True)
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from isoloss.command_line.options.reproduce import ReproduceOptions, TheoryOptions
+from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction_request import (
     THEORY,
     is_done,
@@ -20,6 +20,7 @@ from isoloss.command_line.reproduction_request import (
     write_whole_site,
 )
 from isoloss.command_line.terminal import progress_display
+from isoloss.command_line.theory import TheoryOptions
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job, Notice, run_jobs
 from isoloss.experiments.experiment_result import Executor, was_planned

@@ -9,12 +9,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.measured_at import quantity_digest, weights_setting
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan, PlannedRun, ReadyLanguage
 from isoloss.files import file_digest, write_atomically
-from isoloss.languages.dyck import Dyck, write_dyck
-from isoloss.languages.hmm import HMM
-from isoloss.languages.hmm_file import write_hmm
-from isoloss.languages.language import Language
-from isoloss.languages.notation import write_grammar
-from isoloss.languages.pcfg import PCFG
+from isoloss.languages.language import Language, WritesItself
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.results.store import read_sealed, write_sealed
 
@@ -53,41 +48,17 @@ def _kept(run: PlannedRun, path: Path) -> dict[str, Any] | None:
     return plan if plan.get("digest") == run.digest else None
 
 
-def language_file(language: Language | PackedCorpus) -> tuple[str, str] | None:
-    r"""The name and the text of a file that reads back as the language; None if it has no such file.
-
-    A grammar's file does not contain the maximum sentence length: see `cut_at`.
-
-    >>> from isoloss.languages.dyck import dyck
-    >>> language_file(dyck(8))
-    ('language.json', '{"dyck": {"length": 8}}\n')
-    """
-    match language:
-        case PCFG():
-            return "language.pcfg", write_grammar(language.grammar)
-        case HMM():
-            return "language.json", write_hmm(language)
-        case Dyck():
-            return "language.json", write_dyck(language)
-    return None
-
-
-def cut_at(language: Language | PackedCorpus) -> int | None:
-    """The maximum length that a grammar is read with, None for none."""
-    return language.corners.maximum if isinstance(language, PCFG) else None
-
-
 def _kept_language(
     plan: LanguagePlan | CorpusPlan, language: Language | PackedCorpus, folder: Path
 ) -> dict[str, Any]:
     """The language in the plan, its file written where it has one."""
     kept: dict[str, Any] = {"digest": language.digest, "plan": _plan_settings(plan)}
-    if (file := language_file(language)) is not None:
-        name, text = file
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        if not (folder / name).is_file() or file_digest(folder / name) != digest:
-            write_atomically(folder / name, text)
-        kept |= {"file": name, "sha256": digest, "maximum_length": cut_at(language)}
+    if isinstance(language, WritesItself):
+        file = language.file()
+        digest = hashlib.sha256(file.text.encode()).hexdigest()
+        if not (folder / file.name).is_file() or file_digest(folder / file.name) != digest:
+            write_atomically(folder / file.name, file.text)
+        kept |= {"file": file.name, "sha256": digest, "maximum_length": file.maximum_length}
     return kept
 
 

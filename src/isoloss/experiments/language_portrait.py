@@ -1,6 +1,5 @@
 """The content of a language's page: sentences, a word's distributions, entropy, tasks, and cost."""
 
-import math
 import time
 from dataclasses import dataclass
 
@@ -11,21 +10,16 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.languages.causal_lm import CausalLM
 from isoloss.languages.derivation import Derivation
-from isoloss.languages.dyck import Dyck
-from isoloss.languages.hmm import HMM
-from isoloss.languages.language import Language
-from isoloss.languages.pcfg import PCFG
+from isoloss.languages.language import Described, DrawsDerivations, Facts, Language, kind_of
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import Task
 from isoloss.measurements.entropy import language_entropy, usual_sentences
 from isoloss.measurements.room_and_price import RoomSettings, measure_room, price
-from isoloss.models.restricted_causal import RestrictedCausalModel
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import mean_over_sentences
 from isoloss.results.record import Record
 from isoloss.seeds import derived_seed
 
-Facts = tuple[tuple[str, str], ...]
 SHOWN = 6
 TIMED = 256
 
@@ -76,7 +70,7 @@ class LanguagePortrait:
     kind: str
     vocabulary: tuple[str, ...]
     maximum_length: int
-    facts: tuple[tuple[str, str], ...]
+    facts: Facts
     sentences: tuple[tuple[str, ...], ...]
     word: WordDistributions
     derivation: Derivation | None
@@ -112,7 +106,6 @@ def language_portrait(
     n = usual_sentences(language) if sentences is None else sentences
     if n < 2:
         raise BadInput(f"{n} sentences have no standard error; draw at least 2")
-    kind, facts = language_facts(language)
     shown = language.sample(SHOWN, torch.Generator().manual_seed(seed))
     words = tuple(
         tuple(language.vocabulary[word] for word in ids[:length])
@@ -121,10 +114,10 @@ def language_portrait(
     first = shown[:1]
     return LanguagePortrait(
         source=source,
-        kind=kind,
+        kind=kind_of(language),
         vocabulary=language.vocabulary,
         maximum_length=language.maximum_length,
-        facts=facts,
+        facts=language_facts(language),
         sentences=words,
         word=_word_distributions(language, first, words[0], progress),
         derivation=_derivation(language, seed),
@@ -149,7 +142,7 @@ def _word_distributions(
 
 def _derivation(language: Language, seed: int) -> Derivation | None:
     """The first sentence's derivation, where there is one."""
-    if not isinstance(language, PCFG):
+    if not isinstance(language, DrawsDerivations):
         return None
     return language.sample_derivations(1, torch.Generator().manual_seed(seed))[0]
 
@@ -194,55 +187,16 @@ def _speed(language: Language, seed: int) -> Record:
     return Record("masked_law_speed", TIMED / (time.perf_counter() - begun), "sentences/s", None, TIMED)
 
 
-def language_facts(language: Language) -> tuple[str, Facts]:
-    """The kind of a language, and its facts.
+def language_facts(language: Language) -> Facts:
+    """What the page says of a language: its size, what it says of itself, and its digest.
 
     >>> from isoloss.languages.dyck import dyck
-    >>> language_facts(dyck(4))[1][:3]
+    >>> language_facts(dyck(4))[:3]
     (('words', '2'), ('longest sentence', '4 words'), ('strings', '6, all equally likely'))
     """
-    kind, own = _own(language)
     size: Facts = (
         ("words", f"{len(language.vocabulary):,}"),
         ("longest sentence", f"{language.maximum_length} words"),
     )
-    return kind, (*size, *own, ("digest", language.digest))
-
-
-def _own(language: Language) -> tuple[str, Facts]:
-    match language:
-        case PCFG():
-            symbols, rules = len(language.grammar.symbols), len(language.grammar.rules)
-            return "probabilistic grammar", (("symbols", f"{symbols:,}"), ("rules", f"{rules:,}"))
-        case HMM():
-            connected = f"{(language.transition > 0).sum().item() / language.transition.numel():.0%}"
-            return "hidden Markov model", (
-                ("states", f"{len(language.initial):,}"),
-                ("possible transitions", connected),
-            )
-        case Dyck():
-            strings = math.comb(language.length, language.length // 2)
-            balanced, share = f"{strings:,}, all equally likely", language.balanced_share
-            if share == 1:
-                return "Dyck language", (("strings", balanced),)
-            rest = f"{2**language.length:,}, all equally likely, for the rest"
-            return "Dyck language", (("strings", f"{balanced}, for {share:.0%} of the draws; {rest}"),)
-        case CausalLM():
-            return "causal language model", (
-                *_model(language),
-                ("words chosen by", language.restriction.rule),
-            )
-        case _:
-            return type(language).__name__, ()
-
-
-def _model(language: CausalLM) -> Facts:
-    if not isinstance(language.model, RestrictedCausalModel):
-        return ()
-    model = language.model.model
-    return (
-        ("model", f"{type(model).__name__} of {model.name_or_path or 'memory'}"),
-        ("parameters", f"{sum(p.numel() for p in model.base_model.parameters()):,} without the output layer"),
-        ("precision", str(model.dtype).removeprefix("torch.")),
-        ("weights", language.weights),
-    )
+    described = language.facts() if isinstance(language, Described) else ()
+    return (*size, *described, ("digest", language.digest))

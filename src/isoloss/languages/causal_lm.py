@@ -21,6 +21,7 @@ from isoloss.inference.suffix_scores import (
     sum_of_log_probabilities,
 )
 from isoloss.languages.alias_tables import Bits
+from isoloss.languages.language import Described, Facts
 from isoloss.languages.opening_task import opening_tasks
 from isoloss.languages.refusals import refuse_unknown_words
 from isoloss.languages.sampling import GOLDEN, mixed, sentence_keys
@@ -72,6 +73,18 @@ class CausalLM:
         r = self.restriction
         content = json.dumps([self.weights, r.tokens, r.words, r.bos, self.length])
         return hashlib.sha256(content.encode()).hexdigest()
+
+    @property
+    def kind(self) -> str:
+        """See `Described`."""
+        return "causal language model"
+
+    def facts(self) -> Facts:
+        """See `Described`: those of the model, the digest of its weights, and how words were chosen."""
+        of_model = (
+            (*self.model.facts(), ("weights", self.weights)) if isinstance(self.model, Described) else ()
+        )
+        return (*of_model, ("words chosen by", self.restriction.rule))
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
         """Draw n sentences.

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from isoloss.errors import BadInput
 from isoloss.files import read_text
+from isoloss.languages.language import Facts, WrittenLanguage
 from isoloss.languages.refusals import refuse_other_lengths, refuse_undefined, refuse_unknown_words
 from isoloss.languages.sampling import GOLDEN, mixed, sentence_keys
 from isoloss.languages.sentences import Sentences
@@ -53,6 +54,23 @@ class Dyck:
         """SHA-256 of the language's name, length and, unless it is 1, the share of balanced strings."""
         mixed_in = "" if self.balanced_share == 1 else f" balanced {self.balanced_share!r}"
         return hashlib.sha256(f"dyck {self.length}{mixed_in}".encode()).hexdigest()
+
+    @property
+    def kind(self) -> str:
+        """See `Described`."""
+        return "Dyck language"
+
+    def facts(self) -> Facts:
+        """See `Described`."""
+        balanced = f"{math.comb(self.length, self.length // 2):,}, all equally likely"
+        if self.balanced_share == 1:
+            return (("strings", balanced),)
+        rest = f"{2**self.length:,}, all equally likely, for the rest"
+        return (("strings", f"{balanced}, for {self.balanced_share:.0%} of the draws; {rest}"),)
+
+    def file(self) -> WrittenLanguage:
+        """See `WritesItself`: JSON; see `parse_dyck`."""
+        return WrittenLanguage("language.json", write_dyck(self))
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
         """Draw n strings, bracket by bracket from the next-word distribution, so that none is rejected."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.inference.forward_backward import forward, viterbi
 from isoloss.inference.hidden_markov_chain import HiddenMarkovChain
+from isoloss.languages.language import Facts, WrittenLanguage
 from isoloss.languages.refusals import (
     checked_distributions,
     refuse_other_lengths,
@@ -71,6 +72,20 @@ class HMM:
     def chain(self) -> HiddenMarkovChain:
         """The probabilities in the form used by the dynamic programs."""
         return HiddenMarkovChain(self.initial, self.transition, self.emission)
+
+    @property
+    def kind(self) -> str:
+        """See `Described`."""
+        return "hidden Markov model"
+
+    def facts(self) -> Facts:
+        """See `Described`."""
+        connected = f"{(self.transition > 0).sum().item() / self.transition.numel():.0%}"
+        return (("states", f"{len(self.initial):,}"), ("possible transitions", connected))
+
+    def file(self) -> WrittenLanguage:
+        """See `WritesItself`: JSON, one row of probabilities a line; see `hmm_file.parse_hmm`."""
+        return WrittenLanguage("language.json", write_hmm(self))
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
         """Draw n sentences."""
@@ -275,3 +290,29 @@ class StateTask:
             rows = slice(start, start + LABELLED_AT_ONCE)
             posterior[rows] = self.language.state_posteriors(sentences[rows])[:, self.position - 1]
         return LabelledSentences(sentences, most_probable(posterior), posterior)
+
+
+def write_hmm(language: HMM) -> str:
+    """Write an HMM as JSON, one row of probabilities per line, so that reading it gives an equal HMM.
+
+    >>> from isoloss.languages.hmm_file import parse_hmm
+    >>> text = '{"words": ["a"], "initial": [1], "transition": [[1]], "emission": [[1]], "length": 2}'
+    >>> print(write_hmm(parse_hmm(text)), end="")
+    {"words": ["a"],
+    "initial": [1.0],
+    "transition": [
+    [1.0]],
+    "emission": [
+    [1.0]],
+    "length": 2}
+    """
+    words = json.dumps(language.words, ensure_ascii=False)
+    transition, emission = (
+        ",\n".join(json.dumps(row) for row in table.tolist())
+        for table in (language.transition, language.emission)
+    )
+    initial = json.dumps(language.initial.tolist())
+    return (
+        f'{{"words": {words},\n"initial": {initial},\n"transition": [\n{transition}],\n'
+        f'"emission": [\n{emission}],\n"length": {language.length}}}\n'
+    )

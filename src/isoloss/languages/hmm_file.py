@@ -58,31 +58,6 @@ def parse_hmm(text: str, source: str = "the HMM") -> HMM:
     )
 
 
-def write_hmm(language: HMM) -> str:
-    """Write an HMM as JSON, one row of probabilities per line, so that reading it gives an equal HMM.
-
-    >>> text = '{"words": ["a"], "initial": [1], "transition": [[1]], "emission": [[1]], "length": 2}'
-    >>> print(write_hmm(parse_hmm(text)), end="")
-    {"words": ["a"],
-    "initial": [1.0],
-    "transition": [
-    [1.0]],
-    "emission": [
-    [1.0]],
-    "length": 2}
-    """
-    words = json.dumps(language.words, ensure_ascii=False)
-    transition, emission = (
-        ",\n".join(json.dumps(row) for row in table.tolist())
-        for table in (language.transition, language.emission)
-    )
-    initial = json.dumps(language.initial.tolist())
-    return (
-        f'{{"words": {words},\n"initial": {initial},\n"transition": [\n{transition}],\n'
-        f'"emission": [\n{emission}],\n"length": {language.length}}}\n'
-    )
-
-
 def from_hmmlearn(model: Any, words: Sequence[str], length: int) -> HMM:
     """The language of a fitted `hmmlearn.hmm.CategoricalHMM` over `words`, its symbols 0, 1, .. in order.
 

@@ -1,15 +1,20 @@
 """The interface of languages: sentences, and the exact distribution of every word."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from isoloss.languages.derivation import Derivation
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import Task
 from isoloss.progress import Progress, silent
+
+Facts = tuple[tuple[str, str], ...]
+"""Names and values, in words."""
 
 
 @runtime_checkable
@@ -75,4 +80,53 @@ class DistributionsAtPositions(Protocol):
         progress: Progress = silent,
     ) -> Float[Tensor, "m c"]:
         """log Pr(x_t = w | x_{-t}) for t = positions[j] (from 0) of sentence rows[j] alone, float64."""
+        ...
+
+
+@runtime_checkable
+class Described(Protocol):
+    """Additional interface of languages, and of models behind them, that say of themselves what they are."""
+
+    @property
+    def kind(self) -> str:
+        """What it is called in sentences, such as "hidden Markov model"."""
+        ...
+
+    def facts(self) -> Facts:
+        """What a page says of it beside its words and its length."""
+        ...
+
+
+def kind_of(language: Language) -> str:
+    """What a language is called in sentences; its type's name if it has no word for itself."""
+    return language.kind if isinstance(language, Described) else type(language).__name__
+
+
+@dataclass(frozen=True)
+class WrittenLanguage:
+    """The name and the text of a file that reads back as a language.
+
+    A grammar's text does not contain the `maximum_length` that it is to be read with.
+    """
+
+    name: str
+    text: str
+    maximum_length: int | None = None
+
+
+@runtime_checkable
+class WritesItself(Language, Protocol):
+    """Additional interface of languages that a text file holds whole; see `languages.language_file`."""
+
+    def file(self) -> WrittenLanguage:
+        """The file that reads back as this language."""
+        ...
+
+
+@runtime_checkable
+class DrawsDerivations(Protocol):
+    """Additional interface of languages whose sentences have derivation trees."""
+
+    def sample_derivations(self, n: int, generator: torch.Generator) -> Sequence[Derivation]:
+        """The derivations of the sentences that `sample` draws with the same generator."""
         ...

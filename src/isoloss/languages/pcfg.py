@@ -23,6 +23,7 @@ from isoloss.inference.left_to_right import (
 from isoloss.languages.constituent_task import constituent_tasks
 from isoloss.languages.derivation import Derivation, derivation_trees
 from isoloss.languages.grammar import Grammar, check_well_formed
+from isoloss.languages.language import Facts, WrittenLanguage
 from isoloss.languages.normal_form import NormalForm, normal_form
 from isoloss.languages.notation import read_grammar, write_grammar
 from isoloss.languages.refusals import refuse_undefined, refuse_unknown_words
@@ -84,6 +85,20 @@ class PCFG:
         """SHA-256 of the grammar as written by `write_grammar`, and of the maximum length, if any."""
         cut = "" if self.corners.maximum is None else f"%maximum {self.corners.maximum}\n"
         return hashlib.sha256((write_grammar(self.grammar) + cut).encode()).hexdigest()
+
+    @property
+    def kind(self) -> str:
+        """See `Described`."""
+        return "probabilistic grammar"
+
+    def facts(self) -> Facts:
+        """See `Described`."""
+        symbols, rules = len(self.grammar.symbols), len(self.grammar.rules)
+        return (("symbols", f"{symbols:,}"), ("rules", f"{rules:,}"))
+
+    def file(self) -> WrittenLanguage:
+        """See `WritesItself`: the grammar as written, in NLTK's notation."""
+        return WrittenLanguage("language.pcfg", write_grammar(self.grammar), self.corners.maximum)
 
     def sample(self, n: int, generator: torch.Generator) -> Sentences:
         """Draw n sentences, padded to `maximum_length`, or to the longest drawn if there is none."""

@@ -95,6 +95,20 @@ class RestrictedCausalModel:
         device: torch.device = self.model.device
         return device
 
+    @property
+    def kind(self) -> str:
+        """The model's class."""
+        return type(self.model).__name__
+
+    def facts(self) -> tuple[tuple[str, str], ...]:
+        """What a page says of the model, by name."""
+        parameters = sum(p.numel() for p in self.model.base_model.parameters())
+        return (
+            ("model", f"{self.kind} of {self.model.name_or_path or 'memory'}"),
+            ("parameters", f"{parameters:,} without the output layer"),
+            ("precision", str(self.model.dtype).removeprefix("torch.")),
+        )
+
     @torch.no_grad()
     def __call__(
         self, tokens: Int[Tensor, "n s"], past: KeyValueCache | None = None

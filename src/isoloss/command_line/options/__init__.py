@@ -1,1 +1,0 @@
-"""The options and help of each command, free of imports that take long."""
