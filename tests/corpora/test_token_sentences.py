@@ -1,9 +1,5 @@
-import sys
-import types
-
 import pytest
 
-from isoloss.corpora.data_sets import read_data_set
 from isoloss.corpora.token_sentences import read_text_corpus, read_token_corpus
 from isoloss.errors import BadInput
 from isoloss.models.tokenizer import word_tokenizer
@@ -70,70 +66,3 @@ def test_an_empty_text_is_refused(tmp_path):
     path.write_text("\n \n")
     with pytest.raises(BadInput, match=r"text.txt is empty"):
         read_text_corpus(path, TOKENIZER, longest=None)
-
-
-class Part:
-    """One split of a data set, given its columns."""
-
-    def __init__(self, **columns):
-        self.columns = columns
-        self.column_names = list(columns)
-
-    def __len__(self):
-        return len(next(iter(self.columns.values())))
-
-    def __getitem__(self, key):
-        if isinstance(key, str):
-            return self.columns[key]
-        return {name: column[key] for name, column in self.columns.items()}
-
-
-def with_data_sets(monkeypatch, load):
-    monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load))
-
-
-def test_a_data_sets_validation_part_is_read(monkeypatch):
-    asked = []
-
-    def load(path, configuration):
-        asked.append((path, configuration))
-        return {
-            "train": Part(text=["a"]),
-            "validation": Part(label=[0, 1, 1], text=["the cat", " ", "a dog"]),
-        }
-
-    with_data_sets(monkeypatch, load)
-    corpus = read_data_set("stories:short", TOKENIZER, longest=None)
-    assert asked == [("stories", "short")]
-    assert [sentence.line for sentence in corpus.sentences([0, 1])] == [1, 3]
-
-
-@pytest.mark.parametrize(
-    ("part", "sentence"),
-    [
-        (
-            Part(question=["a"], answer=["a"]),
-            "no column 'text' and not just one column of strings, but question",
-        ),
-        (Part(number=[1]), "no column 'text'"),
-        (Part(text=["", ""]), "has no texts in its train part"),
-    ],
-)
-def test_data_sets_without_texts_are_refused(monkeypatch, part, sentence):
-    with_data_sets(monkeypatch, lambda *_: {"train": part})
-    with pytest.raises(BadInput, match=sentence):
-        read_data_set("odd", TOKENIZER, longest=None)
-
-
-def test_a_data_set_that_is_not_there_and_a_package_that_is_not(monkeypatch, tmp_path):
-    def load(path, configuration):
-        raise FileNotFoundError("Couldn't find it.\nAnd more.")
-
-    with_data_sets(monkeypatch, load)
-    with pytest.raises(BadInput, match="no data set can be read from none: Couldn't find it; give a folder"):
-        read_data_set("none", TOKENIZER, longest=None)
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(BadInput, match="the data set none needs the package `datasets`"):
-        read_data_set("none", TOKENIZER, longest=None)
-    with pytest.raises(BadInput, match="as a data set, needs the package `datasets`"):
-        read_data_set(str(tmp_path), TOKENIZER, longest=None)

@@ -4,7 +4,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from small_corpora import WORDS, request_for, texts
+from small_corpora import WORDS, request_for, with_copies
 
 import isoloss.corpora.tokenisation as tokenisation
 from isoloss.corpora.documents import DocumentSource
@@ -16,8 +16,7 @@ from isoloss.models.tokenizer import word_tokenizer
 
 @pytest.fixture(scope="module")
 def lines():
-    written = texts()
-    return [*written, written[3].upper(), "  " + written[4].replace(" ", "  "), written[3]]
+    return with_copies()
 
 
 class InterruptedSource:
