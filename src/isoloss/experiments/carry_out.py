@@ -19,6 +19,7 @@ from isoloss.measurements.quantity import AnyQuantity, Subject
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.objectives.next_word import NextWordObjective
+from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
@@ -242,6 +243,8 @@ def _settings(run: PlannedRun, wanted: _Measurement) -> dict[str, Setting]:
 
 
 def _load(folder: Path, objective: PretrainingObjective) -> PreTrainedModel:
+    if isinstance(objective, SoftLabels):
+        objective = objective.of
     if isinstance(objective, NextWordObjective):
         return load_causal_language_model(str(folder))
     return load_masked_language_model(folder)

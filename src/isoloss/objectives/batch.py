@@ -18,7 +18,8 @@ class Batch:
 
     `input_ids` and `attention_mask` cover n sentences of S tokens; prediction j is for the token at
     `positions[j]` of row `rows[j]`, with true value `targets[j]`. Rows are sorted, and every row has at least
-    one prediction.
+    one prediction. `soft_targets`, where there are any, are the probabilities of the first k tokens that a
+    model is trained on instead of the targets (`SoftLabels`).
     """
 
     input_ids: Int[Tensor, "n S"]
@@ -26,6 +27,7 @@ class Batch:
     rows: Int[Tensor, " m"]
     positions: Int[Tensor, " m"]
     targets: Int[Tensor, " m"]
+    soft_targets: Float[Tensor, "m k"] | None = None
 
     def __len__(self) -> int:
         return self.input_ids.shape[0]
@@ -40,6 +42,7 @@ class Batch:
             self.rows[first:after] - start,
             self.positions[first:after],
             self.targets[first:after],
+            None if self.soft_targets is None else self.soft_targets[first:after],
         )
 
     def to(self, device: torch.device) -> "Batch":
@@ -52,7 +55,12 @@ class Batch:
             self.rows.to(device),
             self.positions.to(device),
             self.targets.to(device),
+            None if self.soft_targets is None else self.soft_targets.to(device),
         )
+
+    def with_soft_targets(self, distributions: Float[Tensor, "m k"]) -> "Batch":
+        """The same batch, with a distribution over the first k tokens for each prediction."""
+        return replace(self, soft_targets=distributions)
 
 
 @runtime_checkable
@@ -74,10 +82,20 @@ class ScoresBatches(Protocol):
 
 
 def sentence_averaged_loss(logits: Float[Tensor, "m v"], batch: Batch) -> Float[Tensor, ""]:
-    """Mean over sentences of the mean over each one's predictions of -log f(target), in nats."""
-    if len(batch.rows) == len(batch):  # one prediction per sentence: the two means are the same
+    """Mean over sentences of the mean over each one's predictions of -log f(target), in nats.
+
+    With soft targets p, of -Σ_w p_w log f_w instead.
+    """
+    one_each = len(batch.rows) == len(batch)  # one prediction per sentence: the two means are the same
+    if batch.soft_targets is not None:
+        tokens = batch.soft_targets.shape[1]
+        losses = -(logits.log_softmax(-1)[:, :tokens] * batch.soft_targets.to(logits.dtype)).sum(-1)
+        if one_each:
+            return losses.mean()
+    elif one_each:
         return nn.functional.cross_entropy(logits, batch.targets)
-    losses = nn.functional.cross_entropy(logits, batch.targets, reduction="none")
+    else:
+        losses = nn.functional.cross_entropy(logits, batch.targets, reduction="none")
     counts = torch.bincount(batch.rows, minlength=len(batch)).to(losses.dtype)
     return (losses / counts[batch.rows]).sum() / len(batch)
 
@@ -132,6 +150,7 @@ def sentences_of(batch: Batch, sentences: Int[Tensor, " k"]) -> Batch:
         rows=number[batch.rows[kept]],
         positions=batch.positions[kept],
         targets=batch.targets[kept],
+        soft_targets=None if batch.soft_targets is None else batch.soft_targets[kept],
     )
 
 

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 from isoloss.errors import BadInput, IsolossError
 from isoloss.languages.language import SentenceSource
 from isoloss.objectives.batch import Batch, PretrainingObjective
+from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.seeds import derived_seed
 
 SENTENCES_PER_BLOCK = 8192
@@ -23,7 +24,7 @@ class Stream:
 
     Batches are drawn in blocks of `batches_per_block`, each from a generator with its own seed; which process
     draws it, and at which batch reading starts, changes nothing. A block of n sentences of T words takes 9 n
-    (T + 1) bytes, plus 24 per prediction.
+    (T + 1) bytes, plus 24 per prediction, and what `SoftLabels` take.
     """
 
     language: SentenceSource
@@ -40,6 +41,8 @@ class Stream:
         """Batches `number * batches_per_block` and following, concatenated."""
         generator = torch.Generator().manual_seed(derived_seed(self.seed, "sentences", number))
         sentences = self.language.sample(self.batch_size * self.batches_per_block, generator)
+        if isinstance(self.objective, SoftLabels):
+            return self.objective.draw_from(self.language, sentences, generator)
         return self.objective.draw(sentences, generator)
 
     def batch(self, number: int) -> Batch:

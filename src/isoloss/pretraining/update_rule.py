@@ -13,6 +13,7 @@ from isoloss.languages.language import SentenceSource
 from isoloss.models.fused_training import FusedTransformer, can_be_fused
 from isoloss.objectives.batch import Batch, Objective, sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.soft_labels import SoftLabels
 from isoloss.objectives.tokens import PAD
 from isoloss.pretraining.processes import ALONE, Processes
 
@@ -141,7 +142,7 @@ class Training:
 
     @cached_property
     def _fused(self) -> FusedTransformer | None:
-        usable = self.objective == MaskedObjective() and can_be_fused(self.model)
+        usable = self.objective in (MaskedObjective(), SoftLabels()) and can_be_fused(self.model)
         return FusedTransformer(self.model) if usable else None
 
     def _average_gradients(self) -> None:
