@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, hypot, inf, log, nan, sqrt
+from math import exp, hypot, log, sqrt
 
 import numpy as np
 import torch
@@ -13,7 +13,6 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Panel
 from isoloss.progress import Progress, part_of, silent
-from isoloss.results.estimate import Estimate
 from isoloss.seeds import derived_seed
 from isoloss.theory.adamw_factors import SOURCE
 from isoloss.theory.coin import BiasedCoin
@@ -24,6 +23,7 @@ from isoloss.theory.optimiser_paths import (
     Row,
     SGDSettings,
     adamw_paths,
+    log_decay,
     mean_rows,
     mean_with_error,
     panel_of_paths,
@@ -123,13 +123,6 @@ class CoinRuns:
     times: tuple[float, ...]
     differences: Float[Tensor, "n R"]
 
-    def decay(self, start: float) -> Estimate:
-        """log(start / E D) at the last time, and its standard error (delta method)."""
-        mean = mean_with_error(self.differences[-1])
-        if mean.value <= 0:
-            return Estimate(nan, inf, mean.n)
-        return Estimate(log(start / mean.value), mean.standard_error / mean.value, mean.n)
-
 
 def adamw_coin(settings: CoinSettings, progress: Progress = silent) -> Statement:
     """Hundreds of runs of AdamW for each memory, batch and learning rate, against the closed form."""
@@ -173,14 +166,14 @@ def coin_findings(model: CopiedCoin, runs: Sequence[CoinRuns], tolerance: float)
         alike = [run for run in runs if (run.memory, run.samples.batch_size) == (memory, batch)]
         rates, time = [run.samples.learning_rate for run in alike], alike[0].times[-1]
         slow = time * model.copies / (2 * model.coin.logit)
-        limit = weighted_line(rates, [run.decay(start) for run in alike]).intercept
+        decays = [log_decay(start, run.differences[-1], slow) for run in alike]
         findings.append(
             estimated(
                 f"decay, memory {memory:g}, B = {batch}",
                 f"As α → 0 with 1 - β2 = {memory:g} α, log(n u - V) falls by the predicted fraction of "
                 "(n / 2 logit p) α²k.",
                 SOURCE,
-                Estimate(limit.value / slow, limit.standard_error / slow, limit.n),
+                weighted_line(rates, decays).intercept,
                 "equal to",
                 model.decay(time, memory, batch) / slow,
                 unit="of a slow second moment's",

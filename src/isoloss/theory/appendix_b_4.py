@@ -15,15 +15,14 @@ from isoloss.progress import Progress, silent
 from isoloss.theory.enlarged_identities import (
     LONGEST,
     MATRICES,
-    Enlarge,
     FeedForward,
+    dense_trace,
     documented_factor,
     fisher_by_kind,
-    output_change,
+    largest_change,
     random_tokens,
     random_transformer,
     score_change,
-    trace_change,
     widened,
     with_epsilon,
 )
@@ -97,7 +96,9 @@ def appendix_b_4(settings: AppendixB4Settings, progress: Progress = silent) -> S
     )
 
 
-def feed_forward_finding(settings: AppendixB4Settings, enlarge: Enlarge = widened) -> tuple[Finding, Finding]:
+def feed_forward_finding(
+    settings: AppendixB4Settings, enlarge: Callable[[FeedForward, int], FeedForward] = widened
+) -> tuple[Finding, Finding]:
     """B.4.1: the largest changes of outputs and of the dense Hessian's trace, over seeds and slopes."""
     outputs, traces = [], []
     for seed in settings.seeds:
@@ -105,8 +106,9 @@ def feed_forward_finding(settings: AppendixB4Settings, enlarge: Enlarge = widene
             network = FeedForward((3, 5, 4, 2), seed, slope).double()
             generator = torch.Generator().manual_seed(seed)
             x = torch.randn(8, 3, generator=generator, dtype=torch.float64)
-            outputs.append(output_change(network, settings.width, x, enlarge))
-            traces.append(abs(trace_change(network, settings.width, x, enlarge)))
+            large = enlarge(network, settings.width)
+            outputs.append(largest_change(network(x).detach(), large(x).detach()))
+            traces.append(abs(dense_trace(large, x) / dense_trace(network, x) - 1))
     same, flat = "Enlarged MLPs have the same outputs", "Enlarged MLPs have the same trace of the Hessian"
     return (
         _unchanged("feed_forward_output_change", same, "B.4.1", outputs, settings.exact),

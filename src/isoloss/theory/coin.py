@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.theory.minimisers import COEFFICIENT
+from isoloss.theory.minimisers import COEFFICIENT, Minimisers
 from isoloss.theory.softmax_model import ContextDistributions
 
 
@@ -48,6 +48,11 @@ class BiasedCoin:
         """One context; tails is word 0, heads word 1."""
         distribution = torch.tensor([[1 - self.heads, self.heads]], dtype=torch.float64)
         return ContextDistributions(torch.ones(1, dtype=torch.float64), distribution)
+
+    @property
+    def minimisers(self) -> Minimisers:
+        """Γ of `Coin`, with any number of pairs."""
+        return Minimisers(Coin(), self.distributions)
 
     @property
     def logit(self) -> float:

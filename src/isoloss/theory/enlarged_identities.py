@@ -79,8 +79,6 @@ def widened(network: FeedForward, factor: int) -> FeedForward:
     return large.train(network.training)
 
 
-Enlarge = Callable[[FeedForward, int], FeedForward]
-
 MATRICES, VECTORS, EMBEDDINGS = "matrices", "biases and gains", "embeddings"
 LAST_NORM, OUTPUT_BIAS = "last norm before the output", "output's bias"
 _LAST_NORM = ("cls.predictions.transform.LayerNorm.", "lm_head.layer_norm.")
@@ -107,23 +105,13 @@ def with_epsilon(model: PreTrainedModel, epsilon: float) -> PreTrainedModel:
     return model
 
 
-@torch.no_grad()
-def output_change(
-    network: FeedForward, factor: int, x: Float[Tensor, "n d"], enlarge: Enlarge = widened
-) -> float:
-    """The largest change of an output due to enlarging, over the largest output."""
-    before = network(x)
-    return float((enlarge(network, factor)(x) - before).abs().max() / before.abs().max())
+def largest_change(before: Float[Tensor, "*n"], after: Float[Tensor, "*n"]) -> float:
+    """The largest change of an output, over the largest output."""
+    return float((after - before).abs().max() / before.abs().max())
 
 
-def trace_change(
-    network: FeedForward, factor: int, x: Float[Tensor, "n d"], enlarge: Enlarge = widened
-) -> float:
-    """Tr ∇²L after enlarging over before, minus 1; L = E ‖f(x)‖², whose residuals do not vanish."""
-    return _dense_trace(enlarge(network, factor), x) / _dense_trace(network, x) - 1
-
-
-def _dense_trace(network: FeedForward, x: Float[Tensor, "n d"]) -> float:
+def dense_trace(network: FeedForward, x: Float[Tensor, "n d"]) -> float:
+    """Tr ∇²L of L = E ‖f(x)‖², whose residuals do not vanish, from the dense Hessian."""
     parameters = dict(network.named_parameters())
     sizes = [parameter.numel() for parameter in parameters.values()]
 
@@ -148,9 +136,8 @@ def random_tokens(n: int, seed: int) -> Int[Tensor, "n S"]:
 
 @torch.no_grad()
 def score_change(model: PreTrainedModel, enlarged: PreTrainedModel, ids: Int[Tensor, "n S"]) -> float:
-    """The largest change of a score (logit) due to enlarging, over the largest score."""
-    before = model(input_ids=ids).logits
-    return float((enlarged(input_ids=ids).logits - before).abs().max() / before.abs().max())
+    """`largest_change` of the scores (logits) due to enlarging."""
+    return largest_change(model(input_ids=ids).logits, enlarged(input_ids=ids).logits)
 
 
 def fisher_by_kind(model: PreTrainedModel, ids: Int[Tensor, "n S"], position: int) -> dict[str, float]:

@@ -11,7 +11,7 @@ from isoloss.progress import Progress, part_of, silent
 from isoloss.theory.bracket_strings import BracketStrings, masked_strings
 from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.flattest_solution import flattest_from
-from isoloss.theory.one_layer_transformer import OneLayerTransformer, hessian_trace, zero_loss_trace
+from isoloss.theory.one_layer_transformer import OneLayerTransformer, hessian_trace
 from isoloss.theory.zero_loss_solutions import (
     EqualityGaps,
     corrected_bound,
@@ -20,6 +20,7 @@ from isoloss.theory.zero_loss_solutions import (
     random_features,
     random_weights,
     rebalanced,
+    trace_over_bound,
     two_neurons,
 )
 
@@ -147,25 +148,22 @@ def _solutions(
 ) -> Iterator[tuple[str, int, float]]:
     """Kind, seed and trace over the bound of every solution."""
 
-    def ratio(model: OneLayerTransformer) -> float:
-        return float(zero_loss_trace(model, strings)) / corrected_bound(model.neurons, settings.length)
-
     def weights(seed: int) -> OneLayerTransformer:
         generator = torch.Generator().manual_seed(seed)
         return random_weights(strings, settings.neurons, generator)
 
     parts = len(settings.random_seeds) + len(settings.adversary_seeds)
     for done, seed in enumerate(settings.random_seeds):
-        yield "random weights", seed, ratio(weights(seed))
+        yield "random weights", seed, trace_over_bound(weights(seed), strings)
         generator = torch.Generator().manual_seed(seed)
         features = random_features(strings, settings.feature_neurons, generator)
-        yield "random features", seed, ratio(features)
-        yield "random features, balanced", seed, ratio(rebalanced(features, strings))
+        yield "random features", seed, trace_over_bound(features, strings)
+        yield "random features, balanced", seed, trace_over_bound(rebalanced(features, strings), strings)
         progress("fitting random weights", done + 1, parts)
     for done, seed in enumerate(settings.adversary_seeds, len(settings.random_seeds)):
         within = part_of(progress, done, parts)
         descent = flattest_from(weights(seed), strings, settings.adversary_steps, within)
-        yield "end of a descent", seed, ratio(descent.end)
+        yield "end of a descent", seed, trace_over_bound(descent.end, strings)
 
 
 def _flattest_row(neurons: int, strings: BracketStrings) -> tuple[int, float, float, float]:

@@ -10,9 +10,9 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
-from isoloss.theory.coin import BiasedCoin, Coin
+from isoloss.theory.coin import BiasedCoin
 from isoloss.theory.finding import Entry, Finding, Statement, stated
-from isoloss.theory.minimisers import Minimisers, trace_flow
+from isoloss.theory.minimisers import trace_flow
 
 SOURCE = "Figure 11, right; B.4"
 LEAST = "2 p(1-p) |logit p|"
@@ -80,7 +80,7 @@ class _Traces:
 
 
 def _traces_along_flows(settings: NestedSettings, coin: BiasedCoin, progress: Progress) -> list[_Traces]:
-    minimisers = Minimisers(Coin(), coin.distributions)
+    minimisers = coin.minimisers
     end = settings.decays / coin.decay_rate(batch_size=1)
     times = [end * point / settings.points for point in range(settings.points + 1)]
     starts = [(1, f"u² - v² = {d:g}", coin.minimiser(d)) for d in settings.differences]
@@ -97,7 +97,7 @@ def _traces_along_flows(settings: NestedSettings, coin: BiasedCoin, progress: Pr
 
 
 def _findings(settings: NestedSettings, coin: BiasedCoin, traces: list[_Traces]) -> tuple[Finding, ...]:
-    minimisers, least = Minimisers(Coin(), coin.distributions), _least_trace(coin)
+    minimisers, least = coin.minimisers, _least_trace(coin)
     small = [coin.minimiser(d) for d in settings.differences]
     apart = [abs(minimisers.trace(_embedded(at, settings.pairs)) - minimisers.trace(at)) for at in small]
     sentence = "A minimiser of the small model is one of the large model, with the same trace."

@@ -158,6 +158,14 @@ def mean_with_error(values: Float[Tensor, " R"]) -> Estimate:
     return Estimate(float(values.mean()), float(values.std()) / len(values) ** 0.5, len(values))
 
 
+def log_decay(start: float, values: Float[Tensor, " R"], unit: float) -> Estimate:
+    """log(start / E values) over `unit`, with its standard error by the delta method; nan below zero."""
+    mean = mean_with_error(values)
+    if mean.value <= 0:
+        return Estimate(math.nan, math.inf, mean.n)
+    return Estimate(math.log(start / mean.value) / unit, mean.standard_error / mean.value / unit, mean.n)
+
+
 def root_mean_square(errors: Float[Tensor, " R"]) -> Estimate:
     """√E e² over independent runs, with its standard error by the delta method."""
     squares = errors.square()

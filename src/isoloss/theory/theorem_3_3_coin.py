@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import inf, log, nan
 
 import numpy as np
 import polars as pl
@@ -17,12 +16,13 @@ from isoloss.results.estimate import Estimate
 from isoloss.seeds import derived_seed
 from isoloss.theory.coin import BiasedCoin, Coin
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
-from isoloss.theory.minimisers import COEFFICIENT, Minimisers
+from isoloss.theory.flow_against_sgd import SOURCE
+from isoloss.theory.minimisers import COEFFICIENT
 from isoloss.theory.optimiser_paths import (
     SGDSettings,
     fitted_order,
+    log_decay,
     mean_rows,
-    mean_with_error,
     panel_of_paths,
     root_mean_square,
     sgd_paths,
@@ -31,7 +31,6 @@ from isoloss.theory.optimiser_paths import (
 
 CELLS = 80
 POINTS = 200
-SOURCE = "Theorem 3.3 and equation (1)"
 
 
 @dataclass(frozen=True)
@@ -50,16 +49,12 @@ class CoinRuns:
 
     @property
     def rate(self) -> Estimate:
-        """Rate of decay of E[u² - v²] per unit of t over p(1-p)/B, and its standard error (delta method)."""
-        mean = mean_with_error(self.differences[-1])
-        if mean.value <= 0:
-            return Estimate(nan, inf, mean.n)
+        """Rate of decay of E[u² - v²] per unit of t over p(1-p)/B."""
         unit = self.times[-1] * self.coin.decay_rate(self.settings.batch_size)
-        rate = log(self.difference / mean.value) / unit
-        return Estimate(rate, mean.standard_error / mean.value / unit, mean.n)
+        return log_decay(self.difference, self.differences[-1], unit)
 
     def error_of_difference(self, coefficient: float = COEFFICIENT) -> Estimate:
-        """Root mean square of u² - v² minus its limit, and its standard error.
+        """Root mean square of u² - v² minus its limit.
 
         A run multiplies u² - v² by 1 - η²g² at each of t/η² steps: the standard deviation of its logarithm is
         η √(t Var g²), so that the order in η is 1.
@@ -68,7 +63,7 @@ class CoinRuns:
         return root_mean_square(self.differences[-1] - (limit[0] ** 2 - limit[1] ** 2))
 
     def error_of_parameters(self, coefficient: float = COEFFICIENT) -> Estimate:
-        """Root mean square distance of (u, v) from its limit, and its standard error.
+        """Root mean square distance of (u, v) from its limit.
 
         Across the curve a run is an Ornstein-Uhlenbeck process of variance η / 2B, so that the order is 1/2.
         """
@@ -88,7 +83,7 @@ def coin_runs(
     """Run SGD from the minimiser with u² - v² = `difference`, observed at each of the rising `times`."""
     start = coin.minimiser(difference)
     observed, at = [], start[None]
-    for at in sgd_paths(Minimisers(Coin(), coin.distributions), start, settings, times, progress):
+    for at in sgd_paths(coin.minimisers, start, settings, times, progress):
         observed.append(at[:, 0] ** 2 - at[:, 1] ** 2)
     return CoinRuns(coin, difference, settings, times, torch.stack(observed), at)
 
@@ -217,7 +212,7 @@ def coin_landscape(coin: BiasedCoin, difference: float, settings: SGDSettings) -
     end = 4 / coin.decay_rate(settings.batch_size)
     times = [end * point / POINTS for point in range(POINTS + 1)]
     start = coin.minimiser(difference)
-    runs = sgd_paths(Minimisers(Coin(), coin.distributions), start, settings, times)
+    runs = sgd_paths(coin.minimisers, start, settings, times)
     run = torch.stack([at[0] for at in runs])
     reach = 1.15 * max(float(start.max()), float(run.max()))
     u = torch.linspace(coin.logit / reach, reach, POINTS, dtype=torch.float64)

@@ -10,8 +10,8 @@ from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, part_of, silent
 from isoloss.theory.bracket_strings import BracketStrings, masked_strings
 from isoloss.theory.finding import Entry, Finding, Statement, stated
-from isoloss.theory.one_layer_transformer import farthest_output, zero_loss_trace
-from isoloss.theory.zero_loss_solutions import corrected_bound, random_features, rebalanced
+from isoloss.theory.one_layer_transformer import farthest_output
+from isoloss.theory.zero_loss_solutions import random_features, rebalanced, trace_over_bound
 
 SOURCE = "Theorem G.6"
 
@@ -137,15 +137,14 @@ def _solutions(settings: TheoremG6Settings, length: int, progress: Progress) -> 
     for done, wide in enumerate(settings.wide):
         neurons = wide * len(strings)
         model = random_features(strings, neurons, generator)
-        bound = corrected_bound(neurons, length)
         rows.append(
             {
                 "length": length,
                 "neurons": neurons,
                 "miss": farthest_output(model, strings),
                 "norm": float(model.output.square().sum()),
-                "raw": float(zero_loss_trace(model, strings)) / bound,
-                "balanced": float(zero_loss_trace(rebalanced(model, strings), strings)) / bound,
+                "raw": trace_over_bound(model, strings),
+                "balanced": trace_over_bound(rebalanced(model, strings), strings),
             }
         )
         progress("solving for output layers", done + 1, len(settings.wide))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.theory.bracket_strings import BracketStrings
-from isoloss.theory.one_layer_transformer import OneLayerTransformer, output_gradients
+from isoloss.theory.one_layer_transformer import OneLayerTransformer, output_gradients, zero_loss_trace
 
 SCORE_SIZE = 2
 """Rows of Q and K; the statements hold for any number."""
@@ -39,6 +39,11 @@ def paper_bound(neurons: int, length: int) -> float:  # noqa: ARG001  (the paper
     0.5
     """
     return math.sqrt(4 / length)
+
+
+def trace_over_bound(model: OneLayerTransformer, strings: BracketStrings) -> float:
+    """Tr ∇²L at zero loss over `corrected_bound`."""
+    return float(zero_loss_trace(model, strings)) / corrected_bound(model.neurons, strings.length)
 
 
 def two_neurons(length: int, neurons: int = 2) -> OneLayerTransformer:
