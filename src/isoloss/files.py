@@ -1,5 +1,6 @@
 """Files that are complete or absent: temporary name, fsync, rename."""
 
+import glob
 import hashlib
 import os
 import re
@@ -75,7 +76,8 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 def complete_folder(path: Path) -> Iterator[Path]:
     """A temporary folder to write in, which becomes `path` when the block ends: complete, or absent.
 
-    Raises IsolossError if the system refuses, also because the folder exists and is not empty.
+    What killed processes left of the same folder is removed; two may not write it at once. Raises
+    IsolossError if the system refuses, also because the folder exists and is not empty.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "new"
@@ -86,6 +88,9 @@ def complete_folder(path: Path) -> Iterator[Path]:
     """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     with writable(path.parent):
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+            if is_temporary(left.name) and left.is_dir():
+                shutil.rmtree(left)
         temporary.mkdir(parents=True)
         try:
             yield temporary

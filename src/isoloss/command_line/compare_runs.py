@@ -9,7 +9,7 @@ import tyro
 from rich.table import Table
 from tyro.conf import Positional
 
-from isoloss.command_line.show import quantity_in_words
+from isoloss.command_line.show import quantity_in_words, refuse_without_specification, report_damage
 from isoloss.command_line.terminal import starting, table_console
 from isoloss.errors import BadInput
 from isoloss.results.number import as_text
@@ -46,15 +46,17 @@ class CompareRunsOptions:
     """Print JSON, including the values of each part of the model."""
 
 
-def compare_runs(options: CompareRunsOptions) -> None:
-    """Compare two runs: the settings in which they differ, and the second's numbers minus the first's."""
+def compare_runs(options: CompareRunsOptions) -> int:
+    """Compare two runs: the settings in which they differ, and the second's numbers minus the first's.
+
+    Returns 1 if something of them is damaged, which is named on stderr and left out, else 0.
+    """
     with starting("compare-runs"):
         from isoloss.stored_runs.stored_run import find_run
 
     runs = find_run(options.first, options.results), find_run(options.second, options.results)
     for run in runs:
-        if not run.specification:
-            raise BadInput(f"{run.damage[0]}; delete {run.folder} and run again")
+        refuse_without_specification(run)
     if runs[0].folder.resolve() == runs[1].folder.resolve():
         raise BadInput(f"{options.first!r} and {options.second!r} are one run, {runs[0].folder}; name two")
     # Only now, since torch takes seconds to import.
@@ -65,6 +67,7 @@ def compare_runs(options: CompareRunsOptions) -> None:
             different_settings,
         )
 
+    code = report_damage(runs)
     changed = different_settings(*runs)
     one_language = runs[0].specification.get(LANGUAGE) == runs[1].specification.get(LANGUAGE)
     if (options.same_loss or options.at_loss is not None) and not one_language:
@@ -77,10 +80,11 @@ def compare_runs(options: CompareRunsOptions) -> None:
         found = differences_at_steps(*runs)
     if options.json:
         print(json.dumps(_as_json(runs, changed, found, loss), ensure_ascii=False))
-        return
+        return code
     _print(runs, changed, found, loss)
     if not one_language:
         print(f"{_OTHER_LANGUAGES}: only their settings are compared.")
+    return code
 
 
 _OTHER_LANGUAGES = "the runs are of different languages, so nothing is measured on the same sentences"

@@ -1,5 +1,6 @@
 """`isoloss records`: the records of finished runs in one file, and back."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -51,16 +52,17 @@ class RecordsOptions:
     action: Annotated[PackOptions, subcommand("pack")] | Annotated[UnpackOptions, subcommand("unpack")]
 
 
-def records(options: RecordsOptions) -> None:
-    """Pack or unpack, and report what is in the file and what is not."""
+def records(options: RecordsOptions) -> int:
+    """Pack or unpack, and report what is in the file and what is not; 1 if a run is damaged, else 0."""
     match options.action:
         case PackOptions():
-            _pack(options.action)
+            return _pack(options.action)
         case UnpackOptions():
             _unpack(options.action)
+            return 0
 
 
-def _pack(options: PackOptions) -> None:
+def _pack(options: PackOptions) -> int:
     with starting("records"):
         from isoloss.command_line.checked_options import refuse_below, refuse_unwritable
         from isoloss.stored_runs.packed_records import pack_records
@@ -78,6 +80,9 @@ def _pack(options: PackOptions) -> None:
     if packed.left_out:
         some = ", ".join(name[:8] for name in packed.left_out[:5])
         print(f"left out: {len(packed.left_out):,} runs with incomplete records ({some})")
+    for damage in packed.damage:
+        print(f"{damage}; its run is left out", file=sys.stderr)
+    return 1 if packed.damage else 0
 
 
 def _unpack(options: UnpackOptions) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from isoloss.command_line.cost_table import (
     settings_as_rows,
 )
 from isoloss.command_line.reproduce import ReproduceOptions
-from isoloss.command_line.reproduction_request import Choice, choice, write_whole_site
+from isoloss.command_line.reproduction_request import Choice, choice, experiment_damage, write_whole_site
 from isoloss.command_line.terminal import progress_display
 from isoloss.device import usable_device
 from isoloss.errors import BadInput, IsolossError
@@ -26,10 +26,10 @@ from isoloss.executors.job import Job, Outcome
 from isoloss.executors.ray_runner import ShareOfNode, run_jobs_on_ray
 from isoloss.executors.runner import Notice, run_jobs
 from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
-from isoloss.experiments.carry_out import damaged_files, is_records_alone
+from isoloss.experiments.carry_out import damaged_files, is_complete, is_records_alone
 from isoloss.experiments.claims import Judgement, Kind
 from isoloss.experiments.cost import this_machine
-from isoloss.experiments.experiment_jobs import shared
+from isoloss.experiments.experiment_jobs import job_names, shared
 from isoloss.experiments.experiment_result import Executor, Results, carry_out_experiments
 from isoloss.experiments.paper_settings.every_setting import settings_of
 from isoloss.experiments.scale import scale_named
@@ -68,7 +68,7 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
         if groups:
             print_settings(groups)
         return 0
-    _tell_of_what_is_there(chosen, request.folder)
+    damaged = _report_what_is_there(chosen, request.folder)
     with only_process_in(request.folder), progress_display() as progress:
         results = carry_out_experiments(
             chosen.experiments,
@@ -88,6 +88,8 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
     one = len(chosen.experiments) == 1
     page = overview.with_stem(chosen.experiments[0].name) if one else overview
     failures = (*results.outcome.failures, *outcome.failures)
+    if damaged or results.outcome.notices:
+        failures += tuple(_not_mended(chosen, request.folder, {failure.job for failure in failures}))
     if request.json:
         content = {
             "report": str(page),
@@ -100,10 +102,11 @@ def reproduce_experiments(request: ReproduceOptions) -> int:
     return 1 if failures else 0
 
 
-def _tell_of_what_is_there(chosen: Choice, folder: Path) -> None:
-    """What the folder contains that will not be computed again, or will be because it is damaged."""
+def _report_what_is_there(chosen: Choice, folder: Path) -> bool:
+    """Say what the folder has that will not be computed again, or will be since it is damaged: if any is."""
     runs = shared(chosen.runs)
-    damage = [each for run in runs for each in damaged_files(run, folder)]
+    references = [each for experiment in chosen.experiments for each in experiment.references]
+    damage = experiment_damage(chosen.runs, references, folder)
     for sentence in (*damaged_names([folder]), *damage):
         print(sentence, file=sys.stderr)
     older = sum(is_older(run.folder(folder)) for run in runs)
@@ -120,6 +123,22 @@ def _tell_of_what_is_there(chosen: Choice, folder: Path) -> None:
             "again",
             file=sys.stderr,
         )
+    return bool(damage)
+
+
+def _not_mended(chosen: Choice, folder: Path, failed: Set[str]) -> Iterator[Notice]:
+    """What is still damaged or missing of the chosen runs after all work, but for those that failed."""
+    names = job_names(chosen.experiments, shared(chosen.runs))
+    for run in shared(chosen.runs):
+        if names[run.digest] not in failed:
+            for sentence in damaged_files(run, folder):
+                yield Notice(names[run.digest], f"{sentence.partition(';')[0]}, and could not be made again")
+            if not is_complete(run, folder):
+                yield Notice(
+                    names[run.digest],
+                    "measurements are missing and could not be made, so that verdicts leave the run out; "
+                    f"delete {run.folder(folder)} and reproduce it again to have them",
+                )
 
 
 def executor(request: ReproduceOptions) -> Executor:

@@ -8,14 +8,16 @@ from pathlib import Path
 
 from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.errors import BadInput, did_you_mean
-from isoloss.executors.runner import Outcome
-from isoloss.experiments.carry_out import is_complete
+from isoloss.executors.runner import Notice, Outcome
+from isoloss.experiments.carry_out import damaged_files, is_complete
 from isoloss.experiments.design import Design, read_design
 from isoloss.experiments.experiment import Experiment, only_named, with_tokens
+from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import Executor, ExperimentResult, gathered, was_planned
 from isoloss.experiments.given_language import with_language
 from isoloss.experiments.kept_portraits import kept_portrait, planned_languages, portrait_jobs
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
+from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.suite import builtin_designs
@@ -168,7 +170,11 @@ def write_whole_site(
     """
     planned = [make() for name, make in others.items() if was_planned(name, request.folder)]
     before: list[ExperimentResult] = []
+    damage: list[Notice] = []
     for done, experiment in enumerate(planned):
+        found = experiment_damage(experiment.runs, experiment.references, request.folder)
+        again = f"`isoloss reproduce {experiment.name}` makes it again; its page is shown without it, or not"
+        damage += [Notice(experiment.name, f"{each.partition(';')[0]}; {again}") for each in found]
         if is_done(experiment, request.folder):
             before += gathered([experiment], request.folder, progress=part_of(progress, done, len(planned)))
         progress("judging", done + 1, len(planned), f"{experiment.name}, computed before")
@@ -177,6 +183,9 @@ def write_whole_site(
     shown = tuple(by_name[name] for name in dict.fromkeys(order) if name in by_name)
     plans = planned_languages(result.experiment for result in shown)
     outcome = execute(portrait_jobs(plans, request.folder), progress)
+    statements, damaged = kept_statements(request.folder / THEORY, smoke=request.scale == "smoke")
+    damage += [Notice(THEORY, sentence) for sentence in damaged]
+    outcome = replace(outcome, failures=(*outcome.failures, *damage))
     portraits = {plan.digest: kept_portrait(plan, request.folder) for plan in plans}
     site = Site(
         scale=request.scale,
@@ -184,10 +193,18 @@ def write_whole_site(
         results=shown,
         portraits={digest: portrait for digest, portrait in portraits.items() if portrait},
         again=partial(command_again, request),
-        statements=kept_statements(request.folder / THEORY, smoke=request.scale == "smoke"),
+        statements=statements,
         notices=tuple(f"{failure.job} failed: {failure.text}" for failure in outcome.failures),
     )
     return write_site(site, request.folder / SITE, progress), outcome
+
+
+def experiment_damage(
+    runs: Sequence[PlannedRun], references: Sequence[PlannedReference], folder: Path
+) -> list[str]:
+    """A sentence for each damaged file of the runs and references, with the consequence."""
+    of_runs = [sentence for run in shared(runs) for sentence in damaged_files(run, folder)]
+    return [*of_runs, *filter(None, (reference.damage(folder) for reference in references))]
 
 
 def is_done(experiment: Experiment, output: Path) -> bool:

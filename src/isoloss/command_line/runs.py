@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import tyro
 from rich.table import Table
 from tyro.conf import Positional
 
-from isoloss.command_line.show import run_as_json
+from isoloss.command_line.show import report_damage, run_as_json
 from isoloss.command_line.terminal import starting, table_console
 from isoloss.results.number import as_text
 
@@ -48,12 +47,15 @@ class RunsOptions:
     """Print JSON: {"runs": [...]}."""
 
 
-def runs(options: RunsOptions) -> None:
-    """List the runs in a folder of results, with their settings, progress and latest numbers."""
+def runs(options: RunsOptions) -> int:
+    """List the runs in a folder of results, with their settings, progress and latest numbers.
+
+    Returns 1 if something there is damaged, which is named on stderr and left out, else 0.
+    """
     with starting("runs"):
         from isoloss.results.run_folder import is_older
         from isoloss.stored_runs.run_filter import condition, runs_where, sorted_runs
-        from isoloss.stored_runs.stored_run import damaged_names, results_of, runs_in
+        from isoloss.stored_runs.stored_run import runs_in
 
     every = runs_in(options.folder)
     chosen = runs_where(every, [condition(text) for text in options.where])
@@ -61,11 +63,10 @@ def runs(options: RunsOptions) -> None:
         chosen = sorted_runs(chosen, options.sort, options.descending)
     elif options.sort is None:
         chosen = sorted(chosen, key=_numbers_as_numbers, reverse=options.descending)
-    for damage in damaged_names(results_of(run.folder) for run in every):
-        print(damage, file=sys.stderr)
+    code = report_damage(every)
     if options.json:
         print(json.dumps({"runs": [run_as_json(run) for run in chosen]}, ensure_ascii=False))
-        return
+        return code
     rows = [_row(run) for run in chosen]
     alike = [name for name in _OFTEN_ALIKE if len(rows) > 1 and len({row.get(name) for row in rows}) == 1]
     if rows:
@@ -76,6 +77,7 @@ def runs(options: RunsOptions) -> None:
             f"{older} of them have records without digests, from an older isoloss: damage cannot be detected"
         )
     print(", ".join([f"{len(chosen)} of {len(every)} runs", *(rows[0][name] for name in alike)]))
+    return code
 
 
 def _table(rows: list[dict[str, str]], without: list[str]) -> Table:

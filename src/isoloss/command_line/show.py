@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +12,7 @@ from rich.table import Table
 from tyro.conf import Positional
 
 from isoloss.command_line.terminal import starting, table_console
-from isoloss.errors import BadInput
+from isoloss.errors import Damaged
 from isoloss.results.number import as_text
 
 if TYPE_CHECKING:
@@ -35,24 +36,48 @@ class ShowOptions:
     """Print JSON."""
 
 
-def show(options: ShowOptions) -> None:
-    """Show one run: its specification, the versions behind it, every checkpoint with every number."""
+def show(options: ShowOptions) -> int:
+    """Show one run: its specification, the versions behind it, every checkpoint with every number.
+
+    Returns 1 if something of it is damaged, which is named on stderr and left out, else 0.
+    """
     with starting("show"):
-        from isoloss.stored_runs.stored_run import damaged_names, find_run, results_of
+        from isoloss.stored_runs.stored_run import find_run
 
     found = find_run(options.run, options.results)
-    if not found.specification:
-        raise BadInput(f"{found.damage[0]}; delete {found.folder} and run again")
-    for damage in damaged_names([results_of(found.folder)]):
-        print(damage, file=sys.stderr)
+    refuse_without_specification(found)
+    code = report_damage([found])
     if options.json:
         print(json.dumps(whole_run_as_json(found), ensure_ascii=False))
-        return
+        return code
     print("\n".join([str(found.folder), found.state_in_words, *_facts(found)]))
     for checkpoint in found.checkpoints:
         print(f"\n{_checkpoint_line(checkpoint)}")
         if checkpoint.records:
             table_console().print(_table(checkpoint))
+    return code
+
+
+def report_damage(runs: Sequence["StoredRun"]) -> int:
+    """Name on stderr what is damaged of the runs, which are shown without it; 1 if anything is, else 0."""
+    from isoloss.stored_runs.stored_run import damaged_names, results_of
+
+    sentences = [
+        *damaged_names(results_of(run.folder) for run in runs),
+        *(f"{damage}; what it held is left out" for run in runs for damage in run.damage),
+    ]
+    for sentence in sentences:
+        print(sentence, file=sys.stderr)
+    return 1 if sentences else 0
+
+
+def refuse_without_specification(run: "StoredRun") -> None:
+    """Raise Damaged if nothing is known of a run, since its specification cannot be read."""
+    if not run.specification:
+        raise Damaged(
+            f"{'; '.join(run.damage)}; the command that began the run in {run.folder} writes the "
+            "specification anew, and computes nothing that is there"
+        )
 
 
 def _facts(run: "StoredRun") -> list[str]:

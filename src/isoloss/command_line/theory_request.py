@@ -50,6 +50,8 @@ def run_theory(request: TheoryOptions) -> int:
         raise BadInput(f"--processes must be at least 1, not {request.processes}")
     planned, whole = planned_statements(request), _whole(request)
     folder = whole.folder / THEORY
+    for damage in filter(None, (statement.damage(folder) for statement in planned)):
+        print(f"{damage}; it is computed again", file=sys.stderr)
     jobs = [
         Job(statement.name, partial(_work, statement, folder), statement.entry.seconds)
         for statement in planned
@@ -58,7 +60,8 @@ def run_theory(request: TheoryOptions) -> int:
     execute = partial(run_jobs, processes=request.processes or usable_cores())
     with only_process_in(whole.folder), progress_display() as progress:
         outcome = execute(jobs, progress=progress)
-        page = _on_the_site(whole, lambda jobs, at: execute(jobs, progress=at), progress)
+        page, left_out = _on_the_site(whole, lambda jobs, at: execute(jobs, progress=at), progress)
+    failures = (*outcome.failures, *left_out)
     if page is None:
         print(
             f"the experiments in {whole.folder} are unfinished, or not those of the scale {whole.scale}: the "
@@ -71,19 +74,21 @@ def run_theory(request: TheoryOptions) -> int:
         if (found := statement.saved(folder)) is not None
     }
     if request.json:
-        print(results_as_json(results, outcome.failures))
-    print_summary(results, outcome.failures, page)
-    return 1 if outcome.failures else 0
+        print(results_as_json(results, failures))
+    print_summary(results, failures, page)
+    return 1 if failures else 0
 
 
-def _on_the_site(whole: ReproduceOptions, execute: Executor, progress: Progress) -> Path | None:
-    """Write the folder's site, return its first page; None if experiments were started and none is done."""
+def _on_the_site(
+    whole: ReproduceOptions, execute: Executor, progress: Progress
+) -> tuple[Path | None, Sequence[Notice]]:
+    """Write the folder's site; its first page, None if experiments were begun and none is done; failures."""
     others = other_experiments(whole, scale_named(whole.scale))
     begun = [name for name in others if was_planned(name, whole.folder)]
     if begun and not any(is_done(others[name](), whole.folder) for name in begun):
-        return None
-    page, _ = write_whole_site(whole, (), others, execute, progress)
-    return page
+        return None, ()
+    page, outcome = write_whole_site(whole, (), others, execute, progress)
+    return page, outcome.failures
 
 
 def _whole(request: TheoryOptions) -> ReproduceOptions:

@@ -25,6 +25,7 @@ from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.results.checkpoint import (
     RAW_FOLDER,
+    RECORD_FILE,
     SPECIFICATION_FILE,
     STEPS_FOLDER,
     checkpoint_folders,
@@ -82,10 +83,15 @@ def measured_records(
 
 def damaged_files(run: PlannedRun, output: Path) -> list[str]:
     """A sentence for each damaged file of the run's plan and measurements, with the consequences."""
-    anew = "delete the run's folder and unpack or reproduce it again"
-    if _has_last_checkpoint(run, output):
-        anew = "it is written anew, which costs nothing"
-    found = [f"{run.folder(output) / name} {what}; {anew}" for name, what in _damage(run, output).items()]
+    found = []
+    for name, what in read_run_folder(run.folder(output)).damage.items():
+        consequence = "it is written anew, which costs nothing"
+        if name.startswith(STEPS_FOLDER):
+            consequence = "what was measured of the checkpoint is used, and nothing can be measured anew"
+        elif not _has_last_checkpoint(run, output):
+            consequence = "delete the run's folder and unpack or reproduce it again"
+        if _is_looked_at(name, run, output):
+            found.append(f"{run.folder(output) / name} {what}; {consequence}")
     for wanted in _planned(run):
         try:
             _read(run, wanted, output)
@@ -102,7 +108,7 @@ def is_complete(run: PlannedRun, output: Path) -> bool:
     A run whose records were unpacked here counts as trained, although its checkpoints are elsewhere.
     """
     if _has_last_checkpoint(run, output):
-        finished = not _damage(run, output) and not _is_unpacked(run.folder(output))
+        finished = _is_described(run, output) and not _is_unpacked(run.folder(output))
     else:
         finished = is_finished(run.folder(output), run.digest[:16])
     return finished and not any(True for _ in _missing(run, output, needed_alone=True))
@@ -141,12 +147,17 @@ def _drop_records_of_other_weights(folder: Path) -> None:
     (folder / FINISHED_FILE).unlink()
 
 
-def _damage(run: PlannedRun, output: Path) -> dict[str, str]:
-    """What is wrong with the small files that describe the run, by their names, without its checkpoints'."""
+def _is_described(run: PlannedRun, output: Path) -> bool:
+    """Whether the small files that describe the run are intact, apart from those of its checkpoints."""
     damage = read_run_folder(run.folder(output)).damage
-    if not (run.folder(output) / SPECIFICATION_FILE).exists():
-        damage.pop(SPECIFICATION_FILE, None)  # the run has not begun, or goes on from another here
-    return {name: what for name, what in damage.items() if not name.startswith(STEPS_FOLDER)}
+    return not any(_is_looked_at(name, run, output) for name in damage if not name.startswith(STEPS_FOLDER))
+
+
+def _is_looked_at(name: str, run: PlannedRun, output: Path) -> bool:
+    """Whether damage to a file of the run matters: weights may be gone, a specification may be to come."""
+    if name.startswith(STEPS_FOLDER):
+        return name.endswith(RECORD_FILE)
+    return name != SPECIFICATION_FILE or (run.folder(output) / name).exists()
 
 
 def _has_last_checkpoint(run: PlannedRun, output: Path) -> bool:

@@ -1,7 +1,6 @@
 """Statements as JSON files: findings, pictures and the tables behind them, read back unchanged."""
 
 import hashlib
-import json
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,11 +9,10 @@ from typing import Any
 import polars as pl
 
 from isoloss import __version__
-from isoloss.errors import BadInput
-from isoloss.files import read_text
+from isoloss.errors import BadInput, Damaged
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Landscape, Lines, Panel, Table
 from isoloss.progress import Progress
-from isoloss.results.store import unsealed, write_sealed
+from isoloss.results.store import read_sealed, write_sealed
 from isoloss.theory.finding import Entry, Finding, Statement
 from isoloss.theory.suite import SUITE
 
@@ -39,13 +37,13 @@ def write_statement(path: Path, statement: Statement) -> None:
 
 
 def read_statement(path: Path) -> Statement:
-    """The statement that `write_statement` wrote. Raises BadInput if the file contains none."""
-    text = read_text(path, "a statement's results")
+    """The statement that `write_statement` wrote. Raises Damaged if the file contains none."""
     try:
-        return _statement(unsealed(json.loads(text), path.name))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise BadInput(
-            f"{path} does not hold a statement's results ({error}); delete it, and they are computed again"
+        return _statement(read_sealed(path, path.name))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Damaged(
+            f"{path} does not hold a statement's results ({error.__cause__ or error}); delete it, and they "
+            "are computed again"
         ) from error
 
 
@@ -163,10 +161,17 @@ class PlannedStatement:
     def saved(self, folder: Path) -> Statement | None:
         """The existing results; none if there are none or the file is damaged."""
         path = self.file(folder)
+        return read_statement(path) if path.exists() and not self.damage(folder) else None
+
+    def damage(self, folder: Path) -> str:
+        """What is wrong with the existing results, which count as missing; empty if nothing is."""
+        path = self.file(folder)
         try:
-            return read_statement(path) if path.exists() else None
-        except BadInput:
-            return None
+            if path.exists():
+                read_statement(path)
+        except Damaged as error:
+            return str(error).partition("; delete")[0]
+        return ""
 
     def carry_out(self, folder: Path, progress: Progress) -> None:
         """Compute the statement into its file, unless it exists."""
@@ -174,7 +179,16 @@ class PlannedStatement:
             write_statement(self.file(folder), self.entry.compute(self.settings, progress))
 
 
-def kept_statements(folder: Path, *, smoke: bool) -> tuple[Statement, ...]:
-    """The suite's statements, at their small or full size, that have been computed into `folder`."""
-    planned = (PlannedStatement(entry, entry.smoke if smoke else entry.full) for entry in SUITE)
-    return tuple(found for each in planned if (found := each.saved(folder)) is not None)
+def kept_statements(folder: Path, *, smoke: bool) -> tuple[tuple[Statement, ...], tuple[str, ...]]:
+    """The suite's statements, at their small or full size, that have been computed into `folder`.
+
+    And a sentence for each file that is damaged.
+    """
+    planned = [PlannedStatement(entry, entry.smoke if smoke else entry.full) for entry in SUITE]
+    found = tuple(saved for each in planned if (saved := each.saved(folder)) is not None)
+    damage = (
+        f"{said}; `isoloss theory {each.name}{' --smoke' if smoke else ''}` computes it again"
+        for each in planned
+        if (said := each.damage(folder))
+    )
+    return found, tuple(damage)

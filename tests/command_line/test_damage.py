@@ -1,0 +1,245 @@
+"""Files of a results folder with a flipped byte, or swapped for others', through the commands that read them.
+
+Damage is named on stderr with exit code 1, whoever reads the file, and what is intact is still shown.
+"""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from isoloss.cli import main
+from isoloss.command_line import reproduction
+from jobs_in_turn import in_turn
+from smoke_reproduction import SMOKE, smoke_reproduction
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A copy of a reproduced figure's results: two runs of one language, and some models' text."""
+
+    results: Path
+
+    @property
+    def runs(self) -> tuple[Path, Path]:
+        described = sorted((self.results / "runs").glob("*/steps/000011"))
+        return described[0].parents[1], described[1].parents[1]
+
+    def measured(self, step: str = "000011") -> Path:
+        """A file of records, with values beside it, of the first run."""
+        return min(self.runs[0].glob(f"measured/{step}/*.npz")).with_suffix(".jsonl")
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return smoke_reproduction(tmp_path_factory) / "results" / "smoke"
+
+
+@pytest.fixture
+def folder(reproduced: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    monkeypatch.setattr(reproduction, "run_jobs", lambda jobs, processes, progress: in_turn(jobs, progress))
+    found = Folder(Path(shutil.copytree(reproduced, tmp_path / "smoke")))
+    vocabulary = json.loads((found.runs[0] / "steps/000011/tokenizer.json").read_text())["model"]["vocab"]
+    words = [word for word in vocabulary if not word.startswith("[")][:4]
+    (tmp_path / "text.txt").write_text("\n".join(" ".join(words[: 1 + n % 4]) for n in range(12)) + "\n")
+    return found
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) * 2 // 3] ^= 1
+    path.write_bytes(content)
+
+
+Say = pytest.CaptureFixture[str]
+
+
+def run(say: Say, *arguments: object) -> tuple[int, str, str]:
+    """A command's exit code, and what it wrote to stdout and stderr, in one line each."""
+    say.readouterr()
+    with pytest.raises(SystemExit) as leaving:
+        main([str(each) for each in arguments])
+    out, err = say.readouterr()
+    return int(leaving.value.code or 0), out, err.replace("\n", "")
+
+
+MODELS: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {
+    "inspect": lambda model, _: ("inspect", model),
+    "enlarge": lambda model, _: ("enlarge", model, model.parents[3] / "large", "--width", 2),
+    "flatness": lambda model, _: ("flatness", model, "--text", model.parents[4] / "text.txt"),
+    "compare": lambda model, other: (
+        *("compare", other, model, "--text", model.parents[4] / "text.txt"),
+        *("--output", model.parents[4] / "c.html"),
+    ),
+}
+
+
+@pytest.mark.parametrize("command", MODELS)
+@pytest.mark.parametrize(
+    "harm",
+    ["model.safetensors", "config.json", "tokenizer.json", "checkpoint.json", "of another step", "of a run"],
+)
+def test_every_command_refuses_a_damaged_model(command: str, harm: str, folder: Folder, capsys: Say) -> None:
+    model, other = folder.runs[0] / "steps/000011", folder.runs[0] / "steps/000007"
+    match harm:
+        case "of another step":
+            shutil.copy(other / "checkpoint.json", model)
+        case "of a run":
+            shutil.copy(folder.runs[1] / "steps/000011/checkpoint.json", model)
+        case name:
+            flip(model / name)
+    code, out, err = run(capsys, *MODELS[command](model, other))
+    assert (code, out) == (1, "")
+    named = harm if "." in harm else "checkpoint.json"
+    assert f"{model} is damaged: {named}" in err or f"{model} is of another run than" in err
+    assert not (folder.results / "runs" / "large").exists()
+
+
+HARMS: dict[str, tuple[Callable[[Folder], None], str]] = {
+    "a record": (lambda at: flip(at.measured()), "jsonl"),
+    "values": (lambda at: flip(at.measured().with_suffix(".npz")), "npz is damaged or missing"),
+    "a record of another step": (
+        lambda at: [
+            shutil.copy(at.measured("000007").with_suffix(end), at.measured("000011").with_suffix(end))
+            for end in (".jsonl", ".npz")
+        ],
+        "not what its name says",
+    ),
+    "another run's plan": (
+        lambda at: shutil.copy(at.runs[1] / "plan.json", at.runs[0]),
+        "plan.json is that of another run",
+    ),
+    "another run's checkpoint": (
+        lambda at: shutil.copy(at.runs[1] / "steps/000011/checkpoint.json", at.runs[0] / "steps/000011"),
+        "checkpoint.json is that of another run",
+    ),
+    "another step's checkpoint": (
+        lambda at: shutil.copy(at.runs[0] / "steps/000007/checkpoint.json", at.runs[0] / "steps/000011"),
+        "checkpoint.json is that of step 7",
+    ),
+    "another run's specification": (
+        lambda at: shutil.copy(at.runs[1] / "specification.json", at.runs[0]),
+        "specification.json is that of another run",
+    ),
+}
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_lists_and_comparisons_of_runs_name_damage(harm: str, folder: Folder, capsys: Say) -> None:
+    (first, second), (do, sentence) = folder.runs, HARMS[harm]
+    do(folder)
+    for arguments in (
+        ("runs", folder.results),
+        ("runs", folder.results, "--json"),
+        ("show", first.name, "--results", folder.results),
+        ("compare-runs", first.name, second.name, "--results", folder.results),
+        ("records", "pack", folder.results, folder.results / "packed.parquet"),
+    ):
+        code, out, err = run(capsys, *arguments)
+        assert code == 1, arguments
+        assert sentence in err
+        assert str(first) in err
+        assert out or "specification" in harm, "what is intact is shown"
+
+
+@pytest.mark.parametrize(
+    "harm", ["a record", "another run's specification", "another run's plan", "a record of another step"]
+)
+def test_what_can_be_made_again_is_named_and_the_same(harm: str, folder: Folder, capsys: Say) -> None:
+    measured = folder.measured()
+    before = measured.read_bytes()
+    HARMS[harm][0](folder)
+    code, _, err = run(capsys, *SMOKE, "--output", folder.results)
+    assert code == 0
+    assert HARMS[harm][1] in err
+    assert measured.read_bytes() == before
+    assert run(capsys, "runs", folder.results)[0] == 0
+
+
+def test_a_record_and_its_checkpoint_both_damaged_are_no_success(folder: Folder, capsys: Say) -> None:
+    flip(folder.measured("000003"))
+    flip(folder.runs[0] / "steps/000003/model.safetensors")
+    for _ in range(2):
+        code, out, err = run(capsys, *SMOKE, "--output", folder.results, "--json")
+        assert code == 1
+        assert "could not be made again" in err
+        assert "measurements are missing" in err
+        told = json.loads(out)
+        assert told["failures"]
+        assert told["experiments"][0]["checkpoints"]
+
+
+def test_a_checkpoint_that_is_not_needed_is_named_too(folder: Folder, capsys: Say) -> None:
+    HARMS["another step's checkpoint"][0](folder)
+    code, _, err = run(capsys, *SMOKE, "--output", folder.results)
+    assert code == 1
+    assert "checkpoint.json is that of step 7; what was measured of the checkpoint is used" in err
+
+
+def test_references_and_portraits_are_named_and_made_again(folder: Folder, capsys: Say) -> None:
+    reference, portrait = min(folder.results.glob("references/*")), min(folder.results.glob("portraits/*"))
+    before = reference.read_bytes()
+    flip(reference)
+    flip(portrait)
+    code, _, err = run(capsys, *SMOKE, "--output", folder.results)
+    assert (code, reference.read_bytes()) == (0, before)
+    assert f"{reference}" in err
+    assert run(capsys, *SMOKE, "--output", folder.results)[2].count("damaged") == 0
+
+
+def test_a_copied_run_is_a_run_that_is_packed_once(folder: Folder, capsys: Say) -> None:
+    first = folder.runs[0]
+    pack = ("records", "pack", folder.results)
+    assert run(capsys, *pack, folder.results / "a.parquet")[0] == 0
+    shutil.copytree(first, first.with_name(f"{first.name}-copy"))
+    code, out, err = run(capsys, *pack, folder.results / "b.parquet")
+    assert (code, err) == (0, "")
+    assert "incomplete" not in out
+    assert (folder.results / "a.parquet").read_bytes() == (folder.results / "b.parquet").read_bytes()
+    assert run(capsys, "show", first.name, "--results", folder.results)[0] == 0
+    # If the first is damaged, the copy has its records.
+    flip(folder.measured())
+    assert run(capsys, *pack, folder.results / "b.parquet")[0] == 1
+    assert (folder.results / "a.parquet").read_bytes() == (folder.results / "b.parquet").read_bytes()
+
+
+def test_what_a_killed_process_left_is_no_run_and_is_removed(folder: Folder, capsys: Say) -> None:
+    count = run(capsys, "runs", folder.results)[1].splitlines()[-1]
+    file = folder.results / "packed.parquet"
+    run(capsys, "records", "pack", folder.results, file)
+    left = folder.results / "runs" / f".{folder.runs[0].name}.{'0' * 32}.part"
+    shutil.copytree(folder.runs[0], left)
+    assert run(capsys, "runs", folder.results)[1].splitlines()[-1] == count
+    assert run(capsys, "records", "unpack", file, folder.results)[0] == 0
+    assert not left.exists()
+    large = folder.results.parent / "large"
+    left = large.with_name(f".large.{'0' * 32}.part")
+    left.mkdir()
+    assert run(capsys, "enlarge", folder.runs[0] / "steps/000011", large, "--width", 2)[0] == 0
+    assert (large.exists(), left.exists()) == (True, False)
+
+
+def test_a_packed_file_with_a_flipped_byte_is_named(folder: Folder, capsys: Say) -> None:
+    file = folder.results / "packed.parquet"
+    run(capsys, "records", "pack", folder.results, file)
+    flip(file)
+    code, _, err = run(capsys, "records", "unpack", file, folder.results / "elsewhere")
+    assert code == 1
+    assert f"{file} is damaged" in err
+
+
+@pytest.mark.parametrize("name", ["specification.json", "plan.json", "finished.json", "a record"])
+def test_damage_to_unpacked_records_is_named_and_nothing_is_trained(
+    name: str, folder: Folder, capsys: Say
+) -> None:
+    file, there = folder.results / "packed.parquet", folder.results.parent / "unpacked"
+    run(capsys, "records", "pack", folder.results, file)
+    run(capsys, "records", "unpack", file, there)
+    unpacked = there / "runs" / folder.runs[0].name
+    flip(min(unpacked.glob("measured/*/*.jsonl")) if name == "a record" else unpacked / name)
+    code, _, err = run(capsys, "runs", there)
+    assert code == 1
+    assert str(unpacked) in err
