@@ -1,9 +1,15 @@
 """Small runs that several test files train."""
 
 import hashlib
+import multiprocessing
+import signal
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
 from markov_language import MarkovLanguage
 
@@ -12,10 +18,12 @@ from isoloss.languages.task import LabelledSentences, Task
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW
+from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification, log_spaced_steps
 from isoloss.results.checkpoint import checkpoint_folders
 
 LANGUAGE = MarkovLanguage()
+FORK = multiprocessing.get_context("fork")
 
 
 def small(steps: int = 40, seed: int = 0, **changes: object) -> PretrainingSpecification:
@@ -42,6 +50,44 @@ def outcome(folder: Path) -> dict[str, tuple[str, str]]:
         checkpoint.name: (sha256(checkpoint / "model.safetensors"), sha256(checkpoint / "checkpoint.json"))
         for checkpoint in checkpoint_folders(folder)
     }
+
+
+def interrupted_at(step: int) -> Callable[..., None]:
+    """Progress that is Ctrl-C at a step."""
+
+    def progress(task: str, completed: float, total: float, message: str = "") -> None:
+        if completed == step:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def assert_resumes_to_the_bit(
+    specification: PretrainingSpecification, language: MarkovLanguage, folder: Path, step: int, **how: Any
+) -> None:
+    """Interrupted when `step` is reported, a run ends with the bits of an undisturbed one."""
+    pretrain(specification, language, folder / "undisturbed", **how)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(specification, language, folder / "resumed", progress=interrupted_at(step), **how)
+    before = max(each for each in specification.checkpoint_steps if each < step)
+    assert pretrain(specification, language, folder / "resumed", **how).resumed_from == before
+    assert outcome(folder / "resumed") == outcome(folder / "undisturbed")
+
+
+def kill_at_random_moments(train: Callable[[Path], None], folder: Path, times: int, seed: int) -> None:
+    """Train in processes of their own, all but the last of which are killed."""
+    generator = torch.Generator().manual_seed(seed)
+    for killed in (*[True] * times, False):
+        before = len(checkpoint_folders(folder))
+        process = FORK.Process(target=train, args=(folder,))
+        process.start()
+        # A random moment after the next checkpoint: the run makes progress, however slow the machine.
+        while killed and len(checkpoint_folders(folder)) == before and process.is_alive():
+            time.sleep(0.001)
+        process.join(timeout=0.1 * float(torch.rand((), generator=generator)) if killed else None)
+        process.kill()
+        process.join()
+        assert process.exitcode == (-signal.SIGKILL if killed else 0)
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,13 @@ from pathlib import Path
 import jaxtyping
 import pytest
 import torch
-from runs import LANGUAGE, outcome, small
+from runs import LANGUAGE, assert_resumes_to_the_bit, small
 from torch import nn
 
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.objectives.batch import sentence_averaged_loss
 from isoloss.objectives.masked import MaskedObjective
-from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import Compute, settings_as_json
 from isoloss.pretraining.stream import Stream
 from isoloss.results.checkpoint import Checkpoint
@@ -71,19 +70,13 @@ def test_bfloat16_is_near_float32_but_is_not_it() -> None:
 def test_a_run_in_bfloat16_learns_keeps_float32_weights_and_resumes_to_the_bit(tmp_path: Path) -> None:
     seen: list[Checkpoint] = []
 
-    def stop_late(checkpoint: Checkpoint, model: nn.Module) -> None:
+    def note(checkpoint: Checkpoint, model: nn.Module) -> None:
         seen.append(checkpoint)
         assert {weight.dtype for weight in model.parameters()} == {torch.float32}
-        if len(seen) == 4:
-            raise KeyboardInterrupt
 
     specification = replace(small(steps=20), compute=BFLOAT16)
-    with pytest.raises(KeyboardInterrupt):
-        pretrain(specification, LANGUAGE, tmp_path / "resumed", at_checkpoint=stop_late)
-    assert pretrain(specification, LANGUAGE, tmp_path / "resumed").resumed_from == 14
-    last = pretrain(specification, LANGUAGE, tmp_path / "undisturbed").last
-    assert last.training_loss < seen[0].training_loss
-    assert outcome(tmp_path / "resumed") == outcome(tmp_path / "undisturbed")
+    assert_resumes_to_the_bit(specification, LANGUAGE, tmp_path, 20, at_checkpoint=note)
+    assert seen[-1].training_loss < seen[0].training_loss
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import LANGUAGE, outcome, small
+from runs import LANGUAGE, assert_resumes_to_the_bit, small
 
 from isoloss.models.fused_training import FusedTransformer
 from isoloss.models.shapes import laptop_shape
@@ -15,7 +15,6 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.tokens import PAD
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised
-from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.sgd import SGD
 from isoloss.pretraining.specification import Bfloat16Forward, Compute
 from isoloss.pretraining.stream import Stream
@@ -112,20 +111,9 @@ def test_several_predictions_a_sentence_and_autocast_are_left_to_the_objective(a
     ids=lambda rule: type(rule).__name__,
 )
 def test_an_interrupted_run_ends_with_the_same_bits(asked, tmp_path: Path, rule) -> None:
-    class Interrupted(Exception):
-        pass
-
-    def interrupt(checkpoint, _) -> None:
-        if checkpoint.step == 5:
-            raise Interrupted
-
     specification = small(architecture=FUSED, update_rule=rule, steps=12, checkpoint_steps=(5, 12))
-    pretrain(specification, LANGUAGE, tmp_path / "at once")
+    assert_resumes_to_the_bit(specification, LANGUAGE, tmp_path, 12)
     assert asked
-    with pytest.raises(Interrupted):
-        pretrain(specification, LANGUAGE, tmp_path / "in two", at_checkpoint=interrupt)
-    assert pretrain(specification, LANGUAGE, tmp_path / "in two").resumed_from == 5
-    assert outcome(tmp_path / "in two") == outcome(tmp_path / "at once")
 
 
 def test_it_is_chosen_by_the_gradient_and_not_by_the_objective() -> None:

@@ -1,31 +1,19 @@
 """Killed runs, and those whose workers are killed, end with the bits of the uninterrupted run."""
 
-import multiprocessing
 import os
 import signal
-import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from markov_language import MarkovLanguage
-from runs import LANGUAGE, outcome, small
+from runs import FORK, LANGUAGE, kill_at_random_moments, outcome, small
 
 from isoloss.errors import IsolossError
 from isoloss.languages.sentences import Sentences
 from isoloss.pretraining.loop import pretrain
-from isoloss.results.checkpoint import checkpoint_folders
-
-FORK = multiprocessing.get_context("fork")
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    pretrain(small(), LANGUAGE, folder)
-    return folder
-
 
 LONG = small(steps=200)
 
@@ -38,23 +26,8 @@ def _train_long(folder: Path, workers: int) -> None:
 @pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_killed_at_random_moments_a_run_ends_with_the_undisturbed_bits(workers: int, tmp_path: Path) -> None:
     _train_long(tmp_path / "undisturbed", workers=0)
-    generator = torch.Generator().manual_seed(workers)
     folder = tmp_path / "killed"
-    for _ in range(3):
-        before = len(checkpoint_folders(folder))
-        process = FORK.Process(target=_train_long, args=(folder, workers))
-        process.start()
-        # A random moment after the next checkpoint: the run makes progress, however slow the machine.
-        while len(checkpoint_folders(folder)) == before and process.is_alive():
-            time.sleep(0.001)
-        process.join(timeout=0.1 * float(torch.rand((), generator=generator)))
-        process.kill()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
-    process = FORK.Process(target=_train_long, args=(folder, workers))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
+    kill_at_random_moments(partial(_train_long, workers=workers), folder, 3, seed=workers)
     assert outcome(folder) == outcome(tmp_path / "undisturbed")
     assert all(path.name.isdigit() for path in (folder / "steps").iterdir())
 

@@ -1,12 +1,11 @@
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from markov_language import MarkovLanguage
-from runs import LANGUAGE, FailingLanguage, outcome, small
+from runs import LANGUAGE, FailingLanguage, interrupted_at, outcome, small
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.models.loading import load_masked_language_model
@@ -19,13 +18,6 @@ from isoloss.pretraining.specification import log_spaced_steps
 from isoloss.pretraining.stream import Stream
 from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint
 from isoloss.seeds import caller_randomness_kept, derived_seed, seed_dropout
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    pretrain(small(), LANGUAGE, folder)
-    return folder
 
 
 def test_the_loop_is_the_plain_loop(undisturbed: Path) -> None:
@@ -119,12 +111,8 @@ def test_a_finished_run_is_left_as_it_is(undisturbed: Path, tmp_path: Path) -> N
 
 
 def test_ctrl_c_passes_through_and_the_run_goes_on(undisturbed: Path, tmp_path: Path) -> None:
-    def interrupt(task: str, completed: float, total: float, message: str = "") -> None:
-        if completed == 14:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        pretrain(small(), LANGUAGE, tmp_path, progress=interrupt)
+        pretrain(small(), LANGUAGE, tmp_path, progress=interrupted_at(14))
     assert list(outcome(tmp_path)) == ["000005", "000007", "000010"]
     assert pretrain(small(), LANGUAGE, tmp_path).resumed_from == 10
     assert outcome(tmp_path) == outcome(undisturbed)
@@ -155,16 +143,9 @@ def test_a_run_killed_before_damaged_checkpoints_goes_on_from_where_it_was(
         weights = tmp_path / "steps" / name / "model.safetensors"
         weights.write_bytes(weights.read_bytes()[:-1])
 
-    def killed_at(step: int) -> Callable[..., None]:
-        def progress(task: str, completed: float, total: float, message: str = "") -> None:
-            if completed == step:
-                raise KeyboardInterrupt
-
-        return progress
-
     for step in (14, 20):
         with pytest.raises(KeyboardInterrupt):
-            pretrain(small(), LANGUAGE, tmp_path, progress=killed_at(step))
+            pretrain(small(), LANGUAGE, tmp_path, progress=interrupted_at(step))
     assert pretrain(small(), LANGUAGE, tmp_path).resumed_from == 14
     assert outcome(tmp_path) == outcome(undisturbed)
 

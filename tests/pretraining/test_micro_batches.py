@@ -8,7 +8,7 @@ import pytest
 import torch
 from processes_together import in_processes
 from rule_cases import tiny, weights_of
-from runs import LANGUAGE, TaskedLanguage, outcome, small
+from runs import LANGUAGE, TaskedLanguage, assert_resumes_to_the_bit, small
 from torch import nn
 
 from isoloss.errors import BadInput
@@ -17,14 +17,12 @@ from isoloss.objectives.many_masks import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
-from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.processes import ALONE, Processes
 from isoloss.pretraining.sam import SAM
 from isoloss.pretraining.sophia import Sophia
 from isoloss.pretraining.specification import Compute, settings_as_json
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
-from isoloss.results.checkpoint import Checkpoint
 
 # Sentences with different numbers of predictions, in a batch that no part size divides.
 MASKS, SENTENCES, STEPS = ManyMasksObjective(share=0.4), 17, 3
@@ -109,16 +107,7 @@ def test_a_run_by_parts_is_named_for_it_and_resumes_to_the_bit(tmp_path: Path) -
     assert by_parts.digest != replace(by_parts, compute=Compute()).digest
     assert settings_as_json(by_parts)["compute"]["micro_batch"] == 5
     assert "micro_batch" not in settings_as_json(small(compute=Compute("bfloat16")))["compute"]
-
-    def stop_early(checkpoint: Checkpoint, model: nn.Module) -> None:
-        if checkpoint.step > 10:
-            raise KeyboardInterrupt
-
-    pretrain(by_parts, LANGUAGE, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        pretrain(by_parts, LANGUAGE, tmp_path / "resumed", at_checkpoint=stop_early)
-    assert pretrain(by_parts, LANGUAGE, tmp_path / "resumed").resumed_from > 10
-    assert outcome(tmp_path / "resumed") == outcome(tmp_path / "whole")
+    assert_resumes_to_the_bit(by_parts, LANGUAGE, tmp_path, 20)
 
 
 def test_a_part_has_at_least_one_sentence() -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from runs import LANGUAGE, outcome, small
+from runs import LANGUAGE, assert_resumes_to_the_bit, small
 
 from isoloss.errors import BadInput
 from isoloss.languages.language import SentenceSource
@@ -78,17 +78,7 @@ def test_next_word_training_reaches_the_languages_entropy(tmp_path, architecture
 
 def test_a_causal_run_goes_on_to_the_same_bits(tmp_path):
     run = small(architecture=GPT2Transformer(Shape(8, 2, 1, 16)), objective=NextWordObjective())
-    pretrain(run, LANGUAGE, tmp_path / "whole")
-    folder = tmp_path / "resumed"
-
-    def stop(task, completed, total, message=""):
-        if completed == 20:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        pretrain(run, LANGUAGE, folder, progress=stop)
-    assert pretrain(run, LANGUAGE, folder).resumed_from > 0
-    assert outcome(folder) == outcome(tmp_path / "whole")
+    assert_resumes_to_the_bit(run, LANGUAGE, tmp_path, 20)
 
 
 def test_several_masks_can_be_trained_on(tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from markov_language import MarkovLanguage
-from runs import LANGUAGE, outcome, small
+from runs import LANGUAGE, assert_resumes_to_the_bit, small
 
 from isoloss.errors import BadInput, IsolossError
 from isoloss.models.loading import load_masked_language_model
@@ -52,18 +52,7 @@ def test_the_first_step_is_taken_from_the_checkpoints_weights(start: Checkpoint,
 
 
 def test_it_is_resumed_from_its_own_checkpoints(start: Checkpoint, tmp_path: Path) -> None:
-    specification = continued(start)
-    pretrain(specification, LANGUAGE, tmp_path / "undisturbed", start_from=start.folder)
-
-    def interrupt(task: str, completed: float, total: float, message: str = "") -> None:
-        if completed == 10:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        pretrain(specification, LANGUAGE, tmp_path / "resumed", start_from=start.folder, progress=interrupt)
-    report = pretrain(specification, LANGUAGE, tmp_path / "resumed", start_from=start.folder)
-    assert report.resumed_from == 5
-    assert outcome(tmp_path / "resumed") == outcome(tmp_path / "undisturbed")
+    assert_resumes_to_the_bit(continued(start), LANGUAGE, tmp_path, 10, start_from=start.folder)
 
 
 def test_the_starting_weights_are_part_of_what_a_run_is(start: Checkpoint) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from runs import TaskedLanguage, outcome, small
+from runs import TaskedLanguage, assert_resumes_to_the_bit, small
 
 from isoloss.errors import BadInput
 from isoloss.models.shapes import Shape
@@ -119,17 +119,7 @@ class TestContract:
     ) -> None:
         specification = replace(small(steps=9), update_rule=settings, language_digest=LANGUAGE.digest)
         specification = replace(specification, checkpoint_steps=(3, 6, 9))
-        train_in = partial(pretrain, specification, LANGUAGE)
-        train_in(tmp_path / "undisturbed")
-
-        def interrupt(task: str, completed: float, total: float, message: str = "") -> None:
-            if completed == 9:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            train_in(tmp_path / "resumed", progress=interrupt)
-        assert train_in(tmp_path / "resumed").resumed_from == 6
-        assert outcome(tmp_path / "resumed") == outcome(tmp_path / "undisturbed")
+        assert_resumes_to_the_bit(specification, LANGUAGE, tmp_path, 9)
 
     def test_it_takes_several_predictions_a_sentence(self, settings: UpdateRuleSettings) -> None:
         objective = ManyMasksObjective(share=0.4)

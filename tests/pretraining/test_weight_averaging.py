@@ -1,14 +1,11 @@
 import hashlib
-import multiprocessing
-import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import safetensors.torch
 import torch
-from runs import LANGUAGE, small
+from runs import LANGUAGE, kill_at_random_moments, small
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, get_swa_multi_avg_fn
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
@@ -21,7 +18,6 @@ from isoloss.pretraining.specification import Compute, PretrainingSpecification
 from isoloss.pretraining.weight_averaging import WeightAverage
 from isoloss.results.checkpoint import Checkpoint, checkpoint_folders, read_checkpoint
 
-FORK = multiprocessing.get_context("fork")
 HORIZON = 6
 AVERAGED = small(averaging_horizon=HORIZON)
 
@@ -179,18 +175,8 @@ def _train_long(folder: Path) -> None:
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_it_ends_with_the_undisturbed_bits(kills: int, tmp_path: Path) -> None:
     _train_long(tmp_path / "undisturbed")
-    generator = torch.Generator().manual_seed(3)
     folder = tmp_path / "killed"
-    for kill in (*[True] * kills, False):
-        before = len(checkpoint_folders(folder))
-        process = FORK.Process(target=_train_long, args=(folder,))
-        process.start()
-        while kill and len(checkpoint_folders(folder)) == before and process.is_alive():
-            time.sleep(0.001)
-        process.join(timeout=0.1 * float(torch.rand((), generator=generator)) if kill else None)
-        process.kill()
-        process.join()
-        assert process.exitcode == (-signal.SIGKILL if kill else 0)
+    kill_at_random_moments(_train_long, folder, kills, seed=3)
     assert weights(folder) == weights(tmp_path / "undisturbed")
     assert all(map(torch.equal, optimiser_state(folder), optimiser_state(tmp_path / "undisturbed")))
 
