@@ -26,7 +26,7 @@ from isoloss.report.overview import Card, answers
 from isoloss.report.page import drawn
 from isoloss.report.pictures import COLUMN_WIDTH, one_picture, write_pictures
 from isoloss.report.site import Site, write_site
-from isoloss.report.templates import WIDTH, in_numbers, interval_picture
+from isoloss.report.table import WIDTH, in_numbers, interval_picture
 from isoloss.results.estimate import Estimate
 from made_once import made_once
 

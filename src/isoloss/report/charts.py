@@ -5,43 +5,59 @@ from typing import assert_never
 import altair as alt
 import polars as pl
 
-from isoloss.panels import Bars, Categories, Chart, Dots, Landscape, Lines, Table, Tree
+from isoloss.panels import Axis, Bars, Categories, Chart, Dots, Landscape, Lines, Table, Tree
 from isoloss.report import marks
-from isoloss.report.marks import CHART_HEIGHT, NOTHING, Drawing, colour, domain, plotted
+from isoloss.report.marks import CHART_HEIGHT, NOTHING, Drawing, colour, domain, lit, plotted
 from isoloss.report.table import draw_table
 from isoloss.report.tree import tree_picture
 
 MEASURED = "measured"
 ROW_HEIGHT = 26
+SIDE = 420
+"""Width and height of a landscape in pixels: one unit of x is as long as one of y."""
 
 
 def draw(chart: Chart, data: pl.DataFrame, name: str) -> Drawing:
-    """The chart; `name` is unique on its page, and made of letters, digits and underscores."""
+    """The chart; `name` is unique on its page, and made of letters, digits and underscores.
+
+    >>> from isoloss.panels import Colour
+    >>> data = pl.DataFrame({"loss": [1.5, 1.4], "trace": [9.0, 8.0], "width": [16, 32]})
+    >>> chart = Dots(Axis("loss", "loss"), Axis("trace", "trace"), Colour("width", "width", ordered=True))
+    >>> [layer.mark.type for layer in draw(chart, data, "a").layer]
+    ['point']
+    """
     match chart:
-        case Dots():
-            return draw_dots(chart, data, name)
-        case Lines():
-            return draw_lines(chart, data, name)
-        case Categories():
-            return draw_categories(chart, data, name)
-        case Bars():
-            return draw_bars(chart, data, name)
         case Table():
             return draw_table(chart, data)
-        case Landscape():
-            return draw_landscape(chart, data, name)
         case Tree():
             return tree_picture(chart.root)
+        case Landscape():
+            columns = {"x": chart.x, "y": chart.y, "height": chart.height, "colour": chart.series}
+            if not {each.column for each in columns.values()} <= set(data.columns):
+                return NOTHING
+            frame = data.select(**{name: pl.col(each.column) for name, each in columns.items()})
+            known = frame["height"].is_not_null().any()
+            return _landscape(chart, frame, name) if known else NOTHING
+        case Dots():
+            frame = plotted(data, {"x": chart.x, "y": chart.y}, chart.colour)
+            return NOTHING if frame.is_empty() else _dots(chart, frame, name)
+        case Lines():
+            others = {"series": chart.series} | ({"predicted": chart.predicted} if chart.predicted else {})
+            frame = plotted(data, {"x": chart.x, "y": chart.y}, chart.colour, **others)
+            return NOTHING if frame.is_empty() else _lines(chart, frame, name)
+        case Categories():
+            frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
+            return NOTHING if frame.is_empty() else _categories(chart, frame, name)
+        case Bars():
+            frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
+            return NOTHING if frame.is_empty() else _bars(chart, frame, name)
         case _:
             assert_never(chart)
 
 
-def draw_categories(chart: Categories, data: pl.DataFrame, name: str) -> Drawing:
-    """The chart, with values on the x axis so that categories are readable; `name` as in `draw_dots`."""
-    frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
-    if frame.is_empty():
-        return NOTHING
-    by, hover = colour(frame, chart.colour), marks.hovered(name, "colour")
+def _categories(chart: Categories, frame: pl.DataFrame, name: str) -> alt.LayerChart:
+    """With values on the x axis, so that categories are readable."""
+    hover = marks.hovered(name, "colour")
     row = alt.Y("category:N", title=None, sort=None, axis=alt.Axis(grid=True, labelLimit=240))
     base = alt.Chart(frame).encode(y=row)
     colours = frame.group_by("category").agg(pl.col("colour").n_unique())["colour"].max()
@@ -58,169 +74,104 @@ def draw_categories(chart: Categories, data: pl.DataFrame, name: str) -> Drawing
     bars = base.mark_rule().encode(
         x=marks.x(chart.y, frame, "x_low"),
         x2="x_high",
-        color=by,
-        opacity=alt.when(hover).then(alt.value(0.5)).otherwise(alt.value(marks.FADED)),
+        color=colour(frame, chart.colour),
+        opacity=lit(hover, 0.5),
     )
-    rows = frame["category"].n_unique() * max(1, len(domain(frame, chart.colour)) // 2)
+    categories = frame["category"].n_unique()
+    rows = categories * max(1, len(domain(frame, chart.colour)) // 2)
     return alt.LayerChart(layer=[bars, points] if chart.y.error else [points]).properties(
         height=max(CHART_HEIGHT, ROW_HEIGHT * rows),
-        description=f"{chart.y.title} of {frame['category'].n_unique()} categories.",
+        description=f"{chart.y.title} of {categories} categories.",
     )
 
 
-def draw_bars(chart: Bars, data: pl.DataFrame, name: str) -> Drawing:
-    """The chart, with values on the x axis as in `draw_categories`, from zero, since lengths are compared."""
-    frame = plotted(data, {"x": chart.y}, chart.colour, category=chart.category)
-    if frame.is_empty():
-        return NOTHING
+def _bars(chart: Bars, frame: pl.DataFrame, name: str) -> alt.LayerChart:
+    """As categories, from zero, since lengths are compared."""
     hover = marks.hovered(name, "colour")
-    row = alt.Y("category:N", title=None, sort=None, axis=alt.Axis(labelLimit=240))
-    beside = alt.YOffset("colour:N", sort=None, scale=alt.Scale(paddingOuter=0.15))
-    base = alt.Chart(frame).encode(y=row, yOffset=beside)
+    base = alt.Chart(frame).encode(
+        y=alt.Y("category:N", title=None, sort=None, axis=alt.Axis(labelLimit=240)),
+        yOffset=alt.YOffset("colour:N", sort=None, scale=alt.Scale(paddingOuter=0.15)),
+    )
     titles = {"category": chart.category, "colour": chart.colour.title, "x_text": chart.y.title}
+    scale, axis = alt.Scale(zero=True, nice=True), marks.ticks(chart.y, frame["x"])
     bars = base.mark_bar().encode(
-        x=alt.X(
-            "x:Q",
-            title=chart.y.title,
-            scale=alt.Scale(zero=True, nice=True),
-            axis=marks.ticks(chart.y, frame["x"]),
-        ),
+        x=alt.X("x:Q", title=chart.y.title, scale=scale, axis=axis),
         color=colour(frame, chart.colour),
-        opacity=alt.when(hover).then(alt.value(marks.PLAIN)).otherwise(alt.value(marks.FADED)),
-        tooltip=[alt.Tooltip(f"{column}:N", title=title) for column, title in titles.items()],
+        opacity=lit(hover, marks.PLAIN),
+        tooltip=marks.tooltip(titles),
     )
     errors = base.mark_rule(color="#333").encode(x="x_low:Q", x2="x_high")
-    rows = frame["category"].n_unique() * max(1.0, len(domain(frame, chart.colour)) / 2)
+    categories = frame["category"].n_unique()
     return alt.LayerChart(layer=[bars.add_params(hover), errors]).properties(
-        height=ROW_HEIGHT * rows,
-        description=f"{chart.y.title} of {frame['category'].n_unique()} categories, as bars.",
+        height=ROW_HEIGHT * categories * max(1.0, len(domain(frame, chart.colour)) / 2),
+        description=f"{chart.y.title} of {categories} categories, as bars.",
     )
 
 
-def draw_dots(chart: Dots, data: pl.DataFrame, name: str) -> Drawing:
-    """The chart; `name` is unique on its page, and made of letters, digits and underscores.
-
-    >>> from isoloss.panels import Axis, Colour
-    >>> data = pl.DataFrame({"loss": [1.5, 1.4], "trace": [9.0, 8.0], "width": [16, 32]})
-    >>> chart = Dots(Axis("loss", "loss"), Axis("trace", "trace"), Colour("width", "width", ordered=True))
-    >>> drawn = draw_dots(chart, data, "a")
-    >>> [layer.mark.type for layer in drawn.layer]
-    ['point']
-    """
-    frame = plotted(data, {"x": chart.x, "y": chart.y}, chart.colour)
-    if frame.is_empty():
-        return NOTHING
-    base, by = alt.Chart(frame), colour(frame, chart.colour)
+def _dots(chart: Dots, frame: pl.DataFrame, name: str) -> alt.LayerChart:
+    """With a run's path while one of its dots is hovered."""
+    base = alt.Chart(frame).encode(color=colour(frame, chart.colour))
     hover = marks.hovered(name, "run" if "run" in frame.columns else "colour")
-    only_hovered = alt.when(hover, empty=False).then(alt.value(0.7)).otherwise(alt.value(0))
-    bars = alt.when(hover).then(alt.value(0.5)).otherwise(alt.value(marks.FADED))
     layers = []
     if {"run", "step"} <= set(frame.columns):
         path = base.mark_line(strokeWidth=1.5, interpolate="linear")
+        only_hovered = alt.when(hover, empty=False).then(alt.value(0.7)).otherwise(alt.value(0))
         layers.append(path.encode(x="x:Q", y="y:Q", order="step:Q", detail="run:N", opacity=only_hovered))
+    bar = base.mark_rule().encode(opacity=lit(hover, 0.5))
     if chart.x.error:
-        across = base.mark_rule().encode(
-            x=marks.x(chart.x, frame, "x_low"), x2="x_high", y="y:Q", opacity=bars
-        )
-        layers.append(across)
+        layers.append(bar.encode(x=marks.x(chart.x, frame, "x_low"), x2="x_high", y="y:Q"))
     if chart.y.error:
-        layers.append(
-            base.mark_rule().encode(x="x:Q", y=marks.y(chart.y, frame, "y_low"), y2="y_high", opacity=bars)
-        )
-    titles = {
-        **marks.of_place(frame),
-        "colour": chart.colour.title,
-        "x_text": chart.x.title,
-        "y_text": chart.y.title,
-    }
+        layers.append(bar.encode(x="x:Q", y=marks.y(chart.y, frame, "y_low"), y2="y_high"))
+    titles = marks.of_place(frame) | _titles(chart)
     placed = base.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame))
     points = marks.dots(placed, frame, chart.colour, hover, titles, size=70)
-    layers = [layer.encode(color=by) for layer in layers]
     return alt.LayerChart(layer=[*layers, points.add_params(hover, marks.zoom(name))]).properties(
         height=CHART_HEIGHT, description=f"{chart.y.title} against {chart.x.title}: {len(frame)} dots."
     )
 
 
-def draw_lines(chart: Lines, data: pl.DataFrame, name: str) -> Drawing:
-    """The chart; `name` is unique on its page, and made of letters, digits and underscores."""
-    others = {"series": chart.series} | ({"predicted": chart.predicted} if chart.predicted else {})
-    frame = plotted(data, {"x": chart.x, "y": chart.y}, chart.colour, **others)
-    if frame.is_empty():
-        return NOTHING
+def _titles(chart: Dots | Lines) -> dict[str, str]:
+    """What a dot says on hover besides its place."""
+    return {"colour": chart.colour.title, "x_text": chart.x.title, "y_text": chart.y.title}
+
+
+def _lines(chart: Lines, frame: pl.DataFrame, name: str) -> alt.LayerChart:
+    """Through measured rows' dots; if all rows are predicted, invisible dots still show their numbers."""
     predicted = pl.col("predicted").fill_null(value=False) if chart.predicted else pl.lit(value=False)
     frame = frame.with_columns(kind=pl.when(predicted).then(pl.lit(chart.dashed)).otherwise(pl.lit(MEASURED)))
-    by, hover = colour(frame, chart.colour), marks.hovered(name, "series")
-    line = (
-        alt.Chart(frame)
-        .mark_line()
-        .encode(
-            x=marks.x(chart.x, frame),
-            y=marks.y(chart.y, frame),
-            detail="series:N",
-            color=by,
-            opacity=alt.when(hover).then(alt.value(0.6)).otherwise(alt.value(marks.FADED)),
-        )
-    )
+    hover = marks.hovered(name, "series")
+    base = alt.Chart(frame).encode(x=marks.x(chart.x, frame), color=colour(frame, chart.colour))
+    placed = base.encode(y=marks.y(chart.y, frame))
+    line = placed.mark_line().encode(detail="series:N", opacity=lit(hover, 0.6))
     if chart.predicted:
         dashes = alt.Scale(domain=[MEASURED, chart.dashed], range=[[1, 0], [6, 4]])
         legend = alt.Legend(title=None, orient="top", symbolOpacity=1)
         line = line.encode(strokeDash=alt.StrokeDash("kind:N", scale=dashes, legend=legend))
-    layers = [line, *_dots(chart, frame, hover, name)]
+    layers = [line]
     if chart.marked is not None:
         rule = alt.Chart(pl.DataFrame({"x": [chart.marked]})).mark_rule(strokeDash=[5, 4], color="#555")
         layers.insert(0, rule.encode(x=marks.x(chart.x, frame)))
+    measured = alt.datum.kind == MEASURED
+    if chart.y.error:
+        bar = base.transform_filter(measured).mark_rule()
+        ends = {"y": marks.y(chart.y, frame, "y_low"), "y2": "y_high"}
+        layers.append(bar.encode(**ends, opacity=lit(hover, 0.5)))
+    place = marks.of_place(frame)
+    series = {} if chart.series in place else {"series": chart.series}
+    titles = place | series | _titles(chart)
+    points = marks.dots(placed.transform_filter(measured), frame, chart.colour, hover, titles, size=45)
+    layers.append(points.add_params(hover, marks.zoom(name)))
     return alt.LayerChart(layer=layers).properties(
         height=CHART_HEIGHT,
         description=f"{chart.y.title} over {chart.x.title}: {frame['series'].n_unique()} lines.",
     )
 
 
-def _dots(chart: Lines, frame: pl.DataFrame, hover: alt.Parameter, name: str) -> list[alt.Chart]:
-    """The measured rows; if all are predicted, invisible dots still show their numbers on hover."""
-    base = alt.Chart(frame).transform_filter(alt.datum.kind == MEASURED)
-    titles = {
-        **marks.of_place(frame),
-        "series": chart.series,
-        "colour": chart.colour.title,
-        "x_text": chart.x.title,
-        "y_text": chart.y.title,
-    }
-    if chart.series in titles:
-        del titles["series"]
-    placed = base.encode(x=marks.x(chart.x, frame), y=marks.y(chart.y, frame))
-    points = marks.dots(placed, frame, chart.colour, hover, titles, size=45)
-    points = points.add_params(hover, marks.zoom(name))
-    if not chart.y.error:
-        return [points]
-    bars = base.mark_rule().encode(
-        x=marks.x(chart.x, frame),
-        y=marks.y(chart.y, frame, "y_low"),
-        y2="y_high",
-        color=colour(frame, chart.colour),
-        opacity=alt.when(hover).then(alt.value(0.5)).otherwise(alt.value(marks.FADED)),
-    )
-    return [bars, points]
-
-
-SIDE = 420
-"""Width and height in pixels: one unit of x is as long as one of y."""
-
-
-def draw_landscape(chart: Landscape, data: pl.DataFrame, name: str) -> Drawing:
-    """The chart; `name` is unique on its page, and made of letters, digits and underscores."""
-    columns = (chart.x.column, chart.y.column, chart.height.column, chart.series.column)
-    if not set(columns) <= set(data.columns):
-        return NOTHING
-    frame = data.select(
-        x=pl.col(columns[0]), y=pl.col(columns[1]), height=pl.col(columns[2]), colour=pl.col(columns[3])
-    )
+def _landscape(chart: Landscape, frame: pl.DataFrame, name: str) -> alt.LayerChart:
     cells, points = frame.filter(pl.col("height").is_not_null()), frame.filter(pl.col("height").is_null())
-    if cells.is_empty():
-        return NOTHING
-    layers = [_heat_map(chart, cells)]
+    layers = [_heat_map(chart, cells).add_params(marks.zoom(name))]
     if not points.is_empty():
-        layers += _lines(chart, points)
-    layers[0] = layers[0].add_params(marks.zoom(name))
+        layers += _paths(chart, points)
     return alt.LayerChart(layer=layers).properties(
         width=SIDE,
         height=SIDE,
@@ -234,51 +185,47 @@ def _heat_map(chart: Landscape, cells: pl.DataFrame) -> alt.Chart:
         *((pl.col(side) - half[side]).alias(f"{side}_low") for side in half),
         *((pl.col(side) + half[side]).alias(f"{side}_high") for side in half),
     )
-    ends = {side: _ends(cells[side], half[side]) for side in half}
     # The square root widens the valley, where everything of interest happens.
     shade = alt.Scale(type="sqrt", scheme=alt.SchemeParams(name="greys", extent=[0.0, 0.7]))
-    bare = alt.Axis(grid=False)
+
+    def place(side: str, axis: Axis) -> dict[str, object]:
+        ends = [corners[f"{side}_low"].min(), corners[f"{side}_high"].max()]
+        scale = alt.Scale(domain=ends, nice=False)
+        return {
+            "shorthand": f"{side}_low:Q",
+            "title": axis.title,
+            "axis": alt.Axis(grid=False),
+            "scale": scale,
+        }
+
+    shown = {"x": chart.x, "y": chart.y, "height": chart.height}
     drawn: alt.Chart = (
         alt.Chart(corners)
         .mark_rect()
         .encode(
-            x=alt.X("x_low:Q", title=chart.x.title, axis=bare, scale=alt.Scale(domain=ends["x"], nice=False)),
+            x=alt.X(**place("x", chart.x)),
             x2="x_high",
-            y=alt.Y("y_low:Q", title=chart.y.title, axis=bare, scale=alt.Scale(domain=ends["y"], nice=False)),
+            y=alt.Y(**place("y", chart.y)),
             y2="y_high",
             color=alt.Color("height:Q", scale=shade, legend=alt.Legend(title=chart.height.title)),
-            tooltip=[
-                alt.Tooltip("x:Q", title=chart.x.title, format=".3g"),
-                alt.Tooltip("y:Q", title=chart.y.title, format=".3g"),
-                alt.Tooltip("height:Q", title=chart.height.title, format=".3g"),
-            ],
+            tooltip=[alt.Tooltip(f"{k}:Q", title=axis.title, format=".3g") for k, axis in shown.items()],
         )
     )
     return drawn
-
-
-def _lines(chart: Landscape, points: pl.DataFrame) -> list[alt.Chart]:
-    counted = points.with_row_index("order").with_columns(length=pl.len().over("colour"))
-    by = colour(counted, chart.series)
-    base = alt.Chart(counted).encode(x="x:Q", y="y:Q", color=by)
-    single = alt.datum.length == 1
-    lines = base.transform_filter(~single).encode(order="order:Q")
-    return [
-        lines.mark_line(strokeWidth=1.5, clip=True),
-        base.transform_filter(single)
-        .mark_point(filled=True, size=130, clip=True, opacity=1)
-        .encode(
-            color=by.legend(None)  # the legend of the lines names dots too
-        ),
-    ]
-
-
-def _ends(centres: pl.Series, half: float) -> list[float]:
-    places = centres.to_numpy()
-    return [float(places.min()) - half, float(places.max()) + half]
 
 
 def _spacing(centres: pl.Series) -> float:
     """The distance of neighbouring cells of a regular grid; 1 if there is only one."""
     places = centres.unique().sort()
     return float(places[1] - places[0]) if len(places) > 1 else 1.0
+
+
+def _paths(chart: Landscape, points: pl.DataFrame) -> list[alt.Chart]:
+    counted = points.with_row_index("order").with_columns(length=pl.len().over("colour"))
+    by = colour(counted, chart.series)
+    base = alt.Chart(counted).encode(x="x:Q", y="y:Q", color=by)
+    single = alt.datum.length == 1
+    paths = base.transform_filter(~single).encode(order="order:Q")
+    dots = base.transform_filter(single).mark_point(filled=True, size=130, clip=True, opacity=1)
+    # The legend of the paths names dots too.
+    return [paths.mark_line(strokeWidth=1.5, clip=True), dots.encode(color=by.legend(None))]

@@ -62,11 +62,8 @@ class ExperimentPage:
         except pl.exceptions.ColumnNotFoundError as error:
             if not problems:
                 raise
-            column = str(error).splitlines()[0]
-            return (), [
-                *problems,
-                f"The panels cannot be drawn without “{column}”, which has not been measured yet.",
-            ]
+            missing = f"“{str(error).splitlines()[0]}”, which has not been measured yet."
+            return (), [*problems, f"The panels cannot be drawn without {missing}"]
 
     def _sections(self, result: ExperimentResult, complete: Sequence[bool]) -> list[Section]:
         experiment = result.experiment
@@ -76,7 +73,7 @@ class ExperimentPage:
         pages = [self.languages.get(plan.digest) for plan in planned_languages([experiment])]
         if links := [link for link in pages if link]:
             sections.append(Section("Languages" if len(links) > 1 else "The language", markup=_links(links)))
-        if settings := (*facts_of(experiment), *_seeds(experiment), *_registered(experiment)):
+        if settings := (*facts_of(experiment), *_seeds_and_registration(experiment)):
             sections.append(Section("Settings", rows=settings))
         sections.append(Section("Every number", markup=_numbers(result.table, experiment.name)))
         if experiment.runs:
@@ -113,21 +110,17 @@ def _links(links: Sequence[Link]) -> Markup:
     return Markup("<ul>{}</ul>").format(Markup("").join(items))
 
 
-def _seeds(experiment: Experiment) -> list[tuple[str, str]]:
+def _seeds_and_registration(experiment: Experiment) -> list[tuple[str, str]]:
+    """A user's experiment is registered nowhere."""
     seeds = sorted({run.seed for run in experiment.runs})
     rows = [("seeds", ", ".join(map(str, seeds)))] if seeds else []
     if seeds and experiment.pilot_seeds:
         pilots = ", ".join(map(str, experiment.pilot_seeds))
         rows.append(("pilot seeds", f"{pilots}; they chose the scale and are not shown"))
+    if experiment.registered and experiment.claims:
+        commit = experiment.registered[:12]
+        rows.append(("claims fixed in", f"commit {commit}; its docs/claims.md lists them as they are judged"))
     return rows
-
-
-def _registered(experiment: Experiment) -> list[tuple[str, str]]:
-    """A row saying where the claims are registered, which those of a user's own experiment are not."""
-    commit = experiment.registered
-    if not commit or not experiment.claims:
-        return []
-    return [("claims fixed in", f"commit {commit[:12]}; its docs/claims.md lists them as they are judged")]
 
 
 def _beside(judgements: Sequence[Judgement], beside: BesideShipped) -> Markup:
@@ -143,7 +136,8 @@ def _beside(judgements: Sequence[Judgement], beside: BesideShipped) -> Markup:
 
 def _run(run: PlannedRun, output: Path, *, complete: bool) -> list[Markup]:
     state = "complete" if complete else "not complete"
-    state = "complete, records alone" if complete and is_records_alone(run, output) else state
+    if complete and is_records_alone(run, output):
+        state = "complete, records alone"
     link = Markup('<a href="{}/{}">{}</a>')
     links = [link.format(run_folder(run), name, name.partition(".")[0]) for name in run_files(run, output)]
     files = Markup("<td>{}</td>").format(Markup(" · ").join(links))

@@ -1,17 +1,21 @@
-"""The frame of a page: its style and script, the links to other pages, and the location of its files."""
+"""What pages share: Jinja templates with all inputs escaped, style, script, and links to one another."""
 
+import json
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import vl_convert
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from isoloss.files import write_atomically
-from isoloss.report.templates import source
+from isoloss.report.table import in_numbers, interval_picture
+from isoloss.results.number import as_text
 
 ASSETS = "assets"
 
@@ -74,8 +78,7 @@ def write_assets(folder: Path) -> None:
 def _charts_script() -> str:
     """Vega, Vega-Lite, their embedding and its use; bundling them takes more than a second."""
     snippet = f"window.vegaEmbed = vegaEmbed;\n{source('charts.js')}"
-    bundle: str = vl_convert.javascript_bundle(snippet, vl_version=_vega_lite())
-    return _stamp() + bundle
+    return _stamp() + str(vl_convert.javascript_bundle(snippet, vl_version=_vega_lite()))
 
 
 def _stamp() -> str:
@@ -86,3 +89,35 @@ def _stamp() -> str:
 
 def _vega_lite() -> str:
     return ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+
+
+def rendered(template: str, **context: Any) -> str:
+    """The template of that name, rendered with its context."""
+    return _environment().get_template(template).render(**context)
+
+
+def source(template: str) -> str:
+    """The source of the template of that name."""
+    return PackageLoader("isoloss.report").get_source(_environment(), template)[0]
+
+
+def as_script_data(value: Any) -> Markup:
+    r"""JSON that may be placed inside a script element.
+
+    >>> as_script_data({"title": "</script>"})
+    Markup('{"title": "\\u003c/script>"}')
+    """
+    return Markup(json.dumps(value).replace("<", "\\u003c"))
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("isoloss.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"shown": as_text, "interval_picture": interval_picture, "in_numbers": in_numbers}
+    return environment

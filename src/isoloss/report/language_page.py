@@ -33,22 +33,18 @@ def write_language_page(portrait: LanguagePortrait, folder: Path, name: str) -> 
 
 def language_page(portrait: LanguagePortrait, name: str) -> Page:
     """The whole content of the portrait."""
+    least = portrait.entropy[0]
     return Page(
         name=name,
         title=f"{portrait.kind[0].upper()}{portrait.kind[1:]}: {portrait.source}",
-        text=(_summary(portrait),),
+        text=(
+            "A language whose exact distribution is known, for every masked word and for every next word. No "
+            "model can predict masked words with a loss below the entropy of their distribution, "
+            f"{least.value:.4g} ± {least.standard_error:.2g} nats.",
+        ),
         opening=_sentences(portrait),
         panels=_panels(portrait),
         sections=tuple(_sections(portrait)),
-    )
-
-
-def _summary(portrait: LanguagePortrait) -> str:
-    least = portrait.entropy[0]
-    return (
-        "A language whose exact distribution is known, for every masked word and for every next word. No "
-        "model can predict masked words with a loss below the entropy of their distribution, "
-        f"{least.value:.4g} ± {least.standard_error:.2g} nats."
     )
 
 
@@ -69,22 +65,15 @@ def _panels(portrait: LanguagePortrait) -> tuple[DrawnPanel, ...]:
     words = labels(portrait.vocabulary)
     masked = distribution_table(word.masked, words, true)
     following = distribution_table(word.following, [*words, "(end)"], true)
-    place = f"Word {word.position + 1} of the first sentence, marked above"
-    return (
-        DrawnPanel(
-            "masked",
-            "The distribution of the masked word, given all others",
-            f"{place}. The exact distribution Pr(word | all other words).",
-            (distribution_bars(masked),),
-            masked,
-        ),
-        DrawnPanel(
-            "next",
-            "The distribution of the same word as the next one",
-            f"{place}. The exact distribution Pr(word | the words before it).",
-            (distribution_bars(following),),
-            following,
-        ),
+    place = f"Word {word.position + 1} of the first sentence, marked above. The exact distribution"
+    panels = (
+        ("masked", "masked word, given all others", "all other words", masked),
+        ("next", "same word as the next one", "the words before it", following),
+    )
+    return tuple(
+        DrawnPanel(name, f"The distribution of the {what}", f"{place} Pr(word | {given}).", (bars,), table)
+        for name, what, given, table in panels
+        for bars in (distribution_bars(table),)
     )
 
 

@@ -36,8 +36,8 @@ MOST_IN_LEGEND = 30
 def colour(frame: pl.DataFrame, by: Colour) -> alt.Color:
     """For the column `colour`: a scheme ordered by lightness for `ordered` values, else distinct colours."""
     values = domain(frame, by)
-    chosen = ordered_colours(len(values)) if by.ordered else _cycled(PALETTE, len(values))
-    scale = alt.Scale(domain=values, range=chosen)
+    distinct = [PALETTE[k % len(PALETTE)] for k in range(len(values))]
+    scale = alt.Scale(domain=values, range=ordered_colours(len(values)) if by.ordered else distinct)
     return alt.Color("colour:N", sort=None, scale=scale, legend=_legend(values, by))
 
 
@@ -57,24 +57,19 @@ def ordered_colours(number: int) -> list[str]:
     ['#8bd646', '#440154']
     """
     stops = [tuple(int(stop[k : k + 2], 16) for k in (1, 3, 5)) for stop in VIRIDIS]
-    places = [k * (len(stops) - 1) / max(number - 1, 1) for k in range(number)]
     mixed = []
-    for place in places:
-        before, share = int(place), place % 1
-        after = stops[min(before + 1, len(stops) - 1)]
-        parts = [round(a + share * (b - a)) for a, b in zip(stops[before], after, strict=True)]
-        mixed.append("#" + "".join(f"{part:02x}" for part in parts))
-    return mixed
+    for k in range(number):
+        place = k * (len(stops) - 1) / max(number - 1, 1)
+        before, share = stops[int(place)], place % 1
+        after = stops[min(int(place) + 1, len(stops) - 1)]
+        mixed.append([round(a + share * (b - a)) for a, b in zip(before, after, strict=True)])
+    return ["#" + "".join(f"{part:02x}" for part in parts) for parts in mixed]
 
 
 def domain(frame: pl.DataFrame, by: Colour) -> list[Any]:
     """The values in order: numerical for numbers, otherwise of first appearance."""
     values = frame["colour"].drop_nulls().unique(maintain_order=True)
     return (values.sort() if by.ordered and values.dtype.is_numeric() else values).to_list()
-
-
-def _cycled(colours: tuple[str, ...], number: int) -> list[str]:
-    return [colours[k % len(colours)] for k in range(number)]
 
 
 def _legend(values: list[Any], by: Colour) -> alt.Legend | None:
@@ -139,12 +134,23 @@ def dots(
     base: alt.Chart, frame: pl.DataFrame, by: Colour, hover: alt.Parameter, titles: dict[str, str], size: int
 ) -> alt.Chart:
     """A mark per row with its numbers on hover; `titles` gives columns and their names there."""
-    tooltip = [alt.Tooltip(f"{name}:N", title=title) for name, title in titles.items()]
-    opacity = alt.when(hover).then(alt.value(PLAIN)).otherwise(alt.value(FADED))
     marked: alt.Chart = base.mark_point(filled=True, size=size).encode(
-        color=colour(frame, by), shape=shape(frame, by), opacity=opacity, tooltip=tooltip
+        color=colour(frame, by),
+        shape=shape(frame, by),
+        opacity=lit(hover, PLAIN),
+        tooltip=tooltip(titles),
     )
     return marked
+
+
+def tooltip(titles: dict[str, str]) -> list[alt.Tooltip]:
+    """The columns shown on hover, with their names there."""
+    return [alt.Tooltip(f"{name}:N", title=title) for name, title in titles.items()]
+
+
+def lit(hover: alt.Parameter, opacity: float) -> Any:
+    """That opacity for the rows hovered, and little for the others."""
+    return alt.when(hover).then(alt.value(opacity)).otherwise(alt.value(FADED))
 
 
 def zoom(name: str) -> alt.Parameter:
@@ -159,7 +165,7 @@ def hovered(name: str, field: str) -> alt.Parameter:
 
 def of_place(frame: pl.DataFrame) -> dict[str, str]:
     """The existing columns that identify the checkpoint of a row."""
-    return {name: name for name in ("run", "seed", "step") if name in frame.columns}
+    return {name: name for name in PLACE if name in frame.columns}
 
 
 def plotted(data: pl.DataFrame, axes: dict[str, Axis], colour: Colour | None, **others: str) -> pl.DataFrame:
@@ -183,16 +189,12 @@ def plotted(data: pl.DataFrame, axes: dict[str, Axis], colour: Colour | None, **
         known = axis.error in data.columns
         columns[f"{name}_error"] = pl.col(axis.error).cast(pl.Float64) if known else pl.lit(None, pl.Float64)
     frame = data.select(**columns)
-    frame = frame.filter(*(_can_be_shown(name, axis) for name, axis in axes.items()))
+    for name, axis in axes.items():
+        above = 0.0 if axis.logarithmic else -math.inf
+        frame = frame.filter(pl.col(name).is_finite() & (pl.col(name) > above))
     for name, axis in axes.items():
         frame = _with_bar(frame, name, axis)
     return frame
-
-
-def _can_be_shown(name: str, axis: Axis) -> pl.Expr:
-    number = pl.col(name)
-    finite = number.is_not_null() & number.is_finite()
-    return finite & (number > 0) if axis.logarithmic else finite
 
 
 def _with_bar(frame: pl.DataFrame, name: str, axis: Axis) -> pl.DataFrame:

@@ -14,20 +14,18 @@ from isoloss.experiments.claims import Judgement, Kind
 from isoloss.files import write_atomically
 from isoloss.panels import Layout, Panel
 from isoloss.report.charts import draw
-from isoloss.report.frame import Frame, alone
+from isoloss.report.frame import Frame, alone, as_script_data, rendered
 from isoloss.report.latex import claims_as_latex
 from isoloss.report.marks import STACKED_HEIGHT, Drawing
 from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.pictures import (
     KINDS,
-    as_png,
-    as_svg,
     as_wide_as,
     one_picture,
     specification,
+    svg_and_png,
     write_pictures,
 )
-from isoloss.report.templates import as_script_data, rendered
 from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Finding
 
@@ -102,13 +100,12 @@ class Page:
 def drawn(panel: Panel) -> DrawnPanel:
     """The panel with all its charts drawn."""
     stem = "".join(letter if letter.isalnum() else "_" for letter in panel.name)
+    drawings = []
     with debug_mode(False):  # without checking each part's schema, which takes longer than the drawing
-        drawings = [draw(chart, panel.data, f"{stem}_{number}") for number, chart in enumerate(panel.charts)]
-    if panel.layout == "stacked":
-        drawings = [
-            drawing.properties(height=STACKED_HEIGHT) if isinstance(drawing, alt.LayerChart) else drawing
-            for drawing in drawings
-        ]
+        for number, chart in enumerate(panel.charts):
+            drawing = draw(chart, panel.data, f"{stem}_{number}")
+            stacked = panel.layout == "stacked" and isinstance(drawing, alt.LayerChart)
+            drawings.append(drawing.properties(height=STACKED_HEIGHT) if stacked else drawing)
     return DrawnPanel(panel.name, panel.title, panel.caption, tuple(drawings), panel.data, panel.layout)
 
 
@@ -122,7 +119,8 @@ def write_page(page: Page, folder: Path, frame: Frame) -> Path:
     offered = []
     for panel in page.panels:
         stem = files / f"{page.name}-{panel.name}"
-        write_atomically(_ending(stem, ".csv"), panel.data.write_csv())
+        # A dot in the stem (e.g. rho-0.05) does not start a suffix.
+        write_atomically(stem.with_name(f"{stem.name}.csv"), panel.data.write_csv())
         if panel.charts:
             write_pictures(one_picture(panel.charts, panel.title, panel.layout), stem)
         kinds = ("csv", *KINDS) if panel.charts else ("csv",)
@@ -138,11 +136,6 @@ def write_page(page: Page, folder: Path, frame: Frame) -> Path:
     return path
 
 
-def _ending(stem: Path, ending: str) -> Path:
-    """The path with a suffix; a dot in the stem (e.g. rho-0.05) does not start one."""
-    return stem.with_name(stem.name + ending)
-
-
 def write_lone_page(page: Page, path: Path) -> None:
     """Write the page as a single self-contained file, with the numbers and pictures that it offers inside.
 
@@ -155,8 +148,8 @@ def _files_within(panel: DrawnPanel) -> dict[str, str]:
     """The files that a panel offers, by kind, as data URLs."""
     files = {"csv": _as_link("text/csv", panel.data.write_csv().encode())}
     if panel.charts:
-        svg = as_svg(one_picture(panel.charts, panel.title, panel.layout))
-        files["png"] = _as_link("image/png", as_png(svg))
+        svg, png = svg_and_png(one_picture(panel.charts, panel.title, panel.layout))
+        files["png"] = _as_link("image/png", png)
         files["svg"] = _as_link("image/svg+xml", svg.encode())
     return files
 
@@ -167,6 +160,10 @@ def _as_link(kind: str, content: bytes) -> str:
 
 def _html(page: Page, frame: Frame, files: Sequence[dict[str, str]], latex: str = "") -> str:
     """`files` are each panel's files, by kind, with their location; `latex` is the location of the claims."""
+    layouts = [
+        "stacked" if panel.layout == "stacked" else COLUMNS.get(len(panel.charts), "as-they-fit")
+        for panel in page.panels
+    ]
     panels = [
         {
             "title": panel.title,
@@ -174,19 +171,15 @@ def _html(page: Page, frame: Frame, files: Sequence[dict[str, str]], latex: str 
             "drawings": [_embedded(drawing) for drawing in panel.drawings],
             "wide": len(panel.drawings) > 1 or not panel.charts,
             "files": offered,
-            "columns": _columns(panel),
+            "columns": "stacked"
+            if panel.layout == "stacked"
+            else COLUMNS.get(len(panel.charts), "as-they-fit"),
             "file": f"{page.name}-{panel.name}",
         }
-        for panel, offered in zip(page.panels, files, strict=True)
+        for panel, offered, layout in zip(page.panels, files, layouts, strict=True)
     ]
     scripted = any(panel.charts for panel in page.panels)
     return rendered("page.html.j2", page=page, panels=panels, frame=frame, scripted=scripted, latex=latex)
-
-
-def _columns(panel: DrawnPanel) -> str:
-    if panel.layout == "stacked":
-        return "stacked"
-    return COLUMNS.get(len(panel.charts), "as-they-fit")
 
 
 def _embedded(drawing: Drawing) -> dict[str, str | Markup]:

@@ -9,8 +9,7 @@ from isoloss.experiments.claims import Judgement
 from isoloss.experiments.experiment import Facts
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.report.page import Page, Section, spoken
-from isoloss.report.table import cell, html_table
-from isoloss.report.templates import in_numbers, interval_picture
+from isoloss.report.table import cell, html_table, in_numbers, interval_picture
 
 NAME = "paper-and-here"
 RANGES = (
@@ -31,15 +30,15 @@ TEXT = (
 
 def paper_page(results: Sequence[ExperimentResult]) -> tuple[Page, ...]:
     """The page of all experiments for which the paper states a number or a result; none if it states none."""
-    told = [result for result in results if result.experiment.paper_numbers or result.judgements]
-    if not told:
+    stated = [result for result in results if result.experiment.paper_numbers or result.judgements]
+    if not stated:
         return ()
     return (
         Page(
             name=NAME,
             title="How do the paper’s numbers compare with ours?",
             text=TEXT,
-            sections=tuple(_section(result) for result in told),
+            sections=tuple(_section(result) for result in stated),
         ),
     )
 
@@ -68,30 +67,29 @@ def _range(numbers: pl.Series, unit: str) -> str:
 
 def _section(result: ExperimentResult) -> Section:
     experiment = result.experiment
-    own = tuple((f"the paper: {name}", value) for name, value in experiment.paper_numbers)
+    theirs = tuple((f"the paper: {name}", value) for name, value in experiment.paper_numbers)
     here = tuple((f"here: {name}", value) for name, value in ranges(result.table))
     link = Markup('<p><a href="{}.html">Its page</a></p>').format(experiment.name)
     return Section(
         f"{spoken(experiment.name)}: {experiment.title}",
         markup=_table(result.judgements) + link,
-        rows=own + here,
+        rows=theirs + here,
     )
 
 
 def _table(judgements: Sequence[Judgement]) -> Markup:
     if not judgements:
         return Markup()
+    measured = Markup('<td class="{}">{}{}</td>')
+    verdict = Markup('<td><span class="verdict {}">{}</span></td>')
     rows = [
         (
             cell(judged.claim.sentence),
             cell(judged.claim.paper),
-            Markup('<td class="{}">{}{}</td>').format(
-                judged.verdict.replace(" ", "-"), interval_picture(judged), in_numbers(judged)
-            ),
-            Markup('<td><span class="verdict {}">{}</span></td>').format(
-                judged.verdict.replace(" ", "-"), judged.verdict
-            ),
+            measured.format(kind, interval_picture(judged), in_numbers(judged)),
+            verdict.format(kind, judged.verdict),
         )
         for judged in judgements
+        for kind in (judged.verdict.replace(" ", "-"),)
     ]
     return html_table(("claim", "the paper", "here", "verdict"), rows)

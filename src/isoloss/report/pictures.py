@@ -43,13 +43,13 @@ def as_wide_as(width: int | str, chart: alt.LayerChart) -> alt.LayerChart:
 def one_picture(charts: Sequence[alt.LayerChart], title: str, layout: Layout) -> dict[str, Any]:
     """The charts under their title, as a Vega-Lite specification."""
     headed = alt.Title(title, fontSize=15, anchor="start")
-    picture: alt.HConcatChart | alt.VConcatChart
-    if layout == "stacked":
-        sized = [as_wide_as(STACKED_WIDTH, chart) for chart in charts]
-        picture = alt.VConcatChart(vconcat=sized, title=headed, spacing=12)
-    else:
-        sized = [as_wide_as(CHART_WIDTH, chart) for chart in charts]
-        picture = alt.HConcatChart(hconcat=sized, title=headed, spacing=32)
+    stacked = layout == "stacked"
+    sized = [as_wide_as(STACKED_WIDTH if stacked else CHART_WIDTH, chart) for chart in charts]
+    picture = (
+        alt.VConcatChart(vconcat=sized, title=headed, spacing=12)
+        if stacked
+        else alt.HConcatChart(hconcat=sized, title=headed, spacing=32)
+    )
     # Each of several charts has its own legend.
     picture = picture.resolve_scale(color="independent", shape="independent")
     # On white, with a margin: pictures are placed on pages of any colour.
@@ -59,8 +59,8 @@ def one_picture(charts: Sequence[alt.LayerChart], title: str, layout: Layout) ->
 def in_a_column(picture: dict[str, Any]) -> dict[str, Any]:
     """A picture of `one_picture` for print: charts stacked, without title, in small letters."""
     charts = picture.get("hconcat") or picture["vconcat"]
-    kept = {name: value for name, value in picture.items() if name not in ("hconcat", "title")}
-    return kept | {
+    others = {name: value for name, value in picture.items() if name not in ("hconcat", "title")}
+    return others | {
         "vconcat": [_narrow(chart) | _column_size(chart) for chart in charts],
         "config": picture["config"] | _COLUMN_THEME,
         "padding": 1,
@@ -90,21 +90,15 @@ def _narrow(part: Any) -> Any:
     return narrow
 
 
-def as_svg(picture: dict[str, Any]) -> str:
-    """The rendered picture."""
+def svg_and_png(picture: dict[str, Any]) -> tuple[str, bytes]:
+    """The rendered picture, with two pixels per pixel of the screen."""
     svg: str = vl_convert.vegalite_to_svg(picture)
-    return svg
+    return svg, vl_convert.svg_to_png(svg, scale=2)
 
 
-def as_png(svg: str) -> bytes:
-    """Two pixels per pixel of the screen."""
-    png: bytes = vl_convert.svg_to_png(svg, scale=2)
-    return png
-
-
-def as_pdf(picture: dict[str, Any]) -> bytes:
+def _as_pdf(narrow: dict[str, Any]) -> bytes:
     """Vector graphics, fonts embedded, COLUMN_WIDTH wide."""
-    svg = as_svg(in_a_column(picture))
+    svg: str = vl_convert.vegalite_to_svg(narrow)
     head = re.match(r'(<svg[^>]*?) width="([0-9.]+)" height="([0-9.]+)"', svg)
     if head:  # its viewBox is unchanged
         width, height = float(head[2]), float(head[3])
@@ -120,11 +114,12 @@ def write_pictures(picture: dict[str, Any], stem: Path) -> None:
     Raises IsolossError if they cannot be written.
     """
     paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in KINDS}
-    drawn = json.dumps([picture, in_a_column(picture), version("vl-convert-python")])
+    narrow = in_a_column(picture)
+    drawn = json.dumps([picture, narrow, version("vl-convert-python")])
     seal = f"<!-- drawn from {sha256(drawn.encode()).hexdigest()} -->\n"
     if all(path.exists() for path in paths.values()) and paths["svg"].read_text().endswith(seal):
         return
-    svg = as_svg(picture)
-    write_atomically(paths["png"], as_png(svg))
-    write_atomically(paths["pdf"], as_pdf(picture))
+    svg, png = svg_and_png(picture)
+    write_atomically(paths["png"], png)
+    write_atomically(paths["pdf"], _as_pdf(narrow))
     write_atomically(paths["svg"], f"{svg}\n{seal}")  # the last one, whose seal vouches for all
