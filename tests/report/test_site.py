@@ -18,8 +18,8 @@ from shown_results import (
 
 from isoloss.errors import IsolossError
 from isoloss.experiments.claims import Judgement, Question
-from isoloss.experiments.suite import every_experiment
 from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite import every_experiment
 from isoloss.report.frame import Link
 from isoloss.report.latex import as_latex, claims_as_latex
 from isoloss.report.overview import Card, answers

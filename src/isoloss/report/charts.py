@@ -5,7 +5,7 @@ from typing import assert_never
 import altair as alt
 import polars as pl
 
-from isoloss.panels import Axis, Bars, Categories, Chart, Dots, Landscape, Lines, Table, Tree
+from isoloss.panels import Bars, Categories, Chart, Dots, Landscape, Lines, Table, Tree
 from isoloss.report import marks
 from isoloss.report.marks import CHART_HEIGHT, NOTHING, Drawing, colour, domain, lit, plotted
 from isoloss.report.table import draw_table
@@ -32,10 +32,11 @@ def draw(chart: Chart, data: pl.DataFrame, name: str) -> Drawing:
         case Tree():
             return tree_picture(chart.root)
         case Landscape():
-            columns = {"x": chart.x, "y": chart.y, "height": chart.height, "colour": chart.series}
-            if not {each.column for each in columns.values()} <= set(data.columns):
+            axes = {"x": chart.x.column, "y": chart.y.column, "height": chart.height.column}
+            columns = axes | {"colour": chart.series.column}
+            if not set(columns.values()) <= set(data.columns):
                 return NOTHING
-            frame = data.select(**{name: pl.col(each.column) for name, each in columns.items()})
+            frame = data.select(**{name: pl.col(column) for name, column in columns.items()})
             known = frame["height"].is_not_null().any()
             return _landscape(chart, frame, name) if known else NOTHING
         case Dots():
@@ -187,25 +188,17 @@ def _heat_map(chart: Landscape, cells: pl.DataFrame) -> alt.Chart:
     )
     # The square root widens the valley, where everything of interest happens.
     shade = alt.Scale(type="sqrt", scheme=alt.SchemeParams(name="greys", extent=[0.0, 0.7]))
-
-    def place(side: str, axis: Axis) -> dict[str, object]:
-        ends = [corners[f"{side}_low"].min(), corners[f"{side}_high"].max()]
-        scale = alt.Scale(domain=ends, nice=False)
-        return {
-            "shorthand": f"{side}_low:Q",
-            "title": axis.title,
-            "axis": alt.Axis(grid=False),
-            "scale": scale,
-        }
-
+    ends = {side: corners[f"{side}_low", f"{side}_high"].to_numpy() for side in half}
+    scale = {side: alt.Scale(domain=[float(e.min()), float(e.max())], nice=False) for side, e in ends.items()}
+    bare = alt.Axis(grid=False)
     shown = {"x": chart.x, "y": chart.y, "height": chart.height}
     drawn: alt.Chart = (
         alt.Chart(corners)
         .mark_rect()
         .encode(
-            x=alt.X(**place("x", chart.x)),
+            x=alt.X("x_low:Q", title=chart.x.title, axis=bare, scale=scale["x"]),
             x2="x_high",
-            y=alt.Y(**place("y", chart.y)),
+            y=alt.Y("y_low:Q", title=chart.y.title, axis=bare, scale=scale["y"]),
             y2="y_high",
             color=alt.Color("height:Q", scale=shade, legend=alt.Legend(title=chart.height.title)),
             tooltip=[alt.Tooltip(f"{k}:Q", title=axis.title, format=".3g") for k, axis in shown.items()],

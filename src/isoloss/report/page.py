@@ -104,8 +104,9 @@ def drawn(panel: Panel) -> DrawnPanel:
     with debug_mode(False):  # without checking each part's schema, which takes longer than the drawing
         for number, chart in enumerate(panel.charts):
             drawing = draw(chart, panel.data, f"{stem}_{number}")
-            stacked = panel.layout == "stacked" and isinstance(drawing, alt.LayerChart)
-            drawings.append(drawing.properties(height=STACKED_HEIGHT) if stacked else drawing)
+            if panel.layout == "stacked" and isinstance(drawing, alt.LayerChart):
+                drawing = drawing.properties(height=STACKED_HEIGHT)
+            drawings.append(drawing)
     return DrawnPanel(panel.name, panel.title, panel.caption, tuple(drawings), panel.data, panel.layout)
 
 
