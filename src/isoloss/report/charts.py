@@ -20,7 +20,7 @@ SIDE = 420
 def draw(chart: Chart, data: pl.DataFrame, name: str) -> Drawing:
     """The chart; `name` is unique on its page, and made of letters, digits and underscores.
 
-    >>> from isoloss.panels import Colour
+    >>> from isoloss.panels import Axis, Colour
     >>> data = pl.DataFrame({"loss": [1.5, 1.4], "trace": [9.0, 8.0], "width": [16, 32]})
     >>> chart = Dots(Axis("loss", "loss"), Axis("trace", "trace"), Colour("width", "width", ordered=True))
     >>> [layer.mark.type for layer in draw(chart, data, "a").layer]
