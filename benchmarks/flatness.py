@@ -27,9 +27,9 @@ from transformers import (
 
 from benchmarks.comparison import Comparison, compare
 from benchmarks.trace_estimators import OBJECTIVE
-from isoloss.curvature.label_distributions import Directions, drawn_directions, sign_bits
-from isoloss.curvature.per_sentence_norms import norms_along
-from isoloss.curvature.sentence_traces import sentence_fisher_traces
+from isoloss.curvature.per_sentence.directions import Directions, drawn_directions, sign_bits
+from isoloss.curvature.per_sentence.norms import norms_along
+from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer
 from isoloss.objectives.batch import Batch

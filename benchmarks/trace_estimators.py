@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, jvp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from isoloss.curvature.sentence_traces import sentence_fisher_traces
+from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
 

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedM
 
 from isoloss.cli import main
 from isoloss.corpora.token_sentences import TokenCorpus
-from isoloss.curvature.label_distributions import drawn_directions, sign_bits
+from isoloss.curvature.per_sentence.directions import drawn_directions, sign_bits
 from isoloss.measurements.sampled_batches import NextToken, SampledBatches, ShareMasked
 from isoloss.models.hub import quiet
 from isoloss.models.loading import Prediction

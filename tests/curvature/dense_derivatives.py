@@ -3,7 +3,7 @@
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from isoloss.curvature.measured_parameters import parameter_group
+from isoloss.curvature.derivatives import parameter_group
 
 
 def flat(tensors):

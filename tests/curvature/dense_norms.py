@@ -4,7 +4,14 @@ from collections import defaultdict
 
 import torch
 
-from isoloss.curvature.measured_parameters import parameter_group
+from isoloss.curvature.derivatives import parameter_group
+from isoloss.curvature.per_sentence.directions import Directions
+from isoloss.curvature.per_sentence.norms import norms_along
+
+
+def norms_of_cotangents(model, objective, batch, cotangents, **settings):
+    """`norms_along` cotangents that are not random, given as a function of the logits."""
+    return norms_along(model, objective, batch, lambda logits: Directions(cotangents(logits)), **settings)
 
 
 def dense_squared_norms(model, logits, rows, cotangents):

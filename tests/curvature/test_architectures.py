@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from dense_norms import dense_squared_norms, noise_of_the_output_layer
+from dense_norms import dense_squared_norms, noise_of_the_output_layer, norms_of_cotangents
 
-from isoloss.curvature.label_distributions import Directions
-from isoloss.curvature.per_sentence_norms import norms_along, per_sentence_squared_norms
+from isoloss.curvature.per_sentence.directions import Directions
+from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.logits_at_predictions import causal_logits, masked_logits
 from tiny_language_models import CAUSAL, MASKED, PAD, TOKENS, tiny_language_model
@@ -91,7 +91,7 @@ def test_norms_are_those_of_dense_gradients(name, tied, weights, batch):
     if weights == "trained":
         train(model, batch)
     cotangents = cotangents_of(batch)
-    found = per_sentence_squared_norms(model, OBJECTIVES[name], batch, lambda _: cotangents)
+    found = norms_of_cotangents(model, OBJECTIVES[name], batch, lambda _: cotangents)
     expected = dense_squared_norms(model, everywhere(model, batch), batch.rows, cotangents)
     assert found.groups.keys() == expected.keys()
     for group in expected:

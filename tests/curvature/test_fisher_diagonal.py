@@ -4,8 +4,8 @@ import pytest
 import torch
 from dense_derivatives import flat
 
+from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.fisher_diagonal import fisher_diagonal
-from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
 from isoloss.models.transformers import PreLayerNormTransformer

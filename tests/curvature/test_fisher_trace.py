@@ -9,8 +9,8 @@ from dense_norms import noise_of_the_output_layer
 from model_state import state
 
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.label_distributions import fisher_directions, sign_bits, signs_of
-from isoloss.curvature.per_sentence_norms import norms_along
+from isoloss.curvature.per_sentence.directions import fisher_directions, sign_bits, signs_of
+from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentences_between, sentences_of
 from isoloss.objectives.masked import MaskedObjective

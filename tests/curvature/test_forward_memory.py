@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from isoloss.curvature import every_other_parameter
-from isoloss.curvature.sentence_traces import refuse_without_gradient
+from isoloss.curvature.per_sentence import every_other_parameter
+from isoloss.curvature.per_sentence.traces import refuse_without_gradient
 from isoloss.errors import BadInput
 from isoloss.objectives.pretrained import next_token_batch
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from isoloss.curvature.gradient_factors import Lookups, OuterProducts, Sums, squared_norms
+from isoloss.curvature.per_sentence.factors import Lookups, OuterProducts, Sums, squared_norms
 
 
 def drawn(*shape):

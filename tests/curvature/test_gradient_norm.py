@@ -5,9 +5,9 @@ import ragged_batches
 import torch
 from dense_derivatives import flat, group_indices
 
+from isoloss.curvature.derivatives import MeasuredParameters, trainable_parameters
 from isoloss.curvature.gradient_norm import GradientNorm, gradient_norm, mean_of_distinct_pairs
-from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
-from isoloss.curvature.sentence_rows import BLOCKS, LARGEST, sentence_blocks
+from isoloss.curvature.loss import BLOCKS, LARGEST, sentence_blocks
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
 from isoloss.objectives.masked import MaskedObjective

@@ -3,7 +3,7 @@ import itertools
 import pytest
 import torch
 
-from isoloss.curvature.label_distributions import drawn_directions, fisher_directions, sign_bits, signs_of
+from isoloss.curvature.per_sentence.directions import drawn_directions, fisher_directions, sign_bits, signs_of
 
 
 def test_a_sentences_bits_depend_on_the_seed_and_its_number_alone():
@@ -50,7 +50,7 @@ def test_moments_of_the_directions_over_all_signs():
 
 @pytest.mark.parametrize("at_once", [1, 40, 1 << 20])
 def test_rows_taken_some_at_a_time_have_the_directions_of_all(at_once, monkeypatch):
-    monkeypatch.setattr("isoloss.curvature.label_distributions.NUMBERS_AT_ONCE", at_once)
+    monkeypatch.setattr("isoloss.curvature.per_sentence.directions.NUMBERS_AT_ONCE", at_once)
     logits = torch.randn(7, 13, generator=torch.Generator().manual_seed(0))
     bits = sign_bits(torch.arange(7), torch.ones(7, dtype=torch.int64), 13, seed=0)
     found = drawn_directions(logits, bits)

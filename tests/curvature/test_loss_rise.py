@@ -5,10 +5,9 @@ import ragged_batches
 import torch
 from model_state import state
 
-from isoloss.curvature import loss_rise as loss_rise_module
-from isoloss.curvature.label_distributions import data_labels
-from isoloss.curvature.loss_rise import LossAtRest, sentence_losses
-from isoloss.curvature.measured_parameters import trainable_parameters
+import isoloss.curvature.loss as loss_module
+from isoloss.curvature.derivatives import trainable_parameters
+from isoloss.curvature.loss import LossAtRest, data_labels, sentence_losses
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentence_averaged_loss, sentences_between
 from isoloss.objectives.masked import MaskedObjective
@@ -32,7 +31,7 @@ def test_each_sentences_loss_is_its_own_mean(model, monkeypatch):
     vocabulary = OBJECTIVE.logits(model, batch).shape[1]
     of_distribution = sentence_losses(model, OBJECTIVE, batch, 0, lambda part: data_labels(part, vocabulary))
     torch.testing.assert_close(of_distribution, losses)
-    monkeypatch.setattr(loss_rise_module, "FORWARD_MEMORY_BYTES", 1)
+    monkeypatch.setattr(loss_module, "FORWARD_MEMORY_BYTES", 1)
     torch.testing.assert_close(sentence_losses(model, OBJECTIVE, batch, 0, None), losses)
 
 

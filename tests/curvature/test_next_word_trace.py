@@ -6,7 +6,7 @@ import torch
 from dense_norms import noise_of_the_output_layer
 
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.label_distributions import fisher_directions, sign_bits, signs_of
+from isoloss.curvature.per_sentence.directions import fisher_directions, sign_bits, signs_of
 from isoloss.languages.sentences import Sentences
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import GPT2Transformer, LlamaTransformer

@@ -7,9 +7,9 @@ from dense_derivatives import dense_hessian, flat
 from model_state import state
 from two_layers import FromCounts, TwoLayers
 
-from isoloss.curvature.label_distributions import mean_loss
-from isoloss.curvature.measured_parameters import trainable_parameters
-from isoloss.curvature.noise_sensitivity import NOISES, noise_sensitivity, normal_probe, tensor_scales
+from isoloss.curvature.derivatives import normal_probe, trainable_parameters
+from isoloss.curvature.loss import mean_loss
+from isoloss.curvature.noise_sensitivity import NOISES, noise_sensitivity, tensor_scales
 from isoloss.curvature.normalised_trace import normalised_trace
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences

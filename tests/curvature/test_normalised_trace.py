@@ -3,8 +3,8 @@ import ragged_batches
 import torch
 from two_layers import FromCounts, TwoLayers
 
+from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.measured_parameters import trainable_parameters
 from isoloss.curvature.normalised_trace import normalised_trace
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences

@@ -3,7 +3,7 @@ import warnings
 import pytest
 import ragged_batches
 import torch
-from dense_norms import dense_squared_norms
+from dense_norms import dense_squared_norms, norms_of_cotangents
 from model_state import state
 from torch import nn
 from unusual_models import (
@@ -24,7 +24,6 @@ from unusual_models import (
     batch_of,
 )
 
-from isoloss.curvature.per_sentence_norms import per_sentence_squared_norms
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentences_of
 from isoloss.objectives.masked import MaskedObjective
@@ -51,9 +50,7 @@ def directions(batch, tokens=5):
 def check(model, objective, batch, tokens=5, memory_bytes=1 << 30):
     """Against dense gradients, in evaluation mode; returns the computed values."""
     cotangents = directions(batch, tokens)
-    found = per_sentence_squared_norms(
-        model, objective, batch, lambda _: cotangents, memory_bytes=memory_bytes
-    )
+    found = norms_of_cotangents(model, objective, batch, lambda _: cotangents, memory_bytes=memory_bytes)
     model.eval()
     expected = dense_squared_norms(model, objective.logits(model, batch), batch.rows, cotangents)
     assert found.groups.keys() == expected.keys()
@@ -73,11 +70,11 @@ def test_ragged_sentences_with_any_number_of_masks(model, masks, memory_bytes):
 
 def test_a_sentence_alone_has_the_same_norms(model, several_masks):
     cotangents = directions(several_masks)
-    together = per_sentence_squared_norms(model, OBJECTIVE, several_masks, lambda _: cotangents)
+    together = norms_of_cotangents(model, OBJECTIVE, several_masks, lambda _: cotangents)
     for sentence in range(len(several_masks)):
         alone = sentences_of(several_masks, torch.tensor([sentence]))
         own = cotangents[several_masks.rows == sentence]
-        norms = per_sentence_squared_norms(model, OBJECTIVE, alone, lambda _, own=own: own)
+        norms = norms_of_cotangents(model, OBJECTIVE, alone, lambda _, own=own: own)
         for group, values in norms.groups.items():
             torch.testing.assert_close(values, together.groups[group][sentence : sentence + 1])
 
@@ -89,7 +86,7 @@ def test_directions_are_asked_for_once_with_the_scores_of_the_predictions(model,
         seen.append(logits)
         return logits
 
-    per_sentence_squared_norms(model, OBJECTIVE, several_masks, cotangents)
+    norms_of_cotangents(model, OBJECTIVE, several_masks, cotangents)
     assert len(seen) == 1
     assert not seen[0].requires_grad
     torch.testing.assert_close(seen[0], OBJECTIVE.logits(model.eval(), several_masks))
@@ -107,15 +104,13 @@ def test_frozen_parameters_are_left_out_and_change_nothing(model, several_masks,
     assert len(part.groups) < len(whole.groups)
     model.requires_grad_(False)
     with pytest.raises(BadInput, match="no parameter that requires a gradient"):
-        per_sentence_squared_norms(model, OBJECTIVE, several_masks, lambda logits: logits)
+        norms_of_cotangents(model, OBJECTIVE, several_masks, lambda logits: logits)
 
 
 def test_half_precision_is_multiplied_out_in_single(model, several_masks):
     cotangents = directions(several_masks)
-    double = per_sentence_squared_norms(model, OBJECTIVE, several_masks, lambda _: cotangents)
-    half = per_sentence_squared_norms(
-        model.bfloat16(), OBJECTIVE, several_masks, lambda _: cotangents.bfloat16()
-    )
+    double = norms_of_cotangents(model, OBJECTIVE, several_masks, lambda _: cotangents)
+    half = norms_of_cotangents(model.bfloat16(), OBJECTIVE, several_masks, lambda _: cotangents.bfloat16())
     for group, values in half.groups.items():
         assert values.dtype == torch.float64
         torch.testing.assert_close(values.sum(), double.groups[group].sum(), rtol=0.15, atol=0)
@@ -200,7 +195,7 @@ def test_models_without_gradients_are_refused():
 
 def test_statistics_of_the_batch_are_refused():
     with pytest.raises(BadInput, match="norm normalises over the batch"):
-        per_sentence_squared_norms(Normed(statistics=False), Whole(), BATCHES[0], lambda logits: logits)
+        norms_of_cotangents(Normed(statistics=False), Whole(), BATCHES[0], lambda logits: logits)
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -217,7 +212,7 @@ def test_the_model_is_left_as_found(model, several_masks, fails):
         return logits
 
     try:
-        per_sentence_squared_norms(model, OBJECTIVE, several_masks, cotangents)
+        norms_of_cotangents(model, OBJECTIVE, several_masks, cotangents)
     except ZeroDivisionError:
         assert fails
     torch.testing.assert_close(state(model), found, rtol=0, atol=0)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from dense_norms import dense_squared_norms
+from dense_norms import dense_squared_norms, norms_of_cotangents
 
-from isoloss.curvature.per_sentence_norms import per_sentence_squared_norms
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model
 from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
@@ -22,7 +21,7 @@ REACTIONS = ["CC(=O)Cl.OCC>>CC(=O)OCC", "c1ccccc1Br.OB(O)c1ccccc1>>c1ccc(-c2cccc
 
 
 def check(model, objective, batch, cotangents, tolerance):
-    found = per_sentence_squared_norms(model, objective, batch, lambda _: cotangents)
+    found = norms_of_cotangents(model, objective, batch, lambda _: cotangents)
     expected = dense_squared_norms(model, objective.logits(model, batch), batch.rows, cotangents)
     assert found.groups.keys() == expected.keys()
     for group in expected:

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from dense_norms import dense_squared_norms
+from dense_norms import dense_squared_norms, norms_of_cotangents
 from torch import nn
 from transformers import (
     GptOssConfig,
@@ -14,7 +14,6 @@ from transformers import (
 )
 from unusual_models import Whole, batch_of
 
-from isoloss.curvature.per_sentence_norms import per_sentence_squared_norms
 from isoloss.objectives.pretrained import PretrainedCausal, next_token_batch
 
 SHARED = {
@@ -41,7 +40,7 @@ def check(model, objective, batch, tokens):
     model = model.double().eval()
     generator = torch.Generator().manual_seed(4)
     cotangents = torch.randn(len(batch.rows), tokens, generator=generator, dtype=torch.float64)
-    found = per_sentence_squared_norms(model, objective, batch, lambda _: cotangents)
+    found = norms_of_cotangents(model, objective, batch, lambda _: cotangents)
     expected = dense_squared_norms(model, objective.logits(model, batch), batch.rows, cotangents)
     assert found.groups.keys() == expected.keys()
     for group in expected:

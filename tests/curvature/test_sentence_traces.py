@@ -3,12 +3,13 @@ import itertools
 import pytest
 import ragged_batches
 import torch
+from dense_norms import norms_of_cotangents
 from torch import nn
 
-import isoloss.curvature.sentence_traces as traces_module
-from isoloss.curvature.label_distributions import fisher_directions
-from isoloss.curvature.per_sentence_norms import norms_along, per_sentence_squared_norms
-from isoloss.curvature.sentence_traces import bytes_kept_for_backward, sentence_fisher_traces
+import isoloss.curvature.per_sentence.traces as traces_module
+from isoloss.curvature.per_sentence.directions import fisher_directions
+from isoloss.curvature.per_sentence.norms import norms_along
+from isoloss.curvature.per_sentence.traces import bytes_kept_for_backward, sentence_fisher_traces
 from isoloss.errors import BadInput, IsolossError
 from isoloss.objectives.batch import Batch, sentences_of
 from isoloss.objectives.masked import MaskedObjective
@@ -60,7 +61,7 @@ def test_the_mean_over_all_signs_is_the_dense_trace_over_all_masks_and_labels(mo
     norms = norms_along(model, OBJECTIVE, repeated, lambda logits: fisher_directions(logits, all_signs))
     means = total(norms).view(len(masks), times).mean(1)
     torch.testing.assert_close(means, dense_traces(model, masks), rtol=1e-9, atol=0)
-    plain = per_sentence_squared_norms(
+    plain = norms_of_cotangents(
         model, OBJECTIVE, repeated, lambda logits: fisher_directions(logits, all_signs).cotangents
     )
     torch.testing.assert_close(total(plain).view(len(masks), times).mean(1), means, rtol=1e-9, atol=0)

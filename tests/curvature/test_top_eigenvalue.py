@@ -5,9 +5,9 @@ import ragged_batches
 import torch
 from dense_derivatives import dense_hessian, group_indices
 
+from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.hessian_top_eigenvalue import hessian_top_eigenvalue, largest_eigenvalue
-from isoloss.curvature.label_distributions import mean_loss
-from isoloss.curvature.measured_parameters import trainable_parameters
+from isoloss.curvature.loss import mean_loss
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import sentences_between
 from isoloss.objectives.masked import MaskedObjective

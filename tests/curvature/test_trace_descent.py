@@ -5,7 +5,7 @@ import torch
 from dense_derivatives import dense_hessian, flat
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from isoloss.curvature.measured_parameters import trainable_parameters
+from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.curvature.trace_descent import (
     damped,
     directional_trace_gradient,

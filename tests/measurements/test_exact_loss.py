@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from enumerated_language import EnumeratedLanguage
-from isoloss.curvature.loss_rise import sentence_losses
+from isoloss.curvature.loss import sentence_losses
 from isoloss.errors import BadInput
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.fixed_sentences import ExactLabelDistribution

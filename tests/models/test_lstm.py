@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.func import grad, vmap
 
-from isoloss.curvature.per_sentence_norms import per_sentence_squared_norms
+from isoloss.curvature.per_sentence.directions import Directions
+from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.errors import BadInput
 from isoloss.languages.dyck import dyck
 from isoloss.languages.sentences import Sentences
@@ -73,7 +74,7 @@ def test_gradient_norms_of_ragged_sentences_are_those_of_one_gradient_at_a_time(
     objective, generator = MaskedObjective(), torch.Generator().manual_seed(0)
     batch = objective.mask_one(RAGGED, generator)
     cotangents = torch.randn(len(RAGGED), WORDS + 3, generator=generator, dtype=torch.float64)
-    norms = per_sentence_squared_norms(model, objective, batch, lambda _: cotangents)
+    norms = norms_along(model, objective, batch, lambda _: Directions(cotangents))
     assert set(norms.groups) == {"embeddings", "lstm", "final norm", "head"}
     for row, length in enumerate(RAGGED.lengths.tolist()):
         scores = model(input_ids=batch.input_ids[row : row + 1, : length + 1]).logits[0, batch.positions[row]]

@@ -19,7 +19,6 @@ from isoloss.command_line.measured_text import measured_text, refuse_single_sent
 from isoloss.command_line.repeated_command import repeated_command
 from isoloss.command_line.terminal import progress_display
 from isoloss.corpora.token_sentences import Corpus, TextCorpus, read_token_corpus
-from isoloss.curvature.label_distributions import NonFiniteScores
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
 from isoloss.measurements.compared_checkpoints import refuse_named_twice
@@ -29,6 +28,7 @@ from isoloss.measurements.sampled_batches import NextToken, OneMask, Predicting,
 from isoloss.models.hub import quiet
 from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
 from isoloss.models.tokenizer import load_tokenizer
+from isoloss.objectives.batch import NonFiniteScores
 from isoloss.progress import Progress
 
 EXIT_INTERRUPTED = 130

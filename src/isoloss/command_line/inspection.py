@@ -12,7 +12,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from isoloss.command_line.inspect_models import InspectOptions
-from isoloss.curvature.sentence_traces import (
+from isoloss.curvature.per_sentence.traces import (
     bytes_kept_for_backward,
     refuse_without_gradient,
     sentence_fisher_traces,

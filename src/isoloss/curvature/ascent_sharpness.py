@@ -9,11 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.curvature.hessian_vector_products import gradient
-from isoloss.curvature.label_distributions import LabelDistribution, mean_loss
-from isoloss.curvature.loss_rise import LossAtRest, refuse_unusable_strengths
-from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
-from isoloss.errors import BadInput
+from isoloss.curvature.derivatives import MeasuredParameters, gradient, trainable_parameters
+from isoloss.curvature.loss import LabelDistribution, LossAtRest, mean_loss, refuse_unusable_strengths
+from isoloss.curvature.stopping import refuse_too_few
 from isoloss.objectives.batch import Batch, Objective, split_sentences
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
@@ -77,8 +75,7 @@ def ascent_sharpness(
     """
     refuse_unusable_strengths(radii, "radii")
     n = sum(map(len, batches))
-    if n < 2:
-        raise BadInput(f"{n} sentences have no standard error; measure on at least 2")
+    refuse_too_few(n)
     measured = MeasuredParameters.of(model)
     parts = [part for batch in batches for part in split_sentences(batch, -(-len(batch) // AT_ONCE))]
     firsts = [0, *itertools.accumulate(map(len, parts))]

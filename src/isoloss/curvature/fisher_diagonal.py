@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from isoloss.curvature.every_other_parameter import gradients_by_sentence
-from isoloss.curvature.label_distributions import refuse_non_finite, sentence_weights
-from isoloss.curvature.measured_parameters import MeasuredParameters
-from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
-from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, Objective
+from isoloss.curvature.derivatives import MeasuredParameters, trainable_parameters
+from isoloss.curvature.loss import sentence_weights
+from isoloss.curvature.per_sentence.every_other_parameter import gradients_by_sentence
+from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
+from isoloss.curvature.stopping import refuse_too_few
+from isoloss.objectives.batch import Batch, Objective, refuse_non_finite
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, mean_over_members
@@ -82,12 +82,19 @@ def fisher_diagonal(
     >>> diagonal.values.shape[0] == sum(p.numel() for p in model.parameters())
     True
     """
-    if len(batch) < 2:
-        raise BadInput(f"{len(batch)} sentences have no standard error; measure on at least 2")
-    MeasuredParameters.of(model)  # rejects a model without any
-    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    refuse_too_few(len(batch))
+    MeasuredParameters.of(model)  # refuses a model without any
+    parameters = trainable_parameters(model)
     batch = batch.to(device_of(model))
-    apart, count = predictions_apart(batch), min(BLOCKS, len(batch))
+    # One copy of the sentence for each of its predictions, with that prediction only.
+    every = torch.arange(len(batch.rows), device=batch.rows.device)
+    apart = replace(
+        batch,
+        input_ids=batch.input_ids[batch.rows],
+        attention_mask=batch.attention_mask[batch.rows],
+        rows=every,
+    )
+    count = min(BLOCKS, len(batch))
     block_of_sentence = torch.arange(len(batch), device=batch.rows.device) * count // len(batch)
     block_of = block_of_sentence[batch.rows]
     blocks = {name: p.new_zeros(count, p.numel(), dtype=torch.float64) for name, p in parameters.items()}
@@ -110,17 +117,3 @@ def fisher_diagonal(
                     squares = gradient.detach().reshape(len(gradient), -1).double().square()
                     blocks[name].index_add_(0, block_of[predictions], squares)
     return FisherDiagonal(blocks, block_of_sentence.bincount())
-
-
-def predictions_apart(batch: Batch) -> Batch:
-    """One copy of the sentence for each prediction of the batch, in order, with that prediction only.
-
-    >>> ids = torch.tensor([[5, 6]])
-    >>> rows, positions = torch.tensor([0, 0]), torch.tensor([0, 1])
-    >>> predictions_apart(Batch(ids, ids > 0, rows, positions, positions)).input_ids.tolist()
-    [[5, 6], [5, 6]]
-    """
-    every: Int[Tensor, " m"] = torch.arange(len(batch.rows), device=batch.rows.device)
-    return Batch(
-        batch.input_ids[batch.rows], batch.attention_mask[batch.rows], every, batch.positions, batch.targets
-    )

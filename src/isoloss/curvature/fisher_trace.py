@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from isoloss.curvature.measured_parameters import MeasuredParameters
-from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
-from isoloss.curvature.sentence_traces import (
+from isoloss.curvature.derivatives import MeasuredParameters
+from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
+from isoloss.curvature.per_sentence.traces import (
     LayoutNotUnderstoodError,
     SentenceTraces,
     sentence_fisher_traces,
@@ -115,9 +115,8 @@ class RunningFisherTrace:
 
     def result(self, stopped: str, sentences: int | None = None) -> FisherTrace:
         """The result so far, restricted to the first `sentences` if given."""
-        kept = self.sentences if sentences is None else sentences
-        groups = {name: torch.cat(values)[:kept] for name, values in self._groups.items()}
-        predictions = torch.cat(self._predictions)[:kept]
+        groups = {name: torch.cat(values)[:sentences] for name, values in self._groups.items()}
+        predictions = torch.cat(self._predictions)[:sentences]
         return FisherTrace(groups, predictions, self.parameters, dict(self._ways), stopped)
 
 
@@ -162,8 +161,5 @@ def fisher_trace(
     """
     running = RunningFisherTrace(model, objective, seed, memory_bytes)
     stopping = Stopping(relative_error, sentences, seconds)
-    expected = sum(map(len, batches)) if isinstance(batches, list | tuple) else None
-    stopped = measure_until(
-        [running], batches, stopping, task="Fisher trace", expected=expected, progress=progress
-    )
+    stopped = measure_until([running], batches, stopping, task="Fisher trace", progress=progress)
     return running.result(stopped)

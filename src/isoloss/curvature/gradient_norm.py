@@ -8,10 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.curvature.hessian_vector_products import gradient, inner_products_by_group
-from isoloss.curvature.label_distributions import LabelDistribution, mean_loss
-from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
-from isoloss.curvature.sentence_rows import sentence_blocks
+from isoloss.curvature.derivatives import (
+    MeasuredParameters,
+    gradient,
+    inner_products_by_group,
+    trainable_parameters,
+)
+from isoloss.curvature.loss import LabelDistribution, mean_loss, sentence_blocks
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent

@@ -9,11 +9,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.curvature.hessian_trace import sign_probe
-from isoloss.curvature.hessian_vector_products import hessian_vector_product, inner_products_by_group
-from isoloss.curvature.label_distributions import LabelDistribution, mean_loss
-from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
-from isoloss.curvature.sentence_rows import sentence_blocks
+from isoloss.curvature.derivatives import (
+    MeasuredParameters,
+    hessian_vector_product,
+    inner_products_by_group,
+    sign_probe,
+    trainable_parameters,
+    unflattened,
+)
+from isoloss.curvature.loss import LabelDistribution, mean_loss, sentence_blocks
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective, split_sentences
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
@@ -68,20 +72,13 @@ class _SetHessian:
         )
 
     def multiply(self, flat: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
-        vector, total = self.unflatten(flat), torch.zeros_like(flat)
+        vector, total = unflattened(flat, self.parameters), torch.zeros_like(flat)
         sentences = sum(map(len, self.parts))
         for number, part in enumerate(self.parts):
             product = self.of_part(number, vector)
             flattened = torch.cat([values.flatten().double() for values in product.values()])
             total += flattened * (len(part) / sentences)
         return total
-
-    def unflatten(self, flat: Float[Tensor, " P"]) -> dict[str, Tensor]:
-        pieces = torch.split(flat, [p.numel() for p in self.parameters.values()])
-        return {
-            name: piece.view(p.shape).to(p)
-            for (name, p), piece in zip(self.parameters.items(), pieces, strict=True)
-        }
 
 
 def hessian_top_eigenvalue(
@@ -125,7 +122,7 @@ def hessian_top_eigenvalue(
             basis=min(64, basis_bytes // (16 * len(start))),
             report=partial(_report, progress, tolerance, most_products),
         )
-        whole, groups = _quadratic_form(blocks, hessian.unflatten(pair.vector))
+        whole, groups = _quadratic_form(blocks, unflattened(pair.vector, parameters))
     progress(TASK, most_products, most_products)
     return TopEigenvalue(
         whole,
@@ -189,7 +186,7 @@ def largest_eigenvalue(
     value and the residual.
 
     >>> a = torch.diag(torch.tensor([1.0, 5.0, -9.0, 2.0], dtype=torch.float64))
-    >>> wanted = dict(tolerance=1e-9, most_products=20, basis=10, report=lambda *told: None)
+    >>> wanted = dict(tolerance=1e-9, most_products=20, basis=10, report=lambda *_: None)
     >>> pair = largest_eigenvalue(a.mv, torch.ones(4).double(), **wanted)
     >>> round(pair.value, 6), pair.products
     (5.0, 4)

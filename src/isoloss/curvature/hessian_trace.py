@@ -1,6 +1,5 @@
 """The trace of the loss's Hessian, split into the trace of the Fisher information and a residual."""
 
-import hashlib
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,11 +8,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from isoloss.curvature.derivatives import (
+    MeasuredParameters,
+    hessian_vector_product,
+    inner_products_by_group,
+    sign_probe,
+    trainable_parameters,
+)
 from isoloss.curvature.fisher_trace import RunningFisherTrace
-from isoloss.curvature.hessian_vector_products import hessian_vector_product, inner_products_by_group
-from isoloss.curvature.label_distributions import LabelDistribution, label_surprise
-from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
-from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
+from isoloss.curvature.loss import LabelDistribution, label_surprise
+from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.objectives.batch import Batch, Objective, split_sentences
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
@@ -50,11 +54,6 @@ class HessianTrace:
     def estimate(self) -> Estimate:
         """The trace of the Hessian; `n` counts clusters, and every sentence has equal weight."""
         return mean_over_members(self.values, self.sentences)
-
-    @property
-    def fisher_estimate(self) -> Estimate:
-        """The trace of the Fisher information on the same sentences."""
-        return mean_over_members(_sum(self.fisher), self.sentences)
 
     @property
     def residual_estimate(self) -> Estimate:
@@ -133,14 +132,16 @@ class RunningHessianTrace:
     def result(self, stopped: str, sentences: int | None = None) -> HessianTrace:
         """The result so far, restricted to whole clusters within the first `sentences` if given."""
         sizes = torch.tensor(self._sizes)
-        kept = int((sizes.cumsum(0) <= (self.sentences if sentences is None else sentences)).sum())
-        sizes = sizes[:kept]
+        if sentences is not None:
+            sizes = sizes[sizes.cumsum(0) <= sentences]
         fisher = self._fisher.result(stopped, int(sizes.sum()))
         means = {
             name: torch.stack([part.mean() for part in torch.split(values, sizes.tolist())])
             for name, values in fisher.groups.items()
         }
-        residual = {name: torch.tensor(self._residual[name][:kept], dtype=torch.float64) for name in means}
+        residual = {
+            name: torch.tensor(self._residual[name][: len(sizes)], dtype=torch.float64) for name in means
+        }
         return HessianTrace(means, residual, sizes, fisher.parameters, fisher.ways, stopped)
 
 
@@ -175,35 +176,8 @@ def hessian_trace(
     """
     running = RunningHessianTrace(model, objective, seed, distribution, memory_bytes)
     stopping = Stopping(relative_error, sentences, seconds)
-    expected = sum(map(len, batches)) if isinstance(batches, list | tuple) else None
-    stopped = measure_until(
-        [running], batches, stopping, task="Hessian trace", expected=expected, progress=progress
-    )
+    stopped = measure_until([running], batches, stopping, task="Hessian trace", progress=progress)
     return running.result(stopped)
-
-
-def sign_probe(parameters: Mapping[str, Tensor], key: str) -> dict[str, Tensor]:
-    """Independent ±1 for every number of the parameters, drawn on the CPU from `key` alone.
-
-    >>> probe = sign_probe({"weight": torch.zeros(2, 3)}, "7 probe 0")
-    >>> probe["weight"].shape, probe["weight"].abs().unique().tolist()
-    (torch.Size([2, 3]), [1.0])
-    """
-    generator = generator_of(key)
-    return {
-        name: (2 * torch.randint(0, 2, p.shape, generator=generator, dtype=torch.int8) - 1).to(p)
-        for name, p in parameters.items()
-    }
-
-
-def generator_of(key: str) -> torch.Generator:
-    """A generator on the CPU whose numbers are a function of `key` alone.
-
-    >>> bool(torch.rand(1, generator=generator_of("7 0")) == torch.rand(1, generator=generator_of("7 0")))
-    True
-    """
-    digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest, "big"))
 
 
 def _sum(groups: Mapping[str, Tensor]) -> Float[Tensor, " k"]:

@@ -8,11 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from isoloss.curvature.hessian_trace import generator_of
-from isoloss.curvature.label_distributions import LabelDistribution
-from isoloss.curvature.loss_rise import LossAtRest, refuse_unusable_strengths
-from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
-from isoloss.curvature.sentence_rows import sentence_blocks
+from isoloss.curvature.derivatives import MeasuredParameters, normal_probe, trainable_parameters
+from isoloss.curvature.loss import LabelDistribution, LossAtRest, refuse_unusable_strengths, sentence_blocks
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
@@ -121,18 +118,4 @@ def tensor_scales(model: nn.Module) -> dict[str, float]:
     return {
         name: float(p.detach().double().square().mean().sqrt())
         for name, p in trainable_parameters(model).items()
-    }
-
-
-def normal_probe(parameters: Mapping[str, Tensor], key: str) -> dict[str, Tensor]:
-    """Independent standard normal numbers for the parameters, drawn in float32 on the CPU from `key` alone.
-
-    >>> probe = normal_probe({"weight": torch.zeros(2, 3)}, "7 noise 0")
-    >>> probe["weight"].shape, bool((probe["weight"] == normal_probe(probe, "7 noise 0")["weight"]).all())
-    (torch.Size([2, 3]), True)
-    """
-    generator = generator_of(key)
-    return {
-        name: torch.randn(p.shape, generator=generator, dtype=torch.float32).to(p)
-        for name, p in parameters.items()
     }

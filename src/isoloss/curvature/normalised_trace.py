@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from isoloss.curvature.measured_parameters import MeasuredParameters, trainable_parameters
-from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
-from isoloss.curvature.sentence_traces import sentence_fisher_traces
-from isoloss.errors import BadInput
+from isoloss.curvature.derivatives import MeasuredParameters, trainable_parameters
+from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
+from isoloss.curvature.per_sentence.traces import sentence_fisher_traces
+from isoloss.curvature.stopping import refuse_too_few
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.progress import Progress, silent
@@ -71,8 +71,7 @@ def normalised_trace(
     not finite.
     """
     n = sum(map(len, batches))
-    if n < 2:
-        raise BadInput(f"{n} sentences have no standard error; measure on at least 2")
+    refuse_too_few(n)
     measured, parameters = MeasuredParameters.of(model), trainable_parameters(model)
     squares = {name: float(p.detach().double().square().sum()) for name, p in parameters.items()}
     mean_square = sum(squares.values()) / measured.count

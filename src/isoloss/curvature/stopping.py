@@ -16,6 +16,12 @@ FEWEST = 64
 uncertain, and stopping where it happens to be small would make error bars too narrow."""
 
 
+def refuse_too_few(sentences: int, fewest: int = 2) -> None:
+    """Raise BadInput for fewer sentences than an error bar takes."""
+    if sentences < fewest:
+        raise BadInput(f"{sentences} sentences have no standard error; measure on at least {fewest}")
+
+
 @dataclass(frozen=True)
 class Stopping:
     """Stop at a relative standard error, a number of sentences or a number of seconds; None is no limit."""
@@ -30,8 +36,8 @@ class Stopping:
                 f"the relative error asked must be above 0 and below 1, not {self.relative_error}; 0.02 is "
                 "2 %"
             )
-        if self.sentences is not None and self.sentences < 2:
-            raise BadInput(f"{self.sentences} sentences have no standard error; measure on at least 2")
+        if self.sentences is not None:
+            refuse_too_few(self.sentences)
         if self.seconds is not None and not self.seconds > 0:
             raise BadInput(f"the seconds to measure for must be above 0, not {self.seconds}")
 
@@ -83,9 +89,11 @@ def measure_until(
 ) -> str:
     """Pass every batch to every running estimate until `stopping` or the last batch; returns the reason.
 
-    `expected` is the number of sentences that the batches hold, if it is known.
+    `expected` is the number of sentences that the batches hold, if it is known; that of a list is counted.
     """
     begun = monotonic()
+    if expected is None and isinstance(batches, list | tuple):
+        expected = sum(map(len, batches))
     for batch in batches:
         if not isinstance(batch, Batch):
             raise BadInput(
@@ -109,14 +117,13 @@ def measure_until(
                 return reason
     done = running[0].sentences
     if any(each.estimate is None for each in running):
-        raise BadInput(
-            f"{done} sentences have no standard error; measure on at least 2" if done else _NOTHING
-        )
+        if not done:
+            raise BadInput(
+                "there are no sentences to measure on that have anything to predict; give at least 2"
+            )
+        refuse_too_few(done)
     progress(task, done, done)
     return "the sentences ended"
-
-
-_NOTHING = "there are no sentences to measure on that have anything to predict; give at least 2"
 
 
 def _total(done: int, estimates: Sequence[Estimate], stopping: Stopping, expected: int | None) -> int:

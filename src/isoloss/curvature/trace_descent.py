@@ -8,16 +8,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from isoloss.curvature.hessian_vector_products import hessian_vector_product
-from isoloss.curvature.label_distributions import (
-    refuse_non_finite,
-    sentence_weights,
-    sign_bits,
-    signs_of,
-)
-from isoloss.curvature.measured_parameters import trainable_parameters
+from isoloss.curvature.derivatives import hessian_vector_product, trainable_parameters, unflattened
+from isoloss.curvature.loss import sentence_weights
+from isoloss.curvature.per_sentence.directions import sign_bits, signs_of
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, Objective
+from isoloss.objectives.batch import Batch, Objective, refuse_non_finite
 from isoloss.objectives.evaluation_mode import device_of, evaluation_mode
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
@@ -187,8 +182,6 @@ def fisher_vector_product(
     logits' second derivative. Memory: about four times that of one backward pass over the batch.
     """
     parameters = trainable_parameters(model)
-    pieces = torch.split(vector, [leaf.numel() for leaf in parameters.values()])
-    along = {name: piece.view_as(parameters[name]) for name, piece in zip(parameters, pieces, strict=True)}
 
     def divergence() -> Tensor:
         log_probabilities = objective.logits(model, batch).log_softmax(dim=1)
@@ -198,5 +191,5 @@ def fisher_vector_product(
         return sentence_weights(batch).to(entropies) @ entropies
 
     with evaluation_mode(model):
-        product = hessian_vector_product(divergence, parameters, along)
+        product = hessian_vector_product(divergence, parameters, unflattened(vector, parameters))
     return torch.cat([product[name].flatten() for name in parameters])

@@ -9,7 +9,6 @@ import torch
 from transformers import PreTrainedModel
 
 from isoloss.corpora.labelled_texts import TextTask
-from isoloss.curvature.label_distributions import NonFiniteScores
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
 from isoloss.measurements.compared_checkpoints import Checkpoint
@@ -23,6 +22,7 @@ from isoloss.measurements.sentence_losses import NonFiniteLossError, RunningSent
 from isoloss.measurements.text_features import task_features
 from isoloss.measurements.text_inputs import text_inputs
 from isoloss.models.tokenizer import load_tokenizer
+from isoloss.objectives.batch import NonFiniteScores
 from isoloss.objectives.pretrained import PretrainedCausal, PretrainedMasked
 from isoloss.progress import Progress, silent
 from isoloss.results.record import Record, Setting

@@ -11,15 +11,14 @@ from torch import nn
 
 from isoloss.curvature.fisher_trace import TRACE_UNIT, FisherTrace, RunningFisherTrace
 from isoloss.curvature.hessian_trace import HessianTrace, RunningHessianTrace
-from isoloss.curvature.label_distributions import NonFiniteScores
-from isoloss.curvature.per_sentence_norms import MEMORY_BYTES
-from isoloss.curvature.sentence_traces import refuse_without_gradient
+from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
+from isoloss.curvature.per_sentence.traces import refuse_without_gradient
 from isoloss.curvature.stopping import RunningEstimate, Stopping, measure_until
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences.fisher_trace import trace_measurement
 from isoloss.measurements.quantity import AnySource, Measurement, MeasuresModels, Subject
 from isoloss.measurements.sampled_batches import NextToken, Reading, SampledBatches
-from isoloss.objectives.batch import Batch, Objective, sentences_between
+from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, sentences_between
 from isoloss.objectives.evaluation_mode import device_of
 from isoloss.objectives.sentences_apart import SentencesApart, apart_throughout, refuse_reading_ahead
 from isoloss.progress import Progress, silent

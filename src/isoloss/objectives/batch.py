@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from isoloss.errors import BadInput
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences
 
@@ -199,3 +200,29 @@ class ExactObjective(Objective, Protocol):
     def outcomes(self, scores: Float[Tensor, "m v"]) -> Float[Tensor, "m k"]:
         """The tokens, among a model's v, that represent the k outcomes, in the distribution's order."""
         ...
+
+
+class NonFiniteScores(BadInput):
+    """A model's scores are NaN or infinite; `sentence` is the number of the first such sentence, from 1.
+
+    `model` is the model's name, if the caller measures several and has set it.
+    """
+
+    model: str = ""
+
+    def __init__(self, sentence: int, called: str) -> None:
+        self.sentence = sentence
+        super().__init__(
+            f"the model's scores for {called} are not finite; its weights have diverged, or the precision "
+            "is too low: measure an earlier checkpoint, or in float32"
+        )
+
+
+def refuse_non_finite(logits: Float[Tensor, "m v"], batch: Batch, first_sentence: int) -> None:
+    """Raise NonFiniteScores naming the first sentence, counted from 1, with a NaN or infinite logit."""
+    # A sum is not finite if any of its terms is not, and takes only one pass over them.
+    sums = logits.sum(dim=1, dtype=torch.promote_types(logits.dtype, torch.float32))
+    bad = ~sums.isfinite()
+    if bad.any():
+        sentence = first_sentence + int(batch.rows[bad][0]) + 1
+        raise NonFiniteScores(sentence, f"sentence {sentence}")

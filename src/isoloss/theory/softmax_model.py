@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
-from isoloss.curvature.measured_parameters import trainable_parameters
+from isoloss.curvature.derivatives import trainable_parameters
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language
 from isoloss.languages.sentences import Sentences

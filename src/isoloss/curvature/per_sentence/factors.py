@@ -1,4 +1,4 @@
-"""A sentence's gradient with respect to one parameter, kept in factored form."""
+"""Which rows of a model's arrays are a sentence's, and its gradients in factored form."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,74 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from isoloss.objectives.batch import Batch
+
+
+@dataclass(frozen=True)
+class SentenceRows:
+    """The sizes n, S and m of a batch, from which the layout of a model's arrays is recognised.
+
+    `sentence[j]` is the sentence of prediction j, `place[j]` its index among that sentence's predictions.
+    `positions` is 0 for arrays that have rows for selected words only (see `routed`).
+    """
+
+    sentences: int
+    positions: int
+    sentence: Int[Tensor, " m"]
+    place: Int[Tensor, " m"]
+
+    @staticmethod
+    def of(batch: Batch) -> "SentenceRows":
+        """Read the sizes off a batch, whose rows are sorted."""
+        counts = torch.bincount(batch.rows, minlength=len(batch))
+        first = counts.cumsum(0) - counts
+        number = torch.arange(len(batch.rows), device=batch.rows.device)
+        return SentenceRows(len(batch), batch.input_ids.shape[1], batch.rows, number - first[batch.rows])
+
+    def routed(self, words: Int[Tensor, " k"]) -> "SentenceRows":
+        """For arrays with one row for each of these words, in any order; word s of sentence i is i S + s.
+
+        >>> rows = SentenceRows(2, 3, torch.tensor([0]), torch.tensor([0]))
+        >>> found = rows.routed(torch.tensor([4, 0, 5]))
+        >>> found.sentence.tolist(), found.place.tolist()
+        ([1, 0, 1], [0, 0, 1])
+        """
+        sentence = words // self.positions
+        counts = torch.bincount(sentence, minlength=self.sentences)
+        first = counts.cumsum(0) - counts
+        place, order = torch.empty_like(sentence), sentence.argsort(stable=True)
+        place[order] = torch.arange(len(words), device=words.device) - first[sentence[order]]
+        return SentenceRows(self.sentences, 0, sentence, place)
+
+    def are_words(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array with these leading dimensions has an entry for each position of each sentence."""
+        return shape[:2] == (self.sentences, self.positions)
+
+    def by_sentence(self, array: Float[Tensor, "... d"], shape: tuple[int, ...]) -> Tensor | None:
+        """[n, T, d]: the array's rows, sentence by sentence, padded with zeros.
+
+        `shape` is the leading dimensions before anything flattened them. Recognised are [n, ..., S, ...] and
+        [S, n, ...], and one row per prediction, [m] or [m, 1]. None for any other array, which the sentences
+        may share.
+        """
+        n, positions, m, d = self.sentences, self.positions, len(self.sentence), array.shape[-1]
+        if n == 1:
+            return array.reshape(1, -1, d)
+        if len(shape) > 1 and shape[0] == n and positions in shape[1:]:
+            return array.reshape(n, -1, d)
+        if shape[:2] == (positions, n):
+            return array.reshape(positions, n, -1, d).transpose(0, 1).flatten(1, 2)
+        return self._predictions(array.reshape(m, d)) if shape in ((m,), (m, 1)) else None
+
+    def _predictions(self, array: Float[Tensor, "m d"]) -> Float[Tensor, "n M d"]:
+        most = int(self.place.max()) + 1
+        place = most * self.sentence + self.place
+        if most * self.sentences == len(array) and bool((place[1:] > place[:-1]).all()):
+            return array.view(self.sentences, most, -1)
+        padded = array.new_zeros(self.sentences, most, array.shape[1])
+        padded[self.sentence, self.place] = array
+        return padded
 
 
 @dataclass(frozen=True)

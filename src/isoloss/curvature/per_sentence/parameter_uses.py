@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from isoloss.curvature.sentence_rows import SentenceRows
+from isoloss.curvature.per_sentence.factors import SentenceRows
 from isoloss.errors import BadInput
 
 Node = Any

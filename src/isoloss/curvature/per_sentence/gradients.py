@@ -6,9 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from isoloss.curvature.gradient_factors import Factors, Lookups, OuterProducts, Sums
-from isoloss.curvature.parameter_uses import Node, ParameterUses, Use
-from isoloss.curvature.sentence_rows import SentenceRows
+from isoloss.curvature.per_sentence.factors import Factors, Lookups, OuterProducts, SentenceRows, Sums
+from isoloss.curvature.per_sentence.parameter_uses import Node, ParameterUses, Use
 
 
 def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, uses: ParameterUses) -> Factors | None:

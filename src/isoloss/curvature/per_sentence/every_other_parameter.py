@@ -29,12 +29,10 @@ def squared_norms_by_sentence(
     objective: Objective,
     batch: Batch,
     cotangents: Float[Tensor, "m v"],
-    parameters: dict[str, nn.Parameter],
+    parameters: dict[str, Tensor],
     memory_bytes: int,
 ) -> dict[str, Float[Tensor, " n"]]:
     """||∇_θ Σ_j cotangents[j] · logits[j]||² of every sentence for each of `parameters`, by name, float64."""
-    if not parameters:
-        return {}
     norms = {name: cotangents.new_zeros(len(batch), dtype=torch.float64) for name in parameters}
     for sentences, gradients in gradients_by_sentence(
         model, objective, batch, cotangents, parameters, memory_bytes
@@ -51,7 +49,7 @@ def gradients_by_sentence(
     objective: Objective,
     batch: Batch,
     cotangents: Float[Tensor, "m v"],
-    parameters: dict[str, nn.Parameter],
+    parameters: dict[str, Tensor],
     memory_bytes: int,
 ) -> Iterator[tuple[Int[Tensor, " k"], dict[str, Tensor]]]:
     """∇_θ Σ_j cotangents[j] · logits[j] for k sentences at a time: their indices, and [k, ...] by name.
@@ -75,7 +73,7 @@ def gradients_by_sentence(
 
 
 def _mapped_over_sentences(
-    scores: _Scores, piece: Batch, cotangents: Float[Tensor, "m v"], parameters: dict[str, nn.Parameter]
+    scores: _Scores, piece: Batch, cotangents: Float[Tensor, "m v"], parameters: dict[str, Tensor]
 ) -> dict[str, Tensor]:
     """Per-sentence gradients, [k, ...], of sentences of the same shape."""
     predictions = len(piece.targets) // len(piece)
@@ -104,7 +102,7 @@ def _mapped_over_sentences(
 
 
 def _one_after_another(
-    scores: _Scores, piece: Batch, cotangents: Float[Tensor, "m v"], parameters: dict[str, nn.Parameter]
+    scores: _Scores, piece: Batch, cotangents: Float[Tensor, "m v"], parameters: dict[str, Tensor]
 ) -> dict[str, Tensor]:
     """The same by ordinary backward passes."""
     gradients: dict[str, list[Tensor]] = {name: [] for name in parameters}

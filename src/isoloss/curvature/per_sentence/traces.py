@@ -11,19 +11,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from isoloss.curvature.label_distributions import (
-    Directions,
-    NonFiniteScores,
-    drawn_directions,
-    refuse_non_finite,
-    sign_bits,
-)
-from isoloss.curvature.measured_parameters import parameter_group
-from isoloss.curvature.parameter_uses import every_parameter_recorded
-from isoloss.curvature.per_sentence_norms import MEMORY_BYTES, PerSentenceNorms, norms_along
+from isoloss.curvature.derivatives import parameter_group
+from isoloss.curvature.per_sentence.directions import Directions, drawn_directions, sign_bits
+from isoloss.curvature.per_sentence.norms import MEMORY_BYTES, PerSentenceNorms, norms_along
+from isoloss.curvature.per_sentence.parameter_uses import every_parameter_recorded
 from isoloss.device import is_out_of_memory
 from isoloss.errors import BadInput, IsolossError
-from isoloss.objectives.batch import Batch, Objective, sentences_of
+from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, refuse_non_finite, sentences_of
 from isoloss.objectives.evaluation_mode import evaluation_mode
 from isoloss.objectives.sentences_apart import EqualLengths
 
@@ -129,7 +123,7 @@ def sentence_fisher_traces(
     left as found.
 
     Raises BadInput for an empty batch, if a logit is not finite, naming the sentence, if a sentence measured
-    alone differs (`LayoutNotUnderstoodError` if its scores do not), and as `per_sentence_squared_norms` does;
+    alone differs (`LayoutNotUnderstoodError` if its scores do not), and as `norms_along` does;
     IsolossError if not even one sentence fits into memory.
     """
     n = len(batch)
@@ -253,13 +247,15 @@ def _refuse_other_sentences(
     beside_others = torch.stack([values[0] for values in together.groups.values()])
     if (own - beside_others).abs().sum() <= precision ** (1 / 3) * own.abs().sum():
         return
-    told = f"the squared gradient of a sentence is {own.sum():.6g} alone and {beside_others.sum():.6g} beside"
+    found = (
+        f"the squared gradient of a sentence is {own.sum():.6g} alone and {beside_others.sum():.6g} beside"
+    )
     if moved <= precision**0.5 * scores.abs().max():
         raise LayoutNotUnderstoodError(
-            f"{told} others, although its scores are the same: how this model lays out its sentences is "
+            f"{found} others, although its scores are the same: how this model lays out its sentences is "
             "not understood; measure one sentence a batch"
         )
     raise BadInput(
-        f"{told} others: the model lets sentences of a batch see each other, so that they have no traces of "
+        f"{found} others: the model lets sentences of a batch see each other, so that they have no traces of "
         "their own; measure one sentence a batch"
     )

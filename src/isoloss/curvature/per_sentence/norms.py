@@ -10,11 +10,12 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 from torch.utils.checkpoint import CheckpointError
 
-from isoloss.curvature.every_other_parameter import squared_norms_by_sentence
-from isoloss.curvature.gradient_factors import GatheredGradient
-from isoloss.curvature.label_distributions import Directions
-from isoloss.curvature.measured_parameters import parameter_group
-from isoloss.curvature.parameter_uses import (
+from isoloss.curvature.derivatives import MeasuredParameters, parameter_group, trainable_parameters
+from isoloss.curvature.per_sentence.directions import Directions
+from isoloss.curvature.per_sentence.every_other_parameter import squared_norms_by_sentence
+from isoloss.curvature.per_sentence.factors import GatheredGradient, SentenceRows
+from isoloss.curvature.per_sentence.gradients import sentence_gradients, with_mean
+from isoloss.curvature.per_sentence.parameter_uses import (
     AutogradGraph,
     Node,
     ParameterUses,
@@ -23,8 +24,6 @@ from isoloss.curvature.parameter_uses import (
     output_layer,
     way_of,
 )
-from isoloss.curvature.sentence_gradients import sentence_gradients, with_mean
-from isoloss.curvature.sentence_rows import SentenceRows
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.objectives.evaluation_mode import evaluation_mode
@@ -45,37 +44,6 @@ class PerSentenceNorms:
     ways: dict[str, str]
 
 
-def per_sentence_squared_norms(
-    model: nn.Module,
-    objective: Objective,
-    batch: Batch,
-    cotangents: Callable[[Float[Tensor, "m v"]], Float[Tensor, "m v"]],
-    *,
-    memory_bytes: int = MEMORY_BYTES,
-) -> PerSentenceNorms:
-    """||∇_θ Σ_j c_j · logits_j||² of every sentence, j over its own predictions, c = cotangents(logits).
-
-    θ are the parameters that require a gradient, each counted once even if several modules share it. Takes
-    one forward and one backward pass over the batch (`cotangents` is called once in between, with detached
-    logits) and never forms the weight gradients: the norm of a sum of outer products is computed from its
-    factors. These are read from the autograd graph, which contains every use of a parameter. Per-sentence
-    gradients are computed only for parameters with an unknown kind of use. Sentences may have any padding and
-    any number of predictions.
-
-    The model is evaluated without dropout and left as found, even after an exception. Memory: a forward pass
-    that keeps what a backward pass needs, and `memory_bytes` for products, but at least what one sentence
-    needs.
-
-    Raises BadInput when no parameter requires a gradient, when the scores carry none, or when the model
-    normalises over its batch.
-    """
-
-    def directions(logits: Float[Tensor, "m v"]) -> Directions:
-        return Directions(cotangents(logits))
-
-    return norms_along(model, objective, batch, directions, memory_bytes=memory_bytes)
-
-
 def norms_along(
     model: nn.Module,
     objective: Objective,
@@ -85,13 +53,25 @@ def norms_along(
     part_of: Callable[[str], str] = parameter_group,
     memory_bytes: int = MEMORY_BYTES,
 ) -> PerSentenceNorms:
-    """The same along `Directions`; for random directions, values with the same mean but less noise.
+    """||∇_θ Σ_j c_j · logits_j||² of every sentence, j over its own predictions, c = draw(logits).
 
-    `part_of` maps a parameter's name to the part of the model to which its norms are attributed.
+    θ are the parameters that require a gradient, each counted once even if several modules share it. Takes
+    one forward and one backward pass over the batch (`draw` is called once in between, with detached logits)
+    and never forms the weight gradients: the norm of a sum of outer products is computed from its factors.
+    These are read from the autograd graph, which contains every use of a parameter. Per-sentence gradients
+    are computed only for parameters with an unknown kind of use. Sentences may have any padding and any
+    number of predictions. For random `Directions`, values have the same mean but less noise. `part_of` maps a
+    parameter's name to the part of the model to which its norms are attributed.
+
+    The model is evaluated without dropout and left as found, even after an exception. Memory: a forward pass
+    that keeps what a backward pass needs, and `memory_bytes` for products, but at least what one sentence
+    needs.
+
+    Raises BadInput when no parameter requires a gradient, when the scores carry none, or when the model
+    normalises over its batch.
     """
-    parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    if not parameters:
-        raise BadInput("the model has no parameter that requires a gradient; unfreeze those to measure")
+    MeasuredParameters.of(model)  # refuses a model without any
+    parameters = trainable_parameters(model)
     n, m = len(batch), len(batch.rows)
     # Arrays distinguish sentences from positions by their number, so the numbers must differ.
     distinct = last_sentence_twice(batch) if n == batch.input_ids.shape[1] and n > 1 else batch
@@ -111,15 +91,17 @@ def norms_along(
             found = {}
         del logits
         others = {name: p for name, p in parameters.items() if name not in found}
-        exact = squared_norms_by_sentence(
-            model, objective, batch, directions.cotangents, others, memory_bytes
-        )
+        one_by_one: dict[str, Tensor] = {}
+        if others:
+            one_by_one = squared_norms_by_sentence(
+                model, objective, batch, directions.cotangents, others, memory_bytes
+            )
     groups: dict[str, Tensor] = defaultdict(
         lambda: torch.zeros(n, dtype=torch.float64, device=batch.rows.device)
     )
     ways = {}
     for name in parameters:
-        way, norms = found[name] if name in found else ("per-sentence gradients", exact[name])
+        way, norms = found[name] if name in found else ("per-sentence gradients", one_by_one[name])
         ways[name] = way
         groups[part_of(name)] += norms[:n]
     return PerSentenceNorms(dict(groups), ways)
@@ -129,7 +111,7 @@ def _by_factors(
     logits: Float[Tensor, "m v"],
     directions: Directions,
     rows: SentenceRows,
-    parameters: dict[str, nn.Parameter],
+    parameters: dict[str, Tensor],
     memory_bytes: int,
 ) -> dict[str, tuple[str, Tensor]]:
     """Methods and squared norms, by name, of the parameters all of whose uses are known."""
@@ -232,11 +214,11 @@ def _refuse_batch_statistics(model: nn.Module) -> None:
 
 def last_sentence_twice(batch: Batch) -> Batch:
     """The batch with a copy of its last sentence and of that sentence's predictions appended."""
-    own = batch.rows == len(batch) - 1
+    last = batch.rows == len(batch) - 1
     return Batch(
         torch.cat([batch.input_ids, batch.input_ids[-1:]]),
         torch.cat([batch.attention_mask, batch.attention_mask[-1:]]),
-        torch.cat([batch.rows, batch.rows[own] + 1]),
-        torch.cat([batch.positions, batch.positions[own]]),
-        torch.cat([batch.targets, batch.targets[own]]),
+        torch.cat([batch.rows, batch.rows[last] + 1]),
+        torch.cat([batch.positions, batch.positions[last]]),
+        torch.cat([batch.targets, batch.targets[last]]),
     )

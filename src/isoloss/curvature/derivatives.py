@@ -1,0 +1,171 @@
+"""Derivatives with respect to a model's trainable parameters: by name, by part of the model, along probes."""
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from isoloss.errors import BadInput
+
+_LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?|albert_layer_groups)\.(\d+)\.(.+)")
+_NORM = re.compile(r"(?:^|[._])(?:\w*norm|ln_\w+)(?:\.|$)", re.IGNORECASE)
+_EMBEDDINGS = re.compile(
+    r"embeddings?\.|embed_(?:tokens|positions|in)\.|wte\.|wpe\.|embedding_hidden|project_in\."
+)
+_HEAD = re.compile(
+    r"(?:^|\.)(?:cls|lm_head|predictions|vocab_\w+|embed_out|project_out)\.|^(?:head|decoder)\."
+)
+
+
+@dataclass(frozen=True)
+class MeasuredParameters:
+    """`count` numbers are differentiated, shared ones counted once; `frozen` names the other parameters."""
+
+    count: int
+    frozen: tuple[str, ...]
+
+    @staticmethod
+    def of(model: nn.Module) -> "MeasuredParameters":
+        """Those of `model` that require a gradient. Raises BadInput if none does.
+
+        >>> layer = nn.Linear(2, 3)
+        >>> _ = layer.bias.requires_grad_(False)
+        >>> MeasuredParameters.of(layer)
+        MeasuredParameters(count=6, frozen=('bias',))
+        """
+        count = sum(p.numel() for p in trainable_parameters(model).values())
+        if not count:
+            raise BadInput("the model has no parameter that requires a gradient; unfreeze those to measure")
+        frozen = tuple(name for name, p in model.named_parameters() if not p.requires_grad)
+        return MeasuredParameters(count, frozen)
+
+    @property
+    def settings(self) -> dict[str, int]:
+        """Settings for records: how many numbers were differentiated, and how many tensors were frozen."""
+        return {"parameters": self.count, "frozen_tensors": len(self.frozen)}
+
+
+def trainable_parameters(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters that require a gradient, by name; a shared tensor appears once, under its first name."""
+    return {name: p for name, p in model.named_parameters() if p.requires_grad}
+
+
+def parameter_group(name: str) -> str:
+    """The part of the model that the parameter called `name` belongs to; layers count from 1.
+
+    The parts are a layer's norms, its attention and its MLP; the embeddings including their norm; the head;
+    and the final norm. A tied output matrix is a single parameter named after the input embeddings, so it
+    counts among the embeddings. The names of BERT, RoBERTa, ALBERT, DistilBERT, ModernBERT, GPT-2, OPT,
+    GPT-NeoX and Llama are recognised; any other parameter belongs to the first component of its name.
+
+    >>> parameter_group("bert.encoder.layer.0.attention.self.query.weight")
+    'layer 1 attention'
+    >>> parameter_group("transformer.h.3.ln_2.bias"), parameter_group("model.layers.1.mlp.up_proj.weight")
+    ('layer 4 norms', 'layer 2 MLP')
+    >>> parameter_group("roberta_prelayernorm.LayerNorm.weight"), parameter_group("lstm.weight_ih_l0")
+    ('final norm', 'lstm')
+    """
+    layer = _LAYER.search(name)
+    if layer:
+        number, inside = int(layer[1]) + 1, layer[2]
+        if _NORM.search(inside):
+            return f"layer {number} norms"
+        is_attention = "attention" in inside or "attn" in inside
+        return f"layer {number} attention" if is_attention else f"layer {number} MLP"
+    if _EMBEDDINGS.search(name):
+        return "embeddings"
+    if _HEAD.search(name):
+        return "head"
+    return "final norm" if _NORM.search(name) else name.split(".")[0]
+
+
+def hessian_vector_product(
+    scalar: Callable[[], Tensor], parameters: Mapping[str, Tensor], vector: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """∇²s(θ) v for the scalar s that `scalar` computes from `parameters`, by parameter name.
+
+    Takes two backward passes and leaves the parameters' `.grad` untouched. Parameters on which s does not
+    depend, or depends only linearly, get zeros. Memory: about four times that of one backward pass.
+
+    >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
+    >>> hessian_vector_product(lambda: (x**3).sum(), {"x": x}, {"x": torch.tensor([1.0, 10.0])})["x"]
+    tensor([  6., 120.])
+    """
+    named, leaves = list(parameters), list(parameters.values())
+    # The fused attention kernels have no second derivative; the plain one has.
+    with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+        gradients = torch.autograd.grad(scalar(), leaves, create_graph=True, materialize_grads=True)
+        along = torch.stack(
+            [(g * vector[name]).sum() for name, g in zip(named, gradients, strict=True)]
+        ).sum()
+        if not along.requires_grad:
+            return {name: torch.zeros_like(leaf) for name, leaf in parameters.items()}
+        products = torch.autograd.grad(along, leaves, materialize_grads=True)
+    return dict(zip(named, products, strict=True))
+
+
+def gradient(scalar: Callable[[], Tensor], parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """∇s(θ) by parameter name, zero for parameters on which s does not depend; `.grad` is left untouched."""
+    with torch.enable_grad():
+        gradients = torch.autograd.grad(scalar(), list(parameters.values()), materialize_grads=True)
+    return dict(zip(parameters, gradients, strict=True))
+
+
+def inner_products_by_group(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> dict[str, float]:
+    """Σ left · right over each group's parameters, in float64."""
+    products: dict[str, float] = {}
+    for name, values in left.items():
+        group = parameter_group(name)
+        products[group] = products.get(group, 0.0) + float((values.double() * right[name]).sum())
+    return products
+
+
+def unflattened(flat: Float[Tensor, " P"], parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A vector over all parameters, end to end, as tensors of the parameters' shapes and precision."""
+    pieces = torch.split(flat, [p.numel() for p in parameters.values()])
+    return {
+        name: piece.view(p.shape).to(p) for (name, p), piece in zip(parameters.items(), pieces, strict=True)
+    }
+
+
+def sign_probe(parameters: Mapping[str, Tensor], key: str) -> dict[str, Tensor]:
+    """Independent ±1 for every number of the parameters, drawn on the CPU from `key` alone.
+
+    >>> probe = sign_probe({"weight": torch.zeros(2, 3)}, "7 probe 0")
+    >>> probe["weight"].shape, probe["weight"].abs().unique().tolist()
+    (torch.Size([2, 3]), [1.0])
+    """
+    generator = generator_of(key)
+    return {
+        name: (2 * torch.randint(0, 2, p.shape, generator=generator, dtype=torch.int8) - 1).to(p)
+        for name, p in parameters.items()
+    }
+
+
+def normal_probe(parameters: Mapping[str, Tensor], key: str) -> dict[str, Tensor]:
+    """Independent standard normal numbers for the parameters, drawn in float32 on the CPU from `key` alone.
+
+    >>> probe = normal_probe({"weight": torch.zeros(2, 3)}, "7 noise 0")
+    >>> probe["weight"].shape, bool((probe["weight"] == normal_probe(probe, "7 noise 0")["weight"]).all())
+    (torch.Size([2, 3]), True)
+    """
+    generator = generator_of(key)
+    return {
+        name: torch.randn(p.shape, generator=generator, dtype=torch.float32).to(p)
+        for name, p in parameters.items()
+    }
+
+
+def generator_of(key: str) -> torch.Generator:
+    """A generator on the CPU whose numbers are a function of `key` alone.
+
+    >>> bool(torch.rand(1, generator=generator_of("7 0")) == torch.rand(1, generator=generator_of("7 0")))
+    True
+    """
+    digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest, "big"))

@@ -1,0 +1,1 @@
+"""The exact norms of every sentence's gradient, from one backward pass over a batch."""

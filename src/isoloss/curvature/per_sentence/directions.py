@@ -1,0 +1,102 @@
+"""Random directions whose squared gradient norms have the trace of the Fisher information as their mean."""
+
+import hashlib
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int, UInt8
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Directions:
+    """A vector c_j for each of the m predictions; the quantity measured is ||∇_θ Σ_j c_j · logits_j||².
+
+    If the c_j are random, independent and of mean zero, `mean_squares` holds E |c_j|². Terms of the norm
+    whose expectation has a closed form are then replaced by it, which removes their sampling noise: for the
+    output layer's matrix with inputs h_j, Σ_{j,j'} (c_j·c_j')(h_j·h_j') becomes Σ_j E|c_j|² |h_j|². The mean
+    over draws is unchanged, but a single sentence's value may be negative.
+    """
+
+    cotangents: Float[Tensor, "m v"]
+    mean_squares: Float[Tensor, " m"] | None = None
+
+    def at(self, chosen: Bool[Tensor, " m"]) -> "Directions":
+        """The directions of a subset of the predictions.
+
+        >>> import torch
+        >>> Directions(torch.eye(2)).at(torch.tensor([False, True])).cotangents.tolist()
+        [[0.0, 1.0]]
+        """
+        mean_squares = None if self.mean_squares is None else self.mean_squares[chosen]
+        return Directions(self.cotangents[chosen], mean_squares)
+
+
+NUMBERS_AT_ONCE = 1 << 20
+"""How many logits are worked on at once: little memory beside a model's, and enough to keep a GPU busy."""
+
+
+def sign_bits(
+    sentences: Int[Tensor, " n"], predictions: Int[Tensor, " n"], vocabulary: int, seed: int
+) -> UInt8[Tensor, "m w"]:
+    """A random bit for every word of every prediction, on the CPU: w = ⌈v / 8⌉ bytes of eight words each.
+
+    Sentence i has `predictions[i]` rows, in order, from its own generator, seeded by `seed` and its number
+    `sentences[i]`. They do not depend on the other sentences measured, nor on chunking.
+
+    >>> both = sign_bits(torch.tensor([0, 1]), torch.tensor([1, 2]), 20, seed=7)
+    >>> both.shape, bool((both[1:] == sign_bits(torch.tensor([1]), torch.tensor([2]), 20, seed=7)).all())
+    (torch.Size([3, 3]), True)
+    """
+    generator = torch.Generator()
+    bits = torch.empty(int(predictions.sum()), -(-vocabulary // 8), dtype=torch.uint8)
+    rows = torch.split(bits, predictions.tolist())
+    for own, sentence in zip(rows, sentences.tolist(), strict=True):
+        digest = hashlib.blake2b(f"{seed} {sentence}".encode(), digest_size=8).digest()
+        own.random_(generator=generator.manual_seed(int.from_bytes(digest, "big")))
+    return bits
+
+
+def signs_of(bits: UInt8[Tensor, "m w"], vocabulary: int, dtype: torch.dtype) -> Float[Tensor, "m v"]:
+    """±1 for each bit, lowest bits first.
+
+    >>> signs_of(torch.tensor([[5]], dtype=torch.uint8), 4, torch.float32).tolist()
+    [[1.0, -1.0, 1.0, -1.0]]
+    """
+    of_byte = (torch.arange(256, device=bits.device)[:, None] >> torch.arange(8, device=bits.device)) & 1
+    signs = (2 * of_byte - 1).to(dtype).index_select(0, bits.flatten().int())
+    return signs.view(len(bits), -1)[:, :vocabulary]
+
+
+def fisher_directions(logits: Float[Tensor, "m v"], signs: Float[Tensor, "m v"]) -> Directions:
+    """δ = √p ∘ s - p (√p · s) for p = softmax(logits) and signs s; in the logits' precision.
+
+    This combines the columns of diag(√p) - p √pᵀ with random signs: E δ δᵀ = diag(p) - p pᵀ, the covariance
+    of onehot(y) - p for a label y drawn from p. Hence ||∇ Σ δ · logits||² has the same mean as ||∇ log
+    p_y||², without the heavy tail of rare labels; E |δ|² = 1 - |p|². Computed in at least float32.
+
+    >>> fisher_directions(torch.zeros(1, 2), torch.tensor([[1.0, -1.0]]))
+    Directions(cotangents=tensor([[ 0.7071, -0.7071]]), mean_squares=tensor([0.5000], dtype=torch.float64))
+    """
+    p = logits.to(torch.promote_types(logits.dtype, torch.float32)).softmax(dim=1)
+    root = p.sqrt().mul_(signs)
+    cotangents = torch.addcmul(root, p, root.sum(dim=1, keepdim=True), value=-1)
+    return Directions(cotangents.to(logits.dtype), (p * (1 - p)).sum(dim=1, dtype=torch.float64))
+
+
+def drawn_directions(logits: Float[Tensor, "m v"], bits: UInt8[Tensor, "m w"]) -> Directions:
+    """`fisher_directions` with the signs of `bits`, in chunks of rows: no other [m, v] array is allocated.
+
+    >>> drawn_directions(torch.zeros(1, 2), torch.tensor([[1]], dtype=torch.uint8)).cotangents
+    tensor([[ 0.7071, -0.7071]])
+    """
+    cotangents = torch.empty_like(logits)
+    mean_squares = torch.empty(len(logits), dtype=torch.float64, device=logits.device)
+    at_once = max(1, NUMBERS_AT_ONCE // logits.shape[1])
+    for start in range(0, len(logits), at_once):
+        some = slice(start, start + at_once)
+        signs = signs_of(bits[some].to(logits.device), logits.shape[1], logits.dtype)
+        of_some = fisher_directions(logits[some], signs)
+        assert of_some.mean_squares is not None
+        cotangents[some], mean_squares[some] = of_some.cotangents, of_some.mean_squares
+    return Directions(cotangents, mean_squares)
