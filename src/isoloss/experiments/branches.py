@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from isoloss.errors import BadInput
 from isoloss.experiments.measured_at import MeasuredAt
@@ -23,6 +24,12 @@ HEADLINE = "grammar"
 
 VARIED = "varied"
 """The column with the setting in which an arm differs, such as its momentum."""
+
+
+def continued(origin: PlannedRun, step: int, **changes: Any) -> PlannedRun:
+    """A run from another's checkpoint at `step`, on sentences that it has not seen; else changed as said."""
+    seed = origin.seed + OTHER_SENTENCES
+    return replace(origin, seed=seed, continues=Continued(origin, step), **changes)
 
 
 @dataclass(frozen=True)
@@ -82,20 +89,19 @@ class Branch:
             ("batch_size", self.schedule.batch_size),
             *(((VARIED, self.varied),) if self.varied else ()),
         )
-        return replace(
+        return continued(
             origin,
+            origin.steps,
             name=f"{self.part}-{self.key}-{origin.name}",
             architecture=replace(start.model, dropout=self.dropout),
             update_rule=self.rule,
             steps=self.steps[-1],
             batch_size=self.schedule.batch_size,
-            seed=origin.seed + OTHER_SENTENCES,
             checkpoint_steps=self.steps,
             saturated_from=self.steps[0],
             averaging_horizon=self.schedule.horizon,
             measured=measured,
             labels=(*origin.labels, *own),
-            continues=Continued(origin, origin.steps),
         )
 
 

@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 
 from isoloss.experiments.shared.causal_language import CAUSAL_LANGUAGE, CausalLanguageRuns
 from isoloss.experiments.shared.compared_rules import COMPARED, ComparedRuns
-from isoloss.experiments.shared.grammar import GRAMMAR, GrammarRuns
-from isoloss.experiments.shared.hidden_markov import HIDDEN_MARKOV, HiddenMarkovRuns
+from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR, HIDDEN_MARKOV, GrammarRuns, HiddenMarkovRuns
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.shared.real_text import RealTextRuns
 from isoloss.experiments.shared.real_text_settings import REAL_TEXT

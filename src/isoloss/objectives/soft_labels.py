@@ -1,7 +1,7 @@
 """The exact distribution of a word as its label, in place of the word that was drawn.
 
-The cross-entropy against Pr(. | context) has the mean gradient of that against a drawn word, without the noise
-of the draw: the loss goes down to the entropy of the distribution itself.
+The cross-entropy against Pr(. | context) has the mean gradient of that against a drawn word, without the
+noise of the draw: the loss goes down to the entropy of the distribution itself.
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,6 @@
 """Statistics along a run, and their mean over runs: each run is compared only with itself."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -159,3 +160,17 @@ IMPROVEMENT_BY_FLATTENING = MeanWithinRuns(Slope(in_points("accuracy"), over=in_
 
 RANGE_OF_LOSS = MeanWithinRuns(RelativeRange("loss"))
 """Within how small a share of itself the loss stays along a run."""
+
+
+def slope_within_seeds(rows: pl.DataFrame, y: pl.Expr, x: pl.Expr) -> float:
+    """The least-squares slope of y over x with an intercept for every seed; nan where no x differ within one.
+
+    >>> rows = pl.DataFrame({"seed": [1, 1, 2, 2], "x": [0.0, 1.0, 0.0, 1.0], "y": [5.0, 7.0, 1.0, 3.0]})
+    >>> slope_within_seeds(rows, pl.col("y"), pl.col("x"))
+    2.0
+    """
+    if rows.is_empty():
+        return math.nan
+    apart, outcome = (rows.select(each - each.mean().over("seed")).to_series().to_numpy() for each in (x, y))
+    squares = float(apart @ apart)
+    return float(apart @ outcome) / squares if squares > 0 else math.nan

@@ -9,15 +9,20 @@ import polars as pl
 
 from isoloss.errors import BadInput
 from isoloss.experiments.axes import KL, TRACE, loss_bars, trace_bars
-from isoloss.experiments.branches import OTHER_SENTENCES
+from isoloss.experiments.branches import continued
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.measured_at import MeasuredAt, measured_at
-from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
+from isoloss.experiments.measured_at import measured_at
+from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
-from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy
+from isoloss.experiments.standard_claims import gap_at_the_end
+from isoloss.experiments.statistics.along_runs import (
+    MeanWithinRuns,
+    divergence_over_entropy,
+    slope_within_seeds,
+)
 from isoloss.experiments.statistics.same_loss import LOSS_WINDOW
 from isoloss.languages.dyck import Dyck, dyck
 from isoloss.measurements.bracket_count import CountErrorQuantity
@@ -44,11 +49,6 @@ def last_checkpoints(runs: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(own, how="diagonal_relaxed") if own else pl.DataFrame()
 
 
-def range_of_losses(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over seeds of the largest minus the smallest of a seed's losses, over their mean."""
-    return _mean_over_seeds(runs, _range_over_mean)
-
-
 def doublings_apart(runs: Sequence[pl.DataFrame]) -> float:
     """Mean over seeds of log2 of the sharpest way's trace over the flattest's."""
     return _mean_over_seeds(runs, lambda own: float(np.ptp(np.log2(own["trace"].to_numpy()))))
@@ -66,18 +66,7 @@ def flattest_against_rest(runs: Sequence[pl.DataFrame]) -> float:
 
 def error_per_doubling(runs: Sequence[pl.DataFrame]) -> float:
     """The least-squares slope of log2 error over log2 trace, with an intercept for every seed."""
-    rows = last_checkpoints(runs)
-    if rows.is_empty():
-        return math.nan
-    columns = (pl.col("trace").log(2), pl.col(ERROR).log(2))
-    x, y = (rows.select(each - each.mean().over("seed")).to_series().to_numpy() for each in columns)
-    squares = float(x @ x)
-    return float(x @ y) / squares if squares > 0 else math.nan
-
-
-def _range_over_mean(own: pl.DataFrame) -> float:
-    losses = own["loss"].to_numpy()
-    return float(np.ptp(losses) / losses.mean())
+    return slope_within_seeds(last_checkpoints(runs), pl.col(ERROR).log(2), pl.col("trace").log(2))
 
 
 def _mean_over_seeds(runs: Sequence[pl.DataFrame], statistic: Callable[[pl.DataFrame], float]) -> float:
@@ -98,7 +87,7 @@ CLAIMS = (
         ),
         unit="",
         claimed=below(LOSS_WINDOW),
-        statistic=range_of_losses,
+        statistic=gap_at_the_end,
         kind="premise",
         reason="four times the paper's 0.12 %",
     ),
@@ -232,18 +221,17 @@ class DyckRuns:
         self, trunk: PlannedRun, continuation: Continuation, quantities: Sequence[AnyQuantity]
     ) -> PlannedRun:
         steps = self.steps - self.parting
-        return replace(
+        return continued(
             trunk,
+            self.parting,
             name=f"{continuation.name.replace(' ', '-').lower()}-seed-{trunk.seed}",
             update_rule=continuation.rule,
             steps=steps,
             batch_size=continuation.batch_size,
-            seed=trunk.seed + OTHER_SENTENCES,
             checkpoint_steps=(steps,),
             saturated_from=steps,
-            measured=tuple(MeasuredAt(quantity, (steps,)) for quantity in quantities),
+            measured=measured_at((steps,), *quantities),
             labels=(("way", continuation.name),),
-            continues=Continued(trunk, self.parting),
         )
 
 

@@ -11,7 +11,7 @@ from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.shared.grammar import GRAMMAR, NIGHT_WIDTHS
+from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR, NIGHT_WIDTHS
 from isoloss.experiments.shared.language_runs import ScaleName, laptop_transformers
 from isoloss.experiments.shown_task import task_b
 from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION

@@ -20,8 +20,9 @@ from isoloss.experiments.paper_languages import GRAMMAR_ENTROPY
 from isoloss.experiments.planned_run import LanguagePlan
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Schedule
-from isoloss.experiments.shared.grammar import GRAMMAR
+from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR
 from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.statistics.along_runs import slope_within_seeds
 from isoloss.measurements.entropy import masked_entropy
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
 from isoloss.measurements.sentence_features import Standardised
@@ -85,12 +86,7 @@ def points_per_doubling(runs: Sequence[pl.DataFrame], of: str = "accuracy") -> f
     The least-squares slope over log2 trace, with an intercept for every start; nan if no traces differ.
     """
     table = _continuations(runs, of, "trace")
-    if table.is_empty():
-        return math.nan
-    apart = [pl.col("trace").log(2), 100 * pl.col(of)]
-    x, y = (table.select(each - each.mean().over("seed")).to_series().to_numpy() for each in apart)
-    squares = float(x @ x)
-    return float(x @ y) / squares if squares > 0 else math.nan
+    return slope_within_seeds(table, 100 * pl.col(of), pl.col("trace").log(2))
 
 
 def range_of_losses(runs: Sequence[pl.DataFrame]) -> float:
