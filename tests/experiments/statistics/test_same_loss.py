@@ -10,7 +10,7 @@ from isoloss.experiments.statistics.same_loss import (
     falling,
     mean_at_same_loss,
     mean_over_runs,
-    percent_points,
+    percentage_points,
     rows_at_same_loss,
 )
 
@@ -90,7 +90,7 @@ def test_the_mean_is_over_seeds_that_have_both_runs() -> None:
     ratio = mean_at_same_loss("Lion", "AdamW", "trace", doublings)
     assert ratio([SLOW, ADAMW]) == pytest.approx(2.0)
     assert ratio([SLOW, slow, alone, ADAMW, second]) == pytest.approx((2.0 + 0.0) / 2)
-    gain = mean_at_same_loss("Lion", "AdamW", "accuracy", percent_points)
+    gain = mean_at_same_loss("Lion", "AdamW", "accuracy", percentage_points)
     assert gain([SLOW, ADAMW]) == pytest.approx(-5.0)
 
 

@@ -153,10 +153,10 @@ FLATTENING = MeanWithinRuns(Slope(in_doublings("trace")))
 """How fast the trace changes, in doublings per doubling of steps."""
 
 IMPROVEMENT = MeanWithinRuns(Slope(in_points("accuracy")))
-"""How fast accuracy changes, in percent points per doubling of steps."""
+"""How fast accuracy changes, in percentage points per doubling of steps."""
 
 IMPROVEMENT_BY_FLATTENING = MeanWithinRuns(Slope(in_points("accuracy"), over=in_halvings("trace")))
-"""How fast accuracy changes as the trace falls, in percent points per halving."""
+"""How fast accuracy changes as the trace falls, in percentage points per halving."""
 
 RANGE_OF_LOSS = MeanWithinRuns(RelativeRange("loss"))
 """Within how small a share of itself the loss stays along a run."""

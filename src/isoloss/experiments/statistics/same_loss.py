@@ -79,8 +79,8 @@ def _at_same_loss(run: FrameKey, reference: FrameKey) -> SameLoss | None:
     losses = matched_losses((run.frame, reference.frame))
     if losses is None:
         return None
-    own, other = losses.points
-    return SameLoss(RunAtLoss(run.frame, own), RunAtLoss(reference.frame, other), losses)
+    here, there = losses.points
+    return SameLoss(RunAtLoss(run.frame, here), RunAtLoss(reference.frame, there), losses)
 
 
 def matched_losses(runs: Sequence[pl.DataFrame]) -> MatchedLosses | None:
@@ -120,10 +120,10 @@ def falling(losses: StepCurve) -> StepCurve:
 
 def pairs_at_same_loss(runs: Sequence[pl.DataFrame], rule: str, reference: str) -> Iterator[SameLoss]:
     """Each run of `rule` with the reference run of its seed; those without a common loss are left out."""
-    told = [(run, *_rule_and_seed(FrameKey(run))) for run in runs]
-    references = {seed: run for run, own, seed in told if own == reference}
-    for run, own, seed in told:
-        if own == rule and seed in references and (found := at_same_loss(run, references[seed])):
+    named = [(run, *_rule_and_seed(FrameKey(run))) for run in runs]
+    references = {seed: run for run, of_rule, seed in named if of_rule == reference}
+    for run, of_rule, seed in named:
+        if of_rule == rule and seed in references and (found := at_same_loss(run, references[seed])):
             yield found
 
 
@@ -133,7 +133,7 @@ def _rule_and_seed(run: FrameKey) -> tuple[str, int | None]:
 
 
 def mean_at_same_loss(rule: str, reference: str, column: str, compare: Comparison) -> Statistic:
-    """The statistic: mean over seeds of `compare(own, reference)` at the same loss; nan without pairs."""
+    """Mean over seeds of `compare(rule's, reference's)` at the same loss; nan without pairs."""
 
     def statistic(runs: Sequence[pl.DataFrame]) -> float:
         found = [
@@ -154,7 +154,7 @@ def doublings(value: float, reference: float) -> float:
     return float(np.log2(value / reference))
 
 
-def percent_points(value: float, reference: float) -> float:
+def percentage_points(value: float, reference: float) -> float:
     """The difference of two fractions, in percentage points."""
     return 100 * (value - reference)
 

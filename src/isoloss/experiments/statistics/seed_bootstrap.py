@@ -1,9 +1,9 @@
-"""Statistics of runs with errors over seeds: all runs of a seed are resampled together."""
+"""Statistics of runs with errors over a few seeds: all runs of a seed are resampled together."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import chain, combinations_with_replacement
 
 import numpy as np
 import polars as pl
@@ -120,48 +120,55 @@ class SeedBootstrap:
         if self.seeds < 2 or not math.isfinite(value):
             return Estimate(value, math.nan, self.seeds)
         everyone = range(self.seeds)
-        without = [float(statistic(self._of([*everyone[:own], *everyone[own + 1 :]]))) for own in everyone]
+        without = [float(statistic(self._of([*everyone[:left], *everyone[left + 1 :]]))) for left in everyone]
         contributing = tuple(
-            own for own in everyone if _differ(value, without[own]) or self._changes_fewer(statistic, own)
+            seed for seed in everyone if _differ(value, without[seed]) or self._changes_fewer(statistic, seed)
         )
-        if len(contributing) < 2 or not np.isfinite([without[own] for own in contributing]).all():
+        if len(contributing) < 2 or not np.isfinite([without[seed] for seed in contributing]).all():
             return Estimate(value, math.nan, len(contributing))
         resamples, samples = self._resamples_of(contributing)
         draws = np.array([statistic(sample) for sample in samples], dtype=np.float64)
         return cluster_estimate(value, draws, resamples)
 
-    def _changes_fewer(self, statistic: Statistic, own: int) -> bool:
+    def _changes_fewer(self, statistic: Statistic, cluster: int) -> bool:
         """Whether adding the cluster to the first 0, 1, 2, ... of the others changes the statistic.
 
         This detects clusters with equal values, the removal of any one of which changes nothing.
         """
-        others = [other for other in range(self.seeds) if other != own]
+        others = [other for other in range(self.seeds) if other != cluster]
         for fewer in range(self.seeds - 1):
             beside = others[:fewer]
             alone = statistic(self._of(beside)) if beside else math.nan
-            if _differ(alone, statistic(self._of([*beside, own]))):
+            if _differ(alone, statistic(self._of([*beside, cluster]))):
                 return True
         return False
 
     def _of(self, clusters: Sequence[int]) -> Frames:
         """The frames of these clusters, and the references, in the order of all frames."""
         others = set(range(self.seeds)).difference(clusters)
-        left_out = {id(run) for own in others for run in self.clusters[own]}
+        left_out = {id(run) for other in others for run in self.clusters[other]}
         return [run for run in self.runs if id(run) not in left_out]
 
     def _resamples_of(self, clusters: tuple[int, ...]) -> tuple[Resamples, tuple[Frames, ...]]:
         """Resamples of these clusters alone, and the frames of each, references last."""
         if clusters not in self._resampled:
-            references = self._of([])
             resamples = Resamples.of(len(clusters), self.seed)
-            copies = _Copies([self.clusters[own] for own in clusters], self._unused_seed)
-            samples = ((*copies.taken(counts), *references) for counts in resamples.counts.tolist())
+            unused = max(int(runs[0]["seed"][0]) for runs in self.clusters) + 1
+            most = resamples.counts.max(axis=0).tolist()
+            copies = [
+                [
+                    _copied(self.clusters[cluster], unused + place * len(clusters) + k, k)
+                    for k in range(most[place])
+                ]
+                for place, cluster in enumerate(clusters)
+            ]
+            references = self._of([])
+            samples = []
+            for counts in resamples.counts.tolist():
+                drawn = chain.from_iterable(copies[place][:count] for place, count in enumerate(counts))
+                samples.append((*chain.from_iterable(drawn), *references))
             self._resampled[clusters] = resamples, tuple(samples)
         return self._resampled[clusters]
-
-    @property
-    def _unused_seed(self) -> int:
-        return max(int(runs[0]["seed"][0]) for runs in self.clusters) + 1
 
 
 def cluster_estimate(value: float, draws: Float[np.ndarray, " b"], resamples: Resamples) -> Estimate:
@@ -198,30 +205,15 @@ def _differ(first: float, second: float) -> bool:
     return abs(first - second) > ROUNDING * max(abs(first), abs(second))
 
 
-class _Copies:
-    """A cluster's frames as often as it is drawn, each time under a seed and run names of its own.
+def _copied(cluster: Frames, seed: int, number: int) -> Frames:
+    """The frames of a cluster the first time that it is drawn; later, under another seed and other run names.
 
     So a statistic that pairs or groups its rows by seed or by run counts a seed drawn twice as two seeds.
     """
-
-    def __init__(self, clusters: Sequence[Frames], unused: int) -> None:
-        self._clusters, self._unused = clusters, unused
-        self._made: dict[tuple[int, int], Frames] = {}
-
-    def taken(self, counts: Sequence[int]) -> Iterator[pl.DataFrame]:
-        for cluster, count in enumerate(counts):
-            for copy in range(count):
-                if (cluster, copy) not in self._made:
-                    self._made[cluster, copy] = self._copy(cluster, copy) if copy else self._clusters[cluster]
-                yield from self._made[cluster, copy]
-
-    def _copy(self, cluster: int, copy: int) -> Frames:
-        seed = self._unused + cluster * len(self._clusters) + copy
-        renamed = pl.col("^run$") + f", copy {copy}"  # the pattern, since not every table names its runs
-        return [
-            run.with_columns(pl.lit(seed, run["seed"].dtype).alias("seed"), renamed)
-            for run in self._clusters[cluster]
-        ]
+    if number == 0:
+        return cluster
+    renamed = pl.col("^run$") + f", copy {number}"  # the pattern, since not every table names its runs
+    return [run.with_columns(pl.lit(seed, run["seed"].dtype).alias("seed"), renamed) for run in cluster]
 
 
 def _seed_of(run: pl.DataFrame) -> int | None:

@@ -16,7 +16,7 @@ from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.statistics.same_loss import percent_points
+from isoloss.experiments.statistics.same_loss import percentage_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.linear_probe import released_probe
@@ -37,7 +37,7 @@ def gain_of_choice(choice: str) -> Statistic:
     def statistic(runs: Sequence[pl.DataFrame]) -> float:
         found = {(run[CHOICE][0], run["seed"][0]): run[ACCURACY][-1] for run in runs}
         gains = [
-            percent_points(accuracy, found[TEXT, seed])
+            percentage_points(accuracy, found[TEXT, seed])
             for (own, seed), accuracy in found.items()
             if own == choice and (TEXT, seed) in found
         ]
@@ -49,7 +49,7 @@ def gain_of_choice(choice: str) -> Statistic:
 def gain_of_probe(runs: Sequence[pl.DataFrame]) -> float:
     """Mean over the text's runs of final accuracy with the released probe, minus that with the text's."""
     text = [run for run in runs if run[CHOICE][0] == TEXT]
-    gains = [percent_points(run[RELEASED][-1], run[ACCURACY][-1]) for run in text]
+    gains = [percentage_points(run[RELEASED][-1], run[ACCURACY][-1]) for run in text]
     return float(np.mean(gains)) if gains else math.nan
 
 

@@ -15,7 +15,7 @@ from isoloss.experiments.measured_at import MeasuredAt, measured_at
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.along_runs import FLATTENING, IMPROVEMENT, Among
-from isoloss.experiments.statistics.same_loss import percent_points
+from isoloss.experiments.statistics.same_loss import percentage_points
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.models.transformers import GPT2Transformer
 from isoloss.objectives.next_word import NextWordObjective
@@ -34,7 +34,7 @@ def masked_advantage(runs: Sequence[pl.DataFrame]) -> float:
     for run in runs:
         if run["objective"][0] == NEXT_WORD and run["seed"][0] in masked:
             both = masked[run["seed"][0]].join(run, on="step").sort("step").tail(1)
-            gaps += [percent_points(*row) for row in both.select("accuracy", "accuracy_right").iter_rows()]
+            gaps += [percentage_points(*row) for row in both.select("accuracy", "accuracy_right").iter_rows()]
     return float(np.mean(gaps)) if gaps else float("nan")
 
 

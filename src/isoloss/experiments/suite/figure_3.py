@@ -13,7 +13,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.shown_task import PROJECTED, UNTRAINED, ShownTask, first_text_task, task_10, task_b
 from isoloss.experiments.standard_claims import WHY_WINDOW
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, divergence_over_entropy, in_points
-from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percent_points
+from isoloss.experiments.statistics.same_loss import LOSS_WINDOW, percentage_points
 from isoloss.experiments.statistics.sizes import (
     GapBetweenWidths,
     OfNarrowest,
@@ -124,7 +124,7 @@ def projection_changes_little(task: ShownTask) -> Claim:
 
 def gain_by_projection(runs: Sequence[pl.DataFrame]) -> float:
     """Mean over runs of final accuracy with projected minus all features, in percent points."""
-    return float(np.mean([percent_points(run[PROJECTED][-1], run["accuracy"][-1]) for run in runs]))
+    return float(np.mean([percentage_points(run[PROJECTED][-1], run["accuracy"][-1]) for run in runs]))
 
 
 def smallest_is_near_the_distribution(task: ShownTask) -> Claim:

@@ -13,7 +13,7 @@ from isoloss.experiments.standard_claims import final_loss_is_near, final_loss_i
 from isoloss.experiments.statistics.same_loss import (
     doublings,
     mean_at_same_loss,
-    percent_points,
+    percentage_points,
 )
 from isoloss.models.transformers import BERTS_DEVIATION
 from isoloss.panels import Colour
@@ -51,7 +51,7 @@ def _against_rich(deviation: float) -> tuple[Claim, Claim]:
             measure="mean over seeds of accuracy less that from 0.02, at the pair's common loss",
             unit="percent points",
             claimed=above(1.0),
-            statistic=mean_at_same_loss(rule, RICH, "accuracy", percent_points),
+            statistic=mean_at_same_loss(rule, RICH, "accuracy", percentage_points),
             reason="half of what the paper's sizes gain at the least",
         ),
     )

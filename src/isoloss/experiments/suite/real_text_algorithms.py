@@ -18,7 +18,7 @@ from isoloss.experiments.statistics.same_loss import (
     doublings,
     mean_at_same_loss,
     mean_over_runs,
-    percent_points,
+    percentage_points,
     rows_at_same_loss,
 )
 from isoloss.measurements.quantity import AnyQuantity
@@ -227,7 +227,7 @@ def _of_task(task: ComparedTask) -> tuple[Claim, Claim]:
             measure="mean over seeds of accuracy at the pair's common loss, without minus with",
             unit="percent points",
             claimed=below(0.0),
-            statistic=mean_at_same_loss(BARE, ADAMW, task.column, percent_points),
+            statistic=mean_at_same_loss(BARE, ADAMW, task.column, percentage_points),
         ),
         Claim(
             name=f"better-by-sam-{slug}",
@@ -236,7 +236,7 @@ def _of_task(task: ComparedTask) -> tuple[Claim, Claim]:
             measure="mean over seeds of accuracy at the pair's common loss, SAM minus without SAM",
             unit="percent points",
             claimed=above(0.0),
-            statistic=mean_at_same_loss(SAM_RULE, BARE, task.column, percent_points),
+            statistic=mean_at_same_loss(SAM_RULE, BARE, task.column, percentage_points),
         ),
     )
 

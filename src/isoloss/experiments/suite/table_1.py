@@ -17,7 +17,7 @@ from isoloss.experiments.statistics.same_loss import (
     curve,
     mean_at_same_loss,
     mean_over_runs,
-    percent_points,
+    percentage_points,
     rows_at_same_loss,
 )
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
@@ -100,7 +100,7 @@ def advantage_over_small(runs: Sequence[pl.DataFrame]) -> float:
     }
     if not all(ends.values()):
         return float("nan")
-    return percent_points(float(np.mean(ends[ADVERSARIAL])), float(np.mean(ends[SMALL])))
+    return percentage_points(float(np.mean(ends[ADVERSARIAL])), float(np.mean(ends[SMALL])))
 
 
 def advantage_over_lookup_table(rule: str, column: str) -> Statistic:
@@ -109,7 +109,7 @@ def advantage_over_lookup_table(rule: str, column: str) -> Statistic:
     def statistic(runs: Sequence[pl.DataFrame]) -> float:
         trained = [run[column][-1] for run in runs if run["rule"][0] == rule]
         table = [run[column][-1] for run in runs if run["rule"][0] == LOOKUP_TABLE]
-        return percent_points(float(np.mean(trained)), table[0]) if trained and table else float("nan")
+        return percentage_points(float(np.mean(trained)), table[0]) if trained and table else float("nan")
 
     return statistic
 
@@ -122,7 +122,7 @@ def _adversary_is_worse(task: str, column: str, paper: str) -> Claim:
         measure="mean over seeds of accuracy at the pair's common loss, adversarial minus AdamW",
         unit="percent points",
         claimed=below(0.0),
-        statistic=mean_at_same_loss(ADVERSARIAL, ADAMW, column, percent_points),
+        statistic=mean_at_same_loss(ADVERSARIAL, ADAMW, column, percentage_points),
     )
 
 

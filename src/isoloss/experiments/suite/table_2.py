@@ -8,7 +8,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.statistics.same_loss import (
     doublings,
     mean_at_same_loss,
-    percent_points,
+    percentage_points,
 )
 from isoloss.experiments.suite.table_1 import ADVERSARIAL, REAL_TEXT, TEXT, algorithm_panels
 from isoloss.panels import Axis
@@ -38,7 +38,7 @@ CLAIMS_2 = (
         measure="mean over seeds of accuracy at the pair's common loss, adversarial minus AdamW",
         unit="percent points",
         claimed=below(0.0),
-        statistic=mean_at_same_loss(ADVERSARIAL, ADAMW, TASK_C, percent_points),
+        statistic=mean_at_same_loss(ADVERSARIAL, ADAMW, TASK_C, percentage_points),
     ),
 )
 

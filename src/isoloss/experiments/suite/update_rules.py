@@ -18,7 +18,7 @@ from isoloss.experiments.statistics.same_loss import (
     doublings,
     mean_at_same_loss,
     pairs_at_same_loss,
-    percent_points,
+    percentage_points,
     rows_at_same_loss,
 )
 from isoloss.panels import Axis, Categories, Colour, Dots, Lines, Panel, Table
@@ -46,7 +46,7 @@ def _flatter_is_better(runs: Sequence[pl.DataFrame]) -> float:
     pairs = [pair for rule in (*PEERS, REGULARISED) for pair in pairs_at_same_loss(runs, rule, ADAMW)]
     traces, accuracies = (
         np.array([compare(pair.run.value(name).value, pair.reference.value(name).value) for pair in pairs])
-        for name, compare in (("trace", doublings), (ACCURACY, percent_points))
+        for name, compare in (("trace", doublings), (ACCURACY, percentage_points))
     )
     return rank_correlation(-traces, accuracies)
 
@@ -72,7 +72,7 @@ CLAIMS = (
         measure="mean over seeds of accuracy at the pair's common loss, minus AdamW's",
         unit="percent points",
         claimed=above(0.0),
-        statistic=mean_at_same_loss(REGULARISED, ADAMW, ACCURACY, percent_points),
+        statistic=mean_at_same_loss(REGULARISED, ADAMW, ACCURACY, percentage_points),
     ),
     *(_is_flatter(rule, OURS) for rule in PEERS),
     Claim(
