@@ -11,15 +11,14 @@ tokens instead of the vocabulary, and from batches.
 """
 
 import argparse
-import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from transformers import OPTConfig, OPTForCausalLM, PreTrainedModel
 
-from benchmarks.comparison import Comparison, compare
+from benchmarks.comparison import Comparison, compare, show
 from isoloss.inference.suffix_scores import masked_log_probabilities, rows_at_once
 from isoloss.models.restricted_causal import RestrictedCausalModel
 from isoloss.models.shapes import Shape
@@ -114,11 +113,7 @@ def main() -> None:
     torch.set_num_threads(1)
     cases = [laptop] if options.laptop_only else [laptop, opt_125m]
     found = [comparison for case in cases for comparison in comparisons(case(), options.pairs)]
-    if options.json:
-        print(json.dumps([asdict(comparison) for comparison in found], indent=2))
-        return
-    for c in found:
-        print(f"{c.name}\n    {c.seconds:8.3f} s; {c.peer}: {c.peer_seconds:.3f} s; {c.times_as_fast:.2f} x")
+    show(found, options.json)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Two ways of doing the same work, timed in turn in one process."""
 
+import json
 import statistics
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True)
@@ -29,16 +30,25 @@ def compare(
     ours()
     theirs()
     times = [(seconds(ours), seconds(theirs) / share) for _ in range(pairs)]
-    return Comparison(
-        name,
-        peer,
-        statistics.median(own for own, _ in times),
-        statistics.median(other for _, other in times),
-        statistics.median(other / own for own, other in times),
-    )
+    return of_pairs(name, peer, times)
+
+
+def of_pairs(name: str, peer: str, times: Sequence[tuple[float, float]]) -> Comparison:
+    """Of pairs of our seconds and the peer's."""
+    own, other = (statistics.median(each) for each in zip(*times, strict=True))
+    return Comparison(name, peer, own, other, statistics.median(theirs / ours for ours, theirs in times))
 
 
 def seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def show(found: Sequence[Comparison], as_json: bool) -> None:
+    """Print as JSON or a line each."""
+    if as_json:
+        print(json.dumps([asdict(comparison) for comparison in found], indent=2))
+        return
+    for each in found:
+        print(f"{each.name:60}{1e3 * each.seconds:10.1f} ms{each.times_as_fast:7.2f} x {each.peer}")

@@ -6,14 +6,11 @@ interleaved pairs, medians. Two layers, 128 sentences of eight words, one masked
 larger queries: `--sharpness 1` is the model as it begins.
 """
 
-import json as json_format
-from dataclasses import asdict
-
 import torch
 import tyro
 from transformers import PreTrainedModel
 
-from benchmarks.comparison import Comparison, compare
+from benchmarks.comparison import Comparison, compare, show
 from isoloss.device import denormals_flushed
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
@@ -71,14 +68,7 @@ def main(
     """
     torch.set_num_threads(1)
     found = [passes(width, times, pairs) for width in widths for times in sharpness]
-    if json:
-        print(json_format.dumps([asdict(comparison) for comparison in found], indent=2))
-        return
-    for comparison in found:
-        print(
-            f"{comparison.name:40}{comparison.seconds * 1e3:9.1f} ms{comparison.times_as_fast:7.2f} x "
-            f"{comparison.peer}"
-        )
+    show(found, json)
 
 
 if __name__ == "__main__":

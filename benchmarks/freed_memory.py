@@ -5,16 +5,13 @@ loss, with `keep_freed_memory`, as each job of `isoloss reproduce` has it, and a
 in turn, since what an allocator has kept cannot be undone; one thread.
 """
 
-import json as json_format
-import statistics
 import time
-from dataclasses import asdict
 from multiprocessing import get_context
 
 import torch
 import tyro
 
-from benchmarks.comparison import Comparison
+from benchmarks.comparison import Comparison, of_pairs, show
 from benchmarks.last_block import OBJECTIVE, build, library_step
 from isoloss.executors.runner import keep_freed_memory
 from isoloss.languages.pcfg import pcfg
@@ -50,13 +47,10 @@ def comparisons(width: int, batch_size: int, steps: int, pairs: int) -> list[Com
             asked = [(kept, width, batch_size, steps) for kept in (True, False)]
             turns.append([one.apply(processor_seconds, each) for each in asked])
     names = (f"{steps} training steps of {batch_size}, width {width}", f"exact loss, width {width}")
-    found = []
-    for place, name in enumerate(names):
-        times = [(kept[place], returned[place]) for kept, returned in turns]
-        own, other = (statistics.median(each) for each in zip(*times, strict=True))
-        ratio = statistics.median(other / own for own, other in times)
-        found.append(Comparison(name, "memory returned", own, other, ratio))
-    return found
+    return [
+        of_pairs(name, "memory returned", [(kept[place], returned[place]) for kept, returned in turns])
+        for place, name in enumerate(names)
+    ]
 
 
 def main(
@@ -74,14 +68,7 @@ def main(
         batches: Sentences in a training step.
     """
     found = [each for width in widths for size in batches for each in comparisons(width, size, 500, pairs)]
-    if json:
-        print(json_format.dumps([asdict(comparison) for comparison in found], indent=2))
-        return
-    for comparison in found:
-        print(
-            f"{comparison.name:40}{comparison.seconds:7.2f} s{comparison.times_as_fast:7.2f} x "
-            f"{comparison.peer}"
-        )
+    show(found, json)
 
 
 if __name__ == "__main__":

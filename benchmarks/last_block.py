@@ -9,9 +9,8 @@ dropout. With --compiled the library's step is compiled (`Compute`), which takes
 anything is timed, some 20 seconds a model.
 """
 
-import json as json_format
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 import torch
 import tyro
@@ -19,7 +18,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from benchmarks.comparison import Comparison, compare
+from benchmarks.comparison import Comparison, compare, show
 from benchmarks.pretraining import ordinary_step
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.languages.language import Language
@@ -123,14 +122,7 @@ def main(
     ]
     if not compiled:
         found += [comparison for width in widths for comparison in measurements(language, width, pairs)]
-    if json:
-        print(json_format.dumps([asdict(comparison) for comparison in found], indent=2))
-        return
-    for comparison in found:
-        print(
-            f"{comparison.name:45}{comparison.seconds * 1e3:9.1f} ms{comparison.times_as_fast:7.2f} x "
-            f"{comparison.peer}"
-        )
+    show(found, json)
 
 
 if __name__ == "__main__":

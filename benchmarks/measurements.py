@@ -5,14 +5,12 @@ eight words out of twelve. Sentences and labels are random: the cost does not de
 """
 
 import argparse
-import json
 from collections.abc import Callable
-from dataclasses import asdict
 
 import torch
 from torch import nn
 
-from benchmarks.comparison import Comparison, compare
+from benchmarks.comparison import Comparison, compare, show
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
@@ -152,11 +150,7 @@ def main() -> None:
         for measure in (probe, trace, loss)
         for comparison in measure(width, options.pairs)
     ]
-    if options.json:
-        print(json.dumps([asdict(comparison) for comparison in found], indent=2))
-        return
-    for c in found:
-        print(f"{c.name}\n    {c.seconds:8.3f} s; {c.peer}: {c.peer_seconds:.3f} s; {c.times_as_fast:.2f} x")
+    show(found, options.json)
 
 
 if __name__ == "__main__":
