@@ -1,10 +1,13 @@
-"""The oracle: every derivation of a small grammar, rule by rule as written, and sums over them."""
+"""The oracle: every derivation of a small grammar, rule by rule as written; and frequencies against it."""
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Any
+
+from scipy.stats import chi2
 
 from isoloss.languages.derivation import Derivation
 from isoloss.languages.grammar import Grammar, Symbol
@@ -115,3 +118,14 @@ def enumerate_derivations(grammar: Grammar, maximum: int) -> Enumeration:
 
     trees = [tree for length in range(1, maximum + 1) for tree in symbol_trees(grammar.start, length)]
     return Enumeration(grammar, maximum, tuple(trees))
+
+
+def chi_square_passes(counts: Mapping[Any, int], expected: Mapping[Any, float]) -> bool:
+    """Whether frequencies are below the 99.9 % point; cells of fewer than 5 expected are pooled."""
+    assert set(counts) <= set(expected)
+    cells = [(counts.get(cell, 0), mean) for cell, mean in expected.items() if mean >= 5]
+    rest = math.fsum(mean for mean in expected.values() if mean < 5)
+    if rest >= 5:
+        cells.append((sum(counts.values()) - sum(seen for seen, _ in cells), rest))
+    statistic = sum((seen - mean) ** 2 / mean for seen, mean in cells)
+    return statistic <= chi2.ppf(0.999, max(1, len(cells) - 1))

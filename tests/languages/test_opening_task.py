@@ -1,11 +1,14 @@
 """Opening tasks against full forward passes."""
 
+from collections import Counter
+
 import pytest
 import torch
+from enumeration import chi_square_passes
 
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
-from isoloss.languages.task import Task, task_splits
+from isoloss.languages.task import Task
 from tiny_causal_models import MODELS, joint_log_probabilities, tiny_causal_model, tiny_language
 
 
@@ -46,15 +49,8 @@ def test_the_first_word_is_drawn_by_its_distribution_among_the_openings_and_the_
     every = torch.cartesian_prod(openings, torch.arange(7), torch.arange(7))
     joint = joint_log_probabilities(tiny_causal_model("gpt2"), every).exp() / distribution[openings].sum()
     assert float(joint.sum()) == pytest.approx(1)
-    place = torch.tensor([49, 7, 1])
-    counts = torch.bincount(drawn.ids @ place, minlength=343)[every @ place]
-    assert int(counts.sum()) == n
-    likely = joint * n >= 5
-    expected = torch.cat([joint[likely], joint[~likely].sum()[None]]) * n
-    observed = torch.cat([counts[likely], counts[~likely].sum()[None]])
-    chi_square = float(((observed - expected) ** 2 / expected).sum())
-    # The 99.99 % point is about the mean plus 4.5 standard deviations.
-    assert chi_square < len(expected) + 4.5 * (2 * len(expected)) ** 0.5
+    expected = dict(zip(map(tuple, every.tolist()), (n * joint).tolist(), strict=True))
+    assert chi_square_passes(Counter(map(tuple, drawn.ids.tolist())), expected)
     # The ceiling is how often the label is the word that was drawn.
     labelled = task.label(Sentences(drawn.ids[:, 1:], drawn.lengths - 1))
     named = (openings[labelled.labels] == drawn.ids[:, 0]).double()
@@ -70,13 +66,6 @@ def test_sentences_do_not_depend_on_how_calls_are_split_or_on_the_memory():
     assert torch.equal(together.sentences.ids, torch.cat([part.sentences.ids for part in parts]))
     torch.testing.assert_close(together.posterior, torch.cat([part.posterior for part in parts]))
     assert not torch.equal(together.sentences.ids, task.sample(40, generator(4)).sentences.ids)
-
-
-def test_splits_are_disjoint():
-    splits = task_splits(tiny_language("llama", length=5).tasks()[1], 100, 30, 30, seed=0)
-    train, test = splits.train.sentences.ids.tolist(), splits.test.sentences.ids.tolist()
-    assert (len(train), len(test)) == (100, 30)
-    assert not {tuple(ids) for ids in train} & {tuple(ids) for ids in test}
 
 
 def test_sentences_of_another_length_are_refused():
