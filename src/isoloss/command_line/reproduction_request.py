@@ -95,7 +95,7 @@ def choice(request: ReproduceOptions) -> Choice:
             plan = ReadyLanguage(read_language(request.language, request.maximum_length))
         language = plan.language(request.folder, silent)
         of_request = with_language(scale, designs, plan, language, request.task, any_task=request.any_task)
-    experiments = tuple(_as_asked(request, of_request, design) for design in designs.values())
+    experiments = tuple(_as_asked(request, of_request, *each) for each in designs.items())
     if request.runs and len(experiments) != 1:
         raise BadInput("--runs names runs of one experiment; name that experiment alone")
     runs = [run for experiment in experiments for run in only_named(experiment, request.runs)]
@@ -140,21 +140,21 @@ def other_experiments(
 ) -> dict[str, Callable[[], Experiment]]:
     """Functions that create all experiments but `chosen`, by name: a folder's site shows finished ones."""
     return {
-        name: partial(_as_asked, request, scale, design)
+        name: partial(_as_asked, request, scale, name, design)
         for name, design in builtin_designs().items()
         if name not in chosen
     }
 
 
-def _as_asked(request: ReproduceOptions, scale: Scale, design: Design) -> Experiment:
-    """One experiment, carried out as requested."""
+def _as_asked(request: ReproduceOptions, scale: Scale, name: str, design: Design) -> Experiment:
+    """One experiment, carried out as requested and called as its file is."""
     experiment = design.at(scale, request.settings)
     if request.tokens is not None:
         experiment = with_tokens(experiment, request.tokens)
     compute = Compute(request.precision, request.compiled)
     runs = tuple(run.carried_out_by(compute) for run in experiment.runs)
     claims = () if scale.name == UNJUDGED else experiment.claims
-    return replace(experiment, runs=runs, claims=claims)
+    return replace(experiment, name=name, runs=runs, claims=claims)
 
 
 def write_whole_site(

@@ -76,8 +76,8 @@ def read_design(path: Path) -> Design:
     except BadInput:
         raise
     except Exception as error:
-        where = f"{path}{_line_of(error, path)}"
-        raise BadInput(f"{where} failed: {type(error).__name__}: {error}; mend it and try again") from error
+        where, why = f"{path}{_line_of(error, path)}", error.msg if isinstance(error, SyntaxError) else error
+        raise BadInput(f"{where} failed: {type(error).__name__}: {why}; mend it and try again") from error
     found = getattr(module, EXPORTED, None)
     if not isinstance(found, Design):
         raise BadInput(
