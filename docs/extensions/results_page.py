@@ -20,8 +20,7 @@ from results_rounds import all_rounds_told, ranges, rounds_told
 
 from isoloss.command_line.reproduction_request import GROUPS
 from isoloss.experiments.branches import VARIED
-from isoloss.experiments.suite import builtin_designs
-from isoloss.experiments.suite import scale_named
+from isoloss.experiments.suite import builtin_designs, scale_named
 from isoloss.experiments.suite.drift_limits import distances, how_far
 
 PAGE = ROOT / "docs" / "what-we-found.md"

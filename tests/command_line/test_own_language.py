@@ -7,12 +7,17 @@ import pytest
 from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.command_line.reproduction_request import Choice, choice
 from isoloss.errors import BadInput
+from isoloss.experiments.suite import builtin_designs
+from isoloss.experiments.suite.flatness_interventions import AT as INTERVENTIONS
 from isoloss.languages.dyck import dyck, write_dyck
 from isoloss.languages.hmm import write_hmm
 from isoloss.languages.notation import write_grammar
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.random_hmm import random_hmm
 from isoloss.pretraining.flatness_regularised import Sharpened
+
+OF_GRAMMARS = "other-distributions"
+TAKE_A_LANGUAGE = tuple(name for name, design in builtin_designs().items() if design.takes_a_language)
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +44,8 @@ def asked(language: Path | None, *names: str, task: str | None = None, folder: P
 @pytest.mark.parametrize(
     ("kind", "names", "words", "task"),
     [
-        ("grammar", OF_YOUR_OWN, 8, "prefix-4"),
-        ("hmm", tuple(name for name in OF_YOUR_OWN if name != OF_SHIFTED_GRAMMARS), 5, "state-3"),
+        ("grammar", TAKE_A_LANGUAGE, 8, "prefix-4"),
+        ("hmm", tuple(name for name in TAKE_A_LANGUAGE if name != OF_GRAMMARS), 5, "state-3"),
         ("mixed", ("lazy-to-rich", "flatness-interventions"), 2, "mismatches"),
     ],
 )
@@ -60,14 +65,14 @@ def test_what_is_sharpened_keeps_to_losses_as_far_above_the_entropy(files: dict[
     (planned,) = asked(files["mixed"], "flatness-interventions").experiments
     rules = [run.update_rule for run in planned.runs]
     (window,) = {rule.loss_window for rule in rules if isinstance(rule, Sharpened)}
-    low, high = INTERVENTIONS.sharpened.loss_window
+    low, high = INTERVENTIONS["smoke"].sharpened.loss_window
     assert window[1] / window[0] == pytest.approx(high / low, rel=1e-3)
     assert 0.3 < window[0] / low < 0.55
 
 
 def test_what_does_not_fit_is_one_sentence(files: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="hmm is no grammar; give one, or leave that experiment out"):
-        asked(files["hmm"], OF_SHIFTED_GRAMMARS)
+    with pytest.raises(BadInput, match="the language is no grammar; give one, or leave that experiment out"):
+        asked(files["hmm"], OF_GRAMMARS)
     with pytest.raises(BadInput, match=r"figure-1, drift, .* and roots-or-trace; name no others"):
         asked(files["grammar"], "figure-2")
     with pytest.raises(BadInput, match="the language has no task"):

@@ -28,7 +28,7 @@ EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed i
     [
         (("figure-1", "--language", "nowhere.pcfg"), "nowhere.pcfg"),
         (("figure-1", "--task", "prefix-3"), "no task 'prefix-3'"),
-        (("all", "--task", "prefix-4"), "go with figure-1, drift, drift-limits"),
+        (("all", "--task", "prefix-4"), "go with figure-1, adamw-clock, drift"),
         (("figure-1", "--settings", "0.2:32,0.4:8"), "the learning rates and batches of drift"),
         (("drift", "--settings", "0.2:32"), "at least two learning rates or batches"),
         (("figure-1", "--runs", "width-1"), "no run of figure-1 is called 'width-1'; did you mean 'width-"),
@@ -37,12 +37,12 @@ EXTREMES = tuple(f"width-{width}-seed-{seed}" for width in (64, 1536) for seed i
         (("figure-1", "--output", "file/below"), "file is a file, where a folder is needed"),
         (("figure-1", "--device", "tpu"), "device"),
         (("figure-1", "figure-99"), "no experiment 'figure-99'; did you mean 'figure-"),
-        (("zebra",), "no experiment 'zebra'; choose paper or all, or among figure-1"),
+        (("zebra",), "no experiment 'zebra'; choose paper or all, among figure-1"),
         (("figure-1", "--scale", "huge"), "smoke"),
         (("figure-1", "--address", "head:6379"), "--address is for --on ray"),
         (("figure-1", "--on", "ray", "--processes", "2"), "--processes is for --on local"),
         (("figure-1", "--on", "slurm", "--hours", "0"), "some hours"),
-        ((), "name what to reproduce: choose paper or all, or among figure-1"),
+        ((), "name what to reproduce: choose paper or all, among figure-1"),
     ],
 )
 def test_a_mistake_is_one_sentence_before_any_work(

@@ -4,6 +4,9 @@ import pytest
 
 from isoloss.cli import main
 from isoloss.command_line import task as command
+from isoloss.experiments.scale import scale_named
+
+SMOKE = scale_named("smoke").real_text
 
 
 def run(arguments: list[str]) -> int:

@@ -10,7 +10,8 @@ import torch
 from page_blocks import ROOT, blocks, commands
 
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.experiments.suite import every_experiment, scale_named
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite import every_experiment
 from isoloss.languages.hmm import hmm
 from isoloss.languages.language import Language
 from isoloss.languages.language_file import parse_language

@@ -4,7 +4,13 @@ import pytest
 
 from isoloss.experiments.claims import judge
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite.causal_objective import MASKED, NEXT_WORD, causal_runs, masked_advantage
+from isoloss.experiments.suite.causal_objective import (
+    CLAIMS,
+    MASKED,
+    NEXT_WORD,
+    causal_runs,
+    masked_advantage,
+)
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.results.verdict import Verdict
 

@@ -8,7 +8,7 @@ import pytest
 
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite.ablations import DECAY, MASKS, RELEASED, ablations
+from isoloss.experiments.suite.ablations import CLAIMS, DECAY, MASKS, RELEASED, TEXT, ablations
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.experiments.suite.projection import projected_dimension, projection
 from isoloss.objectives.many_masks import ManyMasksObjective
@@ -37,7 +37,7 @@ def test_each_choice_changes_one_thing_and_the_texts_runs_are_figure_1s() -> Non
     scale = scale_named("laptop")
     runs = ablations(scale).runs
     assert len(runs) == 3 * len(scale.seeds)
-    of_figure_1 = {each.digest for each in figure_1(scale, scale.grammar.tasks[1]).runs}
+    of_figure_1 = {each.digest for each in figure_1(scale).runs}
     for each in runs:
         (choice,) = (value for _, value in each.labels)
         assert (each.digest in of_figure_1) == (choice == TEXT)
@@ -50,7 +50,7 @@ def test_each_choice_changes_one_thing_and_the_texts_runs_are_figure_1s() -> Non
 def test_the_projection_is_of_figure_1s_runs_to_fewer_dimensions_than_any_has() -> None:
     scale = scale_named("laptop")
     planned = projection(scale)
-    assert len(shared([*planned.runs, *figure_1(scale, scale.grammar.tasks[1]).runs])) == len(planned.runs)
+    assert len(shared([*planned.runs, *figure_1(scale).runs])) == len(planned.runs)
     narrowest = min(model.shape.width for model in scale.grammar.architectures)
     assert projected_dimension(scale) < narrowest * scale.grammar.language.maximum_length
     (projected,) = {
@@ -63,8 +63,3 @@ def test_the_projection_is_of_figure_1s_runs_to_fewer_dimensions_than_any_has() 
     (claim,) = planned.claims
     worse = pl.DataFrame({"accuracy": [0.9], "projected_accuracy": [0.85]})
     assert claim.statistic([worse]) == pytest.approx(-5.0)
-
-
-@pytest.mark.parametrize("experiment", [ablations, projection])
-def test_nothing_measured_is_nothing_drawn(experiment) -> None:
-    assert experiment(scale_named("smoke")).panels(pl.DataFrame()) == ()

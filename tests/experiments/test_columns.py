@@ -1,6 +1,6 @@
 """A misspelt column is an error before anything is measured, and no undeclared column is made."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,8 @@ from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment, planned_table, refuse_misspelt_columns
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.measured_at import named_as_planned
-from isoloss.experiments.scale import Scale, scale_named
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.experiments.suite import every_experiment
 from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
@@ -22,9 +23,9 @@ from isoloss.results.record import Record
 FIGURE_1 = every_experiment(scale_named("smoke"))[0]
 
 
-@pytest.mark.parametrize("scale", [smoke, laptop, paper])
-def test_every_experiment_asks_for_columns_that_its_quantities_give(scale: Callable[[], Scale]) -> None:
-    for experiment in every_experiment(scale()):
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+def test_every_experiment_asks_for_columns_that_its_quantities_give(scale: ScaleName) -> None:
+    for experiment in every_experiment(scale_named(scale)):
         refuse_misspelt_columns(experiment)
         assert experiment.runs == () or {"run", "seed", "step"} <= set(planned_table(experiment).columns)
 

@@ -8,13 +8,9 @@ import pytest
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
 from isoloss.experiments.scale import Scale
-from isoloss.experiments.suite.causal_objective import causal_objective
-from isoloss.experiments.suite.figure_5 import figure_5
-from isoloss.experiments.suite.flatness_measures import flatness_measures
-from isoloss.experiments.suite.longer_training import longer_training
-from isoloss.experiments.suite.table_1 import TASK_A, table_1
-from isoloss.experiments.suite.table_2 import table_2
-from isoloss.experiments.suite.update_rules import update_rules
+from isoloss.experiments.suite import builtin_designs
+from isoloss.experiments.suite.flatness_measures import AT, flatness_measures
+from isoloss.experiments.suite.table_1 import TASK_A
 from isoloss.measurements.references import LOOKUP_TABLE
 from isoloss.panels import Axis, Categories, Chart, Dots, Lines, Table
 from jobs_in_turn import in_turn
@@ -25,15 +21,19 @@ def tiny() -> Scale:
     """One rule beyond the adversary, and a few sentences for every measure."""
     scale = tiny_scale()
     compared = replace(scale.compared, peers=scale.compared.peers[-1:])
-    flatness = replace(scale.flatness, noise_sentences=4, eigenvalue_sentences=4)
-    return replace(scale, compared=compared, flatness=flatness)
+    return replace(scale, compared=compared)
 
 
 @pytest.fixture(scope="module")
 def carried_out(tmp_path_factory: pytest.TempPathFactory) -> Results:
     scale, output = tiny(), tmp_path_factory.mktemp("results")
-    planned = (table_1, table_2, update_rules, causal_objective, figure_5, longer_training, flatness_measures)
-    return carry_out_experiments([experiment(scale) for experiment in planned], output, in_turn)
+    planned = [
+        builtin_designs()[name].at(scale)
+        for name in ("table-1", "table-2", "update-rules", "causal-objective", "figure-5", "longer-training")
+    ]
+    flatness = replace(AT["smoke"], eigenvalue_sentences=4)
+    planned.append(flatness_measures(scale, flatness))
+    return carry_out_experiments(planned, output, in_turn)
 
 
 def axes(chart: Chart) -> tuple[Axis, ...]:

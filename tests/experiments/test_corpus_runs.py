@@ -15,6 +15,7 @@ from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.objectives.masked import MaskedObjective
 
+SMOKE = scale_named("smoke").real_text
 RUN = real_text_steps(scale_named("smoke")).runs[0]
 
 
@@ -43,9 +44,10 @@ def test_a_corpus_has_no_portrait() -> None:
     assert planned_languages([real_text_steps(scale_named("smoke"))]) == []
 
 
-@pytest.mark.parametrize("settings", [SMOKE, LAPTOP, PAPER])
-def test_a_corpus_is_named_before_any_work(settings, monkeypatch, tmp_path) -> None:
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+def test_a_corpus_is_named_before_any_work(scale, monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    settings = scale_named(scale).real_text
     for runs in (settings.followed, settings.compared):
         assert len(runs.corpus.digest) == 64
         assert runs.measured_steps[0] == runs.measured_from

@@ -2,6 +2,7 @@
 
 import pytest
 
+from isoloss.experiments.descents import DESCENTS
 from isoloss.experiments.grammar_runs import ADAMW
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.figure_4 import figure_4
@@ -12,19 +13,19 @@ from isoloss.pretraining.sgd import SGD
 
 def test_the_paper_pre_trains_with_sgd_from_fresh_weights() -> None:
     scale = scale_named("paper")
-    for figure in (figure_4(scale), figure_10(scale)):
+    for figure in (figure_4(scale, DESCENTS["paper"]), figure_10(scale, DESCENTS["paper"])):
         for run in figure.runs:
             assert run.continues is None
             assert run.update_rule == SGD(learning_rate=1e-3, warm_up_share=0.12)
             assert run.seed in scale.seeds
             assert run.architecture.dropout == 0
-    assert all(run.continues for run in figure_4(scale_named("smoke")).runs)
+    assert all(run.continues for run in figure_4(scale_named("smoke"), DESCENTS["smoke"]).runs)
 
 
 def test_seeds_of_their_own_are_those_of_the_runs_that_they_continue() -> None:
-    runs = figure_10(scale_named("night")).runs
+    runs = figure_10(scale_named("night"), DESCENTS["night"]).runs
     of_grammar = [run for run in runs if run.name.startswith("pcfg")]
-    assert {run.first_seed for run in of_grammar} == set(NIGHT.grammar.own_seeds or ())
+    assert {run.first_seed for run in of_grammar} == set(DESCENTS["night"].grammar.own_seeds or ())
     assert {run.first_seed for run in runs if run not in of_grammar} == set(
         scale_named("night").hidden_markov.own_seeds or ()
     )
@@ -34,9 +35,11 @@ def test_seeds_of_their_own_are_those_of_the_runs_that_they_continue() -> None:
 
 
 def test_the_page_says_what_the_papers_own_numbers_let_move() -> None:
-    assert PAPER.grammar.drift_time == pytest.approx(7.3e-6, rel=0.01)
-    assert LAPTOP.grammar.drift_time > 1000 * PAPER.grammar.drift_time
-    (said,) = (text for text in figure_4(scale_named("paper")).text if "η²k/4B" in text)
+    assert DESCENTS["paper"].grammar.drift_time == pytest.approx(7.3e-6, rel=0.01)
+    assert DESCENTS["laptop"].grammar.drift_time > 1000 * DESCENTS["paper"].grammar.drift_time
+    (said,) = (text for text in figure_4(scale_named("paper"), DESCENTS["paper"]).text if "η²k/4B" in text)
     assert "0.001² · 120,000 / (4 · 4,096) = 7.3e-06 here" in said
-    assert "7.3e-06" in next(text for text in figure_4(scale_named("smoke")).text if "η²k/4B" in text)
-    assert "fresh weights" in "".join(figure_4(scale_named("paper")).text)
+    assert "7.3e-06" in next(
+        text for text in figure_4(scale_named("smoke"), DESCENTS["smoke"]).text if "η²k/4B" in text
+    )
+    assert "fresh weights" in "".join(figure_4(scale_named("paper"), DESCENTS["paper"]).text)

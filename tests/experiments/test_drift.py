@@ -5,21 +5,26 @@ from pathlib import Path
 
 import pytest
 
+from isoloss.experiments.drift_runs import DRIFT_RUNS
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite.adamw_clock import AT as CLOCK
 from isoloss.experiments.suite.adamw_clock import adamw_clock
 from isoloss.experiments.suite.drift import drift
 from isoloss.experiments.suite.drift_limits import drift_limits
+from isoloss.experiments.suite.flatness_interventions import AT as INTERVENTIONS
 from isoloss.experiments.suite.flatness_interventions import flatness_interventions
 from jobs_in_turn import in_turn
 from tiny_scale import tiny_scale
 
+SMOKE = DRIFT_RUNS["smoke"]
+
 
 def test_the_experiment_is_carried_out_and_drawn(tmp_path: Path) -> None:
     scale = tiny_scale(scale_named("smoke").seeds)
-    experiment = drift(scale, scale.grammar.tasks[1])
+    experiment = drift(scale, SMOKE)
     result = carry_out_experiments([experiment], tmp_path, in_turn).experiments[0]
     assert result.outcome.failures == ()
     schedules = len(SMOKE.schedules) + 1
@@ -45,7 +50,7 @@ def few(experiment: Experiment, varied: str) -> tuple[PlannedRun, ...]:
 
 @pytest.mark.slow
 def test_where_the_clock_ends_is_looked_for_and_drawn(tmp_path: Path) -> None:
-    experiment = drift_limits(scale_named("smoke"))
+    experiment = drift_limits(scale_named("smoke"), SMOKE)
     experiment = replace(experiment, runs=few(experiment, "momentum"))
     result = carry_out_experiments([experiment], tmp_path, in_turn).experiments[0]
     assert result.outcome.failures == ()
@@ -57,7 +62,7 @@ def test_where_the_clock_ends_is_looked_for_and_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_clock_of_adamw_is_carried_out_and_drawn(tmp_path: Path) -> None:
-    experiment = adamw_clock(scale_named("smoke"))
+    experiment = adamw_clock(scale_named("smoke"), CLOCK["smoke"])
     experiment = replace(experiment, runs=few(experiment, "epsilon"))
     result = carry_out_experiments([experiment], tmp_path, in_turn).experiments[0]
     assert result.outcome.failures == ()
@@ -71,8 +76,7 @@ def test_the_clock_of_adamw_is_carried_out_and_drawn(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_interventions_are_carried_out_and_drawn(tmp_path: Path) -> None:
-    scale = scale_named("smoke")
-    experiment = flatness_interventions(scale, scale.grammar.tasks[1])
+    experiment = flatness_interventions(scale_named("smoke"), INTERVENTIONS["smoke"])
     experiment = replace(experiment, runs=few(experiment, ""))
     result = carry_out_experiments([experiment], tmp_path, in_turn).experiments[0]
     assert result.outcome.failures == ()

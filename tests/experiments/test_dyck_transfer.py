@@ -1,4 +1,5 @@
 import math
+from itertools import chain
 
 import polars as pl
 import pytest
@@ -6,7 +7,16 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite.dyck_transfer import ERROR, PLAIN, dyck_transfer, flattest_against_rest
+from isoloss.experiments.suite.adamw_clock import AT as CLOCK
+from isoloss.experiments.suite.dyck_transfer import (
+    AT,
+    CLAIMS,
+    ERROR,
+    PLAIN,
+    dyck_transfer,
+    flattest_against_rest,
+)
+from isoloss.experiments.suite.other_distributions import SEEDS as LATER
 from isoloss.languages.dyck import dyck, mismatches
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
@@ -52,19 +62,21 @@ def test_every_claim_can_be_met_and_can_fail() -> None:
 
 
 def test_the_ways_leave_one_beginning_and_end_together() -> None:
-    settings, runs = scale_named("laptop").dyck, dyck_transfer(scale_named("laptop")).runs
+    settings = AT["laptop"]
+    runs = dyck_transfer(scale_named("laptop"), settings).runs
     assert len(runs) == len(settings.seeds) * (1 + len(settings.others))
     for run in runs:
         assert run.language.ready == settings.language
         before = run.continues.step if run.continues else 0
         assert before + run.steps == settings.steps
         assert run.first_seed in settings.seeds
-    others = {*scale_named("laptop").seeds, *(scale_named("laptop").later_seeds or ())}
-    assert not {*settings.seeds} & {
-        *others,
-        *scale_named("laptop").adamw_clock.seeds,
-        *scale_named("laptop").pilot_seeds,
-    }
+    others = (
+        scale_named("laptop").seeds,
+        scale_named("laptop").pilot_seeds,
+        LATER["laptop"],
+        CLOCK["laptop"].seeds,
+    )
+    assert set(settings.seeds).isdisjoint(chain(*others))
 
 
 def test_what_counts_by_itself_is_read_off_one_string() -> None:
@@ -84,7 +96,7 @@ def test_the_quantity_is_drawn_kept_and_measured() -> None:
     drawn = quantity.draw(language, MaskedObjective(), silent)
     again = drawn_of(quantity.drawn_as, tensors_of(drawn))
     assert torch.equal(again.drawn, drawn.drawn)
-    model = scale_named("smoke").dyck.architecture.build(2, 6, seed=0)
+    model = AT["smoke"].architecture.build(2, 6, seed=0)
     subject = Subject("one", MaskedObjective(), {}, language)
     records = quantity.measure(model, drawn, subject, silent).records
     columns = quantity.columns(records)
@@ -98,10 +110,9 @@ def test_the_quantity_is_drawn_kept_and_measured() -> None:
         CountErrorQuantity((2,), draws=1, seed=1)
 
 
-def test_the_panels_are_of_last_checkpoints_and_nothing_of_nothing() -> None:
-    experiment = dyck_transfer(scale_named("smoke"))
-    assert experiment.panels(pl.DataFrame()) == ()
-    settings = scale_named("smoke").dyck
+def test_the_panels_are_of_last_checkpoints() -> None:
+    experiment = dyck_transfer(scale_named("smoke"), AT["smoke"])
+    settings = AT["smoke"]
     met = pl.concat(frames((20.0, 8.0, 16.0), (0.4, 0.1, 0.3), (0.509,) * 3))
     met = met.with_columns(pl.lit(0.2).alias(f"count_error_{n}") for n in settings.samples if n != 8)
     early = met.filter(pl.col("way") == PLAIN).with_columns(step=pl.lit(1, pl.Int64))

@@ -1,6 +1,5 @@
 """Properties of every experiment by itself, on empty folders and on rows made by hand."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -8,12 +7,12 @@ import pytest
 
 from isoloss.executors.job import Schedule
 from isoloss.experiments.claims import judge
-from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.scale import Scale, scale_named
-from isoloss.experiments.suite import every_experiment
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.suite import builtin_designs, every_experiment
 from isoloss.results.verdict import Verdict
 
 MEASURED = {
@@ -43,10 +42,10 @@ MEASURED = {
 """The value of each column at a run's first checkpoint; its error and number of sentences come with it."""
 
 
-@pytest.mark.parametrize("scale", [laptop, night])
-def test_each_can_be_asked_for_alone(scale: Callable[[], Scale], tmp_path: Path) -> None:
-    for name, make in builtin_designs().items():
-        experiment = make(scale())
+@pytest.mark.parametrize("scale", ["laptop", "night"])
+def test_each_can_be_asked_for_alone(scale: ScaleName, tmp_path: Path) -> None:
+    for name, design in builtin_designs().items():
+        experiment = design.at(scale_named(scale))
         assert experiment.name == name
         jobs = experiment_jobs([experiment], experiment.runs, tmp_path, "cpu")
         names = {job.name for job in jobs}

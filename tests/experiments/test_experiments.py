@@ -288,9 +288,9 @@ def test_records_of_an_older_isoloss_count_and_are_told_of(tmp_path: Path) -> No
 KEYS = """
 from pathlib import Path
 from isoloss.experiments.experiment_jobs import experiment_jobs
-from isoloss.experiments.figures.figure_1 import figure_1
-from isoloss.experiments.scales.smoke import smoke
-figure = figure_1(scale_named("smoke"), "prefix-4")
+from isoloss.experiments.suite.figure_1 import figure_1
+from isoloss.experiments.scale import scale_named
+figure = figure_1(scale_named("smoke"))
 jobs = experiment_jobs([figure], figure.runs[:2], Path("nothing-here"), "cpu")
 keys = [f"{job.name}: {job.key}" for job in jobs]
 """

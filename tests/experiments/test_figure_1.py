@@ -11,8 +11,9 @@ from isoloss.experiments.cost import run_operations
 from isoloss.experiments.experiment import only_named
 from isoloss.experiments.given_language import task_name
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite import every_experiment
-from isoloss.experiments.suite.figure_1 import figure_1
+from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.suite import builtin_designs, every_experiment
+from isoloss.experiments.suite.figure_1 import CLAIMS, figure_1
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.measurements.task_sentences import named_task
@@ -70,13 +71,13 @@ def test_every_bound_that_is_not_zero_has_its_reason() -> None:
             assert claim.reason or claim.claimed.bounds == (0.0,), claim.name
 
 
-@pytest.mark.parametrize("named", [smoke, laptop, night, paper])
-def test_reported_seeds_never_chose_the_scale(named) -> None:
-    scale = named()
+@pytest.mark.parametrize("named", ["smoke", "laptop", "night", "paper"])
+def test_reported_seeds_never_chose_the_scale(named: ScaleName) -> None:
+    scale = scale_named(named)
     assert not set(scale.seeds) & set(scale.pilot_seeds)
     assert len(scale.seeds) >= 2
     with pytest.raises(BadInput, match="chose the scale"):
-        figure_1(replace(scale, seeds=scale.pilot_seeds), scale.grammar.tasks[1])
+        builtin_designs()["figure-1"].at(replace(scale, seeds=scale.pilot_seeds))
     with pytest.raises(BadInput, match="only one checkpoint comes after saturation"):
         replace(scale.grammar, saturated_from=scale.grammar.steps)
 
@@ -87,7 +88,7 @@ def test_both_probes_are_drawn_over_the_labelled_sentences_of_the_last_checkpoin
     all_four = few | {name: row[name] for name in ("accuracy", "accuracy_deviation")}
     last = row | few | {f"standardised_{name}": value + 0.05 for name, value in all_four.items()}
     table = pl.DataFrame([row | {"step": 20}, last | {"step": 40}])
-    experiment = figure_1(scale_named("smoke"), "prefix-8")
+    experiment = figure_1(scale_named("smoke"))
     *_, panel = experiment.panels(table)
     assert panel.data.select("examples", "accuracy").rows() == [(100, 0.5), (256, 0.6)]
     assert panel.data["standardised_accuracy_deviation"].to_list() == [0.25, 0.15000000000000002]
@@ -97,7 +98,7 @@ def test_both_probes_are_drawn_over_the_labelled_sentences_of_the_last_checkpoin
 
 def test_runs_are_named_and_chosen_by_name() -> None:
     scale = scale_named("smoke")
-    experiment = figure_1(scale, "prefix-4")
+    experiment = figure_1(scale)
     runs = experiment.runs
     assert len({run.name for run in runs}) == len(runs) == len(scale.seeds) * len(scale.grammar.architectures)
     assert len({run.digest for run in runs}) == len(runs)
@@ -119,7 +120,7 @@ def test_the_task_is_half_the_sentence_unless_named() -> None:
         task_name(certain, None)
 
 
-@pytest.mark.parametrize("named", [smoke, laptop, night, paper])
-def test_the_language_of_a_scale_has_its_tasks(named) -> None:
-    grammar = named().grammar
+@pytest.mark.parametrize("named", ["smoke", "laptop", "night", "paper"])
+def test_the_language_of_a_scale_has_its_tasks(named: ScaleName) -> None:
+    grammar = scale_named(named).grammar
     assert [named_task(grammar.language.ready, task).name for task in grammar.tasks] == list(grammar.tasks)

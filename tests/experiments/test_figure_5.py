@@ -6,6 +6,7 @@ import torch
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.claims import judge
 from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite.figure_5 import AT, CLAIMS
 from isoloss.measurements.enlarged_trace import EnlargedTraceQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.models.shapes import laptop_shape
@@ -84,4 +85,4 @@ def test_the_forms_weigh_the_embeddings_by_k_and_by_its_inverse() -> None:
 
 def test_the_laptop_compares_the_runs_of_figure_1() -> None:
     scale = scale_named("laptop")
-    assert scale.sizes_compared.architectures == scale.grammar.architectures
+    assert AT["laptop"].architectures == scale.grammar.architectures

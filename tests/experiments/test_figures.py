@@ -9,29 +9,24 @@ import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.branches import OTHER_SENTENCES
-from isoloss.experiments.descents import DescentRuns, Descents
+from isoloss.experiments.descents import DESCENTS, DescentRuns, Descents
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.scale import Scale, scale_named
+from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.experiments.suite.figure_2 import figure_2
 from isoloss.experiments.suite.figure_3 import figure_3
 from isoloss.experiments.suite.figure_4 import figure_4
+from isoloss.experiments.suite.figure_5 import AT as SIZES
 from isoloss.experiments.suite.figure_5 import figure_5
-from isoloss.experiments.suite.figure_8 import figure_8
-from isoloss.experiments.suite.figure_9 import figure_9
-from isoloss.experiments.suite.figure_10 import figure_10
-from isoloss.experiments.suite.flatness_measures import flatness_measures
-from isoloss.experiments.suite.lazy_to_rich import lazy_to_rich
-from isoloss.experiments.suite.longer_training import longer_training
-from isoloss.experiments.suite.roots_or_trace import roots_or_trace
-from isoloss.experiments.suite.table_1 import table_1
-from isoloss.experiments.suite.table_2 import table_2
-from isoloss.experiments.suite.update_rules import update_rules
+from isoloss.experiments.suite.lazy_to_rich import SEEDS as LAZY_SEEDS
+from isoloss.experiments.suite.longer_training import AT as LONGER
+from isoloss.experiments.suite.roots_or_trace import SEEDS as LATER_SEEDS
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.pretraining.sgd import SGD
 
-FIGURES = (figure_2, figure_3, figure_4, figure_8, figure_9, figure_10)
+FIGURES = ("figure-2", "figure-3", "figure-4", "figure-8", "figure-9", "figure-10")
 
 
 def contrary(experiment: Experiment) -> list[pl.DataFrame]:
@@ -74,8 +69,8 @@ def contrary(experiment: Experiment) -> list[pl.DataFrame]:
 
 
 @pytest.mark.parametrize("figure", FIGURES)
-def test_every_claim_can_fail(figure) -> None:
-    experiment = figure(scale_named("laptop"))
+def test_every_claim_can_fail(figure: str) -> None:
+    experiment = builtin_designs()[figure].at(scale_named("laptop"))
     runs = contrary(experiment)
     for claim in experiment.claims:
         effect = claim.statistic(runs)
@@ -97,7 +92,7 @@ def test_a_panel_without_runs_leaves_its_claims_open() -> None:
 
 def test_figures_share_runs_and_what_is_measured_of_them() -> None:
     scale = scale_named("laptop")
-    experiments = [figure_1(scale, scale.grammar.tasks[1]), *(figure(scale) for figure in FIGURES)]
+    experiments = [figure_1(scale), *(builtin_designs()[figure].at(scale) for figure in FIGURES)]
     for experiment in experiments:
         names = [claim.name for claim in experiment.claims]
         assert len(set(names)) == len(names)
@@ -110,11 +105,6 @@ def test_figures_share_runs_and_what_is_measured_of_them() -> None:
     probes = [q for q in quantities if isinstance(q, AccuracyQuantity) and q.head == plain]
     assert {probe.examples.task for probe in probes} == {task for family in families for task in family.tasks}
     assert len(set(probes)) == 6  # tasks B and C are the same
-
-
-@pytest.mark.parametrize("figure", FIGURES)
-def test_nothing_measured_is_nothing_drawn(figure) -> None:
-    assert figure(scale_named("smoke")).panels(pl.DataFrame()) == ()
 
 
 def test_seeds_of_a_languages_own_come_before_the_scales() -> None:
@@ -133,17 +123,17 @@ def test_seeds_of_a_languages_own_come_before_the_scales() -> None:
 
 def test_experiments_seeds_of_their_own_come_before_the_scales() -> None:
     scale = scale_named("night")
-    for experiment, own in (
-        (table_1(scale), scale.compared.own_seeds),
-        (table_2(scale), scale.compared.own_seeds),
-        (update_rules(scale), scale.compared.own_seeds),
-        (longer_training(scale), scale.longer.own_seeds),
-        (lazy_to_rich(scale), scale.lazy_seeds),
-        (roots_or_trace(scale), scale.later_seeds),
-        (flatness_measures(scale), scale.seeds),
-    ):
-        assert {run.seed for run in experiment.runs} == set(own or ())
-    assert scale.with_seeds(None, (7,), (8,)).seeds == (7,)
+    for name, own in {
+        "table-1": scale.compared.own_seeds,
+        "table-2": scale.compared.own_seeds,
+        "update-rules": scale.compared.own_seeds,
+        "longer-training": LONGER["night"].own_seeds,
+        "lazy-to-rich": LAZY_SEEDS["night"],
+        "roots-or-trace": LATER_SEEDS["night"],
+        "flatness-measures": scale.seeds,
+    }.items():
+        assert {run.seed for run in builtin_designs()[name].at(scale).runs} == set(own or ())
+    assert scale.with_seeds((7,)).seeds == (7,)
     assert scale.with_seeds(None).seeds == scale.seeds
 
 
@@ -155,7 +145,7 @@ def test_sizes_are_compared_from_where_the_scale_says() -> None:
     )
     first = {run.name.split("-")[0]: run.saturated_from for run in figure_3(scale).runs}
     assert (first["pcfg"], first["hmm"]) == (1000, scale_named("night").hidden_markov.saturated_from)
-    for run in (*figure_3(scale).runs, *figure_5(scale).runs):
+    for run in (*figure_3(scale).runs, *figure_5(scale, SIZES["night"]).runs):
         compared = {step for measured in run.measured for step in measured.steps}
         assert compared == {step for step in run.checkpoint_steps if step >= run.saturated_from}
 
@@ -163,7 +153,7 @@ def test_sizes_are_compared_from_where_the_scale_says() -> None:
 def test_descents_see_other_sentences_and_count_as_their_origins_seeds() -> None:
     scale = scale_named("laptop")
     origins = {run.digest for run in shared(figure_3(scale).runs)}
-    for run in figure_4(scale).runs:
+    for run in figure_4(scale, DESCENTS["laptop"]).runs:
         assert run.seed == run.first_seed + OTHER_SENTENCES
         assert run.first_seed in scale.seeds
         assert run.continues.run.digest in origins
@@ -171,7 +161,7 @@ def test_descents_see_other_sentences_and_count_as_their_origins_seeds() -> None
         assert run.architecture.dropout == 0
         assert run.saturated_from == round(0.12 * run.steps)
     with pytest.raises(BadInput, match=r"seeds \[900\] chose the scale"):
-        figure_4(replace(scale, seeds=(900,)))
+        builtin_designs()["figure-4"].at(replace(scale, seeds=(900,)))
     none = DescentRuns(7, SGD(), 4, 2, (2,))
     with pytest.raises(BadInput, match="no model of width 7 is there to continue; choose 32, 48"):
-        figure_4(replace(scale, descents=Descents(none, none)))
+        figure_4(scale, Descents(none, none))

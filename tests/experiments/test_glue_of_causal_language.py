@@ -98,10 +98,6 @@ def untrained_control_is_a_model_of_the_runs_own_seed(experiment, output: Path) 
     assert found[0] == found[1] == control.of.measure(models[0], drawn, subject, silent).records[0].value
 
 
-def test_nothing_measured_is_nothing_drawn() -> None:
-    assert glue_of_causal_language(scale_named("smoke")).panels(pl.DataFrame()) == ()
-
-
 def test_smollm2_is_named_by_its_content_and_read_from_where_it_was_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

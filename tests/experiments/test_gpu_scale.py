@@ -1,17 +1,19 @@
 """The scale of one GPU: its settings beside the paper's, and all of it carried out at toy size here."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.descents import DescentRuns, Descents
-from isoloss.experiments.experiment import Experiment
+from isoloss.experiments.experiment import Experiment, with_tokens
 from isoloss.experiments.experiment_result import carry_out_experiments
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scale import MeasurementSizes, Scale, scale_named
+from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.experiments.suite.figure_4 import figure_4
 from isoloss.measurements.linear_probe import ProbeSettings
@@ -31,32 +33,28 @@ TOY_RUNS = {
     "saturated_from": 2,
 }
 TOKENS = 2100
+DESCENT = DescentRuns(16, SGD(0.2), 8, 4, (1, 2, 4), averaging_horizon=2)
 
 
-one_card, papers = cache(gpu), cache(paper)
-
-
-@cache
 def toy() -> Scale:
     """Its languages, rules and claims; a model of width 16 on each, four steps, a few sentences."""
-    large = one_card()
+    large = scale_named("gpu")
     transformer = replace(large.grammar.architectures[0], shape=Shape(16, 1, 1, 16))
-    descent = DescentRuns(16, SGD(0.2), 8, 4, (1, 2, 4), averaging_horizon=2)
-    small = replace(
+    return replace(
         large,
         seeds=(301,),
         sizes=MeasurementSizes(5, 5, 6, 2, 5, ProbeSettings(seeds=(0, 1), epochs=2)),
         grammar=replace(large.grammar, architectures=(transformer,), **TOY_RUNS),
         hidden_markov=replace(large.hidden_markov, architectures=(LSTM(16, 1),), **TOY_RUNS),
         causal_language=scale_named("smoke").causal_language,
-        descents=Descents(descent, descent),
     )
-    return small.with_tokens(TOKENS)
 
 
-@pytest.mark.parametrize("figure", [lambda scale: figure_1(scale, scale.grammar.tasks[1]), figure_4])
-def test_all_of_it_runs_at_toy_size_in_bfloat16_with_a_whole_tokenizer(figure, tmp_path: Path) -> None:
-    planned: Experiment = figure(toy())
+@pytest.mark.parametrize("figure", [figure_1, partial(figure_4, descents=Descents(DESCENT, DESCENT))])
+def test_all_of_it_runs_at_toy_size_in_bfloat16_with_a_whole_tokenizer(
+    figure: Callable[[Scale], Experiment], tmp_path: Path
+) -> None:
+    planned = with_tokens(figure(toy()), TOKENS)
     own = tuple(run for run in planned.runs if isinstance(run.language, ReadyLanguage))
     experiment = replace(planned, runs=tuple(run.carried_out_by(Compute("bfloat16")) for run in own))
     (result,) = carry_out_experiments([experiment], tmp_path, in_turn).experiments
@@ -68,7 +66,7 @@ def test_all_of_it_runs_at_toy_size_in_bfloat16_with_a_whole_tokenizer(figure, t
 
 
 def test_it_is_the_papers_but_for_sizes_and_lengths() -> None:
-    ours, theirs = one_card(), papers()
+    ours, theirs = scale_named("gpu"), scale_named("paper")
     assert [model.shape for model in ours.grammar.architectures] == list(TABLE_3[:4])
     for name in ("tasks", "update_rule", "batch_size"):
         assert getattr(ours.grammar, name) == getattr(theirs.grammar, name)
@@ -79,10 +77,18 @@ def test_it_is_the_papers_but_for_sizes_and_lengths() -> None:
 
 
 def test_models_have_the_whole_tokenizer_where_it_is_asked_for() -> None:
-    asked = papers().with_tokens(WHOLE_TOKENIZER)
-    languages = (asked.grammar, asked.hidden_markov, asked.sizes_compared)
-    assert {model.tokens for runs in languages for model in runs.architectures} == {WHOLE_TOKENIZER}
-    assert asked.dyck.architecture.tokens == WHOLE_TOKENIZER
-    assert {model.tokens for model in papers().grammar.architectures} == {None}
+    scale, designs = scale_named("paper"), builtin_designs()
+    for name in ("figure-1", "figure-3", "figure-5", "dyck-transfer"):
+        planned = designs[name].at(scale)
+        own = [
+            run
+            for run in with_tokens(planned, WHOLE_TOKENIZER).runs
+            if isinstance(run.language, ReadyLanguage)
+        ]
+        assert {run.architecture.tokens for run in own} == {WHOLE_TOKENIZER}
+        assert {run.continues.run.architecture.tokens for run in own if run.continues} <= {WHOLE_TOKENIZER}
+        assert {
+            run.architecture.tokens for run in planned.runs if isinstance(run.language, ReadyLanguage)
+        } == {None}
     with pytest.raises(BadInput, match=r"100 tokens cannot read a language of 200 words"):
-        papers().with_tokens(100)
+        with_tokens(designs["figure-1"].at(scale), 100)

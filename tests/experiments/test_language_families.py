@@ -8,10 +8,12 @@ import polars as pl
 import pytest
 
 from isoloss.errors import IsolossError
+from isoloss.experiments.descents import DESCENTS
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import experiment_jobs
 from isoloss.experiments.experiment_result import ExperimentResult, carry_out_experiments, judged_runs
 from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.shared.causal_language import CAUSAL_LANGUAGE, TINY_TEACHER
 from isoloss.experiments.suite.figure_2 import figure_2
 from isoloss.experiments.suite.figure_4 import figure_4
 from isoloss.experiments.suite.figure_8 import figure_8
@@ -22,6 +24,8 @@ from isoloss.progress import Progress, silent
 from jobs_in_turn import in_turn
 from tiny_causal_models import tiny_checkpoint
 from tiny_scale import tiny_scale
+
+SMOKE = CAUSAL_LANGUAGE["smoke"]
 
 
 def without_grammar(experiment: Experiment) -> list[PlannedRun]:
@@ -35,7 +39,9 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def results(output: Path) -> dict[str, ExperimentResult]:
-    experiments = [figure(tiny_scale()) for figure in (figure_2, figure_4, figure_8, figure_9)]
+    scale = tiny_scale()
+    descending = figure_4(scale, DESCENTS[scale.name])
+    experiments = [figure_2(scale), descending, figure_8(scale), figure_9(scale)]
     runs = [run for experiment in experiments for run in without_grammar(experiment)]
     found = carry_out_experiments(experiments, output, in_turn, runs=runs)
     assert found.outcome.failures == ()
@@ -121,7 +127,7 @@ class NoProse:
 
 
 def test_without_its_text_only_the_causal_language_fails(tmp_path: Path) -> None:
-    plan = TeacherPlan(SMOKE_TEACHER, NoProse("0"), words=16)
+    plan = TeacherPlan(TINY_TEACHER, NoProse("0"), words=16)
     scale = replace(tiny_scale(), causal_language=replace(SMOKE, language=plan))
     experiment = figure_8(scale)
     runs = [run for run in without_grammar(experiment) if "width-16" in run.name]

@@ -7,7 +7,7 @@ import pytest
 from isoloss.errors import BadInput
 from isoloss.experiments.claims import judge
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite.longer_training import longer_training, longer_training_claims
+from isoloss.experiments.suite.longer_training import AT, longer_training, longer_training_claims
 from isoloss.results.verdict import Verdict
 
 CLAIMS = longer_training_claims(20, "noise_1")
@@ -43,8 +43,8 @@ def test_every_claim_can_hold_and_fail(factor, expected) -> None:
 
 def test_a_checkpoint_stands_where_the_other_runs_end() -> None:
     scale = scale_named("smoke")
-    steps = longer_training(scale).runs[0].checkpoint_steps
+    steps = longer_training(scale, AT["smoke"]).runs[0].checkpoint_steps
     assert scale.grammar.steps in steps[:-1]
-    shorter = replace(scale.longer, steps=40, checkpoint_steps=(20, 40))
+    shorter = replace(AT["smoke"], steps=40, checkpoint_steps=(20, 40))
     with pytest.raises(BadInput, match="must be a checkpoint before the last"):
-        longer_training(replace(scale, longer=shorter))
+        longer_training(scale, shorter)

@@ -57,7 +57,7 @@ def test_the_tasks_of_the_paper_are_there() -> None:
 
 
 def test_the_adversary_aims_just_above_the_entropy() -> None:
-    assert PAPER.adversary.loss_window == pytest.approx((3.216, 3.246))
+    assert scale_named("paper").compared.adversary.loss_window == pytest.approx((3.216, 3.246))
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from isoloss.corpora.packed_corpus import stand_in_validation
 from isoloss.experiments.claims import judge
 from isoloss.experiments.experiment_result import Results, carry_out_experiments
 from isoloss.experiments.scale import Scale, scale_named
-from isoloss.experiments.shared.real_text import BARE, SAM_RULE
+from isoloss.experiments.shared.real_text import ADAMW, BARE, SAM_RULE
 from isoloss.experiments.suite.real_text_algorithms import claims_of, real_text_algorithms
 from isoloss.experiments.suite.real_text_steps import real_text_steps
 from isoloss.measurements.task_texts import TaskTexts
@@ -20,6 +20,8 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.progress import silent
 from isoloss.results.verdict import Verdict
 from jobs_in_turn import in_turn
+
+SMOKE = scale_named("smoke").real_text
 
 
 def tiny() -> Scale:
@@ -102,13 +104,13 @@ def test_texts_that_cannot_be_had_fail_their_own_runs_with_a_sentence(monkeypatc
 def test_pairs_of_texts_are_measured_where_they_are_at_hand(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     absent = real_text_algorithms(scale_named("laptop"))
-    assert [task.papers for task in LAPTOP.tasks] == ["SST-2"]
+    assert [task.papers for task in scale_named("laptop").real_text.tasks] == ["SST-2"]
     assert any("“isoloss task qnli-form” fetches" in text for text in absent.text)
     folder = tmp_path / "isoloss" / "questions-and-claims"
     folder.mkdir(parents=True)
     (folder / "complete").touch()
     present = real_text_algorithms(scale_named("laptop"))
-    assert [task.papers for task in LAPTOP.tasks] == ["SST-2", "QNLI", "RTE"]
+    assert [task.papers for task in scale_named("laptop").real_text.tasks] == ["SST-2", "QNLI", "RTE"]
     assert not any("fetches" in text for text in present.text)
     assert [run.digest for run in absent.runs] == [run.digest for run in present.runs]
     assert len(present.claims) == len(absent.claims) + 4
@@ -140,7 +142,9 @@ def test_every_claim_on_algorithms_can_hold_and_fail(bare, sam, expected) -> Non
         for rule, numbers in ((ADAMW, (3.0, 0.84, 9.0)), (BARE, bare), (SAM_RULE, sam)):
             loss, accuracy, trace = numbers + generator.random(3) / 1000
             runs.append(frame(rule, seed, loss, accuracy, trace))
-    assert {judged.verdict for judged in judge(claims_of(PAPER.tasks), runs)} == {expected}
+    assert {judged.verdict for judged in judge(claims_of(scale_named("paper").real_text.tasks), runs)} == {
+        expected
+    }
 
 
 @pytest.mark.parametrize(
@@ -161,8 +165,3 @@ def test_every_claim_on_steps_can_hold_and_fail(first, last, expected) -> None:
     assert {judged.verdict for judged in judge(real_text_steps(scale_named("smoke")).claims, runs)} == {
         expected
     }
-
-
-@pytest.mark.parametrize("experiment", [real_text_steps, real_text_algorithms])
-def test_nothing_measured_is_nothing_drawn(experiment) -> None:
-    assert experiment(scale_named("smoke")).panels(pl.DataFrame()) == ()

@@ -4,13 +4,14 @@ from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.table_3 import (
     BERT_POSITIONS,
     BERT_TOKENS,
+    COUNTS,
     PAPER_LENGTH,
     PAPER_WORDS,
     parameters,
     shape_rows,
     table_3,
 )
-from isoloss.experiments.suite.table_4 import table_4
+from isoloss.experiments.suite.table_4 import AT, table_4
 from isoloss.models.shapes import TABLE_3, TABLE_4, TABLE_4_PRINTED_INNER, Shape
 from isoloss.models.transformers import PreLayerNormTransformer, parameter_count
 from isoloss.objectives.tokens import FIRST_WORD
@@ -64,7 +65,10 @@ def test_every_shape_of_the_paper_is_a_row() -> None:
 
 
 def test_enlarged_widths_and_inner_widths_meet() -> None:
-    panels = {panel.name: panel for panel in table_4(scale_named("laptop")).panels(shape_rows(TABLE_4, 8, 8))}
+    panels = {
+        panel.name: panel
+        for panel in table_4(scale_named("laptop"), AT["laptop"]).panels(shape_rows(TABLE_4, 8, 8))
+    }
     paper, own = panels["paper-enlarged"], panels["scale-enlarged"]
     assert (paper.data["copies"] * paper.data["width"]).unique().to_list() == [1920]
     assert paper.data["enlarged_inner_width"].unique().to_list() == [7680]

@@ -3,10 +3,10 @@ from dataclasses import replace
 import polars as pl
 
 from isoloss.executors.job import Outcome
-from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import ShippedInterval, beside_shipped, shipped_result
+from isoloss.experiments.suite import builtin_designs
 
 SHIPPED = shipped_result("figure-1", "laptop")
 FIGURE_1 = replace(builtin_designs()["figure-1"].at(scale_named("laptop")), settings=())

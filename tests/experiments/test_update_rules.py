@@ -6,7 +6,13 @@ import pytest
 
 from isoloss.experiments.claims import judge
 from isoloss.experiments.statistics.same_loss import rows_at_same_loss
-from isoloss.experiments.suite.update_rules import PEERS, REGULARISED, against_reference
+from isoloss.experiments.suite.update_rules import (
+    CLAIMS,
+    PEERS,
+    REGULARISED,
+    against_reference,
+    flatter_is_better,
+)
 from isoloss.results.verdict import Verdict
 
 

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.schedules import AdamWSchedule
+from isoloss.experiments.suite.adamw_clock import AT, CLAIMS, adamw_panels
 
 START_TRACE, START_ROOT, START_LOSS = 12.0, 80.0, 1.4
 
@@ -29,7 +30,7 @@ def runs(halvings: Callable[[AdamWSchedule, int], float], root_share: float = 0.
         frames.append(
             pl.DataFrame([{"run": f"start-{seed}", **place, **start, "drift": "start", "pace": "start"}])
         )
-        for branch in ADAMW_CLOCK.branches:
+        for branch in AT["laptop"].branches:
             part, schedule = branch.part, branch.schedule
             share = root_share if part == "drift" else 0.25
             rows = []
@@ -52,37 +53,37 @@ def runs(halvings: Callable[[AdamWSchedule, int], float], root_share: float = 0.
 
 def test_by_a_clock_without_batch_all_claims_hold() -> None:
     found = runs(without_batch)
-    effects = {claim.name: claim.statistic(found) for claim in adamw.CLAIMS}
+    effects = {claim.name: claim.statistic(found) for claim in CLAIMS}
     assert effects["loss-stands"] == pytest.approx(0)
     assert effects["one-clock"] == pytest.approx(0, abs=0.02)  # steps are integers
     assert effects["batch-does-not-matter"] == pytest.approx(0, abs=0.02)
     assert effects["excess-loss"] == pytest.approx(0)
     assert effects["root-before-trace"] == pytest.approx(0.5)
-    assert all(claim.claimed.low < effects[claim.name] < claim.claimed.high for claim in adamw.CLAIMS)
+    assert all(claim.claimed.low < effects[claim.name] < claim.claimed.high for claim in CLAIMS)
 
 
 def test_by_the_clock_of_sgd_they_fail() -> None:
     found = runs(with_batch, root_share=-0.5)
-    effects = {claim.name: claim.statistic(found) for claim in adamw.CLAIMS}
+    effects = {claim.name: claim.statistic(found) for claim in CLAIMS}
     assert effects["one-clock"] > 0.8
     assert effects["batch-does-not-matter"] == pytest.approx(1, abs=0.05)
     assert effects["root-before-trace"] < -0.2
 
 
 def test_none_is_judged_on_nothing() -> None:
-    for claim in adamw.CLAIMS:
+    for claim in CLAIMS:
         assert math.isnan(claim.statistic([])), claim.name
 
 
 def test_the_panels_show_the_clock_and_what_descends() -> None:
-    shown = adamw.adamw_panels(pl.concat(runs(without_batch), how="diagonal_relaxed"))
+    shown = adamw_panels(pl.concat(runs(without_batch), how="diagonal_relaxed"))
     assert [panel.name for panel in shown] == ["clock", "by-the-clock-of-sgd", "what-descends"]
-    assert adamw.adamw_panels(pl.DataFrame()) == ()
+    assert adamw_panels(pl.DataFrame()) == ()
 
 
 def test_an_arm_differs_in_one_thing() -> None:
-    plain = {branch.schedule: branch.rule for branch in ADAMW_CLOCK.branches}
-    for variant in ADAMW_CLOCK.variants:
+    plain = {branch.schedule: branch.rule for branch in AT["laptop"].branches}
+    for variant in AT["laptop"].variants:
         changed = [
             name
             for name, value in vars(plain[variant.schedule]).items()

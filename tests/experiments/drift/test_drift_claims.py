@@ -7,10 +7,24 @@ import numpy as np
 import polars as pl
 import pytest
 
-from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.drift_panels import drift_panels, example_panels, mean_over_seeds
-from isoloss.experiments.drift_statistics import curves, with_start
+from isoloss.experiments.drift_runs import DRIFT_RUNS
+from isoloss.experiments.drift_statistics import (
+    change_of_loss,
+    curves,
+    distance_between_schedules,
+    excess_loss,
+    halvings_of_trace,
+    lag_of_larger_batches,
+    points_per_halving,
+    share_that_falls_without_noise,
+    speed_over_theory,
+    with_start,
+)
+from isoloss.experiments.schedules import Schedule
+from isoloss.experiments.suite.drift import CLAIMS
 
+LAPTOP = DRIFT_RUNS["laptop"]
 START_TRACE, START_LOSS, START_ACCURACY = 16.0, 1.4, 0.85
 
 
@@ -74,27 +88,27 @@ def runs(
 
 def test_on_one_curve_over_tau_all_claims_about_the_clock_hold() -> None:
     found = runs(by_tau)
-    assert claims.distance_between_schedules(found) == pytest.approx(0.0, abs=0.03)  # steps are integers
-    assert claims.lag_of_larger_batches(found) == pytest.approx(0.0, abs=0.03)
-    assert claims.change_of_loss(found) == pytest.approx(0.0)
-    assert claims.excess_loss(found) == pytest.approx(0.0)
-    assert claims.halvings_of_trace(found) == pytest.approx(0.5 * math.log2(5), abs=0.02)
-    assert claims.share_that_falls_without_noise(found) < 0.1
-    assert claims.points_per_halving(found) == pytest.approx(0.0, abs=1e-9)
+    assert distance_between_schedules(found) == pytest.approx(0.0, abs=0.03)  # steps are integers
+    assert lag_of_larger_batches(found) == pytest.approx(0.0, abs=0.03)
+    assert change_of_loss(found) == pytest.approx(0.0)
+    assert excess_loss(found) == pytest.approx(0.0)
+    assert halvings_of_trace(found) == pytest.approx(0.5 * math.log2(5), abs=0.02)
+    assert share_that_falls_without_noise(found) < 0.1
+    assert points_per_halving(found) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_where_the_noise_does_nothing_the_clock_fails() -> None:
     found = runs(by_distance)
-    assert claims.distance_between_schedules(found) > 0.5
-    assert claims.lag_of_larger_batches(found) == pytest.approx(-2.0, abs=0.3)
-    assert claims.share_that_falls_without_noise(found) == pytest.approx(1.0)
-    assert claims.lag_of_larger_batches(runs(by_tau_without_the_batch)) == pytest.approx(-2.0, abs=0.3)
+    assert distance_between_schedules(found) > 0.5
+    assert lag_of_larger_batches(found) == pytest.approx(-2.0, abs=0.3)
+    assert share_that_falls_without_noise(found) == pytest.approx(1.0)
+    assert lag_of_larger_batches(runs(by_tau_without_the_batch)) == pytest.approx(-2.0, abs=0.3)
 
 
 def test_accuracy_and_excess_loss_are_read_off() -> None:
     found = runs(by_tau, points=3.0, excess=2.0)
-    assert claims.points_per_halving(found) == pytest.approx(3.0)
-    assert claims.excess_loss(found) == pytest.approx(1.0)
+    assert points_per_halving(found) == pytest.approx(3.0)
+    assert excess_loss(found) == pytest.approx(1.0)
 
 
 def test_a_change_of_loss_counts_wherever_it_is_largest() -> None:
@@ -105,17 +119,17 @@ def test_a_change_of_loss_counts_wherever_it_is_largest() -> None:
         else run
         for run in found
     ]
-    assert claims.change_of_loss(worse) == pytest.approx(0.15)
+    assert change_of_loss(worse) == pytest.approx(0.15)
 
 
 def test_every_claim_can_fail_and_none_is_judged_on_nothing() -> None:
     rising = runs(lambda schedule, step: START_TRACE * (1 + schedule.time(step)), points=-5.0, excess=0.1)
-    for claim in claims.CLAIMS:
+    for claim in CLAIMS:
         assert math.isnan(claim.statistic([])), claim.name
         assert math.isnan(claim.statistic([pl.DataFrame({"trace": [1.0]})])), claim.name
-    assert claims.halvings_of_trace(rising) < 0
-    assert math.isnan(claims.distance_between_schedules(rising))
-    assert claims.excess_loss(rising) < -0.5
+    assert halvings_of_trace(rising) < 0
+    assert math.isnan(distance_between_schedules(rising))
+    assert excess_loss(rising) < -0.5
 
 
 def test_the_speed_is_held_against_the_predicted_one() -> None:
@@ -129,7 +143,7 @@ def test_the_speed_is_held_against_the_predicted_one() -> None:
             rate = 2 * factor * 0.75 * schedule.time(run["step"][1]) ** -1.25
             run = run.with_columns(predicted_descent=pl.Series([None, rate, None, None], dtype=pl.Float64))
         found.append(run)
-    assert claims.speed_over_theory(found) == pytest.approx(-1.0, abs=1e-6)
+    assert speed_over_theory(found) == pytest.approx(-1.0, abs=1e-6)
 
 
 def test_a_run_without_its_start_is_left_out() -> None:
@@ -168,12 +182,12 @@ def test_a_single_pace_says_nothing_of_a_clock() -> None:
     found = runs(by_tau)
     first = str(LAPTOP.schedules[0])
     alone = without(found, keeping=lambda run: run["drift"][0] != "drift" or run["pace"][0] == first)
-    assert math.isnan(claims.distance_between_schedules(alone))
+    assert math.isnan(distance_between_schedules(alone))
     # A model with a single remaining pace does not hide the result of the other's paces.
     width = LAPTOP.widths[0]
     other = [run.with_columns(width=pl.lit(2 * width)) for run in alone if run["width"][0] == width]
     both = [*runs(by_distance), *other]
-    assert claims.distance_between_schedules(both) == claims.distance_between_schedules(runs(by_distance))
+    assert distance_between_schedules(both) == distance_between_schedules(runs(by_distance))
 
 
 def test_a_control_without_its_twin_is_left_out() -> None:
@@ -181,7 +195,7 @@ def test_a_control_without_its_twin_is_left_out() -> None:
     found = runs(by_tau)
     twin, control = LAPTOP.schedules[0], LAPTOP.control
     bereft = without(found, keeping=lambda run: run["pace"][0] != str(twin))
-    assert math.isnan(claims.share_that_falls_without_noise(bereft))
+    assert math.isnan(share_that_falls_without_noise(bereft))
     smaller = Schedule(twin.learning_rate, twin.batch_size // 4)
     steps = LAPTOP.steps(smaller)
     assert steps[0] < LAPTOP.control_steps[0]
@@ -196,9 +210,9 @@ def test_a_control_without_its_twin_is_left_out() -> None:
         )
         others.append(rows)
     assert control.learning_rate == smaller.learning_rate
-    expected = claims.share_that_falls_without_noise(found)
-    assert claims.share_that_falls_without_noise([*found, *others]) == expected
-    assert math.isnan(claims.share_that_falls_without_noise([*bereft, *others]))
+    expected = share_that_falls_without_noise(found)
+    assert share_that_falls_without_noise([*found, *others]) == expected
+    assert math.isnan(share_that_falls_without_noise([*bereft, *others]))
 
 
 def test_fewer_examples_are_shown_where_they_were_measured() -> None:

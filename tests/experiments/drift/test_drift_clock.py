@@ -22,7 +22,7 @@ def test_the_mean_step_is_the_average_of_the_steps_themselves(horizon: int) -> N
         assert mean_step(step, horizon) == pytest.approx(average, rel=1e-9)
 
 
-@pytest.mark.parametrize("pace", [Schedule(0.4, 128), Schedule(0.1, 32), Schedule(0.03, 8)])
+@pytest.mark.parametrize("schedule", [Schedule(0.4, 128), Schedule(0.1, 32), Schedule(0.03, 8)])
 def test_the_step_of_a_time_is_the_first_that_has_reached_it(schedule: Schedule) -> None:
     for time in (0.003, 0.0125, 0.2, 2.0):
         step = schedule.step_at(time)

@@ -7,17 +7,19 @@ import polars as pl
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.schedules import Schedule
-from isoloss.experiments.drift_runs import DriftRuns, every_drift_run
+from isoloss.experiments.drift_runs import DRIFT_RUNS, DriftRuns, every_drift_run
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.scale import scale_named
+from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.suite.drift import drift, with_drift
 from isoloss.experiments.suite.figure_1 import figure_1
+
+SMOKE, LAPTOP, NIGHT = (DRIFT_RUNS[name] for name in ("smoke", "laptop", "night"))
 
 
 def test_every_pace_has_its_checkpoints_at_the_same_times() -> None:
     scale = scale_named("laptop")
-    runs = drift(scale, scale.grammar.tasks[1]).runs
+    runs = drift(scale, LAPTOP).runs
     for run in runs:
         labels = dict(run.labels)
         if labels["drift"] != "drift":
@@ -63,12 +65,12 @@ def test_without_short_paces_the_short_form_is_a_part_of_the_whole() -> None:
 
 def test_other_languages_go_by_the_short_forms_paces() -> None:
     scale = scale_named("night")
-    runs = every_drift_run(scale, scale.drift, scale.grammar.tasks[1])
+    runs = every_drift_run(scale, NIGHT, scale.grammar.tasks[1])
     schedules: dict[tuple[object, object], set[object]] = {}
     for labels in (dict(run.labels) for run in runs):
         if labels["drift"] == "drift":
             schedules.setdefault((labels["language"], labels["width"]), set()).add(labels["pace"])
-    every, short = set(map(str, scale.drift.schedules)), set(map(str, scale.drift.in_short.schedules))
+    every, short = set(map(str, NIGHT.schedules)), set(map(str, NIGHT.in_short.schedules))
     assert schedules == {
         ("grammar", 32): every,
         ("second grammar", 32): short,
@@ -79,8 +81,8 @@ def test_other_languages_go_by_the_short_forms_paces() -> None:
 
 def test_beside_the_drift_an_experiment_judges_its_own_runs() -> None:
     scale = scale_named("laptop")
-    alone = figure_1(scale, scale.grammar.tasks[1])
-    both = with_drift(alone, scale, scale.grammar.tasks[1])
+    alone = figure_1(scale)
+    both = with_drift(alone, scale, LAPTOP)
     own = [frame(run.name, run.first_seed, None) for run in alone.runs]
     drifting = [frame(run.name, run.first_seed, "drift") for run in both.runs[len(alone.runs) :]]
     for claim, before in zip(both.claims, alone.claims, strict=False):
@@ -105,8 +107,8 @@ def test_the_control_has_the_steps_of_its_twin() -> None:
 
 def test_nothing_is_trained_twice_for_figure_1() -> None:
     scale = scale_named("laptop")
-    figure = {run.digest for run in figure_1(scale, scale.grammar.tasks[1]).runs}
-    descents = [run for run in drift(scale, scale.grammar.tasks[1]).runs if run.continues is not None]
+    figure = {run.digest for run in figure_1(scale).runs}
+    descents = [run for run in drift(scale, LAPTOP).runs if run.continues is not None]
     assert {run.continues.run.digest for run in descents} <= figure
     assert len(shared(descents)) == len(descents) + len({run.continues.run.digest for run in descents})
 
@@ -114,8 +116,8 @@ def test_nothing_is_trained_twice_for_figure_1() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"paces": (Schedule(0.1, 8),)}, "at least two learning rates or batches"),
-        ({"paces": (Schedule(0.1, 8), Schedule(0.1, 8))}, "each once"),
+        ({"schedules": (Schedule(0.1, 8),)}, "at least two learning rates or batches"),
+        ({"schedules": (Schedule(0.1, 8), Schedule(0.1, 8))}, "each once"),
         ({"times": (0.2, 0.1)}, "must rise from above 0"),
         ({"control_checkpoints": 4}, "from 1 to 3 checkpoints"),
     ],
@@ -129,4 +131,4 @@ def test_a_pace_too_fast_for_the_times_and_a_width_that_is_not_there_are_refused
     with pytest.raises(BadInput, match="past two of the times"):
         DriftRuns((16,), (Schedule(2.0, 1), Schedule(0.1, 8)), (0.01, 0.02), 1).steps(Schedule(2.0, 1))
     with pytest.raises(BadInput, match="starts from models of widths"):
-        drift(replace(scale_named("smoke"), drift=replace(SMOKE, widths=(17,))), "prefix-4")
+        drift(scale_named("smoke"), replace(SMOKE, widths=(17,)))

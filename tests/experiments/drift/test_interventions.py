@@ -5,6 +5,15 @@ import math
 import polars as pl
 import pytest
 
+from isoloss.experiments.suite.flatness_interventions import (
+    AT,
+    CLAIMS,
+    doublings_apart,
+    intervention_panels,
+    points_per_doubling,
+    range_of_losses,
+)
+
 WAYS = {"SGD with noise": 6.0, "SGD without noise": 12.0, "flattened": 6.0, "sharpened": 24.0}
 
 
@@ -26,20 +35,20 @@ def runs(points: float) -> list[pl.DataFrame]:
 @pytest.mark.parametrize("points", [-2.0, 0.0, 1.5])
 def test_the_slope_is_that_among_the_ways_of_one_start(points: float) -> None:
     found = runs(points)
-    assert continuations.points_per_doubling(found) == pytest.approx(points, abs=1e-9)
-    assert continuations.range_of_losses(found) == pytest.approx(0)
-    assert continuations.doublings_apart(found) == pytest.approx(2)
+    assert points_per_doubling(found) == pytest.approx(points, abs=1e-9)
+    assert range_of_losses(found) == pytest.approx(0)
+    assert doublings_apart(found) == pytest.approx(2)
 
 
 def test_none_is_judged_on_nothing() -> None:
-    for claim in continuations.CLAIMS:
+    for claim in CLAIMS:
         assert math.isnan(claim.statistic([])), claim.name
         assert math.isnan(claim.statistic([pl.DataFrame({"trace": [1.0]})])), claim.name
 
 
 def test_the_ways_have_as_many_steps_and_one_penalty() -> None:
-    noisy, quiet, flattened, sharpened = INTERVENTIONS.branches
-    assert len({continuation.steps for continuation in INTERVENTIONS.branches}) == 1
+    noisy, quiet, flattened, sharpened = AT["laptop"].branches
+    assert len({continuation.steps for continuation in AT["laptop"].branches}) == 1
     assert quiet.schedule.batch_size == 32 * noisy.schedule.batch_size
     weight = noisy.schedule.learning_rate / (4 * noisy.schedule.batch_size)
     assert flattened.rule.noise**2 / 2 == pytest.approx(weight)
@@ -47,20 +56,20 @@ def test_the_ways_have_as_many_steps_and_one_penalty() -> None:
 
 
 def test_the_panel_has_a_picture_for_each_probe() -> None:
-    (panel,) = continuations.intervention_panels(pl.concat(runs(0.0), how="diagonal_relaxed"))
+    (panel,) = intervention_panels(pl.concat(runs(0.0), how="diagonal_relaxed"))
     assert [chart.y.column for chart in panel.charts[:-1]] == [
         "accuracy",
         "standardised_accuracy",
         "accuracy_100",
     ]
-    assert continuations.intervention_panels(pl.DataFrame()) == ()
+    assert intervention_panels(pl.DataFrame()) == ()
 
 
 def test_a_single_way_says_nothing_of_a_difference() -> None:
     alone = [run for run in runs(0.0) if run["pace"][0] in ("start", "flattened")]
     for statistic in (
-        continuations.range_of_losses,
-        continuations.doublings_apart,
-        continuations.points_per_doubling,
+        range_of_losses,
+        doublings_apart,
+        points_per_doubling,
     ):
         assert math.isnan(statistic(alone))

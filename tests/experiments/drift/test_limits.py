@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.schedules import Schedule
-from isoloss.experiments.suite.drift_limits import distances, how_far, limit_variants, limit_panels
+from isoloss.experiments.suite.drift_limits import distances, how_far, limit_panels, limit_variants
 
 TIMES = (0.0125, 0.03, 0.08, 0.2)
 PACES = (Schedule(0.2, 32), Schedule(0.1, 32))
