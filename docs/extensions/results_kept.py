@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import vl_convert
-from results_pictures import PICTURES
 
 from isoloss.experiments.suite import builtin_designs
 from isoloss.stored_runs.stored_run import stored_run
@@ -24,9 +23,9 @@ PIXELS = 1.25
 def read_kept() -> list[dict[str, Any]]:
     """The results that are shipped, an experiment and scale each, Figure 1 at laptop scale first."""
     return [
-        {"scale": scale, **_read(path)}
+        {"scale": scale, **_read(path), "earlier_seeds": design.earlier_seeds.get(scale, ())}
         for scale in SCALES
-        for name in builtin_designs()
+        for name, design in builtin_designs().items()
         if (path := kept_file(name, scale)).exists()
     ]
 
@@ -89,20 +88,12 @@ def _what_would_decide(claim: dict[str, Any]) -> str:
     return f"; {seeds} seeds would decide it" if seeds else "; no number of seeds in sight would decide it"
 
 
-def earlier_seeds(kept: dict[str, Any] | None, result: dict[str, Any]) -> list[list[int]]:
-    """The seeds of all rounds before `result`, given what was kept until now."""
-    if kept is None:
-        return []
-    before: list[list[int]] = kept.get("earlier_seeds", [])
-    replaced = seeds_of(kept["result"])
-    return before if replaced == seeds_of(result) else [*before, replaced]
-
-
 def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) -> None:
     """Take an experiment of a finished results folder, and its picture, in place of what is kept.
 
     `origin` tells how it was computed: command, commit, seconds and so on. Of a group, what is kept already
-    and what has no runs is left out.
+    and what has no runs is left out. Where other seeds replace those of a round, these belong into the
+    experiment's `earlier_seeds`.
     """
     files, scale = results / "site" / "files", results.name
     result = json.loads((files / f"{name}.json").read_text())
@@ -112,11 +103,10 @@ def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) ->
         return
     run = stored_run(results / "runs" / result["checkpoints"][0]["folder"])
     versions = run.checkpoints[0].content["versions"]
-    rounds = {"earlier_seeds": earlier_seeds(earlier, result)}
-    text = _compact({"format": 1, **origin, "versions": versions, **rounds, "result": result})
+    text = _compact({"format": 1, **origin, "versions": versions, "result": result})
     kept_file(name, scale).write_bytes(gzip.compress(text.encode(), mtime=0))
-    if name in PICTURES:
-        svg = (files / f"{name}-{PICTURES[name].panel}.svg").read_text()
+    if picture := builtin_designs()[name].picture:
+        svg = (files / f"{name}-{picture.panel}.svg").read_text()
         (ROOT / "docs" / picture_name(name, scale)).write_bytes(vl_convert.svg_to_png(svg, scale=PIXELS))
 
 

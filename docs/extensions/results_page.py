@@ -14,13 +14,13 @@ from typing import Any
 
 import polars as pl
 from results_kept import ROOT, SCALES, cells, keep, of_kind, picture_name, read_kept, seeds_of
-from results_pictures import PICTURES
 from results_quoted import DRIFT_PAGE, README, with_drift, with_results
 from results_rounds import all_rounds_told, ranges, rounds_told
 
-from isoloss.command_line.reproduction_request import GROUPS
+from isoloss.command_line.reproduction_request import GROUPS, requested_designs
 from isoloss.experiments.branches import VARIED
-from isoloss.experiments.suite import builtin_designs, scale_named
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.drift_limits import distances, how_far
 
 PAGE = ROOT / "docs" / "what-we-found.md"
@@ -71,8 +71,8 @@ def _section(kept: dict[str, Any]) -> str:
     effects, premises = of_kind(result, "effect"), of_kind(result, "premise")
     after = f", after `{kept['after']}`, whose runs it shares," if "after" in kept else ""
     beside = " beside other work" if kept.get("busy") else ""
-    pictured = name in PICTURES
-    picture = [f"![{PICTURES[name].shows}]({picture_name(name, kept['scale'])})\n"] if pictured else []
+    shown = builtin_designs()[name].picture
+    picture = [f"![{shown.shows}]({picture_name(name, kept['scale'])})\n"] if shown else []
     return "\n".join(
         [
             f"## {result['title']}{'' if kept['scale'] == 'laptop' else ' (night)'}\n",
@@ -148,7 +148,7 @@ def _take(given: argparse.Namespace) -> None:
         **({"after": given.after} if given.after else {}),
     }
     for called in given.names:
-        for name in GROUPS.get(called, (called,)):
+        for name in requested_designs([called]):
             keep(name, given.folder, origin, of_group=called in GROUPS)
 
 

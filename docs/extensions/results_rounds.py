@@ -15,7 +15,7 @@ from isoloss.experiments.claims import CONFIDENCE
 
 def times_judged(kept: dict[str, Any]) -> int:
     """How often the claims of a result have been judged, each time on other seeds."""
-    return 1 + len(kept.get("earlier_seeds", ()))
+    return 1 + len(kept["earlier_seeds"])
 
 
 def decided_at_shared_error(kept: dict[str, Any], kind: str) -> int:

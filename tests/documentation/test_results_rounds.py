@@ -34,22 +34,11 @@ def test_sharing_the_error_is_holms_procedure_at_the_share(rounds: int) -> None:
     assert found == set(range(6))
 
 
-def test_a_round_is_counted_where_other_seeds_take_the_place_of_those_kept() -> None:
-    from results_kept import earlier_seeds
-
-    first = {"result": result([1, 2], [])}
-    assert earlier_seeds(None, result([1, 2], [])) == []
-    assert earlier_seeds(first, result([2, 1], [])) == []
-    second = {"result": result([3, 4], []), "earlier_seeds": earlier_seeds(first, result([3, 4], []))}
-    assert second["earlier_seeds"] == [[1, 2]]
-    assert earlier_seeds(second, result([5], [])) == [[1, 2], [3, 4]]
-
-
 def test_the_rounds_are_told_with_their_seeds() -> None:
     from results_rounds import ranges, rounds_told
 
     assert ranges([5, 1, 2, 3, 7, 8]) == "1 to 3, 5, 7 to 8"
-    once = {"result": result([1], [0.01])}
+    once = {"result": result([1], [0.01]), "earlier_seeds": []}
     assert rounds_told(once) == ""
     twice = {"result": result([8], [0.03]), "earlier_seeds": [[1, 2, 3]]}
     assert "judged in 2 rounds, before on seeds 1 to 3: " in rounds_told(twice)
