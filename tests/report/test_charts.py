@@ -1,6 +1,7 @@
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
+from xml.etree import ElementTree
 
 import altair as alt
 import polars as pl
@@ -11,7 +12,7 @@ from markupsafe import Markup
 
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.panels import Axis, Bars, Categories, Chart, Colour, Dots, Landscape, Lines, Table, Tree
-from isoloss.report.charts import draw
+from isoloss.report.charts import draw, tree_picture
 from isoloss.report.marks import MOST_IN_LEGEND, NOTHING, PALETTE, SHAPES, plotted
 
 ACCURACY = Axis("accuracy", "probe accuracy", "accuracy_error")
@@ -199,3 +200,18 @@ def test_a_tree_is_drawn_from_its_root() -> None:
     tree = headline_grammar().sample_derivations(1, torch.Generator().manual_seed(0))[0]
     picture = draw(Tree(tree), pl.DataFrame(), "a")
     assert all(f">{word}</text>" in picture for word in tree.words)
+
+
+@dataclass(frozen=True)
+class Node:
+    label: str
+    children: tuple["Node", ...] = ()
+
+
+def test_words_stand_on_one_line_in_order_and_symbols_above_them() -> None:
+    tree = Node("S", (Node("A", (Node("the"), Node("<b>"))), Node("B", (Node("dog"),))))
+    picture = ElementTree.fromstring(tree_picture(tree))
+    placed = {t.text: (float(t.attrib["x"]), float(t.attrib["y"])) for t in picture if t.tag.endswith("text")}
+    assert placed["the"][1] == placed["<b>"][1] == placed["dog"][1] > placed["A"][1] > placed["S"][1]
+    assert placed["the"][0] < placed["<b>"][0] < placed["dog"][0]
+    assert sum(part.tag.endswith("line") for part in picture) == 5

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from isoloss.experiments.language_portrait import LanguagePortrait, TaskPortrait
 from isoloss.provenance import machine, versions
+from isoloss.report.charts import tree_picture
 from isoloss.report.frame import alone
 from isoloss.report.marks import CHART_HEIGHT
 from isoloss.report.page import DrawnPanel, Page, Section, write_page
-from isoloss.report.tree import tree_picture
 from isoloss.results.number import as_text
 from isoloss.results.record import Record
 

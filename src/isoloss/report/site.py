@@ -16,14 +16,13 @@ from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.files import write_atomically
 from isoloss.progress import Progress, silent
 from isoloss.provenance import machine, versions
-from isoloss.report.experiment_page import ExperimentPage, told
+from isoloss.report.experiment_page import ExperimentPage, notices_of, paper_page
 from isoloss.report.frame import Link, LinkGroup, rendered, within_site, write_assets
 from isoloss.report.language_page import language_page
 from isoloss.report.latex import claims_as_latex
 from isoloss.report.offered_files import json_link, result_as_json, write_run_files
 from isoloss.report.overview import OVERVIEW, Card, Overview, answers, gallery
 from isoloss.report.page import Page, Section, drawn, spoken, write_page
-from isoloss.report.paper_page import paper_page
 from isoloss.theory.finding import Statement
 from isoloss.theory.statement_file import statement_content
 
@@ -127,7 +126,7 @@ def _overview(
         where=(("machine", machine()), *versions().items()),
         notices=(
             *((NOT_JUDGED,) if site.scale == UNJUDGED else ()),
-            *(f"{spoken(r.experiment.name)}: {text}" for r in site.results for text in told(r)),
+            *(f"{spoken(r.experiment.name)}: {text}" for r in site.results for text in notices_of(r)),
             *site.notices,
         ),
     )
