@@ -5,11 +5,10 @@ import typing
 import pytest
 
 from isoloss.cli import main
-from isoloss.command_line import commands, corpus, flatness, reproduce
+from isoloss.command_line import commands, corpus, reproduce
 from isoloss.command_line.commands import COMMANDS, FORMER_NAMES, Command
 from isoloss.corpora.documents import TextUnit
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.measurements.compared_flatness import QuantityName
 from isoloss.pretraining.specification import Precision
 
 
@@ -38,7 +37,6 @@ def test_help_names_what_an_option_takes_and_no_default_that_is_none(
         (reproduce.ScaleName, ScaleName),
         (reproduce.ReproduceOptions.__annotations__["precision"], Precision),
         (corpus.TextUnit, TextUnit),
-        (flatness.FlatnessOptions.__annotations__["quantity"].__args__[0], QuantityName),
     ],
 )
 def test_the_choices_that_options_state_are_those_of_the_library(stated: object, known: object) -> None:

@@ -145,7 +145,7 @@ def test_scores_that_are_not_finite_are_named_by_line(run, models):
         (("bert", "--text", "text.txt", "--output", "folder.html"), "folder.html is a folder; name a file"),
         (
             ("bert", "--text", "text.txt", "--quantity", "gradient_norm", "--relative-error", "0.01"),
-            "--relative-error and --seconds are for fisher_trace and hessian_trace",
+            "--relative-error and --seconds are for traces and losses",
         ),
         (["--text", "text.txt"], "no model is named"),
         (["bert"], "by one of --text FILE, --token-ids FILE and --dataset NAME"),

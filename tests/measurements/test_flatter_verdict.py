@@ -8,8 +8,8 @@ import torch
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
-from isoloss.measurements.compared_flatness import compare_flatness
 from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
+from isoloss.measurements.measured_models import measure
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
 from isoloss.results.estimate import Estimate
 from tiny_language_models import tiny_language_model
@@ -74,8 +74,8 @@ def test_numbers_are_those_of_the_same_sentences():
     sentences = [torch.randint(2, 11, (n,), generator=generator).tolist() for n in (3, 5, 4, 6, 5, 3, 7, 4)]
     batches = SampledBatches(TokenCorpus(sentences, list(range(1, 9))), ShareMasked(1), seed=0)
     models = {"a": model, "b": other, "c": copy.deepcopy(model)}
-    found = compare_flatness("fisher_trace", models, batches, Stopping(sentences=8), {})
-    flatter, same = flatter_verdicts(models, batches, found.fisher_traces)
+    found = measure("fisher_trace", models, batches, Stopping(sentences=8), {})
+    flatter, same = flatter_verdicts(models, batches, found)
     difference = next(r for r in found.records if r.quantity == "fisher_trace_difference")
     assert (flatter.trace.value, flatter.trace.standard_error) == (
         difference.value,
@@ -83,7 +83,7 @@ def test_numbers_are_those_of_the_same_sentences():
     )
     normalised = {
         r.checkpoint: r.value
-        for r in compare_flatness("normalised_trace", models, batches, Stopping(sentences=8), {}).records
+        for r in measure("normalised_trace", models, batches, Stopping(sentences=8), {}).records
         if r.quantity == "normalised_fisher_trace"
     }
     assert flatter.normalised.value == pytest.approx(normalised["b"] - normalised["a"])

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from isoloss.command_line.option_types import File, Name, Number
+from isoloss.command_line.option_types import File, Name, Number, Quantities
 from isoloss.command_line.terminal import starting
 
 
@@ -43,6 +43,8 @@ class CompareOptions:
     """Train and test on at most N examples, chosen by hash; all by default."""
     task_length: Annotated[int, tyro.conf.arg(metavar="TOKENS")] = 128
     """Truncate the task's examples to this many tokens."""
+    quantity: Quantities = ("fisher_trace",)
+    """What to measure on the text besides the loss; one or more."""
     fine_tune: bool = False
     """Also fine-tune each model on the task, once per seed; this is the slowest part."""
     same_loss: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 0.01

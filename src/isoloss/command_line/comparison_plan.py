@@ -15,9 +15,8 @@ from isoloss.measurements.checkpoint_comparison import Stage
 from isoloss.measurements.checkpoint_measurements import (
     CheckpointMeasurement,
     fine_tuning_of_task,
-    loss_of_text,
     probe_of_task,
-    trace_of_text,
+    quantity_of_text,
 )
 from isoloss.measurements.compared_checkpoints import Checkpoint, Models, families
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
@@ -48,12 +47,16 @@ class Sources:
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """How everything is measured; `task_length` is the maximum number of tokens read of an example."""
+    """How everything is measured; `task_length` is the maximum number of tokens read of an example.
+
+    `quantities` are measured on the text, besides the loss, until `stopping` ends each.
+    """
 
     seed: int
     mask_rate: float
     loss_stopping: Stopping
-    trace_stopping: Stopping
+    stopping: Stopping
+    quantities: tuple[str, ...]
     task_length: int
     fine_tune: bool
 
@@ -88,16 +91,14 @@ def planned_stages(
     """
     stages: list[Stage] = []
     on_text = _on_text(settings, checkpoints, sources, models)
-    if on_text:
-        stages.append([(each, loss) for each, loss, _ in on_text])
+    stages += on_text[:1]
     if sources.task is not None:
         task, digest = sources.task, _digest(asdict(sources.task))
         known = [each.longest for each in checkpoints if each.longest is not None]
         longest = min([settings.task_length, *known])
         probe = probe_of_task(task, digest, longest, ProbeSettings())
         stages.append([(each, probe) for each in checkpoints])
-    if on_text:
-        stages.append([(each, trace) for each, _, trace in on_text])
+    stages += on_text[1:]
     if sources.task is not None and settings.fine_tune:
         tuning = fine_tuning_settings(len(task.train))
         for seed in tuning.seeds:
@@ -119,12 +120,12 @@ def fine_tuning_settings(examples: int) -> FineTuningSettings:
 
 def _on_text(
     settings: PlanSettings, checkpoints: Sequence[Checkpoint], sources: Sources, models: Models
-) -> list[tuple[Checkpoint, CheckpointMeasurement, CheckpointMeasurement]]:
-    """The loss and trace of each checkpoint, on the same batches for those that predict the same tokens."""
+) -> list[Stage]:
+    """The loss, then each quantity, on the same batches for checkpoints that predict the same tokens."""
     if sources.corpus is None:
         return []
     text = _digest(list(sources.corpus.texts))
-    found = {}
+    measured: dict[str, list[CheckpointMeasurement]] = {}
     for family in families(checkpoints):
         tokenizer = models.tokenizer(family[0].name)
         longest = min((each.longest for each in family if each.longest is not None), default=None)
@@ -135,10 +136,15 @@ def _on_text(
             settings.seed,
             padding_token(tokenizer),
         )
-        loss = loss_of_text(batches, text, settings.loss_stopping)
-        trace = trace_of_text(batches, text, settings.trace_stopping)
-        found.update({each.name: (each, loss, trace) for each in family})
-    return [found[each.name] for each in checkpoints]
+        of_family = [
+            quantity_of_text("pretraining_loss", batches, text, settings.loss_stopping),
+            *(quantity_of_text(name, batches, text, settings.stopping) for name in settings.quantities),
+        ]
+        measured |= {each.name: of_family for each in family}
+    return [
+        [(each, measured[each.name][number]) for each in checkpoints]
+        for number in range(1 + len(settings.quantities))
+    ]
 
 
 def _told(path: Path, test: Path | None, task: TextTask) -> str:

@@ -25,7 +25,7 @@ from isoloss.curvature.stopping import Stopping
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
 from isoloss.measurements.checkpoint_comparison import Comparison, Measured, Stage, carry_out
-from isoloss.measurements.checkpoint_measurements import FINE_TUNING, LOSS, PROBE, TRACE
+from isoloss.measurements.checkpoint_measurements import ACCURACIES, FINE_TUNING, LOSS, PROBE, TRACE
 from isoloss.measurements.checkpoint_verdicts import PairVerdict, verdicts
 from isoloss.measurements.compared_checkpoints import (
     Checkpoint,
@@ -34,6 +34,7 @@ from isoloss.measurements.compared_checkpoints import (
     refuse_named_twice,
 )
 from isoloss.measurements.kept_measurements import KeptMeasurements
+from isoloss.measurements.on_sentences import quantity_named
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.report.comparison_page import Told, comparison_page, pair_sentences
 from isoloss.report.page import write_lone_page
@@ -54,8 +55,15 @@ def _loss_stopping(request: CompareOptions) -> Stopping:
 def _plan_settings(request: CompareOptions) -> PlanSettings:
     """How everything is measured."""
     of_trace = trace_stopping(request.relative_error, request.sentences, request.seconds)
-    stopping = (_loss_stopping(request), of_trace)
-    return PlanSettings(request.seed, request.mask_rate, *stopping, request.task_length, request.fine_tune)
+    return PlanSettings(
+        request.seed,
+        request.mask_rate,
+        _loss_stopping(request),
+        of_trace,
+        tuple(dict.fromkeys(request.quantity)),
+        request.task_length,
+        request.fine_tune,
+    )
 
 
 def measure_comparison(request: CompareOptions) -> int:
@@ -141,6 +149,8 @@ def _check(request: CompareOptions) -> None:
     if request.output.suffix != ".html":
         raise BadInput(f"--output names an HTML file, such as comparison.html, not {request.output}")
     _plan_settings(request)
+    for name in request.quantity:
+        quantity_named(name, LOSS_SENTENCES, request.seed)
     usable_device(request.device)
     refuse_unwritable(request.output)
 
@@ -152,10 +162,12 @@ def print_comparison(
     console = table_console()
     table = Table()
     table.add_column("checkpoint", overflow="fold")
-    cells = {name: [_cell(comparison, each, name) for each in comparison.checkpoints] for name in TITLES}
+    cells = {
+        name: [_cell(comparison, each, name) for each in comparison.checkpoints] for name in comparison.names
+    }
     measured = [name for name, column in cells.items() if any(column)]
     for name in measured:
-        table.add_column(TITLES[name], justify="right")
+        table.add_column(TITLES.get(name, name.replace("_", " ")), justify="right")
     for place, checkpoint in enumerate(comparison.checkpoints):
         table.add_row(checkpoint.name, *(cells[name][place] for name in measured))
     if (majority := comparison.majority) is not None:
@@ -180,7 +192,7 @@ def comparison_as_json(
 
 
 def _cell(comparison: Comparison, checkpoint: Checkpoint, name: str) -> str:
-    if name in (PROBE, FINE_TUNING):
+    if name in ACCURACIES:
         accuracy = comparison.estimate(checkpoint, name)
         return "" if accuracy is None else as_text(accuracy.value, accuracy.standard_error)
     found = comparison.measurement(checkpoint, name)
@@ -190,7 +202,7 @@ def _cell(comparison: Comparison, checkpoint: Checkpoint, name: str) -> str:
 
 
 def _of_majority(name: str, accuracy: float) -> str:
-    return f"{accuracy:.4g}" if name in (PROBE, FINE_TUNING) else ""
+    return f"{accuracy:.4g}" if name in ACCURACIES else ""
 
 
 def _verdict_as_json(verdict: PairVerdict) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from isoloss.command_line.option_types import File, Name, Number
+from isoloss.command_line.option_types import File, Name, Number, Quantities
 from isoloss.command_line.terminal import starting
 
 
@@ -31,23 +31,12 @@ class FlatnessOptions:
     """A file with a JSON list of token ids per line; no tokenizer needed."""
     dataset: Name = None
     """A data set of the datasets package: a name or folder, then :CONFIGURATION if needed."""
-    quantity: tuple[
-        Literal[
-            "fisher_trace",
-            "hessian_trace",
-            "gradient_norm",
-            "hessian_top_eigenvalue",
-            "normalised_trace",
-            "ascent_sharpness",
-            "noise_sensitivity",
-        ],
-        ...,
-    ] = ("fisher_trace",)
+    quantity: Quantities = ("fisher_trace",)
     """What to measure; one or more."""
     relative_error: Annotated[float | None, tyro.conf.arg(metavar="R", help_behavior_hint="")] = None
     """Stop at this relative standard error; 0.02 if there is no other stopping criterion."""
     sentences: Number = None
-    """Stop after N sentences. Quantities other than the two traces use the first N, or 256 by default."""
+    """Stop after N sentences. Quantities other than traces and losses use the first N, or 256 by default."""
     seconds: Annotated[float | None, tyro.conf.arg(metavar="S", help_behavior_hint="")] = None
     """Stop after S seconds."""
     one_mask: bool = False

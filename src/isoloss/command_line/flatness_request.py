@@ -22,8 +22,9 @@ from isoloss.corpora.token_sentences import Corpus, TextCorpus, read_token_corpu
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
 from isoloss.measurements.compared_checkpoints import refuse_named_twice
-from isoloss.measurements.compared_flatness import INTERRUPTED, TRACES, ComparedFlatness, compare_flatness
 from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
+from isoloss.measurements.measured_models import INTERRUPTED, MeasuredModels, measure, stops_anywhere
+from isoloss.measurements.on_sentences import short_name
 from isoloss.measurements.sampled_batches import NextToken, OneMask, Predicting, SampledBatches, ShareMasked
 from isoloss.models.hub import quiet
 from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
@@ -71,20 +72,15 @@ def _measured(
     models: Mapping[str, PreTrainedModel],
     batches: SampledBatches,
     progress: Progress,
-) -> list[ComparedFlatness]:
+) -> list[MeasuredModels]:
     """One quantity after the other, as far as it got if interrupted."""
     settings = {"estimand": batches.predicting.describe(), "dtype": request.dtype}
     memory = int(request.memory * GIBIBYTE)
-    measured: list[ComparedFlatness] = []
+    measured: list[MeasuredModels] = []
     for quantity in dict.fromkeys(request.quantity):
         stopping = trace_stopping(request.relative_error, request.sentences, request.seconds)
         try:
-            found = compare_flatness(
-                quantity, models, batches, stopping, settings, progress, memory_bytes=memory
-            )
-        except NonFiniteScores as error:
-            line = batches.reading.lines[error.sentence - 1]
-            raise NonFiniteScores(error.sentence, f"{error.model}, the sentence of line {line},") from error
+            found = measure(quantity, models, batches, stopping, settings, progress, memory_bytes=memory)
         except KeyboardInterrupt:
             if not measured:
                 raise
@@ -96,7 +92,7 @@ def _measured(
 
 
 def _verdicts(
-    measured: Sequence[ComparedFlatness],
+    measured: Sequence[MeasuredModels],
     models: Mapping[str, PreTrainedModel],
     batches: SampledBatches,
     progress: Progress,
@@ -105,7 +101,7 @@ def _verdicts(
     for each in measured:
         if each.quantity == "fisher_trace" and len(models) > 1 and each.stopped != INTERRUPTED:
             try:
-                return flatter_verdicts(models, batches, each.fisher_traces, progress)
+                return flatter_verdicts(models, batches, each, progress)
             except KeyboardInterrupt:
                 break  # measurements are shown without it
     return []
@@ -128,11 +124,11 @@ def _check(request: FlatnessOptions) -> None:
         raise BadInput(f"--memory must be above 0 gibibytes, not {request.memory}; 1 is what is usual")
     if not request.quantity:
         raise BadInput("--quantity names nothing to measure; name one, such as fisher_trace")
-    of_fixed_set = [name for name in request.quantity if name not in TRACES]
-    if len(of_fixed_set) == len(request.quantity) and (request.relative_error or request.seconds):
+    free = [stops_anywhere(name) for name in request.quantity]
+    if not any(free) and (request.relative_error or request.seconds):
         raise BadInput(
-            f"--relative-error and --seconds are for {' and '.join(TRACES)}; {of_fixed_set[0]} is measured "
-            "on a fixed set of sentences: say how many with --sentences"
+            f"--relative-error and --seconds are for traces and losses; {short_name(request.quantity[0])} is "
+            "measured on a fixed set of sentences: say how many with --sentences"
         )
     if request.output is not None:
         if request.output.suffix != ".html":

@@ -9,8 +9,8 @@ from torch import nn
 
 from isoloss.command_line.terminal import table_console
 from isoloss.corpora.token_sentences import Corpus
-from isoloss.measurements.compared_flatness import ComparedFlatness
 from isoloss.measurements.flatter_verdict import CONFIDENCE, FlatterVerdict
+from isoloss.measurements.measured_models import MeasuredModels
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.models.tokenizer import lost_capitals
 from isoloss.results.estimate import Estimate
@@ -22,7 +22,7 @@ from isoloss.results.record import Record
 class Shown:
     """What was measured, for which models, on what."""
 
-    measured: list[ComparedFlatness]
+    measured: list[MeasuredModels]
     models: Mapping[str, nn.Module]
     batches: SampledBatches
     verdicts: list[FlatterVerdict] = field(default_factory=list)
@@ -92,7 +92,7 @@ def _lines_of(verdict: FlatterVerdict) -> list[str]:
     return [answer, *(f"warning: {each}" for each in verdict.warnings)]
 
 
-def _table(measured: ComparedFlatness, models: list[str]) -> Table:
+def _table(measured: MeasuredModels, models: list[str]) -> Table:
     wholes = [record for record in measured.records if "group" not in record.settings]
     parts = [record for record in measured.records if "group" in record.settings]
     table = Table(title=f"{measured.quantity} in {wholes[0].unit}")
@@ -124,7 +124,7 @@ def _cells(records: list[Record], models: list[str]) -> list[str]:
     return [by_model.get(name, "") for name in models]
 
 
-def _notes(measured: ComparedFlatness, shown: Shown) -> list[str]:
+def _notes(measured: MeasuredModels, shown: Shown) -> list[str]:
     whole = measured.records[0]
     sentences = int(whole.settings.get("sentences") or whole.n)
     units = "" if sentences == whole.n else f", in {whole.n:,} clusters that share a draw"

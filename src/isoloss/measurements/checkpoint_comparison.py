@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from isoloss.corpora.labelled_texts import TextTask
-from isoloss.curvature.fisher_trace import TRACE_UNIT
 from isoloss.errors import IsolossError
 from isoloss.measurements.checkpoint_measurements import (
+    ACCURACIES,
     FINE_TUNING,
     LOSS,
     PROBE,
@@ -36,14 +36,6 @@ from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
 
-QUANTITIES = {
-    LOSS: ("pretraining_loss", "nats"),
-    TRACE: ("fisher_trace", TRACE_UNIT),
-    PROBE: ("linear_probe_accuracy", "fraction"),
-    FINE_TUNING: ("fine_tuning_best_accuracy", "fraction"),
-}
-"""What is compared: the quantity of its records, and its unit."""
-
 BETWEEN_REPORTS_SECONDS = 10.0
 """Stages that are over sooner are reported with the next: what they are told to takes a second or two."""
 
@@ -65,14 +57,24 @@ class Comparison:
     measured: Measured
     task: TextTask | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What may be compared: the loss, the trace, all other quantities of the text, then accuracies."""
+        measured = dict.fromkeys(name for _, name in self.measured)
+        others = (name for name in measured if not name.startswith((*ACCURACIES, LOSS, TRACE)))
+        return (LOSS, TRACE, *others, *ACCURACIES)
+
     def measurement(self, checkpoint: Checkpoint, name: str) -> Measurement | None:
         """The checkpoint's measurement of that name."""
         return self.measured.get((checkpoint.name, name))
 
     def accuracy(self, checkpoint: Checkpoint, name: str) -> Accuracy | None:
-        """The accuracy of the probe, or of fine-tuning over the seeds that all have, if at least two."""
-        if name == PROBE:
-            found = self.measurement(checkpoint, PROBE)
+        """The accuracy of the probe, or of fine-tuning over the seeds that all have, if at least two.
+
+        None for a name that is no accuracy's.
+        """
+        if name != FINE_TUNING:
+            found = self.measurement(checkpoint, name) if name == PROBE else None
             return None if found is None else measured_accuracy(found)
         seeds = [each for each in self._common if each.startswith(FINE_TUNING)]
         found_of = [self.measured[checkpoint.name, seed] for seed in seeds]
@@ -84,8 +86,10 @@ class Comparison:
         return math.nan if found is None else found.records[0].value
 
     def difference(self, checkpoint: Checkpoint, reference: Checkpoint, name: str) -> Estimate | None:
-        """`checkpoint` minus `reference`; None if either has not been measured or they are not comparable."""
-        if name in (PROBE, FINE_TUNING):
+        """`checkpoint` minus `reference`; None if one has not been measured,
+        they are not comparable, or values per sentence lack.
+        """
+        if name in ACCURACIES:
             accuracies = self.accuracy(checkpoint, name), self.accuracy(reference, name)
             if accuracies[0] is None or accuracies[1] is None:
                 return None
@@ -93,8 +97,11 @@ class Comparison:
         found = self.measurement(checkpoint, name), self.measurement(reference, name)
         if found[0] is None or found[1] is None or not_comparable(name, checkpoint, reference):
             return None
-        quantity, _ = QUANTITIES[name]
-        return difference_on_common_sentences(found[0].values[quantity], found[1].values[quantity])
+        quantity = found[0].records[0].quantity
+        values, others = (each.values.get(quantity) for each in found if each is not None)
+        if values is None or others is None:
+            return None
+        return difference_on_common_sentences(values, others)
 
     def estimate(self, checkpoint: Checkpoint, name: str) -> Estimate | None:
         """The accuracy with its error over test examples and seeds: its difference from none."""
@@ -142,7 +149,7 @@ class Comparison:
         return records + [
             record
             for checkpoint in self.checkpoints[1:]
-            for name in QUANTITIES
+            for name in self.names
             if (record := self._difference_record(checkpoint, name)) is not None
         ]
 
@@ -151,7 +158,11 @@ class Comparison:
         found = self.difference(checkpoint, first, name)
         if found is None:
             return None
-        quantity, unit = QUANTITIES[name]
+        if (accuracy := self.accuracy(first, name)) is not None:
+            quantity, unit = f"{accuracy.quantity}_accuracy", "fraction"
+        else:
+            whole = self.measured[first.name, name].records[0]
+            quantity, unit = whole.quantity, whole.unit
         return Record(
             f"{quantity}_difference",
             found.value,
@@ -167,15 +178,16 @@ def not_comparable(name: str, first: Checkpoint, second: Checkpoint) -> str:
     """The reason why a measurement is not comparable between two checkpoints; empty if it is comparable.
 
     Accuracies on the same task are always comparable. Losses are comparable only if both models predict the
-    same tokens; traces, which are sums over parameters, only if both models also have the same parameters.
+    same tokens; traces and other quantities, which depend on what the parameters are, only if both models
+    also have the same parameters.
     """
-    if name not in (LOSS, TRACE):
+    if name in ACCURACIES:
         return ""
     if first.prediction != second.prediction:
         return f"{first.name} is {first.prediction} and {second.name} {second.prediction}"
     if not first.reads_as(second):
         return "their tokenizers differ"
-    if name == TRACE and not first.built_as(second):
+    if name != LOSS and not first.built_as(second):
         return "their parameters are not the same ones"
     return ""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from isoloss.measurements.checkpoint_comparison import Comparison, not_comparable
-from isoloss.measurements.checkpoint_measurements import FINE_TUNING, LOSS, PROBE, TRACE
+from isoloss.measurements.checkpoint_measurements import ACCURACIES, LOSS, TRACE
 from isoloss.measurements.flatter_verdict import CONFIDENCE, SAME_LOSS, same_loss_verdict
 from isoloss.measurements.paired_difference import interval_of_accuracies, interval_of_difference
 from isoloss.results.estimate import Estimate
@@ -17,12 +17,16 @@ MAJORITY = "the majority"
 
 Question = Literal["same loss", "flatter", "better"]
 
-QUESTIONS: dict[str, Question] = {
-    LOSS: "same loss",
-    TRACE: "flatter",
-    PROBE: "better",
-    FINE_TUNING: "better",
-}
+
+def question_about(name: str) -> Question:
+    """What a measurement answers: quantities of the text other than the loss are smaller where it is flatter.
+
+    >>> question_about("trace"), question_about("probe")
+    ('flatter', 'better')
+    """
+    if name in ACCURACIES:
+        return "better"
+    return "same loss" if name == LOSS else "flatter"
 
 
 @dataclass(frozen=True)
@@ -63,14 +67,14 @@ def in_words(verdicts: Sequence[PairVerdict], same_loss: float = SAME_LOSS) -> s
     """The verdicts on one pair, in a sentence or two.
 
     >>> answers = {"loss": "yes", "trace": "b", "probe": "b"}
-    >>> in_words([PairVerdict(QUESTIONS[name], name, "a", "b", each) for name, each in answers.items()])
+    >>> in_words([PairVerdict(question_about(name), name, "a", "b", answers[name]) for name in answers])
     'b against a: same loss to within 1 %: yes; flatter: b; better (probe): b. At one loss, the flatter ...'
     """
     said = "; ".join(f"{_asked(each, same_loss)}: {each.answer}" for each in verdicts)
     sentence = f"{verdicts[0].second} against {verdicts[0].first}: {said}."
     answers = {each.measured: each.answer for each in verdicts}
     pair = {verdicts[0].first, verdicts[0].second}
-    better = {answers[name] for name in (PROBE, FINE_TUNING) if answers.get(name) in pair}
+    better = {answers[name] for name in ACCURACIES if answers.get(name) in pair}
     if answers.get(LOSS) == "no" and (better or answers.get(TRACE) in pair):
         return f"{sentence} {_lower(verdicts)} has the lower loss, which alone may account for the rest."
     if answers.get(LOSS) == "yes" and answers.get(TRACE) in pair and len(better) == 1:
@@ -92,18 +96,19 @@ def _asked(verdict: PairVerdict, same_loss: float) -> str:
         case "better":
             return f"better ({verdict.measured})"
         case "flatter":
-            return "flatter"
+            return "flatter" if verdict.measured == TRACE else f"flatter ({verdict.measured})"
 
 
 def _about_pairs(comparison: Comparison) -> list[PairVerdict]:
     asked = []
     for first, second in comparison.pairs:
-        for name, question in QUESTIONS.items():
-            verdict = PairVerdict(question, name, first.name, second.name)
+        for name in comparison.names:
+            verdict = PairVerdict(question_about(name), name, first.name, second.name)
             if (difference := comparison.difference(second, first, name)) is not None:
                 asked.append(replace(verdict, difference=difference))
             elif all(comparison.measurement(each, name) is not None for each in (first, second)):
-                asked.append(replace(verdict, answer=f"not asked, {not_comparable(name, first, second)}"))
+                why = not_comparable(name, first, second) or "it has no values per sentence to compare"
+                asked.append(replace(verdict, answer=f"not asked, {why}"))
     return asked
 
 
@@ -111,7 +116,7 @@ def _about_majority(comparison: Comparison) -> list[PairVerdict]:
     return [
         PairVerdict("better", name, MAJORITY, checkpoint.name, difference=difference)
         for checkpoint in comparison.checkpoints
-        for name in (PROBE, FINE_TUNING)
+        for name in ACCURACIES
         if (difference := comparison.over_majority(checkpoint, name)) is not None
     ]
 

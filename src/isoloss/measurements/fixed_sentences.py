@@ -1,17 +1,20 @@
 """Fixed sentences, the same for all models measured on them, with their predictions and labels."""
 
+import itertools
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.errors import BadInput
 from isoloss.languages.language import Language, SentenceSource
 from isoloss.languages.sentences import PADDING, Sentences
 from isoloss.measurements.quantity import AnySource, Subject
+from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.batch import Batch, ExactObjective, Objective, PretrainingObjective
 from isoloss.objectives.many_masks import once_each
 from isoloss.objectives.tokens import FIRST_WORD
@@ -53,6 +56,23 @@ class FixedSentences:
         """The inverse of `tensors`."""
         return FixedSentences((drawn_of(Batch, tensors),))
 
+    @property
+    def joined(self) -> Batch:
+        """All sentences in one batch, padded to the longest."""
+        if len(self.batches) == 1:
+            return self.batches[0]
+        width = max(batch.input_ids.shape[1] for batch in self.batches)
+        starts = itertools.accumulate(map(len, self.batches), initial=0)
+        ids, masks = (
+            torch.cat([pad(getattr(b, part), (0, width - b.input_ids.shape[1])) for b in self.batches])
+            for part in ("input_ids", "attention_mask")
+        )
+        rows = torch.cat([b.rows + start for b, start in zip(self.batches, starts, strict=False)])
+        positions, targets = (
+            torch.cat([getattr(b, part) for b in self.batches]) for part in ("positions", "targets")
+        )
+        return Batch(ids, masks, rows, positions, targets)
+
 
 @runtime_checkable
 class OnSentences(Protocol):
@@ -71,11 +91,13 @@ class OnSentences(Protocol):
 
 def draw_sentences(
     quantity: OnSentences,
-    source: Language | PackedCorpus,
-    objective: PretrainingObjective,
+    source: Language | PackedCorpus | SampledBatches,
+    objective: Any,
     progress: Progress,  # noqa: ARG001
 ) -> FixedSentences:
-    """`Quantity.draw` for a quantity on `sentences` sentences determined by `seed`."""
+    """`Quantity.draw` for a quantity on `sentences` sentences determined by `seed`: of a text, the first."""
+    if isinstance(source, SampledBatches):
+        return FixedSentences(tuple(source.first(quantity.sentences)))
     return FixedSentences.draw(source, objective, quantity.sentences, quantity.seed)
 
 
@@ -90,8 +112,8 @@ def validation_sample(
 
 def draw_labelled_sentences(
     quantity: OnSentences,
-    source: Language | PackedCorpus,
-    objective: PretrainingObjective,
+    source: Language | PackedCorpus | SampledBatches,
+    objective: Any,
     progress: Progress,
 ) -> FixedSentences:
     """As `draw_sentences`, for a quantity that needs `exact_labels`; raises BadInput as they do."""
@@ -109,7 +131,7 @@ def exact_labels(source: AnySource, objective: Objective) -> "ExactLabelDistribu
 
     Raises BadInput if the distribution is not known for this language and objective.
     """
-    if source is None or isinstance(source, PackedCorpus):
+    if source is None or isinstance(source, PackedCorpus | SampledBatches):
         return None
     if not isinstance(objective, ExactObjective):
         raise BadInput(

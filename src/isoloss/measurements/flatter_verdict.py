@@ -5,16 +5,14 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from isoloss.curvature.fisher_trace import FisherTrace
 from isoloss.curvature.normalised_trace import NormalisedTrace, normalised_trace
-from isoloss.curvature.stopping import Stopping, measure_until
-from isoloss.measurements.compared_flatness import FIXED_SENTENCES, first_sentences
+from isoloss.curvature.stopping import Stopping
+from isoloss.measurements.measured_models import FIXED_SENTENCES, MeasuredModels, measure
 from isoloss.measurements.paired_difference import interval_of_difference
 from isoloss.measurements.sampled_batches import SampledBatches
-from isoloss.measurements.sentence_losses import RunningSentenceLosses, SentenceLosses
 from isoloss.objectives.sentences_apart import apart_throughout
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate, paired_difference
+from isoloss.results.estimate import Estimate
 from isoloss.results.verdict import Verdict, below, within
 
 SAME_LOSS = 0.01
@@ -104,7 +102,7 @@ def same_loss_verdict(difference: tuple[float, float], loss: float, share: float
 def flatter_verdicts(
     models: Mapping[str, nn.Module],
     batches: SampledBatches,
-    traces: Mapping[str, FisherTrace],
+    traces: MeasuredModels,
     progress: Progress = silent,
 ) -> list[FlatterVerdict]:
     """Compare each model after the first with the first, given traces measured on `batches`.
@@ -112,11 +110,10 @@ def flatter_verdicts(
     The losses are on the same sentences and predictions as the traces; the normalised traces are on the first
     `FIXED_SENTENCES` of them.
     """
-    losses, normalised = {}, {}
+    sentences = traces.records[0].n
+    losses = measure("pretraining_loss", models, batches, Stopping(sentences=sentences), {}, progress)
+    fixed, normalised = batches.first(min(sentences, FIXED_SENTENCES)), {}
     for name, model in models.items():
-        sentences = traces[name].estimate.n
-        losses[name] = _losses(model, batches, sentences, progress, name)
-        fixed = first_sentences(batches, min(sentences, FIXED_SENTENCES))
         own, _ = apart_throughout(model, batches.objective, fixed)
         normalised[name] = normalised_trace(model, fixed, own, seed=batches.seed, progress=progress)
     first, *others = models
@@ -128,27 +125,19 @@ def flatter_verdicts(
 def _verdict(
     first: str,
     second: str,
-    traces: Mapping[str, FisherTrace],
-    losses: Mapping[str, SentenceLosses],
+    traces: MeasuredModels,
+    losses: MeasuredModels,
     normalised: Mapping[str, NormalisedTrace],
     confidence: float,
 ) -> FlatterVerdict:
+    sizes = (traces.measurements[name].records[0].settings["parameters"] for name in (first, second))
     return FlatterVerdict(
         first,
         second,
-        traces[second].difference(traces[first]),
+        traces.difference(second, first),
         normalised[second].difference(normalised[first]),
-        paired_difference(losses[second].values, losses[first].values),
-        losses[first].estimate.value,
-        (traces[first].parameters.count, traces[second].parameters.count),
+        losses.difference(second, first),
+        losses.measurements[first].records[0].value,
+        (int(next(sizes) or 0), int(next(sizes) or 0)),
         confidence,
     )
-
-
-def _losses(
-    model: nn.Module, batches: SampledBatches, sentences: int, progress: Progress, name: str
-) -> SentenceLosses:
-    running = RunningSentenceLosses(model, batches.objective)
-    stopping = Stopping(sentences=sentences)
-    measure_until([running], batches, stopping, task=f"loss of {name}", progress=progress)
-    return running.result

@@ -1,27 +1,29 @@
-"""A measurement of a model: the interfaces of quantities, their subject and their result."""
+"""A measurement of a model: the interface of quantities, their subject and their result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.corpora.packed_corpus import PackedCorpus
+from isoloss.curvature.stopping import RunningEstimate
 from isoloss.languages.language import Language
+from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.batch import Objective, PretrainingObjective
+from isoloss.objectives.sentences_apart import SentencesApart
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record, Setting
 
 Drawn = TypeVar("Drawn")
-DrawnOf = TypeVar("DrawnOf", contravariant=True)
 Source = TypeVar("Source", covariant=True)
 SourceOf = TypeVar("SourceOf", contravariant=True)
-AnySource = Language | PackedCorpus | None
-"""What a model was trained on, None where nobody knows."""
-LANGUAGES_AND_TEXT: tuple[type, ...] = (Language, PackedCorpus)
+AnySource = Language | PackedCorpus | SampledBatches | None
+"""What a model was trained on, or where nobody knows that, a text to measure it on."""
+LANGUAGES_AND_TEXT: tuple[type, ...] = (Language, PackedCorpus, SampledBatches)
 Columns = dict[str, Setting]
 """A quantity's part of a row of an experiment's table: its numbers, their errors, their n."""
 
@@ -30,8 +32,8 @@ Columns = dict[str, Setting]
 class Subject(Generic[Source]):
     """The model being measured: its name in records, how its scores are read, and where it is from.
 
-    `source` is the language or corpus it was trained on, None if unknown; `folder` holds the model and its
-    tokenizer, `seed` is that of its run. All its records have `settings`.
+    `source` is what it was trained on, or the text it is measured on, None if unknown; `folder` holds the
+    model and its tokenizer, `seed` is that of its run. All its records have `settings`.
     """
 
     checkpoint: str
@@ -72,8 +74,11 @@ class Measurement:
 
 
 @runtime_checkable
-class MeasuresModels(Protocol[SourceOf, DrawnOf]):
-    """Measures one model after another on the same drawn data.
+class Quantity(Protocol[SourceOf, Drawn]):
+    """A frozen dataclass of everything a number depends on besides the model and its source.
+
+    `sources` are the supported types of source, for example `LANGUAGES_AND_TEXT`. The drawn data have the
+    type `drawn_as`, a dataclass that `isoloss.results.tensors.tensors_of` can disassemble.
 
     `revision`, initially 1, is incremented when the same settings start to give different numbers: it is part
     of the measurement's name, so that numbers of different revisions never appear in the same table.
@@ -81,24 +86,9 @@ class MeasuresModels(Protocol[SourceOf, DrawnOf]):
 
     revision: ClassVar[int]
 
-    def measure(
-        self, model: PreTrainedModel, drawn: DrawnOf, subject: Subject[SourceOf], progress: Progress
-    ) -> Measurement:
-        """Measure the quantity for one model, which is left as found."""
-        ...
-
-
-@runtime_checkable
-class Quantity(MeasuresModels[SourceOf, Drawn], Protocol[SourceOf, Drawn]):
-    """A frozen dataclass of everything a number depends on besides the model and its training source.
-
-    `sources` are the supported types of training source: `Language`, `PackedCorpus`, or both. The drawn data
-    has the type `drawn_as`, a dataclass that `isoloss.results.tensors.tensors_of` can disassemble.
-    """
-
     @property
     def sources(self) -> tuple[type, ...]:
-        """What a model may have been trained on; mostly a class variable."""
+        """What the data may be drawn from; mostly a class variable."""
         ...
 
     @property
@@ -108,6 +98,12 @@ class Quantity(MeasuresModels[SourceOf, Drawn], Protocol[SourceOf, Drawn]):
 
     def draw(self, source: SourceOf, objective: PretrainingObjective, progress: Progress) -> Drawn:
         """Draw the data, the same for all models compared; a pure function of its arguments."""
+        ...
+
+    def measure(
+        self, model: PreTrainedModel, drawn: Drawn, subject: Subject[SourceOf], progress: Progress
+    ) -> Measurement:
+        """Measure the quantity for one model, which is left as found."""
         ...
 
     @property
@@ -121,6 +117,32 @@ class Quantity(MeasuresModels[SourceOf, Drawn], Protocol[SourceOf, Drawn]):
 
 
 AnyQuantity = Quantity[Any, Any]
+
+
+class Running(RunningEstimate, Protocol):
+    """What a quantity has found so far, which more sentences can be added to."""
+
+    @property
+    def apart(self) -> SentencesApart:
+        """How sentences are kept apart from one another."""
+        ...
+
+    def result(self, stopped: str, sentences: int | None = None) -> Any:
+        """The result so far, or of the first `sentences`; it has a `difference` from another one."""
+        ...
+
+
+@runtime_checkable
+class StopsAnywhere(Protocol):
+    """A quantity that can be measured on more and more sentences, until its error is as asked."""
+
+    def running(self, model: nn.Module, objective: Objective, memory_bytes: int) -> Running:
+        """Start with no sentences; `memory_bytes` bounds the memory beside the model."""
+        ...
+
+    def measurement(self, result: Any, subject: Subject[Any]) -> Measurement:
+        """The records of a result of `running`."""
+        ...
 
 
 def value_and_error(column: str, record: Record) -> Columns:

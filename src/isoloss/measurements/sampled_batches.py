@@ -7,7 +7,7 @@ import torch
 
 from isoloss.corpora.token_sentences import Corpus, TokenSentence
 from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch
+from isoloss.objectives.batch import Batch, sentences_between
 from isoloss.objectives.pretrained import (
     PretrainedCausal,
     PretrainedMasked,
@@ -112,6 +112,18 @@ class SampledBatches:
                 yield batch
         if reading.short and not reading.lines:
             raise BadInput(self._nothing_to_predict(reading))
+
+    def first(self, sentences: int) -> list[Batch]:
+        """Batches of the first `sentences` sentences, or of as many as there are."""
+        whole: list[Batch] = []
+        for batch in self:
+            whole.append(batch)
+            if sum(map(len, whole)) >= sentences:
+                break
+        surplus = sum(map(len, whole)) - sentences
+        if surplus > 0:
+            whole[-1] = sentences_between(whole[-1], 0, len(whole[-1]) - surplus)
+        return whole
 
     def _nothing_to_predict(self, reading: Reading) -> str:
         if reading.unknown:

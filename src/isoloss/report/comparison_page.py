@@ -9,7 +9,7 @@ import polars as pl
 from markupsafe import Markup
 
 from isoloss.measurements.checkpoint_comparison import Comparison, not_comparable
-from isoloss.measurements.checkpoint_measurements import FINE_TUNING, LOSS, PROBE, TRACE
+from isoloss.measurements.checkpoint_measurements import ACCURACIES, FINE_TUNING, LOSS, PROBE, TRACE
 from isoloss.measurements.checkpoint_verdicts import MAJORITY, PairVerdict, in_words
 from isoloss.measurements.compared_checkpoints import Checkpoint
 from isoloss.measurements.flatter_verdict import CONFIDENCE, SAME_LOSS
@@ -82,6 +82,10 @@ def comparison_panels(comparison: Comparison) -> list[Panel]:
         ),
         "trace": ("Flatness", "± its standard error over sentences; smaller is flatter.", TRACE_AXIS),
     }
+    for name in _others(comparison):
+        words = name.replace("_", " ")
+        axis = Axis(name, words, f"{name}_error")
+        captions[name] = (words.capitalize(), "± its standard error.", axis)
     panels = [
         Panel(name, title, caption, (Categories("checkpoint", axis, CHECKPOINT),), data)
         for name, (title, caption, axis) in captions.items()
@@ -128,14 +132,19 @@ _CUT = (
 _HOW_MEASURED = f"What the probe reads: the {DESCRIPTION}."
 
 
+def _others(comparison: Comparison) -> list[str]:
+    """Quantities of the text besides the loss and the trace."""
+    return [name for name in comparison.names if name not in (LOSS, TRACE, *ACCURACIES)]
+
+
 def _numbers(comparison: Comparison) -> pl.DataFrame:
     """A row per checkpoint; columns without any measurement are omitted."""
     rows = []
     for checkpoint in comparison.checkpoints:
         row: dict[str, object] = {"checkpoint": checkpoint.name}
-        for column, name in (("loss", LOSS), ("trace", TRACE)):
+        for name in (LOSS, TRACE, *_others(comparison)):
             if (found := comparison.measurement(checkpoint, name)) is not None:
-                row |= {column: found.records[0].value, f"{column}_error": found.records[0].standard_error}
+                row |= {name: found.records[0].value, f"{name}_error": found.records[0].standard_error}
         if (accuracy := comparison.estimate(checkpoint, PROBE)) is not None:
             row |= {"accuracy": accuracy.value, "accuracy_error": accuracy.standard_error}
         rows.append(row)

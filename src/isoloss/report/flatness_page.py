@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 from markupsafe import Markup
 
-from isoloss.measurements.compared_flatness import ComparedFlatness
+from isoloss.measurements.measured_models import MeasuredModels
 from isoloss.panels import Axis, Bars, Colour, Lines, Panel
 from isoloss.report.page import Page, Section, drawn
 from isoloss.report.table import cell, html_table
@@ -16,7 +16,7 @@ _STEP = re.compile(r"(\d+)/?$")
 _LAYER = re.compile(r"(layer \d+) (.+)")
 
 
-def flatness_page(measured: Sequence[ComparedFlatness], said: Sequence[str], command: str) -> Page:
+def flatness_page(measured: Sequence[MeasuredModels], said: Sequence[str], command: str) -> Page:
     """A page of all quantities of all models; `said` are the sentences below the tables, one a paragraph."""
     models = list(dict.fromkeys(record.checkpoint for each in measured for record in each.records))
     panels = [
@@ -47,7 +47,7 @@ def step_of(model: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _parts(measured: ComparedFlatness, model: str) -> list[Panel]:
+def _parts(measured: MeasuredModels, model: str) -> list[Panel]:
     """The network's parts: the kinds within each layer, and what is outside layers; none if there are none.
 
     Embeddings may be a thousand times the layers, so that a common scale would not show both.
@@ -80,7 +80,7 @@ def _parts(measured: ComparedFlatness, model: str) -> list[Panel]:
     ]
 
 
-def _over_steps(measured: ComparedFlatness, models: Sequence[str]) -> Panel | None:
+def _over_steps(measured: MeasuredModels, models: Sequence[str]) -> Panel | None:
     """The first record of every checkpoint over its step; None if they are not from one run."""
     steps: Mapping[str, int | None] = {model: step_of(model) for model in models}
     if len(models) < 2 or None in steps.values() or len(set(steps.values())) < len(models):
@@ -102,7 +102,7 @@ def _value(record: Record) -> dict[str, float]:
     return {"value": record.value, "error": record.standard_error or 0.0}
 
 
-def _table(measured: ComparedFlatness) -> Markup:
+def _table(measured: MeasuredModels) -> Markup:
     rows = [
         [
             cell(record.checkpoint),

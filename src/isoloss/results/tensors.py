@@ -87,7 +87,7 @@ class StoredAsTensors(Protocol):
 
 
 def tensors_of(drawn: Any) -> Tensors:
-    """The tensors of a dataclass whose fields are tensors or such dataclasses, by their dotted paths.
+    """The tensors of a dataclass whose fields are tensors, None, or such dataclasses, by dotted paths.
 
     >>> from isoloss.languages.sentences import Sentences
     >>> sorted(tensors_of(Sentences.from_lists([[0, 1]])))
@@ -98,6 +98,8 @@ def tensors_of(drawn: Any) -> Tensors:
     found: Tensors = {}
     for part in dataclasses.fields(drawn):
         value = getattr(drawn, part.name)
+        if value is None:
+            continue
         if isinstance(value, Tensor):
             found[part.name] = value
         else:
@@ -116,7 +118,10 @@ def drawn_of(kind: type[Drawn], tensors: Mapping[str, Tensor]) -> Drawn:
         found: Drawn = kind.of_tensors(dict(tensors))
         return found
     values: dict[str, Any] = {}
+    optional = {part.name for part in dataclasses.fields(kind) if part.default is None}
     for name, of_field in get_type_hints(kind).items():
+        if name in optional and name not in tensors:
+            continue
         nested: Any = of_field if dataclasses.is_dataclass(of_field) else None
         below = f"{name}."
         own = {path.removeprefix(below): tensors[path] for path in tensors if path.startswith(below)}

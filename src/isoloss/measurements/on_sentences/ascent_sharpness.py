@@ -75,3 +75,8 @@ def sam_column(radius: float) -> str:
     'sam_0.05'
     """
     return f"sam_{radius:g}"
+
+
+def on_sentences(sentences: int, seed: int) -> AscentSharpnessQuantity:
+    """See the folder."""
+    return AscentSharpnessQuantity(sentences, seed)

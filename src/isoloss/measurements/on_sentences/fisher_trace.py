@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import nn
 
-from isoloss.curvature.fisher_trace import TRACE_UNIT, FisherTrace, fisher_trace
+from isoloss.curvature.fisher_trace import TRACE_UNIT, FisherTrace, RunningFisherTrace, fisher_trace
 from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,
@@ -17,6 +17,7 @@ from isoloss.measurements.quantity import (
     names_with_errors,
     value_and_error,
 )
+from isoloss.objectives.batch import Objective
 from isoloss.progress import Progress
 from isoloss.results.estimate import cluster_values
 from isoloss.results.record import Record
@@ -39,9 +40,16 @@ class TraceQuantity:
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
         """See `trace_measurement`."""
-        seed = self.seed
-        trace = fisher_trace(model, drawn.batches, subject.objective, seed=seed, progress=progress)
-        return trace_measurement(trace, subject, seed)
+        trace = fisher_trace(model, drawn.batches, subject.objective, seed=self.seed, progress=progress)
+        return self.measurement(trace, subject)
+
+    def running(self, model: nn.Module, objective: Objective, memory_bytes: int) -> RunningFisherTrace:
+        """See `StopsAnywhere`."""
+        return RunningFisherTrace(model, objective, self.seed, memory_bytes)
+
+    def measurement(self, result: FisherTrace, subject: Subject[Any]) -> Measurement:
+        """See `trace_measurement`."""
+        return trace_measurement(result, subject, self.seed)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -74,3 +82,8 @@ def trace_measurement(trace: FisherTrace, subject: Subject[AnySource], seed: int
         values[averaged] = cluster_values(trace.values, trace.predictions)
     records += subject.group_records("fisher_trace", trace.group_estimates, TRACE_UNIT, seed)
     return Measurement(records, values)
+
+
+def on_sentences(sentences: int, seed: int) -> TraceQuantity:
+    """See the folder."""
+    return TraceQuantity(sentences, seed)

@@ -60,3 +60,8 @@ class GradientNormQuantity:
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `gradient_norm` and its error."""
         return value_and_error("gradient_norm", records[0])
+
+
+def on_sentences(sentences: int, seed: int) -> GradientNormQuantity:
+    """See the folder."""
+    return GradientNormQuantity(sentences, seed)

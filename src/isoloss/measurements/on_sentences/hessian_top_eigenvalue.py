@@ -74,3 +74,12 @@ class TopEigenvalueQuantity:
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `top_eigenvalue` and its error."""
         return value_and_error("top_eigenvalue", records[0])
+
+
+TOLERANCE = 1e-3
+"""Of the eigenvalue of a single model, which is not compared with others of a run."""
+
+
+def on_sentences(sentences: int, seed: int) -> TopEigenvalueQuantity:
+    """See the folder."""
+    return TopEigenvalueQuantity(sentences, seed, TOLERANCE)

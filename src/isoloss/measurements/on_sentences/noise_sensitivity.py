@@ -143,3 +143,8 @@ def noise_column(noise: float) -> str:
     'noise_0.3'
     """
     return f"noise_{noise:g}"
+
+
+def on_sentences(sentences: int, seed: int) -> OwnNoiseSensitivityQuantity:
+    """See the folder."""
+    return OwnNoiseSensitivityQuantity(sentences, seed)

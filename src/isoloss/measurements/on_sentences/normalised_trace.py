@@ -59,3 +59,8 @@ class NormalisedTraceQuantity:
         """See `Quantity`: `normalised_trace`, `wholly_normalised_trace`, and their errors."""
         tensor, whole = records
         return value_and_error("normalised_trace", tensor) | value_and_error("wholly_normalised_trace", whole)
+
+
+def on_sentences(sentences: int, seed: int) -> NormalisedTraceQuantity:
+    """See the folder."""
+    return NormalisedTraceQuantity(sentences, seed)

@@ -38,7 +38,7 @@ class RootFisherQuantity:
         self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
     ) -> Measurement:
         """`sum_root_fisher`."""
-        (batch,) = drawn.batches
+        batch = drawn.joined
         found = fisher_diagonal(model, subject.objective, batch, progress=progress).root_sum
         unit = "square root of nats, summed over parameters"
         return Measurement([subject.record("sum_root_fisher", found, unit, self.seed, sentences=len(batch))])
@@ -51,3 +51,8 @@ class RootFisherQuantity:
     def columns(self, records: Sequence[Record]) -> Columns:
         """See `Quantity`: `root_fisher` and its error."""
         return value_and_error("root_fisher", records[0])
+
+
+def on_sentences(sentences: int, seed: int) -> RootFisherQuantity:
+    """See the folder."""
+    return RootFisherQuantity(sentences, seed)

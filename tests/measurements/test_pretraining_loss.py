@@ -4,8 +4,8 @@ import torch
 from isoloss.corpora.token_sentences import TextCorpus
 from isoloss.curvature.stopping import Stopping, measure_until
 from isoloss.errors import BadInput
+from isoloss.measurements.on_sentences.pretraining_loss import RunningSentenceLosses
 from isoloss.measurements.sampled_batches import NextToken, SampledBatches, ShareMasked
-from isoloss.measurements.sentence_losses import RunningSentenceLosses
 from tiny_text_models import text_model, text_tokenizer
 
 TEXTS = ["a b c d e f g h a b", "c", "d e f", "g h", "a a b"]
@@ -19,7 +19,7 @@ def batches(causal):
 def losses(model, batches, memory_bytes=1 << 28):
     running = RunningSentenceLosses(model, batches.objective, memory_bytes)
     measure_until([running], batches, Stopping(), task="loss")
-    return running.result
+    return running.result()
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -58,5 +58,5 @@ def test_a_loss_that_is_no_number_is_refused():
     model = text_model()
     with torch.no_grad():
         model.cls.predictions.bias[:] = float("nan")
-    with pytest.raises(BadInput, match="no longer a number"):
+    with pytest.raises(BadInput, match="scores for sentence 1 are not finite"):
         losses(model, batches(causal=False))

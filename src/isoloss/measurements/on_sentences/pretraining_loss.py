@@ -1,13 +1,24 @@
 """The pre-training loss of a model, one value per sentence."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from isoloss.errors import BadInput
-from isoloss.objectives.batch import Batch, Objective, sentences_between
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
+from isoloss.measurements.quantity import (
+    LANGUAGES_AND_TEXT,
+    AnySource,
+    Columns,
+    Measurement,
+    Subject,
+    names_with_errors,
+    value_and_error,
+)
+from isoloss.objectives.batch import Batch, NonFiniteScores, Objective, sentences_between
 from isoloss.objectives.evaluation_mode import (
     REAL_TEXT_MEMORY_BYTES,
     device_of,
@@ -15,6 +26,7 @@ from isoloss.objectives.evaluation_mode import (
     rows_at_once,
 )
 from isoloss.objectives.sentences_apart import SentencesApart
+from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate, cluster_values, mean_over_sentences
 from isoloss.results.record import Record, Setting
 
@@ -51,10 +63,6 @@ class SentenceLosses:
         ]
 
 
-class NonFiniteLossError(BadInput):
-    """A model's loss is NaN or infinite."""
-
-
 class RunningSentenceLosses:
     """Accumulates `SentenceLosses` batch by batch; see `measure_until`."""
 
@@ -63,7 +71,7 @@ class RunningSentenceLosses:
     ) -> None:
         self.sentences = 0
         self._model, self._memory_bytes = model, memory_bytes
-        self._apart = SentencesApart(model, objective)
+        self.apart = SentencesApart(model, objective)
         self._values: list[Tensor] = []
         self._predictions: list[Tensor] = []
 
@@ -72,26 +80,24 @@ class RunningSentenceLosses:
         """See `RunningEstimate.estimate`."""
         return mean_over_sentences(torch.cat(self._values)) if self.sentences > 1 else None
 
-    @property
-    def result(self) -> SentenceLosses:
-        """The losses so far."""
-        return SentenceLosses(torch.cat(self._values), torch.cat(self._predictions))
+    def result(self, stopped: str = "", sentences: int | None = None) -> SentenceLosses:  # noqa: ARG002
+        """The losses so far, restricted to the first `sentences` if given."""
+        return SentenceLosses(torch.cat(self._values)[:sentences], torch.cat(self._predictions)[:sentences])
 
     def add(self, batch: Batch) -> None:
-        """Add the batch's sentences. Raises BadInput for a loss that is not finite."""
+        """Add the batch's sentences. Raises NonFiniteScores for a loss that is not finite."""
         at_once = rows_at_once(self._model, batch.input_ids.shape[1], self._memory_bytes)
-        objective = self._apart.objective(batch.to(device_of(self._model)))
+        objective = self.apart.objective(batch.to(device_of(self._model)))
         with evaluation_mode(self._model), torch.inference_mode():
             parts = [
                 self._losses(objective, sentences_between(batch, start, min(start + at_once, len(batch))))
                 for start in range(0, len(batch), at_once)
             ]
         values = torch.cat(parts)
-        if not bool(values.isfinite().all()):
-            raise NonFiniteLossError(
-                "the model's loss is no longer a number; its weights have diverged: measure an earlier "
-                "checkpoint"
-            )
+        bad = (~values.isfinite()).nonzero()
+        if len(bad):
+            sentence = self.sentences + int(bad[0]) + 1
+            raise NonFiniteScores(sentence, f"sentence {sentence}")
         self._values.append(values)
         self._predictions.append(torch.bincount(batch.rows, minlength=len(batch)))
         self.sentences += len(batch)
@@ -102,3 +108,59 @@ class RunningSentenceLosses:
         losses = nn.functional.cross_entropy(logits, placed.targets, reduction="none").double().cpu()
         total = torch.zeros(len(batch), dtype=torch.float64).index_add_(0, batch.rows, losses)
         return total / torch.bincount(batch.rows, minlength=len(batch))
+
+
+@dataclass(frozen=True)
+class PretrainingLossQuantity:
+    """The loss on `sentences` sentences; `seed` determines them and their masks."""
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    sentences: int
+    seed: int
+
+    draw = draw_sentences
+
+    def measure(
+        self,
+        model: nn.Module,
+        drawn: FixedSentences,
+        subject: Subject[AnySource],
+        progress: Progress,
+    ) -> Measurement:
+        """See `SentenceLosses.records`."""
+        running = RunningSentenceLosses(model, subject.objective)
+        for done, batch in enumerate(drawn.batches):
+            progress("pretraining loss", done, len(drawn.batches))
+            running.add(batch)
+        return self.measurement(running.result(), subject)
+
+    def running(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        memory_bytes: int,  # noqa: ARG002  (nothing is kept for a backward pass)
+    ) -> RunningSentenceLosses:
+        """See `StopsAnywhere`."""
+        return RunningSentenceLosses(model, objective)
+
+    def measurement(self, result: SentenceLosses, subject: Subject[Any]) -> Measurement:
+        """See `SentenceLosses.records`."""
+        records = result.records(self.seed, subject.checkpoint, dict(subject.settings))
+        return Measurement(records, result.sentence_values())
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors("pretraining_loss")
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `pretraining_loss` and its error."""
+        return value_and_error("pretraining_loss", records[0])
+
+
+def on_sentences(sentences: int, seed: int) -> PretrainingLossQuantity:
+    """See the folder."""
+    return PretrainingLossQuantity(sentences, seed)

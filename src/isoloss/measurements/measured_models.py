@@ -1,0 +1,226 @@
+"""A quantity of one or several models on the same sentences, masks and draws of a text."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from torch import nn
+
+from isoloss.curvature.per_sentence.norms import MEMORY_BYTES
+from isoloss.curvature.per_sentence.traces import refuse_without_gradient
+from isoloss.curvature.stopping import Stopping, measure_until
+from isoloss.errors import BadInput
+from isoloss.measurements.fixed_sentences import FixedSentences
+from isoloss.measurements.on_sentences import quantity_named, short_name
+from isoloss.measurements.quantity import AnyQuantity, Measurement, Running, StopsAnywhere, Subject
+from isoloss.measurements.sampled_batches import NextToken, Reading, SampledBatches
+from isoloss.objectives.batch import Batch, NonFiniteScores
+from isoloss.objectives.evaluation_mode import device_of
+from isoloss.objectives.sentences_apart import apart_throughout, refuse_reading_ahead
+from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate, paired_difference
+from isoloss.results.record import Record, Setting
+
+INTERRUPTED = "interrupted"
+FIXED_SENTENCES = 256
+"""Sentences that quantities of a fixed set are measured on, unless a number is asked for."""
+
+
+@dataclass(frozen=True)
+class MeasuredModels:
+    """One quantity for all models, by name: the measurements, why they stopped, and the differences.
+
+    `differences` are records of each other model minus the first. `ways` counts the first model's parameter
+    tensors by the method that computed their share. `apart` says how sentences were batched for models whose
+    scores change with padding or with the other sentences of a batch. `reading` counts what was read of the
+    corpus.
+    """
+
+    quantity: str
+    measurements: Mapping[str, Measurement]
+    stopped: str
+    reading: Reading
+    differences: Sequence[Record] = ()
+    ways: Mapping[str, int] = field(default_factory=dict)
+    apart: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def records(self) -> list[Record]:
+        """The records of each model, then the differences."""
+        measured = [record for each in self.measurements.values() for record in each.records]
+        return [*measured, *self.differences]
+
+    def difference(self, model: str, reference: str) -> Estimate:
+        """The first record of `model` minus that of `reference`, sentence by sentence."""
+        quantity = self.measurements[reference].records[0].quantity
+        values, others = (self.measurements[name].values[quantity] for name in (model, reference))
+        return paired_difference(values, others)
+
+    def with_differences(self, subjects: Mapping[str, Subject[Any]], seed: int) -> "MeasuredModels":
+        """With the difference of each other model from the first, if there are values per sentence."""
+        first, *others = self.measurements
+        whole = self.measurements[first].records[0]
+        if whole.quantity not in self.measurements[first].values:
+            return self
+        name = f"{whole.quantity}_difference"
+        found = [
+            subjects[other].record(name, self.difference(other, first), whole.unit, seed, reference=first)
+            for other in others
+        ]
+        return replace(self, differences=found)
+
+
+def measure(
+    quantity: str,
+    models: Mapping[str, nn.Module],
+    batches: SampledBatches,
+    stopping: Stopping,
+    settings: Mapping[str, Setting],
+    progress: Progress = silent,
+    *,
+    memory_bytes: int = MEMORY_BYTES,
+) -> MeasuredModels:
+    """Measure each model, by name; those after the first also get their paired difference from it.
+
+    `quantity` is named as in `quantity_named`. One that `StopsAnywhere` adds sentences until every model's
+    estimate meets the stopping criterion; on a keyboard interrupt it returns the estimates on the sentences
+    seen by all models, unless these are too few for an error bar. Others are measured on a fixed set, the
+    first `stopping.sentences` or `FIXED_SENTENCES` sentences. `memory_bytes` bounds the memory of the former
+    beside the models. Raises BadInput if the quantity cannot be measured on a text, or not of a model.
+    """
+    found = quantity_named(quantity, stopping.sentences or FIXED_SENTENCES, batches.seed)
+    name = short_name(quantity)
+    if SampledBatches not in found.sources or found.drawn_as is not FixedSentences:
+        raise BadInput(f"{name} cannot be measured on a text; choose another quantity")
+    _refuse_unusable(models, batches)
+    subjects = {each: Subject(each, batches.objective, settings, batches) for each in models}
+    with _naming_the_line(batches):
+        if isinstance(found, StopsAnywhere):
+            measured = _until(name, found, models, batches, stopping, subjects, progress, memory_bytes)
+        else:
+            measured = _of_fixed_set(name, found, models, batches, subjects, progress)
+    return measured.with_differences(subjects, batches.seed)
+
+
+def stops_anywhere(quantity: str) -> bool:
+    """Whether the quantity of that name is measured until its error is as asked."""
+    return isinstance(quantity_named(quantity, FIXED_SENTENCES, 0), StopsAnywhere)
+
+
+def _until(
+    name: str,
+    quantity: StopsAnywhere,
+    models: Mapping[str, nn.Module],
+    batches: SampledBatches,
+    stopping: Stopping,
+    subjects: Mapping[str, Subject[SampledBatches]],
+    progress: Progress,
+    memory_bytes: int,
+) -> MeasuredModels:
+    """The quantity on more and more sentences, the same number of every model."""
+    running = {
+        called: quantity.running(model, batches.objective, memory_bytes) for called, model in models.items()
+    }
+    each = [_OfModel(called, estimate) for called, estimate in running.items()]
+    task, expected = name.replace("_", " "), len(batches.corpus)
+    try:
+        stopped = measure_until(each, batches, stopping, task=task, expected=expected, progress=progress)
+    except KeyboardInterrupt:
+        if any(estimate.estimate is None for estimate in each):
+            raise
+        stopped = INTERRUPTED
+    common = min(estimate.sentences for estimate in each)
+    results = {called: one.result(stopped, common) for called, one in running.items()}
+    measurements = {called: quantity.measurement(one, subjects[called]) for called, one in results.items()}
+    return MeasuredModels(
+        name,
+        measurements,
+        stopped,
+        batches.reading,
+        ways=Counter(getattr(next(iter(results.values())), "ways", {}).values()),
+        apart={called: way for called, one in running.items() if (way := one.apart.way) is not None},
+    )
+
+
+def _of_fixed_set(
+    name: str,
+    quantity: AnyQuantity,
+    models: Mapping[str, nn.Module],
+    batches: SampledBatches,
+    subjects: Mapping[str, Subject[SampledBatches]],
+    progress: Progress,
+) -> MeasuredModels:
+    objective: Any = batches.objective
+    drawn: FixedSentences = quantity.draw(batches, objective, progress)
+    sentences = sum(map(len, drawn.batches))
+    measurements: dict[str, Measurement] = {}
+    apart: dict[str, str] = {}
+    for called, model in models.items():
+        own, way = apart_throughout(model, batches.objective, drawn.batches)
+        apart |= {called: way} if way is not None else {}
+        subject = replace(subjects[called], objective=own)
+        with _naming(called):
+            measurements[called] = quantity.measure(model, drawn, subject, progress_of(called, progress))
+    stopped = f"a fixed set of {sentences} sentences was measured"
+    return MeasuredModels(name, measurements, stopped, batches.reading, apart=apart)
+
+
+@contextmanager
+def _naming(model: str) -> Iterator[None]:
+    """Name the model in errors about scores that are not finite."""
+    try:
+        yield
+    except NonFiniteScores as error:
+        error.model = model
+        raise
+
+
+@contextmanager
+def _naming_the_line(batches: SampledBatches) -> Iterator[None]:
+    """Name the model and the line of the text in errors about scores that are not finite."""
+    try:
+        yield
+    except NonFiniteScores as error:
+        line = batches.reading.lines[error.sentence - 1]
+        raise NonFiniteScores(error.sentence, f"{error.model}, the sentence of line {line},") from error
+
+
+@dataclass(frozen=True)
+class _OfModel:
+    """The running estimate of a model, which names the model in its errors."""
+
+    name: str
+    running: Running
+
+    @property
+    def sentences(self) -> int:
+        return self.running.sentences
+
+    @property
+    def estimate(self) -> Estimate | None:
+        return self.running.estimate
+
+    def add(self, batch: Batch) -> None:
+        with _naming(self.name):
+            self.running.add(batch)
+
+
+def _refuse_unusable(models: Mapping[str, nn.Module], batches: SampledBatches) -> None:
+    for first in islice(batches, 1):
+        for model in models.values():
+            placed = first.to(device_of(model))
+            refuse_without_gradient(model, batches.objective, placed)
+            if isinstance(batches.predicting, NextToken):
+                refuse_reading_ahead(model, batches.objective, placed)
+
+
+def progress_of(name: str, progress: Progress) -> Progress:
+    """The progress report of one of several models, labelled with its name."""
+
+    def report(task: str, completed: float, total: float, message: str = "") -> None:
+        progress(f"{task} of {name}", completed, total, message)
+
+    return report

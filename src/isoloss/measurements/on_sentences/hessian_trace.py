@@ -1,0 +1,85 @@
+"""The trace of the Hessian of a checkpoint's loss, under the data's labels or their exact distribution."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import nn
+
+from isoloss.curvature.fisher_trace import TRACE_UNIT
+from isoloss.curvature.hessian_trace import HessianTrace, RunningHessianTrace, hessian_trace
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_labelled_sentences, labels_of
+from isoloss.measurements.quantity import (
+    LANGUAGES_AND_TEXT,
+    AnySource,
+    Columns,
+    Measurement,
+    Subject,
+    names_with_errors,
+    value_and_error,
+)
+from isoloss.objectives.batch import Objective
+from isoloss.progress import Progress
+from isoloss.results.estimate import cluster_values
+from isoloss.results.record import Record
+
+
+@dataclass(frozen=True)
+class HessianTraceQuantity:
+    """The trace on `sentences` sentences; `seed` determines them, their masks, the signs and the probes."""
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    sentences: int
+    seed: int
+
+    draw = draw_labelled_sentences
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """See `measurement`."""
+        trace = hessian_trace(
+            model,
+            drawn.batches,
+            subject.objective,
+            seed=self.seed,
+            distribution=labels_of(subject),
+            progress=progress,
+        )
+        return self.measurement(trace, subject)
+
+    def running(self, model: nn.Module, objective: Objective, memory_bytes: int) -> RunningHessianTrace:
+        """See `StopsAnywhere`."""
+        return RunningHessianTrace(model, objective, self.seed, memory_bytes=memory_bytes)
+
+    def measurement(self, result: HessianTrace, subject: Subject[Any]) -> Measurement:
+        """`hessian_trace`, its groups, and `hessian_minus_fisher`, which vanishes at saturation (Lemma 3.2).
+
+        `n` counts clusters of sentences; the settings of the total give the number of sentences.
+        """
+        seed, counts = self.seed, result.parameters.settings
+        sentences = int(result.sentences.sum())
+        records = [
+            subject.record("hessian_trace", result.estimate, TRACE_UNIT, seed, sentences=sentences, **counts),
+            subject.record("hessian_minus_fisher", result.residual_estimate, TRACE_UNIT, seed),
+            *subject.group_records("hessian_trace", result.group_estimates, TRACE_UNIT, seed),
+        ]
+        return Measurement(records, {"hessian_trace": cluster_values(result.values, result.sentences)})
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors("hessian_trace", "hessian_minus_fisher")
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: the trace, what it exceeds the Fisher information's by, and their errors."""
+        trace, rest = records[:2]
+        return value_and_error("hessian_trace", trace) | value_and_error("hessian_minus_fisher", rest)
+
+
+def on_sentences(sentences: int, seed: int) -> HessianTraceQuantity:
+    """See the folder."""
+    return HessianTraceQuantity(sentences, seed)
