@@ -118,9 +118,8 @@ def drawn_of(kind: type[Drawn], tensors: Mapping[str, Tensor]) -> Drawn:
         found: Drawn = kind.of_tensors(dict(tensors))
         return found
     values: dict[str, Any] = {}
-    optional = {part.name for part in dataclasses.fields(kind) if part.default is None}
     for name, of_field in get_type_hints(kind).items():
-        if name in optional and name not in tensors:
+        if name not in tensors and getattr(kind, name, ...) is None:  # the default
             continue
         nested: Any = of_field if dataclasses.is_dataclass(of_field) else None
         below = f"{name}."
