@@ -72,10 +72,12 @@ def verdicts(findings):
 def test_a_bound_of_another_constant_fails():
     strings, model = masked_strings(4), two_neurons(4, 8)
     trace = float(hessian_trace(model, strings))
-    for bound, expected in ((corrected_bound, Verdict.SUPPORTED), (paper_bound, Verdict.NOT_SUPPORTED)):
-        ratio = pl.DataFrame({"ratio": [trace / bound(8, 4)]})
-        assert bound_finding(ratio, 1e-8).verdict == expected
-        row = {"neurons": 8, "trace": trace, "corrected": bound(8, 4), "paper": paper_bound(8, 4)}
+    for bound, expected in (
+        (corrected_bound(8, 4), Verdict.SUPPORTED),
+        (paper_bound(4), Verdict.NOT_SUPPORTED),
+    ):
+        assert bound_finding(pl.DataFrame({"ratio": [trace / bound]}), 1e-8).verdict == expected
+        row = {"neurons": 8, "trace": trace, "corrected": bound, "paper": paper_bound(4)}
         assert flattest_findings(pl.DataFrame([row]), 1e-8)[0].verdict == expected
 
 
@@ -104,13 +106,13 @@ def test_the_papers_half_of_the_second_derivative_fails():
     strings = masked_strings(4)
     factors = [factor(two_neurons(4), strings)]
     assert identity_finding(factors, 1e-7).verdict == Verdict.SUPPORTED
-    assert identity_finding(factors, 1e-7, constant=1.0).verdict == Verdict.NOT_SUPPORTED
+    assert identity_finding([found / 2 for found in factors], 1e-7).verdict == Verdict.NOT_SUPPORTED
 
 
 def test_a_wrong_closed_form_fails():
     strings, model = masked_strings(4), two_neurons(4, 3)
-    for second, expected in ((2.0, Verdict.SUPPORTED), (1.0, Verdict.NOT_SUPPORTED)):
-        closed = float(hessian_trace(model, strings, second))
+    for factor_off, expected in ((1, Verdict.SUPPORTED), (1 / 2, Verdict.NOT_SUPPORTED)):
+        closed = factor_off * float(hessian_trace(model, strings))
         table = pl.DataFrame({"dense": [dense_trace(model, strings)], "closed_form": [closed]})
         assert closed_form_finding(table, 1e-7).verdict == expected
 
@@ -137,7 +139,7 @@ def test_descents_that_end_elsewhere_fail():
 def test_the_papers_failure_in_place_of_the_corrected_one_fails():
     length, n = FAILURE_SMOKE.length, FAILURE_SMOKE.samples
     simulated = simulated_failure(two_neurons(length), n, FAILURE_SMOKE.repetitions, seed=901)
-    counted, printed = counted_failure(length, n), paper_failure(length, n)
+    counted, printed = counted_failure(length, n), paper_failure(n)
     wrong = verdicts(failure_findings(FAILURE_SMOKE, printed, printed, printed, simulated))
     assert wrong["failure_probability_simulated"] == Verdict.NOT_SUPPORTED
     assert wrong["failure_probability_paper"] == Verdict.SUPPORTED

@@ -31,7 +31,7 @@ def test_count_and_formula_are_what_fitting_to_every_sample_gives(length, sample
     expected = enumerated_failure(two_neurons(length), length, samples)
     assert counted_failure(length, samples) == expected
     assert corrected_failure(length, samples) == pytest.approx(expected, abs=1e-12)
-    assert paper_failure(length, samples) < expected - 0.01
+    assert paper_failure(samples) < expected - 0.01
 
 
 def test_the_simulation_agrees_with_enumeration_also_for_features_that_know_the_first_bracket():

@@ -29,7 +29,7 @@ def test_flattest_solutions_meet_the_corrected_bound_and_every_condition(solutio
     assert farthest_output(model, strings) < 1e-12
     trace = float(hessian_trace(model, strings))
     assert trace == pytest.approx(corrected_bound(neurons, length), rel=1e-11)
-    assert trace < 0.6 * paper_bound(neurons, length)
+    assert trace < 0.6 * paper_bound(length)
     gaps = equality_gaps(model, strings)
     assert max(abs(gaps.balance), abs(gaps.cancellation), gaps.attention) < 1e-12
 

@@ -19,7 +19,6 @@ from isoloss.theory.coin import BiasedCoin
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.optimiser_paths import (
-    AdamWSettings,
     Row,
     SGDSettings,
     adamw_paths,
@@ -138,8 +137,8 @@ def adamw_coin(settings: CoinSettings, progress: Progress = silent) -> Statement
     ]
     runs = []
     for number, (memory, samples) in enumerate(planned):
-        adamw, part = AdamWSettings(samples, memory), part_of(progress, number, len(planned))
-        found = adamw_paths(minimisers, model.least_trace, adamw, times, part)
+        part = part_of(progress, number, len(planned))
+        found = adamw_paths(minimisers, model.least_trace, samples, memory, times, part)
         runs.append(CoinRuns(memory, samples, times, torch.stack([model.difference(at) for at in found])))
     return Statement(
         name="adamw-coin",

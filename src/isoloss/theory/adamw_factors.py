@@ -36,7 +36,6 @@ from isoloss.seeds import derived_seed
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.minimisers import RANK_CUT_OFF, Minimisers, factor_table, flow_along, trace_flow
 from isoloss.theory.optimiser_paths import (
-    AdamWSettings,
     Row,
     SGDSettings,
     adamw_paths,
@@ -185,7 +184,7 @@ def _factor_runs(
     for number, rate in enumerate(settings.learning_rates):
         samples = SGDSettings(rate, batch_size, settings.paths, derived_seed(settings.seed, "AdamW", number))
         part = part_of(progress, number, len(settings.learning_rates))
-        (at,) = adamw_paths(minimisers, start, AdamWSettings(samples, settings.memory), [end], part)
+        (at,) = adamw_paths(minimisers, start, samples, settings.memory, [end], part)
         ends.append(torch.stack([minimisers.reach(each) for each in at]))
     rates = settings.learning_rates
     return FactorRuns(batch_size, rates, tuple(ends), flow(settings.memory), flow(0.0), of_trace)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isoloss.errors import BadInput
-from isoloss.theory.minimisers import COEFFICIENT, Minimisers
+from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.softmax_model import ContextDistributions
 
 
@@ -32,9 +32,9 @@ class BiasedCoin:
 
     L(u, v) = E[-log σ(±uv)] has the minimisers uv = logit p and there ∇²L = p(1-p) (v, u)(v, u)ᵀ, of trace
     p(1-p)(u² + v²). Along the tangent (u, -v) its gradient is 2p(1-p)(u² - v²)/√(u² + v²), so that under
-    equation (1) D = u² - v² obeys dD/dt = -4 coefficient p(1-p) D / B: with coefficient 1/4, D decays as
-    exp(-p(1-p) t / B), to u² = v², the flattest point. SGD gives the same without the theorem: one step of
-    logit gradient g multiplies D by exactly 1 - η²g², and E g² = p(1-p)/B on the curve.
+    equation (1) D = u² - v² obeys dD/dt = -p(1-p) D / B: it decays to u² = v²,
+    the flattest point. SGD gives the same without the theorem: one step of logit gradient g multiplies D by
+    exactly 1 - η²g², and E g² = p(1-p)/B on the curve.
     """
 
     heads: float
@@ -59,13 +59,13 @@ class BiasedCoin:
         """uv on the minimisers."""
         return log(self.heads / (1 - self.heads))
 
-    def decay_rate(self, batch_size: int, coefficient: float = COEFFICIENT) -> float:
+    def decay_rate(self, batch_size: int) -> float:
         """The decay rate of u² - v², per unit of t = k η².
 
         >>> BiasedCoin(0.5).decay_rate(batch_size=2)
         0.125
         """
-        return 4 * coefficient * self.heads * (1 - self.heads) / batch_size
+        return self.heads * (1 - self.heads) / batch_size
 
     def minimiser(self, difference: float) -> Float[Tensor, " 2"]:
         """(u, v) with u > 0, uv = logit p and u² - v² = `difference`.
@@ -78,12 +78,10 @@ class BiasedCoin:
         u = sqrt((total + difference) / 2)
         return torch.tensor([u, self.logit / u], dtype=torch.float64)
 
-    def flow(
-        self, difference: float, time: float, batch_size: int, coefficient: float = COEFFICIENT
-    ) -> Float[Tensor, " 2"]:
+    def flow(self, difference: float, time: float, batch_size: int) -> Float[Tensor, " 2"]:
         """θ(t) of equation (1) from `minimiser(difference)`.
 
         >>> BiasedCoin(0.8).flow(3.0, 1e6, batch_size=1)
         tensor([1.1774, 1.1774], dtype=torch.float64)
         """
-        return self.minimiser(difference * exp(-self.decay_rate(batch_size, coefficient) * time))
+        return self.minimiser(difference * exp(-self.decay_rate(batch_size) * time))

@@ -93,14 +93,9 @@ def flow_against_sgd(
     minimisers: Minimisers,
     start: Float[Tensor, " P"],
     race: Race,
-    *,
-    coefficient: float = COEFFICIENT,
     progress: Progress = silent,
 ) -> FlowAgainstSGD:
-    """Integrate equation (1) from `start` on Γ, and run SGD from there at each learning rate.
-
-    `coefficient` applies to the flow only: SGD does not use it.
-    """
+    """Integrate equation (1) from `start` on Γ, and run SGD from there at each learning rate."""
     trace = minimisers.trace(start)
     slope = COEFFICIENT / race.batch_size * float(minimisers.trace_gradient(start).square().sum())
     end = min(race.lifetimes * trace / slope, race.most_steps * (race.rates[-1] / trace) ** 2)
@@ -110,7 +105,6 @@ def flow_against_sgd(
         start,
         times,
         batch_size=race.batch_size,
-        coefficient=coefficient,
         relative_tolerance=race.relative_tolerance,
         progress=progress,
     )

@@ -168,7 +168,7 @@ def _solutions(
 
 def _flattest_row(neurons: int, strings: BracketStrings) -> tuple[int, float, float, float]:
     trace = float(hessian_trace(two_neurons(strings.length, neurons), strings))
-    bounds = corrected_bound(neurons, strings.length), paper_bound(neurons, strings.length)
+    bounds = corrected_bound(neurons, strings.length), paper_bound(strings.length)
     return neurons, trace, *bounds
 
 

@@ -93,20 +93,18 @@ def factor(model: OneLayerTransformer, strings: BracketStrings) -> float:
     return dense_trace(model, strings) / float(strings.mean(squared_gradient_norms(model, strings.tokens)))
 
 
-def identity_finding(
-    factors: Sequence[float], tolerance: float, constant: float = SECOND_DERIVATIVE
-) -> Finding:
+def identity_finding(factors: Sequence[float], tolerance: float) -> Finding:
     """The `factor` farthest from the constant, among solutions with zero loss."""
     sentence = "At zero loss, Tr ∇²L is twice E ‖∇f‖²: the factor farthest off."
     return Finding(
         "hessian_trace_over_gradient_norm",
         sentence,
         SOURCE,
-        max(factors, key=lambda found: abs(found - constant)),
+        max(factors, key=lambda found: abs(found - SECOND_DERIVATIVE)),
         "equal to",
-        constant,
+        SECOND_DERIVATIVE,
         n=len(factors),
-        tolerance=tolerance * constant,
+        tolerance=tolerance * SECOND_DERIVATIVE,
         paper="1",
     )
 

@@ -36,6 +36,7 @@ below 1e-12 of the largest, where float64's 16 digits have rounding alone."""
 
 SATURATED = 1e-24
 """A KL in nats that is zero for all purposes: probabilities are accurate to about 1e-12."""
+NEWTON_STEPS = 500
 
 
 @dataclass(frozen=True)
@@ -49,19 +50,17 @@ class Minimisers:
         """L(θ) - min L, in nats."""
         return float(self.distributions.kl(self.model.logits(parameters)))
 
-    def reach(
-        self, parameters: Float[Tensor, " P"], tolerance: float = SATURATED, iterations: int = 500
-    ) -> Float[Tensor, " P"]:
+    def reach(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
         """A minimiser near `parameters`, by natural gradient steps with Levenberg and Marquardt's damping.
 
         A step is -Aᵀ(AAᵀ + λ)⁻¹ r = -(F + λ)⁻¹ ∇L, with A the whitened scores and Aᵀr = ∇L; λ falls if KL
         does. At the distribution F = ∇²L (Lemma 3.2), so that as λ → 0 this is Newton's method, quadratic,
         and each step is the shortest to its target: close to Γ, a retraction. Raises IsolossError if KL stays
-        above `tolerance`.
+        above `SATURATED`.
         """
         damping, kl = 1e-3, self.kl(parameters)
-        for _ in range(iterations):
-            if kl <= tolerance:
+        for _ in range(NEWTON_STEPS):
+            if kl <= SATURATED:
                 return parameters
             moved = parameters - self._damped_step(parameters, damping)
             kl_moved = self.kl(moved)
@@ -70,8 +69,8 @@ class Minimisers:
             else:
                 damping *= 4
         raise IsolossError(
-            f"after {iterations} Newton steps the model is still {kl:.3g} nats from the distribution; it is "
-            "too small for the language, or starts too far away"
+            f"after {NEWTON_STEPS} Newton steps the model is still {kl:.3g} nats from the distribution; it "
+            "is too small for the language, or starts too far away"
         )
 
     def _damped_step(self, parameters: Float[Tensor, " P"], damping: float) -> Float[Tensor, " P"]:
@@ -124,7 +123,6 @@ def trace_flow(
     times: Sequence[float],
     *,
     batch_size: int = 1,
-    coefficient: float = COEFFICIENT,
     relative_tolerance: float = 1e-8,
     progress: Progress = silent,
 ) -> Float[Tensor, "n P"]:
@@ -134,7 +132,7 @@ def trace_flow(
     """
     return flow_along(
         minimisers,
-        lambda at: -coefficient / batch_size * minimisers.trace_gradient(at),
+        lambda at: -COEFFICIENT / batch_size * minimisers.trace_gradient(at),
         start,
         times,
         relative_tolerance=relative_tolerance,

@@ -127,9 +127,7 @@ def squared_gradient_norms(model: OneLayerTransformer, tokens: Float[Tensor, "n 
     return query + key + value + (made.features / model.neurons).square().sum(1)
 
 
-def hessian_trace(
-    model: OneLayerTransformer, strings: BracketStrings, second_derivative: float = SECOND_DERIVATIVE
-) -> Float[Tensor, ""]:
+def hessian_trace(model: OneLayerTransformer, strings: BracketStrings) -> Float[Tensor, ""]:
     """Tr ∇²L over Q, K, V and u at any weights that put no string at a kink of the ReLU.
 
     Tr ∇²L = E[ℓ'' ‖∇f‖² + ℓ' Tr ∇²f], ℓ' = 2 (f - g*). f is linear in u and, between kinks, in V. In the
@@ -146,14 +144,12 @@ def hessian_trace(
     curvature = (second * products).sum((1, 2))
     misses = made.features @ model.output / model.neurons - strings.target
     gradients = squared_gradient_norms(model, tokens)
-    return strings.mean(second_derivative * gradients + 2 * misses * curvature)
+    return strings.mean(SECOND_DERIVATIVE * gradients + 2 * misses * curvature)
 
 
-def zero_loss_trace(
-    model: OneLayerTransformer, strings: BracketStrings, second_derivative: float = SECOND_DERIVATIVE
-) -> Float[Tensor, ""]:
+def zero_loss_trace(model: OneLayerTransformer, strings: BracketStrings) -> Float[Tensor, ""]:
     """Tr ∇²L at zero loss: ℓ'' E ‖∇f‖² (Lemma G.4)."""
-    return second_derivative * strings.mean(squared_gradient_norms(model, strings.tokens))
+    return SECOND_DERIVATIVE * strings.mean(squared_gradient_norms(model, strings.tokens))
 
 
 def _pass(model: OneLayerTransformer, tokens: Float[Tensor, "n T d"]) -> _Pass:

@@ -35,15 +35,6 @@ class SGDSettings:
         return round(time / self.learning_rate**2)
 
 
-@dataclass(frozen=True)
-class AdamWSettings:
-    """SGD's settings, with learning rate α; 1 - β2 = `memory` α, and β1. No decay, and ε = 0."""
-
-    samples: SGDSettings
-    memory: float
-    first_beta: float = 0.0
-
-
 def sgd_paths(
     minimisers: Minimisers,
     start: Float[Tensor, " P"],
@@ -69,29 +60,26 @@ def sgd_paths(
 def adamw_paths(
     minimisers: Minimisers,
     start: Float[Tensor, " P"],
-    settings: AdamWSettings,
+    settings: SGDSettings,
+    memory: float,
     times: Sequence[float],
     progress: Progress = silent,
 ) -> Iterator[Float[Tensor, "R P"]]:
     """All R runs of AdamW from one minimiser, at each of the increasing `times` t = k α²; see `sgd_paths`.
 
-    The second moment starts at its value after long training there, H_ii / B, and the first at 0, so that
-    neither needs Adam's bias correction.
+    α is the learning rate, 1 - β2 = `memory` α; β1 = 0, ε = 0 and no decay. The second moment starts at its
+    value after long training there, H_ii / B, so that it needs no bias correction.
     """
-    samples = settings.samples
-    gradient_at = sampled_gradient(minimisers, samples)
-    first = torch.zeros(samples.paths, len(start), dtype=start.dtype)
-    second = (minimisers.fisher_diagonal(start) / samples.batch_size).repeat(samples.paths, 1)
-    forgotten = settings.memory * samples.learning_rate
+    gradient_at = sampled_gradient(minimisers, settings)
+    second = (minimisers.fisher_diagonal(start) / settings.batch_size).repeat(settings.paths, 1)
 
     def step(parameters: Float[Tensor, "R P"]) -> Float[Tensor, "R P"]:
-        nonlocal first, second
+        nonlocal second
         gradient = gradient_at(parameters)
-        first = first.lerp(gradient, 1 - settings.first_beta)
-        second = second.lerp(gradient.square(), forgotten)
-        return parameters - samples.learning_rate * first / second.sqrt()
+        second = second.lerp(gradient.square(), memory * settings.learning_rate)
+        return parameters - settings.learning_rate * gradient / second.sqrt()
 
-    return _observed("AdamW", step, start, samples, times, progress)
+    return _observed("AdamW", step, start, settings, times, progress)
 
 
 def _observed(

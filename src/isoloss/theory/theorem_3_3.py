@@ -49,7 +49,7 @@ def theorem_3_3_factors(settings: FactorSettings, progress: Progress = silent) -
         start_seed=derived_seed(seed, "start"),
     )
     codimension, parameters = minimisers.distributions.codimension, len(start)
-    race = flow_against_sgd(minimisers, minimisers.reach(start), settings.race, progress=progress)
+    race = flow_against_sgd(minimisers, minimisers.reach(start), settings.race, progress)
     return Statement(
         name="theorem-3.3-factors",
         title="Does SGD at an exact fit flatten? A table of logits in two factors",
@@ -108,7 +108,7 @@ class TransformerSettings:
 def theorem_3_3_transformer(settings: TransformerSettings, progress: Progress = silent) -> Statement:
     """SGD's runs against the integrated flow of the trace, from one point at an exact fit."""
     minimisers, start = exact_transformer(settings.width, settings.spread, settings.race.seed)
-    race = flow_against_sgd(minimisers, start, settings.race, progress=progress)
+    race = flow_against_sgd(minimisers, start, settings.race, progress)
     codimension = minimisers.distributions.codimension
     flattest = float(minimisers.singular_values(start)[codimension - 1] ** 2)
     returning = race.runs[-1].learning_rate / flattest

@@ -17,7 +17,6 @@ from isoloss.seeds import derived_seed
 from isoloss.theory.coin import BiasedCoin, Coin
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.flow_against_sgd import SOURCE
-from isoloss.theory.minimisers import COEFFICIENT
 from isoloss.theory.optimiser_paths import (
     SGDSettings,
     fitted_order,
@@ -53,24 +52,27 @@ class CoinRuns:
         unit = self.times[-1] * self.coin.decay_rate(self.settings.batch_size)
         return log_decay(self.difference, self.differences[-1], unit)
 
-    def error_of_difference(self, coefficient: float = COEFFICIENT) -> Estimate:
+    @property
+    def error_of_difference(self) -> Estimate:
         """Root mean square of u² - v² minus its limit.
 
         A run multiplies u² - v² by 1 - η²g² at each of t/η² steps: the standard deviation of its logarithm is
         η √(t Var g²), so that the order in η is 1.
         """
-        limit = self._limit(coefficient)
+        limit = self._limit
         return root_mean_square(self.differences[-1] - (limit[0] ** 2 - limit[1] ** 2))
 
-    def error_of_parameters(self, coefficient: float = COEFFICIENT) -> Estimate:
+    @property
+    def error_of_parameters(self) -> Estimate:
         """Root mean square distance of (u, v) from its limit.
 
         Across the curve a run is an Ornstein-Uhlenbeck process of variance η / 2B, so that the order is 1/2.
         """
-        return root_mean_square((self.ends - self._limit(coefficient)).norm(dim=1))
+        return root_mean_square((self.ends - self._limit).norm(dim=1))
 
-    def _limit(self, coefficient: float) -> Float[Tensor, " 2"]:
-        return self.coin.flow(self.difference, self.times[-1], self.settings.batch_size, coefficient)
+    @property
+    def _limit(self) -> Float[Tensor, " 2"]:
+        return self.coin.flow(self.difference, self.times[-1], self.settings.batch_size)
 
 
 def coin_runs(
@@ -143,12 +145,9 @@ def theorem_3_3_coin(settings: CoinSettings, progress: Progress = silent) -> Sta
 
 
 def coin_findings(
-    runs: Sequence[CoinRuns],
-    rate_tolerance: float,
-    order_tolerance: float,
-    coefficient: float = COEFFICIENT,
+    runs: Sequence[CoinRuns], rate_tolerance: float, order_tolerance: float
 ) -> tuple[Finding, ...]:
-    """For each batch size, the decay rate as η → 0 and two orders, under equation (1) with `coefficient`."""
+    """For each batch size, the decay rate as η → 0 and two orders of convergence."""
     findings: list[Finding] = []
     for batch_size in sorted({run.settings.batch_size for run in runs}):
         alike = [run for run in runs if run.settings.batch_size == batch_size]
@@ -161,13 +160,13 @@ def coin_findings(
                 SOURCE,
                 limit,
                 "equal to",
-                coefficient / COEFFICIENT,
+                1.0,
                 unit="p(1-p)/B",
                 tolerance=rate_tolerance,
             )
         )
-        of_difference = [run.error_of_difference(coefficient) for run in alike]
-        of_parameters = [run.error_of_parameters(coefficient) for run in alike]
+        of_difference = [run.error_of_difference for run in alike]
+        of_parameters = [run.error_of_parameters for run in alike]
         source = f"{SOURCE}: convergence as η → 0; the order is this coin's"
         for what, order, errors in (("u² - v²", 1.0, of_difference), ("(u, v)", 0.5, of_parameters)):
             name = f"order of {what}, B = {batch_size}"

@@ -88,22 +88,16 @@ def corrected_failure(length: int, samples: int) -> float:
     return 2 * ((1 + balanced) / 2) ** samples - balanced**samples
 
 
-def paper_failure(length: int, samples: int) -> float:  # noqa: ARG001  (the paper's has no T)
+def paper_failure(samples: int) -> float:
     """2^-n, the failure probability that Theorem 5.1's text allows.
 
-    >>> paper_failure(6, 4)
+    >>> paper_failure(4)
     0.0625
     """
     return 0.5**samples
 
 
-def simulated_failure(
-    model: OneLayerTransformer,
-    samples: int,
-    repetitions: int,
-    seed: int,
-    progress: Progress = silent,
-) -> Estimate:
+def simulated_failure(model: OneLayerTransformer, samples: int, repetitions: int, seed: int) -> Estimate:
     """The share of `repetitions` samples after which the refitted model's population loss is not zero.
 
     Each draws n strings, fits ũ and computes the loss over the whole distribution. `model` must ignore the
@@ -116,12 +110,10 @@ def simulated_failure(
         raise BadInput(f"{repetitions} repetitions simulate nothing; give at least 1")
     strings = string_classes(length)
     features = model.features(strings.tokens)
-    failures = done = 0
+    failures = 0
     for drawn in _drawn_classes(length, samples, repetitions, seed):
         losses = population_losses(refitted_outputs(features, strings.target, drawn), strings)
         failures += int((losses > ZERO * length).sum())
-        done += len(drawn)
-        progress("simulating samples", done, repetitions)
     shrunk = (failures + 2) / (repetitions + 4)
     error = math.sqrt(shrunk * (1 - shrunk) / (repetitions + 4))
     return Estimate(failures / repetitions, error, repetitions)
@@ -192,7 +184,7 @@ def theorem_5_1(settings: Theorem51Settings, progress: Progress = silent) -> Sta
     counted = counted_failure(length, samples)
     curve = _curve(settings, progress)
     simulated = simulated_failure(two_neurons(length), samples, settings.repetitions, settings.seed)
-    printed = paper_failure(length, samples)
+    printed = paper_failure(samples)
     return Statement(
         name="theorem-5.1",
         title="Does the flattest solution learn the downstream task from a few strings?",
@@ -256,10 +248,9 @@ def _curve(settings: Theorem51Settings, progress: Progress) -> pl.DataFrame:
         "simulated, two neurons": two_neurons(length),
         "simulated, split neurons": split_neurons(length),
     }
-    formulas = {"exact": counted_failure, "paper, 2^-n": paper_failure}
     for n in range(1, settings.longest_curve + 1):
-        for name, formula in formulas.items():
-            rows.append((name, n, formula(length, n), 0.0, True))
+        for name, formula in (("exact", counted_failure(length, n)), ("paper, 2^-n", paper_failure(n))):
+            rows.append((name, n, formula, 0.0, True))
         for name, model in models.items():
             found = simulated_failure(model, n, settings.repetitions, settings.seed)
             rows.append((name, n, found.value, found.standard_error, False))

@@ -32,10 +32,10 @@ def corrected_bound(neurons: int, length: int) -> float:
     return 4 / (neurons * math.sqrt(length))
 
 
-def paper_bound(neurons: int, length: int) -> float:  # noqa: ARG001  (the paper's has no m)
+def paper_bound(length: int) -> float:
     """√(4/T), as printed in Lemma G.1: the same number only for m = 2.
 
-    >>> paper_bound(8, 16)
+    >>> paper_bound(16)
     0.5
     """
     return math.sqrt(4 / length)
