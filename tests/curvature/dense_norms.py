@@ -5,8 +5,9 @@ from collections import defaultdict
 import torch
 
 from isoloss.curvature.derivatives import parameter_group
-from isoloss.curvature.per_sentence.directions import Directions
+from isoloss.curvature.per_sentence.directions import Directions, fisher_directions, sign_bits, signs_of
 from isoloss.curvature.per_sentence.norms import norms_along
+from isoloss.objectives.batch import sentences_of
 
 
 def norms_of_cotangents(model, objective, batch, cotangents, **settings):
@@ -25,6 +26,54 @@ def dense_squared_norms(model, logits, rows, cotangents):
         for name, gradient in zip(named, gradients, strict=True):
             norms[parameter_group(name)][sentence] += gradient.double().square().sum()
     return norms
+
+
+def directions(batch, tokens=5):
+    generator = torch.Generator().manual_seed(4)
+    return torch.randn(len(batch.rows), tokens, generator=generator, dtype=torch.float64)
+
+
+def checked_norms(model, objective, batch, tokens=5, **settings):
+    """The norms of random cotangents, after comparing them with dense gradients in evaluation mode."""
+    cotangents = directions(batch, tokens)
+    found = norms_of_cotangents(model, objective, batch, lambda _: cotangents, **settings)
+    model.eval()
+    expected = dense_squared_norms(model, objective.logits(model, batch), batch.rows, cotangents)
+    assert found.groups.keys() == expected.keys()
+    for group in expected:
+        torch.testing.assert_close(found.groups[group], expected[group], rtol=1e-9, atol=1e-13)
+    assert found.ways.keys() == {name for name, p in model.named_parameters() if p.requires_grad}
+    return found
+
+
+def dense_traces(model, objective, batch):
+    """Each sentence's mean over its predictions of Σ_y p_y ||∇ log p_y||², one backward pass per label."""
+    log_p = objective.logits(model.eval(), batch).log_softmax(1)
+    traces = torch.zeros(len(batch), dtype=torch.float64)
+    for row, of_labels in zip(batch.rows.tolist(), log_p, strict=True):
+        for each in of_labels:
+            gradients = torch.autograd.grad(
+                each, model.parameters(), retain_graph=True, materialize_grads=True
+            )
+            traces[row] += each.exp().detach() * sum(g.square().sum() for g in gradients)
+    return traces / torch.bincount(batch.rows)
+
+
+def dense_values(model, objective, batch, seed):
+    """Each sentence's quadratic form in the signs that belong to `seed`, from dense gradients."""
+    model.eval()
+    values = []
+    for sentence in range(len(batch)):
+        piece = sentences_of(batch, torch.tensor([sentence]))
+        logits, events = objective.logits(model, piece), len(piece.targets)
+        bits = sign_bits(torch.tensor([sentence]), torch.tensor([events]), logits.shape[1], seed)
+        drawn = fisher_directions(logits.detach(), signs_of(bits, logits.shape[1], torch.float64))
+        gradients = torch.autograd.grad(
+            (logits * drawn.cotangents).sum(), model.parameters(), materialize_grads=True
+        )
+        noise = noise_of_the_output_layer(model, objective, piece, drawn)
+        values.append((sum(g.square().sum() for g in gradients) - noise[0]) / events)
+    return torch.stack(values)
 
 
 def noise_of_the_output_layer(model, objective, batch, directions):

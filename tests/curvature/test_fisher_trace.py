@@ -5,11 +5,11 @@ import math
 import pytest
 import ragged_batches
 import torch
-from dense_norms import noise_of_the_output_layer
+from dense_norms import dense_traces, dense_values
 from model_state import state
 
 from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.per_sentence.directions import fisher_directions, sign_bits, signs_of
+from isoloss.curvature.per_sentence.directions import fisher_directions
 from isoloss.curvature.per_sentence.norms import norms_along
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentences_between, sentences_of
@@ -34,20 +34,6 @@ def one_mask():
 @pytest.fixture
 def several_masks():
     return ragged_batches.several_masks()
-
-
-def dense_traces(model, batch):
-    """Each sentence's mean over its masks of Σ_y p_y ||∇ log p_y||², one backward pass per label."""
-    model.eval()
-    log_p = OBJECTIVE.logits(model, batch).log_softmax(1)
-    parameters = list(model.parameters())
-    traces = torch.zeros(len(batch), dtype=torch.float64)
-    for j, row in enumerate(batch.rows.tolist()):
-        for label in range(TOKENS):
-            gradients = torch.autograd.grad(log_p[j, label], parameters, retain_graph=True, allow_unused=True)
-            squared = sum(g.square().sum() for g in gradients if g is not None)
-            traces[row] += log_p[j, label].exp().detach() * squared
-    return traces / torch.bincount(batch.rows)
 
 
 def repeated(piece, times):
@@ -79,34 +65,11 @@ def single_sentences(model, batch):
     return {i: sentences_of(batch, torch.tensor([i])) for i in range(len(batch))}
 
 
-def test_expectation_over_all_signs_is_the_dense_trace(model, one_mask):
-    dense = dense_traces(model, one_mask)
-    for sentence, piece in single_sentences(model, one_mask).items():
-        assert float(over_all_signs(model, piece).mean()) == pytest.approx(float(dense[sentence]), rel=1e-9)
-
-
 def test_one_draw_for_two_masks_has_the_mean_of_their_traces(model, several_masks):
-    dense = dense_traces(model, several_masks)
+    dense = dense_traces(model, OBJECTIVE, several_masks)
     piece = single_sentences(model, several_masks)[1]
     assert len(piece.targets) == 2
     assert float(over_all_signs(model, piece).mean()) == pytest.approx(float(dense[1]), rel=1e-9)
-
-
-def test_values_are_those_of_the_seeds_signs(model, several_masks):
-    """The whole routine against the quadratic form, with the signs looked up."""
-    trace = fisher_trace(model, [several_masks], OBJECTIVE, seed=9)
-    for sentence, piece in single_sentences(model, several_masks).items():
-        masks = len(piece.targets)
-        bits = sign_bits(torch.tensor([sentence]), torch.tensor([masks]), TOKENS, seed=9)
-        signs = signs_of(bits, TOKENS, torch.float64)
-        logits = OBJECTIVE.logits(model.eval(), piece)
-        drawn = fisher_directions(logits.detach(), signs)
-        gradients = torch.autograd.grad(
-            (logits * drawn.cotangents).sum(), list(model.parameters()), allow_unused=True
-        )
-        squared = sum(float(g.square().sum()) for g in gradients if g is not None)
-        noise = float(noise_of_the_output_layer(model, OBJECTIVE, piece, drawn))
-        assert float(trace.values[sentence]) == pytest.approx((squared - noise) / masks, rel=1e-9)
 
 
 def test_error_bar_covers_the_true_trace(model, one_mask):
@@ -123,26 +86,6 @@ def test_error_bar_covers_the_true_trace(model, one_mask):
     assert abs(sum(z) / len(z)) < 4 / math.sqrt(len(z))
 
 
-def test_groups_add_up_and_chunks_do_not_matter(model, several_masks):
-    whole = fisher_trace(model, [several_masks], OBJECTIVE, seed=1)
-    in_pieces = fisher_trace(model, [several_masks], OBJECTIVE, seed=1, memory_bytes=1)
-    torch.testing.assert_close(whole.values, in_pieces.values, rtol=1e-10, atol=0)
-    parts = sum(estimate.value for estimate in whole.group_estimates.values())
-    assert parts == pytest.approx(whole.estimate.value, rel=1e-12)
-    assert whole.parameters.count == sum(p.numel() for p in model.parameters())
-    again = fisher_trace(model, [several_masks], OBJECTIVE, seed=1)
-    assert torch.equal(again.values, whole.values)
-    assert not torch.equal(fisher_trace(model, [several_masks], OBJECTIVE, seed=2).values, whole.values)
-
-
-def test_frozen_parameters_are_said(model, one_mask):
-    name, weight = next(iter(model.named_parameters()))
-    weight.requires_grad_(False)
-    trace = fisher_trace(model, [one_mask], OBJECTIVE, seed=0)
-    assert trace.parameters.frozen == (name,)
-    assert trace.parameters.count == sum(p.numel() for p in model.parameters()) - weight.numel()
-
-
 def test_checkpoints_compared_share_their_signs(model):
     batch = OBJECTIVE.mask_every_position(ragged_batches.sentences())
     before = fisher_trace(model, [batch], OBJECTIVE, seed=0).values
@@ -152,6 +95,33 @@ def test_checkpoints_compared_share_their_signs(model):
     after = fisher_trace(model, [batch], OBJECTIVE, seed=0).values
     apart = math.hypot(mean_over_sentences(before).standard_error, mean_over_sentences(after).standard_error)
     assert paired_difference(after, before).standard_error < 0.2 * apart
+
+
+def test_values_are_those_of_the_seeds_signs_and_groups_add_up(model, several_masks):
+    trace = fisher_trace(model, [several_masks], OBJECTIVE, seed=9)
+    expected = dense_values(model, OBJECTIVE, several_masks, seed=9)
+    torch.testing.assert_close(trace.values, expected, rtol=1e-9, atol=0)
+    parts = sum(estimate.value for estimate in trace.group_estimates.values())
+    assert parts == pytest.approx(trace.estimate.value, rel=1e-12)
+
+
+def test_what_is_measured_and_how_is_said(model, one_mask):
+    name, weight = next(iter(model.named_parameters()))
+    weight.requires_grad_(False)
+    trace = fisher_trace(model, [one_mask], OBJECTIVE, seed=0)
+    assert trace.parameters.frozen == (name,)
+    assert trace.parameters.count == sum(p.numel() for p in model.parameters()) - weight.numel()
+    assert set(trace.ways) == {name for name, p in model.named_parameters() if p is not weight}
+    assert all(trace.ways.values())
+
+
+def test_too_little_to_measure_is_refused(model, one_mask):
+    with pytest.raises(BadInput, match="no sentences"):
+        fisher_trace(model, [one_mask.part(0, 0)], OBJECTIVE, seed=0)
+    with pytest.raises(BadInput, match="1 sentences have no standard error"):
+        fisher_trace(model, [sentences_between(one_mask, 0, 1)], OBJECTIVE)
+    with pytest.raises(BadInput, match="no parameter that requires a gradient"):
+        fisher_trace(model.requires_grad_(False), [one_mask], OBJECTIVE)
 
 
 class Broken(Exception):
@@ -182,46 +152,6 @@ def test_the_model_is_left_as_found(model, one_mask, fails):
     torch.testing.assert_close(state(model), found, rtol=0, atol=0)
 
 
-def test_dropout_is_off(model, one_mask):
-    training = fisher_trace(model.train(), [one_mask], OBJECTIVE, seed=0)
-    evaluating = fisher_trace(model.eval(), [one_mask], OBJECTIVE, seed=0)
-    assert torch.equal(training.values, evaluating.values)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_scores_that_are_not_finite_are_named(model, one_mask, value):
-    class Diverged:
-        def logits(self, model, batch):
-            scores = OBJECTIVE.logits(model, batch)
-            alone = batch.attention_mask.sum(1)[batch.rows] == 2
-            return scores.where(~alone[:, None], value)
-
-    with pytest.raises(BadInput, match="scores for sentence 4 are not finite"):
-        fisher_trace(model, [one_mask], Diverged(), seed=0)
-
-
-def test_nothing_to_measure_is_refused(model, one_mask):
-    none = Batch(
-        one_mask.input_ids[:0],
-        one_mask.attention_mask[:0],
-        one_mask.rows[:0],
-        one_mask.positions[:0],
-        one_mask.targets[:0],
-    )
-    with pytest.raises(BadInput, match="no sentences"):
-        fisher_trace(model, [none], OBJECTIVE, seed=0)
-
-
-def test_one_sentence_is_refused(model, one_mask):
-    with pytest.raises(BadInput, match="1 sentences have no standard error"):
-        fisher_trace(model, [sentences_between(one_mask, 0, 1)], OBJECTIVE)
-
-
-def test_a_model_that_is_frozen_is_refused(model, one_mask):
-    with pytest.raises(BadInput, match="no parameter that requires a gradient"):
-        fisher_trace(model.requires_grad_(False), [one_mask], OBJECTIVE)
-
-
 def test_how_sentences_are_batched_changes_nothing(model, several_masks):
     whole = fisher_trace(model, [several_masks], OBJECTIVE, seed=4)
     parts = (sentences_between(several_masks, a, b) for a, b in ((0, 1), (1, 1), (1, 4), (4, 6)))
@@ -233,19 +163,12 @@ def test_how_sentences_are_batched_changes_nothing(model, several_masks):
     assert whole.token_averaged.value != pytest.approx(whole.estimate.value, rel=1e-3)
 
 
-def test_every_parameter_went_some_way(model, one_mask):
-    weight = next(model.parameters()).requires_grad_(False)
-    trace = fisher_trace(model, [one_mask], OBJECTIVE)
-    assert set(trace.ways) == {name for name, p in model.named_parameters() if p is not weight}
-    assert all(trace.ways.values())
-
-
 def test_progress_ends_at_the_number_of_sentences(model, one_mask):
-    told = []
+    reported = []
 
     def progress(task, completed, total, message=""):
-        told.append((task, completed, total))
+        reported.append((task, completed, total))
 
     halves = [sentences_between(one_mask, 0, 3), sentences_between(one_mask, 3, 6)]
     fisher_trace(model, halves, OBJECTIVE, seed=0, progress=progress)
-    assert told == [("Fisher trace", 3, 6), ("Fisher trace", 6, 7), ("Fisher trace", 6, 6)]
+    assert reported == [("Fisher trace", 3, 6), ("Fisher trace", 6, 7), ("Fisher trace", 6, 6)]

@@ -3,7 +3,7 @@ import warnings
 import pytest
 import ragged_batches
 import torch
-from dense_norms import dense_squared_norms, norms_of_cotangents
+from dense_norms import checked_norms, directions, norms_of_cotangents
 from model_state import state
 from torch import nn
 from unusual_models import (
@@ -42,28 +42,10 @@ def several_masks():
     return ragged_batches.several_masks()
 
 
-def directions(batch, tokens=5):
-    generator = torch.Generator().manual_seed(4)
-    return torch.randn(len(batch.rows), tokens, generator=generator, dtype=torch.float64)
-
-
-def check(model, objective, batch, tokens=5, memory_bytes=1 << 30):
-    """Against dense gradients, in evaluation mode; returns the computed values."""
-    cotangents = directions(batch, tokens)
-    found = norms_of_cotangents(model, objective, batch, lambda _: cotangents, memory_bytes=memory_bytes)
-    model.eval()
-    expected = dense_squared_norms(model, objective.logits(model, batch), batch.rows, cotangents)
-    assert found.groups.keys() == expected.keys()
-    for group in expected:
-        torch.testing.assert_close(found.groups[group], expected[group], rtol=1e-9, atol=1e-13)
-    assert found.ways.keys() == {name for name, p in model.named_parameters() if p.requires_grad}
-    return found
-
-
 @pytest.mark.parametrize("memory_bytes", [1, 1 << 30])
 @pytest.mark.parametrize("masks", ["one_mask", "several_masks"])
 def test_ragged_sentences_with_any_number_of_masks(model, masks, memory_bytes):
-    found = check(model, OBJECTIVE, getattr(ragged_batches, masks)(), memory_bytes=memory_bytes)
+    found = checked_norms(model, OBJECTIVE, getattr(ragged_batches, masks)(), memory_bytes=memory_bytes)
     assert {"embeddings", "head", "layer 2 norms", "layer 1 MLP", "layer 1 attention"} <= found.groups.keys()
     assert set(found.ways.values()) == {"linear", "bias", "layer norm", "embedding", "tied embedding"}
 
@@ -94,10 +76,10 @@ def test_directions_are_asked_for_once_with_the_scores_of_the_predictions(model,
 
 @pytest.mark.parametrize("kept", ["embeddings", "encoder", "lm_head|cls"])
 def test_frozen_parameters_are_left_out_and_change_nothing(model, several_masks, kept):
-    whole = check(model, OBJECTIVE, several_masks)
+    whole = checked_norms(model, OBJECTIVE, several_masks)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(any(part in name for part in kept.split("|")))
-    part = check(model, OBJECTIVE, several_masks)
+    part = checked_norms(model, OBJECTIVE, several_masks)
     assert "per-sentence gradients" not in part.ways.values()
     for group in part.groups.keys() - {"embeddings", "head"}:
         torch.testing.assert_close(part.groups[group], whole.groups[group])
@@ -142,7 +124,7 @@ BATCHES = [batch_of(3, 4, 1), batch_of(4, 4, 2), batch_of(2, 3, 3), batch_of(1, 
 def test_models_of_other_kinds(build, slow, batch):
     """`slow` are those that use per-sentence gradients if there are several sentences."""
     model = build()
-    found = check(model, Whole(), batch)
+    found = checked_norms(model, Whole(), batch)
     taken = {name for name, way in found.ways.items() if way == "per-sentence gradients"}
     if slow is not None and len(batch) > 1:
         assert taken == slow
@@ -150,7 +132,7 @@ def test_models_of_other_kinds(build, slow, batch):
 
 @pytest.mark.parametrize("batch", [batch_of(2, 3, 2), batch_of(3, 3, 1)])
 def test_loose_parameters(batch):
-    found = check(LooseParameters(), Whole(), batch)
+    found = checked_norms(LooseParameters(), Whole(), batch)
     assert found.ways == {
         "words.weight": "embedding",
         "output.weight": "linear",
@@ -166,7 +148,7 @@ def test_loose_parameters(batch):
 def test_a_parameter_that_is_not_used_has_no_gradient():
     model = PositionsFirst()
     model.spare = nn.Linear(4, 4).double()
-    found = check(model, Whole(), batch_of(2, 3, 1))
+    found = checked_norms(model, Whole(), batch_of(2, 3, 1))
     assert found.ways["spare.weight"] == "not used"
     assert found.groups["spare"].tolist() == [0.0, 0.0]
 
@@ -178,7 +160,7 @@ def test_the_row_of_the_padding_is_not_learned_by_looking_it_up():
     model.output.weight = model.words.weight
     batch = batch_of(4, 3, 2)
     assert (batch.input_ids == 0).any()
-    found = check(model, Whole(), batch)
+    found = checked_norms(model, Whole(), batch)
     assert found.ways["words.weight"] == "tied embedding"
 
 
@@ -186,11 +168,11 @@ def test_models_without_gradients_are_refused():
     with torch.inference_mode():
         loaded = InPlace()
     with pytest.raises(BadInput, match=r"loaded under torch\.inference_mode"):
-        check(loaded, Whole(), batch_of(4, 3, 2))
+        checked_norms(loaded, Whole(), batch_of(4, 3, 2))
     with warnings.catch_warnings(action="ignore"):
         quantized = torch.ao.quantization.quantize_dynamic(InPlace().float(), {nn.Linear})
     with pytest.raises(BadInput, match=r"output is quantized \(Linear\)"):
-        check(quantized, Whole(), batch_of(4, 3, 2))
+        checked_norms(quantized, Whole(), batch_of(4, 3, 2))
 
 
 def test_statistics_of_the_batch_are_refused():

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from dense_norms import dense_squared_norms, norms_of_cotangents
+from dense_norms import checked_norms
 from torch import nn
 from transformers import (
     GptOssConfig,
@@ -36,18 +36,6 @@ def qwen2_moe(at_once):
     return Qwen2MoeForCausalLM(Qwen2MoeConfig(**SHARED, **sizes, num_experts_per_tok=at_once))
 
 
-def check(model, objective, batch, tokens):
-    model = model.double().eval()
-    generator = torch.Generator().manual_seed(4)
-    cotangents = torch.randn(len(batch.rows), tokens, generator=generator, dtype=torch.float64)
-    found = norms_of_cotangents(model, objective, batch, lambda _: cotangents)
-    expected = dense_squared_norms(model, objective.logits(model, batch), batch.rows, cotangents)
-    assert found.groups.keys() == expected.keys()
-    for group in expected:
-        torch.testing.assert_close(found.groups[group], expected[group], rtol=1e-9, atol=1e-13)
-    return found
-
-
 @pytest.mark.parametrize("at_once", [1, 2, 3])  # with 3, every expert reads all words, not in their order
 @pytest.mark.parametrize("build", [mixtral, gpt_oss, qwen2_moe])
 def test_experts_are_measured_by_the_factors_of_their_products(build, at_once):
@@ -57,7 +45,8 @@ def test_experts_are_measured_by_the_factors_of_their_products(build, at_once):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.3 * torch.randn_like(parameter)
-    found = check(model, PretrainedCausal(), next_token_batch(SENTENCES, pad=0), SHARED["vocab_size"])
+    batch = next_token_batch(SENTENCES, pad=0)
+    found = checked_norms(model.double(), PretrainedCausal(), batch, SHARED["vocab_size"])
     experts = {way for name, way in found.ways.items() if ".experts." in name}
     assert experts <= {"linear", "bias"}
 
@@ -94,7 +83,7 @@ def every_third(words):
 
 @pytest.mark.parametrize("picked", [backwards, every_third])
 def test_words_are_told_by_where_they_were_picked(picked):
-    found = check(Shuffled(picked), Whole(), batch_of(3, 4, 2), tokens=5)
+    found = checked_norms(Shuffled(picked).double(), Whole(), batch_of(3, 4, 2), tokens=5)
     assert "per-sentence gradients" not in found.ways.values()
 
 
@@ -113,5 +102,5 @@ class Stacked(nn.Module):
 
 
 def test_a_stack_that_is_also_read_whole_takes_a_gradient_a_sentence():
-    found = check(Stacked(), Whole(), batch_of(3, 4, 2), tokens=5)
+    found = checked_norms(Stacked().double(), Whole(), batch_of(3, 4, 2), tokens=5)
     assert found.ways["stack"] == "per-sentence gradients"

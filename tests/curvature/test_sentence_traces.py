@@ -3,7 +3,7 @@ import itertools
 import pytest
 import ragged_batches
 import torch
-from dense_norms import norms_of_cotangents
+from dense_norms import dense_traces, norms_of_cotangents
 from torch import nn
 
 import isoloss.curvature.per_sentence.traces as traces_module
@@ -32,19 +32,6 @@ def total(traces):
     return sum(traces.groups.values())
 
 
-def dense_traces(model, batch):
-    """Each sentence's mean over its masks of Σ_y p_y ||∇ log p_y||², one backward pass per label."""
-    log_p = OBJECTIVE.logits(model.eval(), batch).log_softmax(1)
-    traces = torch.zeros(len(batch), dtype=torch.float64)
-    for j, row in enumerate(batch.rows.tolist()):
-        for label in range(TOKENS):
-            gradients = torch.autograd.grad(
-                log_p[j, label], model.parameters(), retain_graph=True, materialize_grads=True
-            )
-            traces[row] += log_p[j, label].exp().detach() * sum(g.square().sum() for g in gradients)
-    return traces / torch.bincount(batch.rows)
-
-
 def test_the_mean_over_all_signs_is_the_dense_trace_over_all_masks_and_labels(model):
     """Every mask of every sentence, every label, and every one of the 2^v draws of signs."""
     masks = OBJECTIVE.mask_every_position(ragged_batches.sentences())
@@ -60,7 +47,7 @@ def test_the_mean_over_all_signs_is_the_dense_trace_over_all_masks_and_labels(mo
     all_signs = signs.repeat(len(masks), 1)
     norms = norms_along(model, OBJECTIVE, repeated, lambda logits: fisher_directions(logits, all_signs))
     means = total(norms).view(len(masks), times).mean(1)
-    torch.testing.assert_close(means, dense_traces(model, masks), rtol=1e-9, atol=0)
+    torch.testing.assert_close(means, dense_traces(model, OBJECTIVE, masks), rtol=1e-9, atol=0)
     plain = norms_of_cotangents(
         model, OBJECTIVE, repeated, lambda logits: fisher_directions(logits, all_signs).cotangents
     )
@@ -79,7 +66,7 @@ def test_the_mean_over_draws_is_the_dense_trace_where_numbers_of_masks_differ(mo
     )
     values = total(sentence_fisher_traces(model, OBJECTIVE, repeated, seed=0)).view(times, n)
     standard_error = values.std(0) / times**0.5
-    dense = dense_traces(model, several_masks)
+    dense = dense_traces(model, OBJECTIVE, several_masks)
     assert float(((values.mean(0) - dense) / standard_error).abs().max()) < 4
     # Narrow enough to notice a trace that is summed or averaged incorrectly.
     assert float((standard_error / dense).max()) < 0.1

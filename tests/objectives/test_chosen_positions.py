@@ -121,20 +121,6 @@ def test_dropout_gives_scores_of_the_same_distribution(name, attention):
         assert ((of_found.mean(dim=0) - of_whole.mean(dim=0)).abs() < 5 * error).all()
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_the_last_feed_forward_part_runs_at_the_positions_alone(name):
-    model = tiny_language_model(name)
-    read = []
-    inner = [module for module in model.modules() if isinstance(module, nn.LayerNorm)]
-    for module in inner:
-        module.register_forward_hook(lambda _, arguments, __: read.append(arguments[0].shape[:2]))
-    ids, present = ids_and_mask([5, 5, 5], left=False)
-    chosen_scores(model, ids, None, positions_of(present))
-    assert (3, 1) in read
-    assert (3, 5) in read
-    assert "forward" not in vars(model.base_model)
-
-
 def test_the_backbone_is_left_as_found_after_an_exception():
     model = tiny_language_model("bert")
     with pytest.raises(IndexError):

@@ -70,10 +70,6 @@ def test_berts_replacement_is_80_10_10():
     assert float(((observed - expected) ** 2 / expected).sum()) < 52
 
 
-def test_always_mask_shows_nothing_else():
-    assert AlwaysMask().replace(torch.arange(3, 9), generator()).tolist() == [MASK] * 6
-
-
 def test_copies_are_of_the_same_sentences_masked_anew():
     sentences = ragged([20] * 10)
     batch = ManyMasksObjective(copies=5).draw(sentences, generator())

@@ -141,16 +141,6 @@ def test_padding_changes_nothing_and_sentences_do_not_see_each_other(kind: str) 
     torch.testing.assert_close(logits, torch.cat(alone), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("kind", MODELS)
-def test_leaving_out_a_mask_that_hides_nothing_changes_no_bit(kind: str, attention: str) -> None:
-    model = model_of(kind, attention).float()
-    batch = OBJECTIVE.mask_every_position(EVEN)
-    masked = model.base_model(input_ids=batch.input_ids, attention_mask=batch.attention_mask)
-    unmasked = model.base_model(input_ids=batch.input_ids)
-    assert torch.equal(masked.last_hidden_state, unmasked.last_hidden_state)
-
-
 def test_several_predictions_a_row_and_the_sentence_average() -> None:
     model = model_of("bert")
     tokens = tokens_of_words(EVEN.ids)

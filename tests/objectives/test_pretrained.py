@@ -9,7 +9,6 @@ from isoloss.objectives.pretrained import (
     PretrainedCausal,
     PretrainedMasked,
     choose_places,
-    masked_batch,
     next_token_batch,
 )
 from tiny_models import ARCHITECTURES, tiny_model
@@ -52,7 +51,7 @@ def test_without_labels_every_token_but_the_first_is_predicted():
     batch = PretrainedCausal().batch({"input_ids": IDS, "attention_mask": PRESENT})
     same = next_token_batch([[1, 4, 3, 5, 4], [1, 5, 4], [1, 3, 3, 3]], pad=0)
     for one, other in zip(vars(batch).values(), vars(same).values(), strict=True):
-        assert torch.equal(one, other)
+        assert one is other or torch.equal(one, other)
     loss = sentence_averaged_loss(PretrainedCausal().logits(gpt2(), batch), batch)
     assert loss.isfinite()
 
@@ -121,10 +120,3 @@ def test_each_place_is_as_likely_and_the_number_is_as_asked():
         places = choose_places(range(length), share, generator)
         assert len(set(places)) == expected
         assert places == sorted(places)
-
-
-def test_masked_batches_hide_exactly_the_places():
-    batch = masked_batch([[5, 6, 7], [8, 9]], [[0, 2], [1]], mask=1, pad=0)
-    assert batch.input_ids.tolist() == [[1, 6, 1], [8, 1, 0]]
-    assert batch.attention_mask.tolist() == [[True] * 3, [True, True, False]]
-    assert batch.targets.tolist() == [5, 7, 9]

@@ -8,9 +8,10 @@ from torch import nn
 from transformers import FNetConfig, FNetForMaskedLM
 
 from isoloss.curvature.fisher_trace import RunningFisherTrace
+from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.pretrained import PretrainedMasked, masked_batch
-from isoloss.objectives.sentences_apart import EqualLengths, SentencesApart, kept_apart
+from isoloss.objectives.pretrained import PretrainedMasked, masked_batch, next_token_batch
+from isoloss.objectives.sentences_apart import EqualLengths, SentencesApart, kept_apart, refuse_reading_ahead
 
 TOKENS, PAD, MASK = 11, 0, 1
 SENTENCES = [[5, 6, 7, 8], [9, 2], [3, 4, 5], [6, 7], [8, 9, 10], [2, 3, 4, 5, 6], [7, 8]]
@@ -119,3 +120,22 @@ def test_the_trace_does_not_depend_on_how_sentences_are_batched(model, objective
     for sentence in SENTENCES:
         alone.add(batch_of([sentence]))
     torch.testing.assert_close(running.result("").values, alone.result("").values, rtol=1e-9, atol=0)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, both_ways: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.words = nn.Embedding(TOKENS, 4)
+        self.states = nn.GRU(4, 4, batch_first=True, bidirectional=both_ways)
+        self.output = nn.LazyLinear(TOKENS)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.output(self.states(self.words(ids))[0])
+
+
+def test_what_sees_the_next_token_is_refused():
+    batch = next_token_batch([[5, 6], [7, 8, 2, 3]], PAD)
+    refuse_reading_ahead(Recurrent(both_ways=False), Scored(), batch)
+    with pytest.raises(BadInput, match="Recurrent sees the token that it is to predict"):
+        refuse_reading_ahead(Recurrent(both_ways=True), Scored(), batch)
