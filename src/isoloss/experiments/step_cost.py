@@ -18,10 +18,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from isoloss.languages.sentences import Sentences
 from isoloss.models.shapes import Shape
-from isoloss.models.transformers import Architecture, PostLayerNormTransformer, PreLayerNormTransformer
+from isoloss.models.transformers import Architecture
 from isoloss.objectives.batch import Batch, PretrainingObjective
 from isoloss.objectives.logits_at_predictions import logits_at_predictions
-from isoloss.pretraining.descent import DescentSettings
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 
 
@@ -61,8 +60,7 @@ def step_cost(
     With `Compute.micro_batch`, a step has the operations of the whole batch and keeps what a single pass
     does. For a rule that computes the gradient itself, this is its optimiser's plain step: SAM costs the
     same, the adversary more, because of its examples. The step is run on tensors that have shapes but no
-    memory; its passes are shared by all rules, its update by all batches, and of identical layers only the
-    first two are run.
+    memory, and of identical layers only the first two are run.
 
     >>> from isoloss.models.shapes import TABLE_3
     >>> from isoloss.models.transformers import PreLayerNormTransformer
@@ -73,10 +71,13 @@ def step_cost(
     >>> cost.parameters, round(cost.state_bytes / cost.parameters), f"{cost.operations:.1e}"
     (69963, 8, '8.2e+09')
     """
+    rule = _plain(update_rule)
+    # Settings are frozen and hence hashable, which their protocols cannot tell the cache.
+    predicted: Any = objective
 
     def of_batch(size: int) -> StepCost:
         return _of_all_layers(
-            architecture, lambda model: _counted(model, update_rule, objective, size, words, maximum_length)
+            architecture, lambda model: _counted(model, rule, predicted, size, words, maximum_length)
         )
 
     cost = of_batch(batch_size)
@@ -85,7 +86,7 @@ def step_cost(
     return replace(cost, kept_bytes=of_batch(micro_batch).kept_bytes)
 
 
-def _of_all_layers(architecture: Architecture, counted: Callable[[Architecture], StepCost]) -> StepCost:
+def _of_all_layers(architecture: Architecture, counted: Callable[[Any], StepCost]) -> StepCost:
     """A transformer's cost, from one and two layers: each further layer adds as much as the second."""
     shape = getattr(architecture, "shape", None)
     if not isinstance(shape, Shape) or shape.layers <= 2:
@@ -102,6 +103,7 @@ def _of_all_layers(architecture: Architecture, counted: Callable[[Architecture],
     )
 
 
+@cache
 def _counted(
     architecture: Architecture,
     update_rule: UpdateRuleSettings,
@@ -110,98 +112,27 @@ def _counted(
     words: int,
     maximum_length: int,
 ) -> StepCost:
+    batch = _drawn(objective, batch_size, maximum_length)
+    with _without_numbers() as placed:
+        model = architecture.build(words, maximum_length, seed=0).train()
+        model.config.use_cache = False
+        source = _NoSentences(words, maximum_length)
+        training = Training(model, _Unpadded(), source, seed=0, steps=10**9, batch_size=batch_size)
+        rule = update_rule.build(training)
+        counter, kept = _counting(lambda: rule.step(placed(batch), 1))
+    state = sum(tensor.nbytes for tensor in _tensors(rule.state_dict()))
+    return _cost(model, counter, state, kept)
+
+
+def _plain(update_rule: UpdateRuleSettings) -> Any:
+    """The rule, or the optimiser of one that computes the gradient itself, at a fixed rate without warm-up.
+
+    Neither changes the cost, and so runs share results.
+    """
     inner = getattr(update_rule, "optimiser", None)
-    rule = inner if isinstance(inner, UpdateRuleSettings) else update_rule
-    # Settings are frozen and hence hashable, which their protocols cannot tell the cache.
-    model: Any = architecture
-    settings: Any = rule
-    predicted: Any = objective
-    if not isinstance(rule, DescentSettings):
-        return _taken_whole(model, settings, predicted, batch_size, words, maximum_length)
-    passes = _passes(model, predicted, batch_size, words, maximum_length)
-    update = _update(model, _at_any_rate(settings), passes.learning, words, maximum_length)
-    operations = passes.cost.operations + update.operations
-    return replace(passes.cost, operations=operations, state_bytes=update.state_bytes)
-
-
-def _at_any_rate(rule: Any) -> Any:
-    """The rule with a fixed rate and no warm-up, which do not affect the cost, so that runs share results."""
+    rule: Any = inner if isinstance(inner, UpdateRuleSettings) else update_rule
     rates = {"learning_rate": 1.0, "warm_up_steps": 0}
     return replace(rule, **{name: rate for name, rate in rates.items() if hasattr(rule, name)})
-
-
-@dataclass(frozen=True)
-class _Passes:
-    """The cost of the forward and backward pass, and the names of the parameters that receive a gradient."""
-
-    cost: StepCost
-    learning: frozenset[str]
-
-
-@cache
-def _passes(
-    architecture: Architecture,
-    objective: PretrainingObjective,
-    batch_size: int,
-    words: int,
-    maximum_length: int,
-) -> _Passes:
-    """Of the batch, whatever the rule that takes them."""
-    drawn = _drawn(objective, batch_size, maximum_length)
-    # Torch accepts meta tensors in a third of the time of fake ones, but not in every operation, and for an
-    # LSTM it then uses other operations than on a processor.
-    known = isinstance(architecture, PostLayerNormTransformer | PreLayerNormTransformer)
-    quickly = known and len(drawn.rows) == len(drawn)
-    with _shapes_alone() if quickly else _without_numbers() as placed:
-        training, batch = _training(architecture, batch_size, words, maximum_length), placed(drawn)
-        counter, kept = _counting(lambda: training.add_gradient(batch))
-    model = training.model
-    learning = frozenset(name for name, weight in model.named_parameters() if weight.grad is not None)
-    return _Passes(_cost(model, counter, 0, kept), learning)
-
-
-@dataclass(frozen=True)
-class _Update:
-    operations: float
-    state_bytes: int
-
-
-@cache
-def _update(
-    architecture: Architecture,
-    rule: DescentSettings,
-    learning: frozenset[str],
-    words: int,
-    maximum_length: int,
-) -> _Update:
-    """A rule's first update of the parameters that are `learning`, whatever the batch."""
-    with _without_numbers():
-        training = _training(architecture, 1, words, maximum_length)
-        for name, weight in training.model.named_parameters():
-            weight.grad = torch.empty_like(weight) if name in learning else None
-        descent = rule.descent(training)
-        counter, _ = _counting(lambda: descent.update(1))
-    state = sum(tensor.nbytes for tensor in _tensors(descent.state_dict()))
-    return _Update(float(counter.get_total_flops()), state)
-
-
-@cache
-def _taken_whole(
-    architecture: Architecture,
-    rule: UpdateRuleSettings,
-    objective: PretrainingObjective,
-    batch_size: int,
-    words: int,
-    maximum_length: int,
-) -> StepCost:
-    """Of a rule whose passes and update are one, such as Sophia's."""
-    drawn = _drawn(objective, batch_size, maximum_length)
-    with _without_numbers() as placed:
-        training, batch = _training(architecture, batch_size, words, maximum_length), placed(drawn)
-        built = rule.build(training)
-        counter, kept = _counting(lambda: built.step(batch, 1))
-    state = sum(tensor.nbytes for tensor in _tensors(built.state_dict()))
-    return _cost(training.model, counter, state, kept)
 
 
 def _drawn(objective: PretrainingObjective, batch_size: int, maximum_length: int) -> Batch:
@@ -220,21 +151,6 @@ def _without_numbers() -> Iterator[Callable[[Batch], Batch]]:
     """
     with FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True) as fake, sdpa_kernel(SDPBackend.MATH):
         yield lambda batch: Batch(*(fake.from_tensor(tensor) for tensor in vars(batch).values()))
-
-
-@contextmanager
-def _shapes_alone() -> Iterator[Callable[[Batch], Batch]]:
-    """Torch's meta tensors, with the same costs."""
-    place = torch.device("meta")
-    with place, sdpa_kernel(SDPBackend.MATH):
-        yield lambda batch: batch.to(place)
-
-
-def _training(architecture: Architecture, batch_size: int, words: int, maximum_length: int) -> Training:
-    model = architecture.build(words, maximum_length, seed=0).train()
-    model.config.use_cache = False
-    source = _NoSentences(words, maximum_length)
-    return Training(model, _Unpadded(), source, seed=0, steps=10**9, batch_size=batch_size)
 
 
 def _counting(work: Callable[[], object]) -> tuple[FlopCounterMode, dict[int, int]]:
