@@ -2,7 +2,6 @@ import torch
 from small_problems import factor_problem
 
 from isoloss.theory.bartlett_matrices import bartlett_matrices
-from isoloss.theory.softmax_model import trace, whitened_scores
 
 
 def surprise(minimisers, context, word, parameters):
@@ -43,6 +42,6 @@ def test_each_matrix_agrees_with_its_definition_away_from_the_distribution():
 def test_trace_and_whitened_scores_are_those_of_the_fisher_information():
     minimisers, parameters = factor_problem()
     fisher = bartlett_matrices(minimisers, parameters).fisher
-    rows = whitened_scores(minimisers.model, minimisers.distributions, parameters)
+    rows = minimisers.whitened_scores(parameters)
     assert torch.allclose(rows.T @ rows, fisher, atol=1e-13)
-    assert torch.allclose(trace(minimisers.model, minimisers.distributions, parameters), fisher.trace())
+    assert torch.allclose(minimisers.fisher_trace(parameters), fisher.trace())

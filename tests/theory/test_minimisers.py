@@ -6,7 +6,6 @@ from isoloss.errors import IsolossError
 from isoloss.theory.bartlett_matrices import bartlett_matrices
 from isoloss.theory.coin import BiasedCoin, Coin
 from isoloss.theory.minimisers import Minimisers, trace_flow
-from isoloss.theory.softmax_model import trace
 
 
 def test_newton_reaches_the_distribution_and_the_hessian_has_the_codimension_as_its_rank():
@@ -52,7 +51,7 @@ def test_the_gradient_along_the_minimisers_is_the_change_of_the_hessians_own_tra
 
     slope = (hessian_trace(at + step * gradient) - hessian_trace(at - step * gradient)) / (2 * step)
     assert slope == pytest.approx(float(gradient.square().sum()), rel=1e-6)
-    everywhere = torch.func.grad(lambda x: trace(minimisers.model, minimisers.distributions, x))(at)
+    everywhere = torch.func.grad(minimisers.fisher_trace)(at)
     assert float(everywhere.norm() / gradient.norm()) > 1.05  # the projection matters
 
 

@@ -43,7 +43,7 @@ from isoloss.theory.optimiser_paths import (
     panel_of_paths,
     weighted_line,
 )
-from isoloss.theory.softmax_model import scores, whitened_scores
+from isoloss.theory.softmax_model import scores
 
 SOURCE = "beyond the paper: Theorem 3.3's limit, with AdamW's preconditioner"
 
@@ -59,7 +59,7 @@ def adamw_drift(
     """dθ/dt on Γ in t = kα², as in the module's docstring; with `memory` 0, the flow of Σ √H_ii alone."""
     diagonal = minimisers.fisher_diagonal(at)
     root_scale = (batch_size / diagonal).sqrt().sqrt()  # D^½
-    rows = whitened_scores(minimisers.model, minimisers.distributions, at) * root_scale
+    rows = minimisers.whitened_scores(at) * root_scale
     _, values, normals = torch.linalg.svd(rows, full_matrices=False)
     known = values > RANK_CUT_OFF * values[0]
     rates, normals = values[known] ** 2, normals[known]

@@ -23,8 +23,7 @@ from isoloss.theory.softmax_model import (
     SoftmaxModel,
     enumerated_contexts,
     parameter_vector,
-    trace,
-    whitened_scores,
+    scores,
 )
 
 COEFFICIENT = 1 / 4
@@ -74,7 +73,7 @@ class Minimisers:
         )
 
     def _damped_step(self, parameters: Float[Tensor, " P"], damping: float) -> Float[Tensor, " P"]:
-        rows = whitened_scores(self.model, self.distributions, parameters)
+        rows = self.whitened_scores(parameters)
         predicted = self.model.logits(parameters).softmax(dim=1)
         residual = (
             (self.distributions.distribution - predicted)
@@ -87,7 +86,7 @@ class Minimisers:
 
     def singular_values(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " k"]:
         """Of the whitened scores, from the largest: on Γ the roots of the eigenvalues of ∇²L."""
-        values: Tensor = torch.linalg.svdvals(whitened_scores(self.model, self.distributions, parameters))
+        values: Tensor = torch.linalg.svdvals(self.whitened_scores(parameters))
         return values
 
     def codimension(self, parameters: Float[Tensor, " P"]) -> int:
@@ -97,23 +96,38 @@ class Minimisers:
 
     def tangent(self, parameters: Float[Tensor, " P"], vector: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
         """The vector's component along the level set of the model's distribution through θ: on Γ, along Γ."""
-        rows = whitened_scores(self.model, self.distributions, parameters)
+        rows = self.whitened_scores(parameters)
         _, values, normals = torch.linalg.svd(rows, full_matrices=False)
         normals = normals[values > RANK_CUT_OFF * values[0]]
         tangent: Tensor = vector - normals.T @ (normals @ vector)
         return tangent
 
+    def whitened_scores(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "CV P"]:
+        """Rows √(w_c f_y) score_cy, whose Gram matrix AᵀA is the Fisher information."""
+        probabilities = self._model_joint(parameters).sqrt()[..., None]
+        return (probabilities * scores(self.model, parameters)).flatten(0, 1)
+
+    def fisher_trace(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, ""]:
+        """Tr F = E_c E_{y ~ f} ||score||² (paper B.1), on Γ Tr ∇²L (Lemma 3.2); differentiable.
+
+        The gradients of both traces along Γ agree, since the traces do.
+        """
+        return (self._model_joint(parameters) * scores(self.model, parameters).square().sum(dim=2)).sum()
+
+    def _model_joint(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, "C V"]:
+        return self.distributions.weight[:, None] * self.model.logits(parameters).softmax(dim=1)
+
     def trace(self, parameters: Float[Tensor, " P"]) -> float:
-        """Tr ∇²L on Γ; see `softmax_model.trace`."""
-        return float(trace(self.model, self.distributions, parameters))
+        """Tr ∇²L on Γ."""
+        return float(self.fisher_trace(parameters))
 
     def fisher_diagonal(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
         """F_ii = E_c E_{y ~ f} g_i², which equal H_ii on Γ; differentiable in the parameters."""
-        return whitened_scores(self.model, self.distributions, parameters).square().sum(dim=0)
+        return self.whitened_scores(parameters).square().sum(dim=0)
 
     def trace_gradient(self, parameters: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
         """∇_Γ Tr ∇²L: the gradient of the trace, projected onto the tangent space."""
-        gradient: Tensor = grad(lambda at: trace(self.model, self.distributions, at))(parameters)
+        gradient: Tensor = grad(self.fisher_trace)(parameters)
         return self.tangent(parameters, gradient)
 
 

@@ -156,26 +156,6 @@ def scores(model: SoftmaxModel, parameters: Float[Tensor, " P"]) -> Float[Tensor
     return (probabilities[..., None] * jacobian).sum(dim=1, keepdim=True) - jacobian
 
 
-def trace(
-    model: SoftmaxModel, distributions: ContextDistributions, parameters: Float[Tensor, " P"]
-) -> Float[Tensor, ""]:
-    """Tr F = E_c E_{y ~ f} ||score||² (paper B.1), which on the manifold of minimisers is Tr ∇²L (Lemma 3.2).
-
-    Differentiable in the parameters. The gradients of both traces along the manifold agree, since the traces
-    do.
-    """
-    probabilities = distributions.weight[:, None] * model.logits(parameters).softmax(dim=1)
-    return (probabilities * scores(model, parameters).square().sum(dim=2)).sum()
-
-
-def whitened_scores(
-    model: SoftmaxModel, distributions: ContextDistributions, parameters: Float[Tensor, " P"]
-) -> Float[Tensor, "CV P"]:
-    """Rows √(w_c f_y) score_cy, whose Gram matrix AᵀA is the Fisher information."""
-    probabilities = distributions.weight[:, None] * model.logits(parameters).softmax(dim=1)
-    return (probabilities.sqrt()[..., None] * scores(model, parameters)).flatten(0, 1)
-
-
 class EnumeratedTransformer:
     """A masked language model in evaluation mode, its parameters (tied ones once) concatenated in float64.
 
