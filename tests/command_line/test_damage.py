@@ -179,11 +179,11 @@ def test_a_checkpoint_that_is_not_needed_is_named_too(folder: Folder, capsys: Sa
     assert "checkpoint.json is that of step 7; what was measured of the checkpoint is used" in err
 
 
-def test_references_and_portraits_are_named_and_made_again(folder: Folder, capsys: Say) -> None:
-    reference, portrait = min(folder.results.glob("references/*")), min(folder.results.glob("portraits/*"))
+def test_references_and_descriptions_are_named_and_made_again(folder: Folder, capsys: Say) -> None:
+    reference, description = min(folder.results.glob("references/*")), min(folder.results.glob("portraits/*"))
     before = reference.read_bytes()
     flip(reference)
-    flip(portrait)
+    flip(description)
     code, _, err = run(capsys, *SMOKE, "--output", folder.results)
     assert (code, reference.read_bytes()) == (0, before)
     assert f"{reference}" in err

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from isoloss.errors import BadInput
-from isoloss.experiments.kept_portraits import planned_languages
+from isoloss.experiments.cached_descriptions import planned_languages
 from isoloss.experiments.measured_at import MeasuredAt, drawn
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scale import scale_named
@@ -40,7 +40,7 @@ def test_the_trace_is_measured_of_both() -> None:
     replace(RUN, language=ReadyLanguage(dyck(4)), measured=trace)
 
 
-def test_a_corpus_has_no_portrait() -> None:
+def test_a_corpus_has_no_description() -> None:
     assert planned_languages([real_text_steps(scale_named("smoke"))]) == []
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
-from isoloss.experiments.kept_portraits import kept_portrait, portrait_file, portrait_jobs
-from isoloss.experiments.language_portrait import LanguagePortrait
+from isoloss.experiments.cached_descriptions import cached_description, description_file, description_jobs
+from isoloss.experiments.language_description import LanguageDescription
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.languages.dyck import dyck
 from isoloss.languages.pcfg import pcfg
@@ -92,15 +92,15 @@ def test_a_task_of_texts_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("language", [dyck(4), LANGUAGE], ids=["dyck", "grammar"])
-def test_a_kept_portrait_is_the_one_that_was_drawn_or_none(language: object, tmp_path: Path) -> None:
+def test_a_kept_description_is_the_one_that_was_drawn_or_none(language: object, tmp_path: Path) -> None:
     plan = ReadyLanguage(language)
-    assert kept_portrait(plan, tmp_path) is None
-    (job,) = portrait_jobs([plan], tmp_path)
+    assert cached_description(plan, tmp_path) is None
+    (job,) = description_jobs([plan], tmp_path)
     job.work(silent)
-    kept = kept_portrait(plan, tmp_path)
-    assert isinstance(kept, LanguagePortrait)
-    assert portrait_jobs([plan], tmp_path) == []
-    path = portrait_file(plan, tmp_path)
+    kept = cached_description(plan, tmp_path)
+    assert isinstance(kept, LanguageDescription)
+    assert description_jobs([plan], tmp_path) == []
+    path = description_file(plan, tmp_path)
     content = read_sealed(path, plan.digest)
     older = {key: value for key, value in content.items() if key != "entropy"}
     for harm in (
@@ -109,10 +109,10 @@ def test_a_kept_portrait_is_the_one_that_was_drawn_or_none(language: object, tmp
         lambda: write_sealed(path, content | {"tasks": [{"name": "a", "classes": 2}]}, plan.digest),
     ):
         harm()
-        assert kept_portrait(plan, tmp_path) is None
-    (again,) = portrait_jobs([plan], tmp_path)
+        assert cached_description(plan, tmp_path) is None
+    (again,) = description_jobs([plan], tmp_path)
     again.work(silent)
-    found = kept_portrait(plan, tmp_path)
+    found = cached_description(plan, tmp_path)
     assert torch.equal(found.word.masked, kept.word.masked)
     assert torch.equal(found.word.following, kept.word.following)
     for part in ("sentences", "facts", "entropy", "tasks", "derivation", "vocabulary", "source"):

@@ -11,7 +11,7 @@ from isoloss.executors.runner import Notice, Outcome
 from isoloss.experiments.claims import Claim, Judgement, Question
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import ExperimentResult
-from isoloss.experiments.language_portrait import language_portrait
+from isoloss.experiments.language_description import describe_language
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.languages.dyck import dyck
 from isoloss.models.shapes import laptop_shape
@@ -180,7 +180,7 @@ def written_site(output: Path) -> Path:
         scale="laptop",
         output=output,
         results=(first, second, words_alone("table-3")),
-        portraits={LANGUAGE.digest: language_portrait(LANGUAGE.ready, "by <hand>", 20)},
+        descriptions={LANGUAGE.digest: describe_language(LANGUAGE.ready, "by <hand>", 20)},
         again=lambda experiment, run: f"isoloss reproduce {experiment.name} --runs {run.name}",
         statements=(statement(),),
         notices=("page of language x failed: no room",),

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 import torch
 
-from isoloss.experiments.language_portrait import language_portrait
+from isoloss.experiments.language_description import describe_language
 from isoloss.languages.notation import parse_grammar
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
@@ -57,13 +57,13 @@ def test_pieces_are_read_as_text_where_they_are_a_byte_level_tokenizers() -> Non
 
 def test_the_page_says_all_and_loads_nothing(tmp_path: Path) -> None:
     language = random_hmm(words=20, states=4, blocks=1, length=5, seed=0)
-    portrait = language_portrait(language, "my <file>", sentences=40)
-    page = write_language_page(portrait, tmp_path, "mine")
+    description = describe_language(language, "my <file>", sentences=40)
+    page = write_language_page(description, tmp_path, "mine")
     html = page.read_text()
     assert page == tmp_path / "mine.html"
     assert "Hidden Markov model: my &lt;file&gt;" in html
-    assert f"<mark>{portrait.sentences[0][2]}</mark>" in html
-    for words in portrait.sentences[1:]:
+    assert f"<mark>{description.sentences[0][2]}</mark>" in html
+    for words in description.sentences[1:]:
         assert " ".join(words) in html
     for text in ("state-5", "4 classes", language.digest, "nats (n = 40)", "sentences per second"):
         assert text in html
@@ -78,27 +78,27 @@ def test_the_page_says_all_and_loads_nothing(tmp_path: Path) -> None:
     assert [len(json.loads(chart)["layer"]) for chart in charts] == [2, 2]
     masked = pl.read_csv(tmp_path / "mine-masked.csv")
     assert masked["probability"].sum() == pytest.approx(1)
-    assert masked.filter(pl.col("kind") == TRUE)["word"].to_list() == [portrait.sentences[0][2]]
+    assert masked.filter(pl.col("kind") == TRUE)["word"].to_list() == [description.sentences[0][2]]
     following = pl.read_csv(tmp_path / "mine-next.csv")
     assert following["probability"].sum() == pytest.approx(1)
 
 
 def test_prices_are_exact_or_none(tmp_path: Path) -> None:
     halves = pcfg(laptop_grammar(5))
-    html = write_language_page(language_portrait(halves, "g", 20), tmp_path, "g").read_text()
+    html = write_language_page(describe_language(halves, "g", 20), tmp_path, "g").read_text()
     assert "given the aligned window of 4 words" in html
     small = pcfg(
         parse_grammar("S -> X [0.5] | Y [0.5]\nX -> A A [1]\nY -> B B [1]\nA -> 'a' [1]\nB -> 'b' [1]")
     )
-    html = write_language_page(language_portrait(small, "s", 20), tmp_path, "s").read_text()
+    html = write_language_page(describe_language(small, "s", 20), tmp_path, "s").read_text()
     assert "room 0.000 ± 0.000; price 0.693 nats exactly, given the aligned window of 1 word" in html
     cut = pcfg(parse_grammar("S -> A S [0.5] | A [0.5]\nA -> 'a' [0.5] | 'b' [0.5]"), 4)
-    html = write_language_page(language_portrait(cut, "c", 20), tmp_path, "c").read_text()
+    html = write_language_page(describe_language(cut, "c", 20), tmp_path, "c").read_text()
     assert "no price defined" in html
 
 
 def test_a_grammars_page_has_the_derivation(tmp_path: Path) -> None:
     language = pcfg(parse_grammar("S -> A A [1]\nA -> 'a' [0.5] | 'b' [0.5]"))
-    html = write_language_page(language_portrait(language, "g", 20), tmp_path, "g").read_text()
+    html = write_language_page(describe_language(language, "g", 20), tmp_path, "g").read_text()
     assert 'aria-label="derivation tree"' in html
     assert "<h2>Tasks</h2>" not in html

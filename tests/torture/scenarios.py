@@ -20,7 +20,7 @@ from isoloss.executors.job import Work
 from isoloss.executors.ray_runner import _work
 from isoloss.experiments.carry_out import carry_out
 from isoloss.experiments.experiment_result import carry_out_experiments, remove_half_written
-from isoloss.experiments.kept_portraits import portrait_jobs
+from isoloss.experiments.cached_descriptions import description_jobs
 from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.measurements.quantity import Measurement
 from isoloss.models.tokenizer import word_tokenizer
@@ -92,7 +92,7 @@ def a_folder_of_everything(folder: Path) -> None:
     folder.mkdir(parents=True)
     reproduce(folder)
     prepare(folder)
-    for job in portrait_jobs([LANGUAGE_PLAN], folder / "results"):
+    for job in description_jobs([LANGUAGE_PLAN], folder / "results"):
         job.work(silent)
     kept_again(folder)
     entry = SUITE[0]

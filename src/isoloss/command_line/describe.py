@@ -17,7 +17,7 @@ from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
 
 if TYPE_CHECKING:
-    from isoloss.experiments.language_portrait import LanguagePortrait
+    from isoloss.experiments.language_description import LanguageDescription
 
 
 @dataclass(frozen=True)
@@ -60,30 +60,32 @@ def describe(options: DescribeOptions) -> None:
     n = usual_sentences(described) if options.sentences is None else options.sentences
     report_cost_of_one_position_each(described, n)
     # Charts take seconds to import, and a mistake need not wait for that.
-    from isoloss.experiments.language_portrait import language_portrait
+    from isoloss.experiments.language_description import describe_language
     from isoloss.report.language_page import write_language_page
 
     with progress_display() as progress:
-        portrait = language_portrait(described, options.language.name, n, seed, progress)
+        description = describe_language(described, options.language.name, n, seed, progress)
         progress("writing the page", 0, 1)
-        written = write_language_page(portrait, page.parent, page.stem)
+        written = write_language_page(description, page.parent, page.stem)
         progress("writing the page", 1, 1)
-    print(json.dumps(_as_json(portrait, written), ensure_ascii=False) if options.json else f"page: {written}")
+    print(
+        json.dumps(_as_json(description, written), ensure_ascii=False) if options.json else f"page: {written}"
+    )
 
 
-def _as_json(portrait: "LanguagePortrait", page: Path) -> dict[str, Any]:
-    word = portrait.word
-    following = zip((*portrait.vocabulary, "(end)"), word.following.tolist(), strict=True)
+def _as_json(description: "LanguageDescription", page: Path) -> dict[str, Any]:
+    word = description.word
+    following = zip((*description.vocabulary, "(end)"), word.following.tolist(), strict=True)
     return {
         "page": str(page),
-        "kind": portrait.kind,
-        "facts": dict(portrait.facts),
-        "sentences": [" ".join(words) for words in portrait.sentences],
+        "kind": description.kind,
+        "facts": dict(description.facts),
+        "sentences": [" ".join(words) for words in description.sentences],
         "word": {
             "position": word.position + 1,
             "word": word.words[word.position],
-            "masked": dict(zip(portrait.vocabulary, word.masked.tolist(), strict=True)),
+            "masked": dict(zip(description.vocabulary, word.masked.tolist(), strict=True)),
             "next": dict(following),
         },
-        "records": [asdict(record) for record in portrait.records],
+        "records": [asdict(record) for record in description.records],
     }

@@ -9,13 +9,13 @@ from pathlib import Path
 from isoloss.command_line.reproduce import ReproduceOptions
 from isoloss.errors import BadInput, did_you_mean
 from isoloss.executors.runner import Notice, Outcome
+from isoloss.experiments.cached_descriptions import cached_description, description_jobs, planned_languages
 from isoloss.experiments.carry_out import damaged_files, is_complete
 from isoloss.experiments.design import Design, read_design
 from isoloss.experiments.experiment import Experiment, only_named, with_tokens
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import Executor, ExperimentResult, gathered, was_planned
 from isoloss.experiments.given_language import with_language
-from isoloss.experiments.kept_portraits import kept_portrait, planned_languages, portrait_jobs
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scale import Scale, scale_named
@@ -182,16 +182,16 @@ def write_whole_site(
     order = (*builtin_designs(), *by_name)
     shown = tuple(by_name[name] for name in dict.fromkeys(order) if name in by_name)
     plans = planned_languages(result.experiment for result in shown)
-    outcome = execute(portrait_jobs(plans, request.folder), progress)
+    outcome = execute(description_jobs(plans, request.folder), progress)
     statements, damaged = kept_statements(request.folder / THEORY, smoke=request.scale == "smoke")
     damage += [Notice(THEORY, sentence) for sentence in damaged]
     outcome = replace(outcome, failures=(*outcome.failures, *damage))
-    portraits = {plan.digest: kept_portrait(plan, request.folder) for plan in plans}
+    descriptions = {plan.digest: cached_description(plan, request.folder) for plan in plans}
     site = Site(
         scale=request.scale,
         output=request.folder,
         results=shown,
-        portraits={digest: portrait for digest, portrait in portraits.items() if portrait},
+        descriptions={digest: description for digest, description in descriptions.items() if description},
         again=partial(command_again, request),
         statements=statements,
         notices=tuple(f"{failure.job} failed: {failure.text}" for failure in outcome.failures),

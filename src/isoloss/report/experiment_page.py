@@ -7,12 +7,12 @@ from pathlib import Path
 import polars as pl
 from markupsafe import Markup
 
+from isoloss.experiments.cached_descriptions import planned_languages
 from isoloss.experiments.carry_out import is_complete, is_records_alone
 from isoloss.experiments.claims import Judgement
 from isoloss.experiments.experiment import Experiment, Facts
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.facts import facts_of
-from isoloss.experiments.kept_portraits import planned_languages
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.shipped_results import BesideShipped, beside_shipped
 from isoloss.report.frame import Link

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 from tokenizers import decoders
 from torch import Tensor
 
-from isoloss.experiments.language_portrait import LanguagePortrait, TaskPortrait
+from isoloss.experiments.language_description import LanguageDescription, TaskDescription
 from isoloss.provenance import machine, versions
 from isoloss.report.charts import tree_picture
 from isoloss.report.frame import alone
@@ -26,43 +26,43 @@ _BLANK_OF_BYTES = "Ġ"
 """How byte-level tokenizers (GPT-2's, OPT's, the teacher's) write the space before a word."""
 
 
-def write_language_page(portrait: LanguagePortrait, folder: Path, name: str) -> Path:
+def write_language_page(description: LanguageDescription, folder: Path, name: str) -> Path:
     """Write `name`.html, a single file, and CSV, PNG and SVG of the bars beside it; return its path."""
-    return write_page(language_page(portrait, name), folder, alone())
+    return write_page(language_page(description, name), folder, alone())
 
 
-def language_page(portrait: LanguagePortrait, name: str) -> Page:
-    """The whole content of the portrait."""
-    least = portrait.entropy[0]
+def language_page(description: LanguageDescription, name: str) -> Page:
+    """The whole content of the description."""
+    least = description.entropy[0]
     return Page(
         name=name,
-        title=f"{portrait.kind[0].upper()}{portrait.kind[1:]}: {portrait.source}",
+        title=f"{description.kind[0].upper()}{description.kind[1:]}: {description.source}",
         text=(
             "A language whose exact distribution is known, for every masked word and for every next word. No "
             "model can predict masked words with a loss below the entropy of their distribution, "
             f"{least.value:.4g} ± {least.standard_error:.2g} nats.",
         ),
-        opening=_sentences(portrait),
-        panels=_panels(portrait),
-        sections=tuple(_sections(portrait)),
+        opening=_sentences(description),
+        panels=_panels(description),
+        sections=tuple(_sections(description)),
     )
 
 
-def _sentences(portrait: LanguagePortrait) -> Markup:
+def _sentences(description: LanguageDescription) -> Markup:
     """The sentences as a list, with the masked word of the first one marked."""
-    word, read = portrait.word, reader(portrait.vocabulary)
+    word, read = description.word, reader(description.vocabulary)
     place = word.position
     parts = (word.words[:place], word.words[place : place + 1], word.words[place + 1 :])
     lines = [Markup("{} <mark>{}</mark> {}").format(*map(read, parts))]
-    lines += [escape(read(words)) for words in portrait.sentences[1:]]
+    lines += [escape(read(words)) for words in description.sentences[1:]]
     items = Markup("").join(Markup("<li>{}</li>").format(line) for line in lines)
     return Markup('<ul class="sentences">{}</ul>').format(items)
 
 
-def _panels(portrait: LanguagePortrait) -> tuple[DrawnPanel, ...]:
-    word = portrait.word
-    true = portrait.vocabulary.index(word.words[word.position])
-    words = labels(portrait.vocabulary)
+def _panels(description: LanguageDescription) -> tuple[DrawnPanel, ...]:
+    word = description.word
+    true = description.vocabulary.index(word.words[word.position])
+    words = labels(description.vocabulary)
     masked = distribution_table(word.masked, words, true)
     following = distribution_table(word.following, [*words, "(end)"], true)
     place = f"Word {word.position + 1} of the first sentence, marked above. The exact distribution"
@@ -77,18 +77,18 @@ def _panels(portrait: LanguagePortrait) -> tuple[DrawnPanel, ...]:
     )
 
 
-def _sections(portrait: LanguagePortrait) -> list[Section]:
-    sampled = "masked_positions" in portrait.entropy[0].settings
+def _sections(description: LanguageDescription) -> list[Section]:
+    sampled = "masked_positions" in description.entropy[0].settings
     text = "In each sentence one position, chosen at random, was masked." if sampled else ""
     rows = tuple(
         (
             record.quantity.replace("_", " "),
             f"{as_text(record.value, record.standard_error)} {record.unit} (n = {record.n:,})",
         )
-        for record in portrait.entropy
+        for record in description.entropy
     )
     sections = [Section("Entropy", text, rows=rows)]
-    if portrait.tasks:
+    if description.tasks:
         sections.append(
             Section(
                 "Tasks",
@@ -101,14 +101,14 @@ def _sections(portrait: LanguagePortrait) -> list[Section]:
                     "one-hot words. Price: what a model's loss gives up by predicting each word from a "
                     "narrow context, which leaves out what the label depends on."
                 ),
-                rows=tuple((task.name, _task(task)) for task in portrait.tasks),
+                rows=tuple((task.name, _task(task)) for task in description.tasks),
             )
         )
-    if portrait.derivation:
+    if description.derivation:
         text = "The derivation of the first sentence:"
-        sections.append(Section("Structure", text=text, markup=tree_picture(portrait.derivation)))
-    sections.append(Section("Facts", rows=portrait.facts))
-    where = (("masked distributions", _speed(portrait.speed)), ("machine", machine()), *versions().items())
+        sections.append(Section("Structure", text=text, markup=tree_picture(description.derivation)))
+    sections.append(Section("Facts", rows=description.facts))
+    where = (("masked distributions", _speed(description.speed)), ("machine", machine()), *versions().items())
     sections.append(Section("How long it takes", rows=where))
     return sections
 
@@ -140,7 +140,7 @@ def labels(words: Sequence[str]) -> list[str]:
     return shown if len(set(shown)) == len(shown) else list(words)
 
 
-def _task(task: TaskPortrait) -> str:
+def _task(task: TaskDescription) -> str:
     shares = {"ceiling": task.ceiling, "blind": task.blind, "most common label": task.majority}
     shown = (f"{name} {r.value:.3f} ± {r.standard_error or 0:.3f}" for name, r in shares.items())
     room = f"room {task.room.value:.3f} ± {task.room.standard_error or 0:.3f}"

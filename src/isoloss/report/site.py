@@ -10,7 +10,7 @@ from markupsafe import Markup
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.experiment_result import ExperimentResult
-from isoloss.experiments.language_portrait import LanguagePortrait
+from isoloss.experiments.language_description import LanguageDescription
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.files import write_atomically
@@ -36,14 +36,14 @@ NOT_JUDGED = (
 class Site:
     """Everything that the site shows.
 
-    `output` contains the runs; `portraits` are the languages' by digest; `again` gives the command that
+    `output` contains the runs; `descriptions` are the languages' by digest; `again` gives the command that
     recomputes one run; `notices` belong to no experiment.
     """
 
     scale: str
     output: Path
     results: tuple[ExperimentResult, ...]
-    portraits: dict[str, LanguagePortrait]
+    descriptions: dict[str, LanguageDescription]
     again: Callable[[Experiment, PlannedRun], str]
     statements: tuple[Statement, ...] = ()
     notices: tuple[str, ...] = ()
@@ -55,14 +55,14 @@ def write_site(site: Site, folder: Path, progress: Progress = silent) -> Path:
     Pages refer to one another and to nothing outside `folder`: it opens from disk and can be moved. Raises
     IsolossError if it cannot be written.
     """
-    languages = {digest: _language_link(digest, p) for digest, p in site.portraits.items()}
+    languages = {digest: _language_link(digest, p) for digest, p in site.descriptions.items()}
     of_experiment = ExperimentPage(site.scale, site.output, site.again, languages)
     said = (NOT_JUDGED,) if site.scale == UNJUDGED else ()
     experiments = [
         replace(page, notices=(*said, *page.notices)) for page in map(of_experiment.of, site.results)
     ]
     statements = [statement_page(statement) for statement in site.statements]
-    of_languages = [language_page(p, languages[digest].name) for digest, p in site.portraits.items()]
+    of_languages = [language_page(p, languages[digest].name) for digest, p in site.descriptions.items()]
     beside = paper_page(site.results)
     overview = _overview(site, experiments, statements, of_languages)
     frame = within_site(_links(overview, beside))
@@ -154,8 +154,8 @@ def _links(overview: Overview, beside: Sequence[Page]) -> tuple[LinkGroup, ...]:
     return (LinkGroup("", first), *(group for group in by_question if group.links))
 
 
-def _language_link(digest: str, portrait: LanguagePortrait) -> Link:
-    return Link(f"language-{digest[:8]}", f"{portrait.kind}, {portrait.source}")
+def _language_link(digest: str, description: LanguageDescription) -> Link:
+    return Link(f"language-{digest[:8]}", f"{description.kind}, {description.source}")
 
 
 def statement_page(statement: Statement) -> Page:

@@ -1,4 +1,4 @@
-"""Portraits of the experiments' languages for their pages, computed once per language."""
+"""Descriptions of the experiments' languages for their pages, computed once per language."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -11,11 +11,11 @@ import torch
 from isoloss.errors import BadInput
 from isoloss.executors.runner import Job
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.language_portrait import (
-    LanguagePortrait,
-    TaskPortrait,
+from isoloss.experiments.language_description import (
+    LanguageDescription,
+    TaskDescription,
     WordDistributions,
-    language_portrait,
+    describe_language,
 )
 from isoloss.experiments.planned_run import CorpusPlan, LanguagePlan
 from isoloss.languages.derivation import Derivation
@@ -34,46 +34,46 @@ def planned_languages(experiments: Iterable[Experiment]) -> list[LanguagePlan]:
     return list(plans.values())
 
 
-def portrait_jobs(plans: Iterable[LanguagePlan], output: Path) -> list[Job]:
-    """One job for each language whose portrait is missing or damaged in `output`."""
+def description_jobs(plans: Iterable[LanguagePlan], output: Path) -> list[Job]:
+    """One job for each language whose description is missing or damaged in `output`."""
     return [
-        Job(f"page of language {plan.digest[:8]}", partial(_portray, plan, output), cost=1.0)
+        Job(f"page of language {plan.digest[:8]}", partial(_describe, plan, output), cost=1.0)
         for plan in plans
-        if kept_portrait(plan, output) is None
+        if cached_description(plan, output) is None
     ]
 
 
-def kept_portrait(plan: LanguagePlan, output: Path) -> LanguagePortrait | None:
-    """The portrait in `output`; None if there is none that can be read. Making one takes seconds."""
+def cached_description(plan: LanguagePlan, output: Path) -> LanguageDescription | None:
+    """The description in `output`; None if there is none that can be read. Making one takes seconds."""
     try:
-        return read_portrait(portrait_file(plan, output), plan.digest)
+        return read_description(description_file(plan, output), plan.digest)
     except BadInput:
         return None
 
 
-def portrait_file(plan: LanguagePlan, output: Path) -> Path:
-    """The file of a language's portrait."""
+def description_file(plan: LanguagePlan, output: Path) -> Path:
+    """The file of a language's description."""
     return output / "portraits" / f"{plan.digest[:16]}.json"
 
 
-def _portray(plan: LanguagePlan, output: Path, progress: Progress) -> Sequence[str]:
-    language, path = plan.language(output, progress), portrait_file(plan, output)
+def _describe(plan: LanguagePlan, output: Path, progress: Progress) -> Sequence[str]:
+    language, path = plan.language(output, progress), description_file(plan, output)
     damaged = path.exists()  # or it would not be portrayed
     size = f"{plan.words:,} words, sentences of at most {plan.maximum_length}"
-    write_portrait(path, language_portrait(language, size, progress=progress), plan.digest)
+    write_description(path, describe_language(language, size, progress=progress), plan.digest)
     return (f"{path} was damaged or of another version; it has been made again",) if damaged else ()
 
 
-def write_portrait(path: Path, portrait: LanguagePortrait, name: str) -> None:
-    """Write the portrait of the language of that name. Raises IsolossError where it cannot be written."""
-    word, derivation = portrait.word, portrait.derivation
+def write_description(path: Path, description: LanguageDescription, name: str) -> None:
+    """Write the description of the language of that name. Raises IsolossError where it cannot be written."""
+    word, derivation = description.word, description.derivation
     content = {
-        "source": portrait.source,
-        "kind": portrait.kind,
-        "vocabulary": portrait.vocabulary,
-        "maximum_length": portrait.maximum_length,
-        "facts": portrait.facts,
-        "sentences": portrait.sentences,
+        "source": description.source,
+        "kind": description.kind,
+        "vocabulary": description.vocabulary,
+        "maximum_length": description.maximum_length,
+        "facts": description.facts,
+        "sentences": description.sentences,
         "word": {
             "words": word.words,
             "position": word.position,
@@ -81,25 +81,25 @@ def write_portrait(path: Path, portrait: LanguagePortrait, name: str) -> None:
             "following": word.following.tolist(),
         },
         "derivation": None if derivation is None else _nodes(derivation),
-        "entropy": [asdict(record) for record in portrait.entropy],
-        "tasks": [asdict(task) for task in portrait.tasks],
-        "speed": asdict(portrait.speed),
+        "entropy": [asdict(record) for record in description.entropy],
+        "tasks": [asdict(task) for task in description.tasks],
+        "speed": asdict(description.speed),
     }
     write_sealed(path, content, name)
 
 
-def read_portrait(path: Path, name: str) -> LanguagePortrait:
-    """What `write_portrait` wrote under that name. Raises BadInput where the file is anything else."""
+def read_description(path: Path, name: str) -> LanguageDescription:
+    """What `write_description` wrote under that name. Raises BadInput where the file is anything else."""
     content = read_sealed(path, name)
     try:
-        return _portrait(content)
+        return _description(content)
     except (KeyError, TypeError) as error:  # it had other content when it was written
-        raise BadInput(f"{path} is a portrait of another version; delete it and run again") from error
+        raise BadInput(f"{path} is a description of another version; delete it and run again") from error
 
 
-def _portrait(content: dict[str, Any]) -> LanguagePortrait:
+def _description(content: dict[str, Any]) -> LanguageDescription:
     word, derivation = content["word"], content["derivation"]
-    return LanguagePortrait(
+    return LanguageDescription(
         source=content["source"],
         kind=content["kind"],
         vocabulary=tuple(content["vocabulary"]),
@@ -119,11 +119,11 @@ def _portrait(content: dict[str, Any]) -> LanguagePortrait:
     )
 
 
-def _task(content: dict[str, Any]) -> TaskPortrait:
+def _task(content: dict[str, Any]) -> TaskDescription:
     values: dict[str, Any] = {"name": content.pop("name"), "classes": content.pop("classes")}
     for what, record in content.items():
         values[what] = None if record is None else Record(**record)
-    return TaskPortrait(**values)
+    return TaskDescription(**values)
 
 
 def _nodes(derivation: Derivation) -> list[list[Any]]:

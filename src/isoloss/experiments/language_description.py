@@ -38,7 +38,7 @@ class WordDistributions:
 
 
 @dataclass(frozen=True)
-class TaskPortrait:
+class TaskDescription:
     """A task and the properties of its exact posterior.
 
     `ceiling` is the mean of the posterior's largest probability: the best possible accuracy for the latent
@@ -63,7 +63,7 @@ class TaskPortrait:
 
 
 @dataclass(frozen=True)
-class LanguagePortrait:
+class LanguageDescription:
     """Everything that the page of a language shows; `facts` are names and values in words."""
 
     source: str
@@ -75,7 +75,7 @@ class LanguagePortrait:
     word: WordDistributions
     derivation: Derivation | None
     entropy: tuple[Record, ...]
-    tasks: tuple[TaskPortrait, ...]
+    tasks: tuple[TaskDescription, ...]
     speed: Record
 
     @property
@@ -85,13 +85,13 @@ class LanguagePortrait:
         return (*self.entropy, *of_tasks, self.speed)
 
 
-def language_portrait(
+def describe_language(
     language: Language,
     source: str,
     sentences: int | None = None,
     seed: int = 0,
     progress: Progress = silent,
-) -> LanguagePortrait:
+) -> LanguageDescription:
     """Draw `sentences` for each average (`usual_sentences` when None) and compute what the page tells.
 
     A task's room is trained on three times as many sentences, and tested on four times as many. Everything
@@ -99,8 +99,8 @@ def language_portrait(
     the first sentence that `sample` draws with `seed`. Raises BadInput for fewer than two sentences.
 
     >>> from isoloss.languages.dyck import dyck
-    >>> portrait = language_portrait(dyck(4), "by hand", sentences=10)
-    >>> portrait.kind, portrait.word.masked.amax().item(), len(portrait.records)
+    >>> description = describe_language(dyck(4), "by hand", sentences=10)
+    >>> description.kind, description.word.masked.amax().item(), len(description.records)
     ('Dyck language', 1.0, 5)
     """
     n = usual_sentences(language) if sentences is None else sentences
@@ -112,7 +112,7 @@ def language_portrait(
         for ids, length in zip(shown.ids.tolist(), shown.lengths.tolist(), strict=True)
     )
     first = shown[:1]
-    return LanguagePortrait(
+    return LanguageDescription(
         source=source,
         kind=kind_of(language),
         vocabulary=language.vocabulary,
@@ -147,7 +147,7 @@ def _derivation(language: Language, seed: int) -> Derivation | None:
     return language.sample_derivations(1, torch.Generator().manual_seed(seed))[0]
 
 
-def _task(language: Language, task: Task, sentences: int, seed: int, progress: Progress) -> TaskPortrait:
+def _task(language: Language, task: Task, sentences: int, seed: int, progress: Progress) -> TaskDescription:
     progress(f"task {task.name}", 0, 1)
     own_seed = derived_seed(seed, task.name)
     drawn = task.sample(sentences, torch.Generator().manual_seed(own_seed))
@@ -164,7 +164,7 @@ def _task(language: Language, task: Task, sentences: int, seed: int, progress: P
     priced = price(language, task, 2 * sentences, seed)
     progress(f"task {task.name}", 1, 1)
 
-    return TaskPortrait(
+    return TaskDescription(
         task.name,
         len(task.classes),
         ceiling=record("latent_agreement", drawn.posterior.amax(1)),

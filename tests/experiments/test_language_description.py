@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.experiments.language_portrait import LanguagePortrait, language_portrait
+from isoloss.experiments.language_description import LanguageDescription, describe_language
 from isoloss.languages.dyck import dyck
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
@@ -20,53 +20,53 @@ LANGUAGES = {
 }
 
 
-def portrait_of(kind: str) -> LanguagePortrait:
-    return language_portrait(LANGUAGES[kind](), "here", sentences=30, seed=4)
+def description_of(kind: str) -> LanguageDescription:
+    return describe_language(LANGUAGES[kind](), "here", sentences=30, seed=4)
 
 
 @pytest.mark.parametrize("kind", LANGUAGES)
 def test_every_number_is_the_languages_own(kind: str) -> None:
-    language, portrait = LANGUAGES[kind](), portrait_of(kind)
-    assert portrait.kind == kind
-    facts = dict(portrait.facts)
+    language, description = LANGUAGES[kind](), description_of(kind)
+    assert description.kind == kind
+    facts = dict(description.facts)
     assert (facts["digest"], facts["words"]) == (language.digest, str(len(language.vocabulary)))
     drawn = language.sample(6, torch.Generator().manual_seed(4))
     assert [[language.vocabulary[w] for w in ids] for ids in drawn.ids.tolist()] == [
-        list(words) for words in portrait.sentences
+        list(words) for words in description.sentences
     ]
-    word = portrait.word
-    assert (word.words, word.position) == (portrait.sentences[0], len(word.words) // 2)
+    word = description.word
+    assert (word.words, word.position) == (description.sentences[0], len(word.words) // 2)
     masked = language.masked_log_probabilities(drawn[:1])[0, word.position].exp()
     torch.testing.assert_close(word.masked, masked)
     following = language.next_log_probabilities(drawn[:1])[0, word.position].exp()
     torch.testing.assert_close(word.following, following)
-    assert portrait.entropy == tuple(language_entropy(language, 30, 4))
-    assert [task.name for task in portrait.tasks] == [task.name for task in language.tasks()]
-    for task in portrait.tasks:
+    assert description.entropy == tuple(language_entropy(language, 30, 4))
+    assert [task.name for task in description.tasks] == [task.name for task in language.tasks()]
+    for task in description.tasks:
         assert 1 / task.classes <= task.blind.value <= task.ceiling.value <= 1
         assert 1 / task.classes <= task.majority.value <= 1
         assert 0 <= task.room.value < 1
         assert (task.room.settings["examples"], task.room.n) == (90, 120)
         assert (task.price is None) == (kind == "causal language model")
-        assert all(record in portrait.records for record in task.records)
-    assert portrait.speed.value > 0
-    assert (portrait.derivation is not None) == (kind == "probabilistic grammar")
+        assert all(record in description.records for record in task.records)
+    assert description.speed.value > 0
+    assert (description.derivation is not None) == (kind == "probabilistic grammar")
 
 
 def test_a_causal_models_distribution_is_that_of_full_forward_passes() -> None:
-    portrait = portrait_of("causal language model")
-    ids = torch.tensor(["abcdefg".index(word) for word in portrait.sentences[0]])
+    description = description_of("causal language model")
+    ids = torch.tensor(["abcdefg".index(word) for word in description.sentences[0]])
     expected = masked_distributions_by_full_passes(tiny_causal_model("gpt2"), ids)[
-        portrait.word.position
+        description.word.position
     ].exp()
-    torch.testing.assert_close(portrait.word.masked, expected, rtol=0, atol=1e-10)
-    facts = dict(portrait.facts)
+    torch.testing.assert_close(description.word.masked, expected, rtol=0, atol=1e-10)
+    facts = dict(description.facts)
     assert facts["model"].startswith("GPT2LMHeadModel")
     assert facts["words chosen by"] == "by hand"
 
 
 def test_all_but_the_speed_is_the_same_twice() -> None:
-    once, again = (portrait_of("hidden Markov model") for _ in range(2))
+    once, again = (description_of("hidden Markov model") for _ in range(2))
     assert torch.equal(once.word.masked, again.word.masked)
     still = {"speed": once.speed, "word": once.word}
     assert replace(again, **still) == once
@@ -74,4 +74,4 @@ def test_all_but_the_speed_is_the_same_twice() -> None:
 
 def test_too_few_sentences_are_refused() -> None:
     with pytest.raises(BadInput, match="draw at least 2"):
-        language_portrait(dyck(4), "here", sentences=1)
+        describe_language(dyck(4), "here", sentences=1)
