@@ -66,7 +66,7 @@ def within_site(groups: tuple[LinkGroup, ...]) -> Frame:
 def write_assets(folder: Path) -> None:
     """Write the style and the charts' JavaScript to which pages `within_site` refer.
 
-    JavaScript written by the same versions is kept. Raises IsolossError if they cannot be written.
+    JavaScript written by the same versions stays. Raises IsolossError if they cannot be written.
     """
     write_atomically(folder / ASSETS / "style.css", source("style.css"))
     script = folder / ASSETS / "charts.js"
@@ -83,8 +83,8 @@ def _charts_script() -> str:
 
 def _stamp() -> str:
     """The script's first line, which records what it is made of."""
-    own = sha256(source("charts.js").encode()).hexdigest()[:12]
-    return f"// Vega-Lite {_vega_lite()}, bundled by vl-convert {version('vl-convert-python')}, and {own}\n"
+    ours = sha256(source("charts.js").encode()).hexdigest()[:12]
+    return f"// Vega-Lite {_vega_lite()}, bundled by vl-convert {version('vl-convert-python')}, and {ours}\n"
 
 
 def _vega_lite() -> str:

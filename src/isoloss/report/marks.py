@@ -30,7 +30,7 @@ SHAPES = (
 LEGEND_CHARACTERS = 46
 """About as many fit side by side above a chart."""
 MOST_IN_LEGEND = 30
-"""More values than these have no legend: it would leave some out, and hovering over a dot tells its own."""
+"""More values than these have no legend: it would leave some out, and hovering over a dot shows its value."""
 
 
 def colour(frame: pl.DataFrame, by: Colour) -> alt.Color:

@@ -36,7 +36,7 @@ def specification(chart: alt.LayerChart | alt.HConcatChart | alt.VConcatChart) -
 
 
 def as_wide_as(width: int | str, chart: alt.LayerChart) -> alt.LayerChart:
-    """The chart with that width, unless it has one of its own."""
+    """The chart with that width, unless it has one."""
     return chart.properties(width=width) if chart.width is alt.Undefined else chart
 
 

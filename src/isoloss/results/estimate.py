@@ -110,7 +110,7 @@ def mean_over_sentences(values: Float[Tensor, " n"]) -> Estimate:
 def mean_over_members(means: Float[Tensor, " n"], sizes: Int[Tensor, " n"]) -> Estimate:
     """Mean over all members of n independent clusters, given each cluster's mean and size.
 
-    Over all words of n sentences, for example, whose own means over their words are given.
+    Over all words of n sentences, for example, whose means over their words are given.
     The ratio R = Σ_i T_i y_i / Σ_i T_i, with the standard error of a ratio of means (linearised):
     the deviation of T_i (y_i - R) over clusters, divided by √n and by the mean size.
 
@@ -156,7 +156,7 @@ def deviation_over_subsets(values: Float[Tensor, " n"], subsets: int = 5) -> Est
     """Standard deviation of the means of disjoint subsets: the paper's error bar for a loss (A.5).
 
     Each subset consists of consecutive sentences. This is the spread of a mean over n / `subsets` sentences,
-    hence about √`subsets` times the standard error of the mean over all. Its own standard error is that of a
+    hence about √`subsets` times the standard error of the mean over all. The deviation's standard error is that of a
     deviation of `subsets` normal numbers, s / √(2 (subsets - 1)); `n` counts the subsets.
 
     >>> deviation_over_subsets(torch.tensor([1.0, 3.0, 2.0, 6.0]), subsets=2).value

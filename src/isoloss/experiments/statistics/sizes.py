@@ -19,7 +19,7 @@ class SlopeOverSizes:
 
     The loss is the lowest that the seed's runs of all widths reach; between checkpoints, the column is
     interpolated. Seeds whose widths have no loss in common are left out; nan if none is left. `less` names a
-    column with one number per run, e.g. for the untrained model, whose own slope is subtracted.
+    column with one number per run, e.g. for the untrained model, whose slope is subtracted.
     """
 
     of: Scaled
