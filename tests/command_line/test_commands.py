@@ -3,6 +3,7 @@ import re
 import typing
 
 import pytest
+from called import run
 
 from isoloss.cli import main
 from isoloss.command_line import commands, corpus, reproduce
@@ -49,9 +50,7 @@ def test_the_choices_that_options_state_are_those_of_the_library(stated: object,
 def test_a_mistyped_command_is_told_the_nearest(
     typed: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit) as leaving:
-        main([typed, "x"])
-    assert leaving.value.code == 2
+    assert run([typed, "x"]) == 2
     told = capsys.readouterr()
     assert told.err.count("\n") == 1
     assert not told.out
@@ -61,16 +60,12 @@ def test_a_mistyped_command_is_told_the_nearest(
 
 @pytest.mark.parametrize(("former", "name"), FORMER_NAMES.items())
 def test_former_names_go_on_working(former: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as leaving:
-        main([former, "--help"])
-    assert not leaving.value.code
+    assert run([former, "--help"]) == 0
     assert f"usage: isoloss {name} " in capsys.readouterr().out
 
 
 def test_a_shell_is_given_completions_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as leaving:
-        main(["--tyro-print-completion", "bash"])
-    assert not leaving.value.code
+    assert run(["--tyro-print-completion", "bash"]) == 0
     script = capsys.readouterr().out
     assert all(f"'{name}': " in script for name in COMMANDS)
 
@@ -90,7 +85,5 @@ def test_what_the_system_refuses_is_told_as_what_it_is(
         raise error
 
     monkeypatch.setattr(commands, "dispatch", refused)
-    with pytest.raises(SystemExit) as leaving:
-        main(["runs"])
-    assert leaving.value.code == 2
+    assert run(["runs"]) == 2
     assert sentence in capsys.readouterr().err

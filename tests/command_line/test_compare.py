@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 import torch
+from called import answer
 from transformers import AutoModelForMaskedLM
 
 import isoloss.command_line.comparison_plan as plan_module
@@ -66,11 +67,7 @@ def run(models, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(models)
 
     def command(*arguments, output=tmp_path / "report.html"):
-        capsys.readouterr()  # progress bars for what was saved before
-        with pytest.raises(SystemExit) as leaving:
-            main(["compare", *arguments, "--output", str(output)])
-        written = capsys.readouterr()
-        return int(leaving.value.code or 0), written.out, written.err
+        return answer(capsys, "compare", *arguments, "--output", output)
 
     return command
 

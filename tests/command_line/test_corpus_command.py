@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from called import answer
 
-from isoloss.cli import main
 from isoloss.command_line.corpus import _source
 from isoloss.corpora.data_sets import HubDataSet
 from isoloss.corpora.documents import LocalFiles, local_files
@@ -14,10 +14,7 @@ from isoloss.corpora.vocabulary import OwnVocabulary
 
 
 def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as ended:
-        main(["corpus", *map(str, arguments)])
-    captured = capsys.readouterr()
-    return ended.value.code or 0, captured.out, captured.err
+    return answer(capsys, "corpus", *arguments)
 
 
 @pytest.fixture

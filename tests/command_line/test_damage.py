@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from called import answer
 
-from isoloss.cli import main
 from isoloss.command_line import reproduction
 from jobs_in_turn import in_turn
 from smoke_reproduction import SMOKE, smoke_reproduction
@@ -59,11 +59,8 @@ Say = pytest.CaptureFixture[str]
 
 def run(say: Say, *arguments: object) -> tuple[int, str, str]:
     """A command's exit code, and what it wrote to stdout and stderr, in one line each."""
-    say.readouterr()
-    with pytest.raises(SystemExit) as leaving:
-        main([str(each) for each in arguments])
-    out, err = say.readouterr()
-    return int(leaving.value.code or 0), out, err.replace("\n", "")
+    code, out, err = answer(say, *arguments)
+    return code, out, err.replace("\n", "")
 
 
 MODELS: dict[str, Callable[[Path, Path], tuple[object, ...]]] = {

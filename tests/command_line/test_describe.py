@@ -2,15 +2,9 @@ import json
 from pathlib import Path
 
 import pytest
+from called import run
 
-from isoloss.cli import main
 from tiny_causal_models import tiny_checkpoint
-
-
-def run(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as leaving:
-        main(arguments)
-    return int(leaving.value.code or 0)
 
 
 @pytest.fixture

@@ -3,22 +3,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from called import run
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import AlbertConfig, AlbertForMaskedLM, AutoModelForMaskedLM, AutoTokenizer
 
-from isoloss.cli import main
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import PostLayerNormTransformer, PreLayerNormTransformer
 
 WORDS = ["a", "b", "c"]
-
-
-def run(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as leaving:
-        main(arguments)
-    return int(leaving.value.code or 0)
 
 
 def write(folder: Path, architecture=PostLayerNormTransformer, dtype=torch.float32) -> Path:

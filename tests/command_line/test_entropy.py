@@ -2,8 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-
-from isoloss.cli import main
+from called import run
 
 GRAMMAR = "S -> 'a' S [0.5] | 'b' [0.5]\n"
 
@@ -13,12 +12,6 @@ def grammar(tmp_path: Path) -> str:
     path = tmp_path / "my.pcfg"
     path.write_text(GRAMMAR)
     return str(path)
-
-
-def run(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as leaving:
-        main(arguments)
-    return int(leaving.value.code or 0)
 
 
 def test_json_holds_four_records(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:

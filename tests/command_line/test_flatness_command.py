@@ -2,14 +2,15 @@
 
 import contextlib
 import json
+from functools import partial
 
 import pytest
 import torch
+from called import answer
 from flatness_folders import MASK, TOKENS, save_models
 from reader_that_leaves import left_by_its_reader
 
 import isoloss.command_line.flatness_request as request_module
-from isoloss.cli import main
 from isoloss.models.loading import load_any_language_model
 from isoloss.results.estimate import Estimate
 
@@ -25,13 +26,7 @@ def models(tmp_path_factory):
 def run(models, monkeypatch, capsys):
     monkeypatch.chdir(models)
 
-    def command(*arguments):
-        with pytest.raises(SystemExit) as leaving:
-            main(["flatness", *arguments])
-        written = capsys.readouterr()
-        return int(leaving.value.code or 0), written.out, written.err
-
-    return command
+    return partial(answer, capsys, "flatness")
 
 
 def records(written):

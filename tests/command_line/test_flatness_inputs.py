@@ -1,13 +1,14 @@
 """`isoloss flatness` on invalid texts and folders."""
 
 import json
+from functools import partial
 
 import pytest
 import torch
+from called import answer
 from flatness_folders import WORDS, save, save_models
 from safetensors.torch import load_file, save_file
 
-from isoloss.cli import main
 from isoloss.errors import IsolossError
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
@@ -27,13 +28,7 @@ def models(tmp_path_factory):
 def run(models, monkeypatch, capsys):
     monkeypatch.chdir(models)
 
-    def command(*arguments):
-        with pytest.raises(SystemExit) as leaving:
-            main(["flatness", *arguments])
-        written = capsys.readouterr()
-        return int(leaving.value.code or 0), written.out, written.err
-
-    return command
+    return partial(answer, capsys, "flatness")
 
 
 def test_lines_too_long_are_cut_and_said(run, models):

@@ -5,8 +5,7 @@ from math import exp
 from pathlib import Path
 
 import pytest
-
-from isoloss.cli import main
+from called import run
 
 HMM = {
     "words": ["sun", "rain"],
@@ -22,12 +21,6 @@ def weather(tmp_path: Path) -> str:
     path = tmp_path / "weather"
     path.write_text("\n  " + json.dumps(HMM))
     return str(path)
-
-
-def run(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as leaving:
-        main(arguments)
-    return int(leaving.value.code or 0)
 
 
 def test_distribution_adds_the_posteriors(weather: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,9 +4,9 @@ import json
 
 import pytest
 import torch
+from called import run
 from transformers import FNetConfig, FNetForMaskedLM
 
-from isoloss.cli import main
 from isoloss.models.shapes import Shape
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransformer
@@ -30,9 +30,7 @@ def folders(tmp_path_factory):
 
 
 def inspected(folder, capsys):
-    with pytest.raises(SystemExit) as leaving:
-        main(["inspect", str(folder)])
-    assert not leaving.value.code
+    assert run(["inspect", str(folder)]) == 0
     return capsys.readouterr().out
 
 
@@ -57,9 +55,7 @@ def test_a_model_that_padding_reaches_is_told(folders, capsys):
 
 
 def test_json_has_what_the_lines_tell(folders, capsys):
-    with pytest.raises(SystemExit) as leaving:
-        main(["inspect", str(folders / "bert"), str(folders / "gpt2"), "--json"])
-    assert not leaving.value.code
+    assert run(["inspect", str(folders / "bert"), str(folders / "gpt2"), "--json"]) == 0
     bert, gpt2 = json.loads(capsys.readouterr().out)["models"]
     assert (bert["class"], bert["predicts"], gpt2["predicts"]) == ("BertForMaskedLM", "masked", "causal")
     assert bert["tied"][0] == ["bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"]

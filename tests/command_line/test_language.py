@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from called import run
 
-from isoloss.cli import main
 from isoloss.experiments.teacher import Teacher
 from isoloss.languages.language_file import read_language
 from isoloss.languages.random_hmm import random_hmm
@@ -19,12 +19,6 @@ SIZES = {
     "hmm": "--words 6 --states 4 --blocks 2 --length 4",
     "dyck": "--length 4",
 }
-
-
-def run(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as leaving:
-        main(arguments)
-    return int(leaving.value.code or 0)
 
 
 @pytest.mark.parametrize("kind", SIZES)

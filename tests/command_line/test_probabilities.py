@@ -1,10 +1,8 @@
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-
-from isoloss.cli import main
+from called import run
 
 RECURSIVE = "S -> S 'and' S [0.2] | 'yes' [0.5] | 'no' [0.3]\n"
 
@@ -14,12 +12,6 @@ def grammar(tmp_path: Path) -> str:
     path = tmp_path / "my.pcfg"
     path.write_text(RECURSIVE)
     return str(path)
-
-
-def run(arguments: Sequence[str]) -> int:
-    with pytest.raises(SystemExit) as leaving:
-        main(arguments)
-    return int(leaving.value.code or 0)
 
 
 def test_json_has_every_distribution_and_obeys_the_chain_rule(

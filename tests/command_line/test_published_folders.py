@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from called import answer
 from transformers import BertConfig, BertForPreTraining, GPT2Config, GPT2LMHeadModel
-
-from isoloss.cli import main
 
 SPECIAL = ["[PAD]", *(f"[unused{number}]" for number in range(3)), "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 DROPOUT = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
@@ -67,11 +66,9 @@ def of_reactions(folder):
 
 
 def run(capsys, *arguments):
-    with pytest.raises(SystemExit) as leaving:
-        main(arguments)
-    written = capsys.readouterr()
-    assert not leaving.value.code, written.err
-    return written.out
+    code, out, err = answer(capsys, *arguments)
+    assert not code, err
+    return out
 
 
 def check(folder, text, capsys):

@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from called import run
 
 from isoloss.cli import main
 from isoloss.command_line import cost_table, reproduction
@@ -99,9 +100,7 @@ def test_a_dry_run_tells_the_cost_of_the_paper_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as leaving:
-        main(["reproduce", "figure-1", "--scale", "paper", "--dry-run", "--json", "--runs", *EXTREMES])
-    assert leaving.value.code == 0
+    assert run(["reproduce", "figure-1", "--scale", "paper", "--dry-run", "--json", "--runs", *EXTREMES]) == 0
     content = json.loads(capsys.readouterr().out)
     families = content["families"]
     assert [family["model"] for family in families] == ["transformer 64 × 1", "transformer 1536 × 24"]

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from called import answer
 
-from isoloss.cli import main
 from isoloss.command_line import reproduction
 from isoloss.results.number import as_text
 from jobs_in_turn import in_turn
@@ -39,13 +40,7 @@ def isoloss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(reproduction, "run_jobs", lambda jobs, processes, progress: in_turn(jobs, progress))
 
-    def called(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as leaving:
-            main(arguments)
-        told = capsys.readouterr()
-        return int(leaving.value.code or 0), told.out, told.err
-
-    return called
+    return partial(answer, capsys)
 
 
 class References(HTMLParser):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from called import run
 
 from hand_made_runs import write_measurement, write_names, write_run
-from isoloss.cli import main
 from isoloss.executors.runner import Job, Outcome
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import carry_out_experiments
@@ -31,12 +31,6 @@ from isoloss.stored_runs.stored_run import runs_in
 
 LOSS = {10: [2.0, 2.2, 2.4], 40: [1.0, 1.2, 1.4]}
 LANGUAGE = dyck(4)
-
-
-def run(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as leaving:
-        main(arguments)
-    return int(leaving.value.code or 0)
 
 
 @pytest.fixture

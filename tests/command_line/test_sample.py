@@ -2,9 +2,9 @@ import json
 from pathlib import Path
 
 import pytest
+from called import run
 from reader_that_leaves import left_by_its_reader
 
-from isoloss.cli import main
 from isoloss.languages.pcfg import read_pcfg
 
 GRAMMAR = "S -> 'a' S [0.5] | B [0.5]\nB -> 'b' [1.0]\n"
@@ -15,12 +15,6 @@ def grammar(tmp_path: Path) -> str:
     path = tmp_path / "my.pcfg"
     path.write_text(GRAMMAR)
     return str(path)
-
-
-def run(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as leaving:
-        main(arguments)
-    return int(leaving.value.code or 0)
 
 
 def test_sentences_one_a_line(grammar: str, capsys: pytest.CaptureFixture[str]) -> None:

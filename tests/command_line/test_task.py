@@ -1,18 +1,12 @@
 import json
 
 import pytest
+from called import run
 
-from isoloss.cli import main
 from isoloss.command_line import task as command
 from isoloss.experiments.scale import scale_named
 
 SMOKE = scale_named("smoke").real_text
-
-
-def run(arguments: list[str]) -> int:
-    with pytest.raises(SystemExit) as leaving:
-        main(arguments)
-    return int(leaving.value.code or 0)
 
 
 def test_a_task_is_counted_and_shown(monkeypatch, capsys) -> None:

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from called import run
 
 from hand_made_runs import write_run
 from isoloss.cli import main
@@ -102,9 +103,7 @@ def test_a_damaged_run_is_listed_and_shown(
         "runs-json": ["runs", str(tmp_path), "--json"],
         "show": ["show", "aaaa", "--results", str(tmp_path)],
     }
-    with pytest.raises(SystemExit) as leaving:
-        main(asked[command])
-    assert not leaving.value.code
+    assert run(asked[command]) == 0
     assert "aaaa1111" in capsys.readouterr().out
 
 
@@ -113,9 +112,7 @@ def test_a_file_that_cannot_be_used_is_not_called_the_output(
 ) -> None:
     (tmp_path / "word.pcfg").write_text(FILES["word.pcfg"])
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as leaving:
-        main(["language", "dyck", "--out", "x" * 300])
-    assert leaving.value.code == 2
+    assert run(["language", "dyck", "--out", "x" * 300]) == 2
     told = capsys.readouterr().err
     assert "output cannot be written" not in told
     assert "File name too long" in told

@@ -1,0 +1,21 @@
+"""The command line, called in the test's own process."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from isoloss.cli import main
+
+
+def run(arguments: Sequence[str]) -> int:
+    """The exit code of `isoloss` with these arguments."""
+    with pytest.raises(SystemExit) as leaving:
+        main(arguments)
+    return int(leaving.value.code or 0)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """The exit code, and what this call alone writes to stdout and stderr."""
+    capsys.readouterr()
+    code = run([str(each) for each in arguments])
+    return code, *capsys.readouterr()
