@@ -117,12 +117,12 @@ def mean_of_distinct_pairs(
     >>> mean_of_distinct_pairs(torch.ones(3).double(), h**2, h * h.sum()).value  # (1·2 + 1·6 + 2·6) / 3
     6.666666666666667
     """
-    own = weights.square() * squares
+    diagonal = weights.square() * squares
     norm = (weights * products).sum()
-    value = (norm - own.sum()) / (weights.sum().square() - weights.square().sum())
-    without = norm - 2 * weights * products + own
+    value = (norm - diagonal.sum()) / (weights.sum().square() - weights.square().sum())
+    without = norm - 2 * weights * products + diagonal
     left = (weights.sum() - weights).square() - (weights.square().sum() - weights.square())
-    leave_one_out = (without - (own.sum() - own)) / left
+    leave_one_out = (without - (diagonal.sum() - diagonal)) / left
     k = len(weights)
     error = ((k - 1) / k * (leave_one_out - leave_one_out.mean()).square().sum()).sqrt()
     return Estimate(float(value), float(error), k)

@@ -114,8 +114,8 @@ def _mean_of_pairs(pairs: Float[Tensor, "K K"]) -> Estimate:
     apart = pairs - torch.diag(pairs.diagonal())
     total = float(apart.sum())
     value = total / (parts * (parts - 1))
-    own = apart.sum(dim=0) + apart.sum(dim=1)
-    without = (total - own) / ((parts - 1) * (parts - 2))
+    with_each = apart.sum(dim=0) + apart.sum(dim=1)
+    without = (total - with_each) / ((parts - 1) * (parts - 2))
     error = float(((parts - 1) / parts * (without - without.mean()).square().sum()).sqrt())
     return Estimate(value, error, parts)
 
@@ -142,13 +142,13 @@ def fisher_trace_gradient(
     """
     total = torch.zeros(())
     for number in range(len(batch)):
-        own = batch.part(number, number + 1)
+        sentence = batch.part(number, number + 1)
         with evaluation_mode(model), torch.no_grad():
-            logits = objective.logits(model, own)
-        refuse_non_finite(logits, own, first_sentence + number)
-        place, predictions = torch.tensor([first_sentence + number]), torch.tensor([len(own.rows)])
+            logits = objective.logits(model, sentence)
+        refuse_non_finite(logits, sentence, first_sentence + number)
+        place, predictions = torch.tensor([first_sentence + number]), torch.tensor([len(sentence.rows)])
         bits = sign_bits(place, predictions, logits.shape[1], seed)
-        total = total.to(own.rows.device) + directional_trace_gradient(model, objective, own, bits)
+        total = total.to(sentence.rows.device) + directional_trace_gradient(model, objective, sentence, bits)
     return total / len(batch)
 
 

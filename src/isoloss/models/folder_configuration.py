@@ -190,11 +190,11 @@ def of_further_layer(unread: Iterable[str], model: PreTrainedModel) -> str | Non
     >>> of_further_layer(["qa_outputs.bias", "bert.encoder.layer.1.output.dense.bias"], model)
     'bert.encoder.layer.1.output.dense.bias'
     """
-    own = set(model.state_dict())
-    own |= {name.removeprefix(f"{model.base_model_prefix}.") for name in own}
+    expected = set(model.state_dict())
+    expected |= {name.removeprefix(f"{model.base_model_prefix}.") for name in expected}
     for name in sorted(unread):
         for number in re.finditer(r"(?<=\.)[1-9]\d*(?=\.)|^[1-9]\d*(?=\.)", name):
-            if f"{name[: number.start()]}0{name[number.end() :]}" in own:
+            if f"{name[: number.start()]}0{name[number.end() :]}" in expected:
                 return name
     return None
 
@@ -207,13 +207,13 @@ def about_missing(folder: Path, model: PreTrainedModel, missing: Iterable[str], 
     )
     if library is not None:
         return f"its weights are named as {library} names them; convert it to a model of transformers"
-    own = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     renames: dict[str, str] = {}
     for name in sorted(missing):
         alike = [
             each
             for each in sorted(set(unread).difference(renames))
-            if held.get(each) == own.get(name) is not None
+            if held.get(each) == shapes.get(name) is not None
             and each.rpartition(".")[2] == name.rpartition(".")[2]
             and not _OTHER_HEADS.search(each)
         ]

@@ -38,8 +38,8 @@ def block(
     attended = bmm(attention, value).view(n, heads, width, -1).transpose(1, 2).reshape(-1, d)
     summed = addmm(bo, attended, wo.t()).add_(x)
     result, kept = _fed_forward(summed, epsilon, *feed_forward)
-    own = (x, normed, mean, scale, projection, query, key, value, attention, attended, gain, shift, wo)
-    return result.view(n, width, d), (*own, *kept)
+    saved = (x, normed, mean, scale, projection, query, key, value, attention, attended, gain, shift, wo)
+    return result.view(n, width, d), (*saved, *kept)
 
 
 def block_backward(
@@ -92,8 +92,8 @@ def last_block(
     attended = values.add_(bv)
     summed = addmm(bo, attended, wo.t()).add_(x.index_select(0, chosen))
     result, kept = _fed_forward(summed, epsilon, *feed_forward)
-    own = (x, normed, mean, scale, chosen, normed_there, query, towards, attention, read, attended)
-    return result, (*own, gain, shift, wq, wk, wv, wo, *kept)
+    saved = (x, normed, mean, scale, chosen, normed_there, query, towards, attention, read, attended)
+    return result, (*saved, gain, shift, wq, wk, wv, wo, *kept)
 
 
 def last_block_backward(

@@ -206,8 +206,8 @@ def _parameters(*modules: Any) -> tuple[Tensor, ...]:
 
 def _of_block(block: Any) -> tuple[Tensor, ...]:
     attention = block.attention
-    own = attention.self
-    projections = (own.query, own.key, own.value, attention.output.dense)
+    inner = attention.self
+    projections = (inner.query, inner.key, inner.value, attention.output.dense)
     feed_forward = (block.intermediate.LayerNorm, block.intermediate.dense, block.output.dense)
     return _parameters(attention.LayerNorm, *projections, *feed_forward)
 

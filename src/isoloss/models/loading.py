@@ -45,14 +45,7 @@ def load_masked_language_model(folder: Path, attention: Attention = "sdpa") -> P
     refuse_damaged(folder)
     if not (folder / "config.json").is_file():
         raise BadInput(f"{folder} holds no model: it has no config.json; name a checkpoint's folder")
-    with refusing("masked language model", str(folder)), quiet():
-        model, found = AutoModelForMaskedLM.from_pretrained(
-            folder, local_files_only=True, attn_implementation=attention, output_loading_info=True
-        )
-    if found["missing_keys"]:
-        missing = min(found["missing_keys"])
-        raise BadInput(f"the model in {folder} lacks {missing}: it is no complete masked language model")
-    return model.eval()
+    return _complete(AutoModelForMaskedLM, "masked", str(folder), attn_implementation=attention)
 
 
 def load_causal_language_model(
@@ -68,19 +61,22 @@ def load_causal_language_model(
         refuse_damaged(Path(name))
     else:
         refuse_unreachable_hub(name)
-    with refusing("causal language model", name), quiet():
-        model, found = AutoModelForCausalLM.from_pretrained(
-            name,
-            gguf_file=gguf_file,
-            local_files_only=Path(name).is_dir(),
-            attn_implementation=attention,
-            dtype=dtype,
-            output_loading_info=True,
+    return _complete(
+        AutoModelForCausalLM, "causal", name, gguf_file=gguf_file, attn_implementation=attention, dtype=dtype
+    )
+
+
+def _complete(kind: Any, prediction: Prediction, name: str, **settings: Any) -> PreTrainedModel:
+    """The model, in evaluation mode, none of whose weights is missing."""
+    with refusing(f"{prediction} language model", name), quiet():
+        model, found = kind.from_pretrained(
+            name, local_files_only=Path(name).is_dir(), output_loading_info=True, **settings
         )
     if found["missing_keys"]:
         missing = min(found["missing_keys"])
-        raise BadInput(f"the model {name} lacks {missing}: it is no complete causal language model")
-    return model.eval()
+        raise BadInput(f"the model {name} lacks {missing}: it is no complete {prediction} language model")
+    whole: PreTrainedModel = model.eval()
+    return whole
 
 
 def load_any_language_model(

@@ -12,7 +12,7 @@ from isoloss.errors import BadInput
 from isoloss.inference.causal_model import KeyValueCache
 
 
-class KeptCache:
+class GrowingCache:
     """A `KeyValueCache` with separate rows."""
 
     def __init__(self, cache: Cache) -> None:
@@ -114,10 +114,11 @@ class RestrictedCausalModel:
         self, tokens: Int[Tensor, "n s"], past: KeyValueCache | None = None
     ) -> tuple[Float[Tensor, "n s K"], KeyValueCache]:
         """See `CausalModel.__call__`."""
-        cache = past.cache if isinstance(past, KeptCache | SharedPrefix) else None
+        cache = past.cache if isinstance(past, GrowingCache | SharedPrefix) else None
         output = self.model(input_ids=tokens, past_key_values=cache, use_cache=True)
-        kept = past if isinstance(past, SharedPrefix) else KeptCache(output.past_key_values)
-        return output.logits, kept
+        if isinstance(past, SharedPrefix):
+            return output.logits, past
+        return output.logits, GrowingCache(output.past_key_values)
 
     def pass_bytes(self, past: int, tokens: int) -> int:
         """See `CausalModel.pass_bytes`: eight arrays of the widest layer, or of the K scores, per token."""

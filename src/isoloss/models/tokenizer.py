@@ -58,10 +58,10 @@ def word_tokenizer(vocabulary: Sequence[str], maximum_length: int) -> PreTrained
 
 
 def tokenizer_of(source: SentenceSource) -> PreTrainedTokenizerFast:
-    """The source's own tokenizer if it was prepared from real text with one; otherwise that of its words."""
-    own = getattr(source, "tokenizer", None)
-    if isinstance(own, PreTrainedTokenizerFast):
-        return own
+    """The tokenizer that a source was prepared from real text with, if any; otherwise that of its words."""
+    prepared = getattr(source, "tokenizer", None)
+    if isinstance(prepared, PreTrainedTokenizerFast):
+        return prepared
     return word_tokenizer(source.vocabulary, source.maximum_length)
 
 
@@ -105,14 +105,14 @@ def load_tokenizer(name: str, gguf_file: str | None = None) -> PreTrainedTokeniz
     return tokenizer
 
 
-_ITS_OWN = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]")
+_SPECIAL = re.compile(r"\[(PAD|UNK|CLS|SEP|MASK|unused\d+)\]")
 """What BERT's vocabularies hold beside words."""
 
 
 def _of_vocabulary(folder: Path) -> PreTrainedTokenizerBase | None:
     """A BERT tokenizer for the words in vocab.txt; None if the file is not in BERT's style."""
     lines = (folder / "vocab.txt").read_text("utf-8").split("\n")
-    words = [word for word in lines if word and not _ITS_OWN.fullmatch(word)]
+    words = [word for word in lines if word and not _SPECIAL.fullmatch(word)]
     if not {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"} <= set(lines):
         return None
     path = folder / "tokenizer_config.json"
@@ -128,7 +128,7 @@ def _of_vocabulary(folder: Path) -> PreTrainedTokenizerBase | None:
 
 
 def _with_capitals(words: Iterable[str]) -> list[str]:
-    return [word for word in words if word != word.lower() and not _ITS_OWN.fullmatch(word)]
+    return [word for word in words if word != word.lower() and not _SPECIAL.fullmatch(word)]
 
 
 def lost_capitals(tokenizer: PreTrainedTokenizerBase) -> str | None:

@@ -1,4 +1,4 @@
-"""Masked and next-token prediction for any Hugging Face language model, on its own tokens."""
+"""Masked and next-token prediction for any Hugging Face language model, on its tokens."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -91,9 +91,9 @@ def _labelled(
     predicted: Bool[Tensor, "n S"],
     labels: Int[Tensor, "n S"],
 ) -> Batch:
-    kept = predicted.any(dim=1)
-    rows, positions = predicted[kept].nonzero(as_tuple=True)
-    return Batch(ids[kept], present[kept], rows, positions, labels[kept][rows, positions])
+    some = predicted.any(dim=1)
+    rows, positions = predicted[some].nonzero(as_tuple=True)
+    return Batch(ids[some], present[some], rows, positions, labels[some][rows, positions])
 
 
 def choose_places(maskable: Sequence[int], share: float | None, generator: torch.Generator) -> list[int]:
@@ -120,8 +120,8 @@ def masked_batch(
     ([[1, 6, 1], [1, 0, 0]], [5, 7, 8])
     """
     ids, present = _rectangle(sentences, pad)
-    rows = torch.tensor([row for row, own in enumerate(places) for _ in own], dtype=torch.int64)
-    positions = torch.tensor([place for own in places for place in own], dtype=torch.int64)
+    rows = torch.tensor([row for row, chosen in enumerate(places) for _ in chosen], dtype=torch.int64)
+    positions = torch.tensor([place for chosen in places for place in chosen], dtype=torch.int64)
     targets = ids[rows, positions]
     ids[rows, positions] = mask
     return Batch(ids, present, rows, positions, targets)

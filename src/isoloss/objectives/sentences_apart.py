@@ -108,8 +108,8 @@ def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objectiv
     pair = sentences_of(batch, numbers)
     with evaluation_mode(model), torch.no_grad():
         alone = objective.logits(model, sentences_of(batch, numbers[numbers == shortest]))
-        own = pair.rows == int(shortest > longest)
-        if not _differ(alone, objective.logits(model, pair)[own]):
+        of_shortest = pair.rows == int(shortest > longest)
+        if not _differ(alone, objective.logits(model, pair)[of_shortest]):
             return objective
         width = int(lengths[shortest])
         beginnings = replace(
@@ -118,7 +118,7 @@ def kept_apart(model: nn.Module, objective: Objective, batch: Batch) -> Objectiv
             attention_mask=torch.ones_like(pair.attention_mask[:, :width]),
             positions=pair.positions.clamp(max=width - 1),
         )
-        beside_equal = objective.logits(model, beginnings)[own]
+        beside_equal = objective.logits(model, beginnings)[of_shortest]
     return EqualLengths(objective, 1 if _differ(alone, beside_equal) else None)
 
 

@@ -51,9 +51,9 @@ def sign_bits(
     generator = torch.Generator()
     bits = torch.empty(int(predictions.sum()), -(-vocabulary // 8), dtype=torch.uint8)
     rows = torch.split(bits, predictions.tolist())
-    for own, sentence in zip(rows, sentences.tolist(), strict=True):
+    for of_sentence, sentence in zip(rows, sentences.tolist(), strict=True):
         digest = hashlib.blake2b(f"{seed} {sentence}".encode(), digest_size=8).digest()
-        own.random_(generator=generator.manual_seed(int.from_bytes(digest, "big")))
+        of_sentence.random_(generator=generator.manual_seed(int.from_bytes(digest, "big")))
     return bits
 
 

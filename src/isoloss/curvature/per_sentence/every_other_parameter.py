@@ -61,14 +61,14 @@ def gradients_by_sentence(
     size = sum(2 * p.numel() * p.element_size() for p in parameters.values())
     scores = _Scores(model, objective)
     at_once = _mapped_over_sentences
-    for sentences, piece, own in _equal_pieces(batch, max(1, memory_bytes // size)):
+    for sentences, piece, predictions in _equal_pieces(batch, max(1, memory_bytes // size)):
         try:
-            gradients = at_once(scores, piece, cotangents[own], parameters)
+            gradients = at_once(scores, piece, cotangents[predictions], parameters)
         except RuntimeError as error:  # an operation without a vmap rule, or one that inspects its values
             if is_out_of_memory(error):
                 raise
             at_once = _one_after_another
-            gradients = at_once(scores, piece, cotangents[own], parameters)
+            gradients = at_once(scores, piece, cotangents[predictions], parameters)
         yield sentences, gradients
 
 
@@ -107,10 +107,10 @@ def _one_after_another(
     """The same by ordinary backward passes."""
     gradients: dict[str, list[Tensor]] = {name: [] for name in parameters}
     for sentence in range(len(piece)):
-        own = piece.rows == sentence
+        predictions = piece.rows == sentence
         alone = sentences_of(piece, torch.tensor([sentence], device=piece.rows.device))
         with torch.enable_grad():
-            inner_product = (scores(alone) * cotangents[own]).sum()
+            inner_product = (scores(alone) * cotangents[predictions]).sum()
         found = torch.autograd.grad(inner_product, list(parameters.values()), materialize_grads=True)
         for name, gradient in zip(parameters, found, strict=True):
             gradients[name].append(gradient)

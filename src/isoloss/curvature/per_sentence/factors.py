@@ -177,21 +177,21 @@ def _by_gram(products: OuterProducts, lookups: Lookups | None) -> Float[Tensor, 
         norms = ((left @ left.mT) * (right @ right.mT)).sum(dim=(1, 2), dtype=torch.float64)
     if lookups is None:
         return norms
-    own_words = lookups.ids[:, None, :].expand(-1, left.shape[1], -1)
-    cross = left.gather(2, own_words) * (right @ lookups.right.mT)
+    words = lookups.ids[:, None, :].expand(-1, left.shape[1], -1)
+    cross = left.gather(2, words) * (right @ lookups.right.mT)
     return norms + 2 * cross.sum(dim=(1, 2), dtype=torch.float64) + _of_lookups(lookups)
 
 
 def _by_matrix(products: OuterProducts, lookups: Lookups | None) -> Float[Tensor, " n"]:
     matrices = products.left.mT @ products.right
-    in_place_of_own: Tensor | float = 0.0
+    correction: Tensor | float = 0.0
     if products.mean is not None:
-        in_place_of_own = products.mean - matrices.square().sum(dim=(1, 2), dtype=torch.float64)
+        correction = products.mean - matrices.square().sum(dim=(1, 2), dtype=torch.float64)
     if lookups is not None:
         n, rows, columns = matrices.shape
         which = lookups.ids + rows * torch.arange(n, device=lookups.ids.device)[:, None]
         matrices.view(n * rows, columns).index_add_(0, which.flatten(), lookups.right.flatten(0, 1))
-    return matrices.square().sum(dim=(1, 2), dtype=torch.float64) + in_place_of_own
+    return matrices.square().sum(dim=(1, 2), dtype=torch.float64) + correction
 
 
 def _of_lookups(lookups: Lookups) -> Float[Tensor, " n"]:

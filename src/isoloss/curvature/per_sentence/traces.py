@@ -27,13 +27,13 @@ def bytes_kept_for_backward(model: nn.Module, objective: Objective, batch: Batch
 
     The scores, which exist in several forms, count four times.
     """
-    own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    kept: dict[int, int] = {}
+    of_model = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    saved: dict[int, int] = {}
 
     def count(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = storage.nbytes()
+        if storage.data_ptr() not in of_model:
+            saved[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     def give_back(tensor: Any) -> Any:
@@ -41,7 +41,7 @@ def bytes_kept_for_backward(model: nn.Module, objective: Objective, batch: Batch
 
     with evaluation_mode(model), every_parameter_recorded(model), saved_tensors_hooks(count, give_back):
         logits = objective.logits(model, batch)
-    return sum(kept.values()) + 4 * logits.nbytes
+    return sum(saved.values()) + 4 * logits.nbytes
 
 
 def refuse_without_gradient(model: nn.Module, objective: Objective, batch: Batch) -> None:
@@ -243,12 +243,12 @@ def _refuse_other_sentences(
     understood.
     """
     precision = torch.finfo(scores.dtype).eps
-    own = torch.stack([values[0] for values in alone.groups.values()])
+    single = torch.stack([values[0] for values in alone.groups.values()])
     beside_others = torch.stack([values[0] for values in together.groups.values()])
-    if (own - beside_others).abs().sum() <= precision ** (1 / 3) * own.abs().sum():
+    if (single - beside_others).abs().sum() <= precision ** (1 / 3) * single.abs().sum():
         return
     found = (
-        f"the squared gradient of a sentence is {own.sum():.6g} alone and {beside_others.sum():.6g} beside"
+        f"the squared gradient of a sentence is {single.sum():.6g} alone and {beside_others.sum():.6g} beside"
     )
     if moved <= precision**0.5 * scores.abs().max():
         raise LayoutNotUnderstoodError(
