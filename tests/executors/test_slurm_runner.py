@@ -12,7 +12,7 @@ import torch
 
 from isoloss.errors import BadInput, FolderHeld, IsolossError, Terminated
 from isoloss.executors import slurm_runner
-from isoloss.executors.job import Job, Notice, Patiently
+from isoloss.executors.job import Job, Notice, RetriedWhileHeld
 from isoloss.executors.slurm_runner import SlurmSettings, run_jobs_on_slurm
 from isoloss.progress import Progress, silent
 
@@ -194,9 +194,9 @@ def test_a_held_folder_is_waited_for_and_not_for_ever() -> None:
     def held(progress: Progress) -> list[str]:
         raise FolderHeld("another run is training")
 
-    assert Patiently(held_once, seconds=0.2)(silent) == ["done"]
+    assert RetriedWhileHeld(held_once, seconds=0.2)(silent) == ["done"]
     with pytest.raises(FolderHeld):
-        Patiently(held, seconds=0.05)(silent)
+        RetriedWhileHeld(held, seconds=0.05)(silent)
 
 
 def test_reports_are_json(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Jobs: what an executor does, what it reports on the way, and in which order jobs are done."""
 
+import math
 import pickle
 import time
 import traceback
@@ -16,7 +17,7 @@ it no longer hears after a lease (90 seconds with Linux's NFS), and a Ray node t
 work after about a minute; twice both together."""
 _PAUSE_SECONDS = 2.0
 Work = Callable[[Progress], Sequence[str]]
-"""Reports the completed share of the whole job; returns what the user should be told, one sentence each."""
+"""Reports the completed share of the whole job; returns messages for the user, one sentence each."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,29 @@ def stage(task: str, message: str) -> str:
     return f"{task}: {message}" if message else task
 
 
-class Patiently:
+def reports(job: str, seconds: float, send: Callable[[Advanced], None]) -> Progress:
+    """Sends a job's progress, at most one report every `seconds`."""
+    sent = -math.inf
+
+    def report(task: str, completed: float, total: float, message: str = "") -> None:
+        nonlocal sent
+        if (now := time.monotonic()) - sent >= seconds:
+            sent = now
+            send(Advanced(job, completed, total, stage(task, message)))
+
+    return report
+
+
+def last_line(error: Exception) -> str:
+    """The last line of an error's message, or its type.
+
+    >>> last_line(ValueError("a trace" + chr(10) + "of lines")), last_line(ValueError())
+    ('of lines', 'ValueError')
+    """
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+
+
+class RetriedWhileHeld:
     """Work that is retried while another process holds its folder, for at most `seconds`.
 
     Only work that keeps what it has finished may be retried, as jobs do (see `Job`).
@@ -105,7 +128,7 @@ class Patiently:
         self._work, self._seconds = work, seconds
 
     def __call__(self, progress: Progress) -> list[str]:
-        """Do the work. Raises FolderHeld if the folder is still held when patience has run out."""
+        """Do the work. Raises FolderHeld if the folder is still held after that time."""
         until = time.monotonic() + self._seconds
         while True:
             try:

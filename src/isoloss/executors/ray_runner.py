@@ -4,7 +4,6 @@ import logging
 import os
 import pickle
 import socket
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,17 @@ from typing import Any
 import torch
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.executors.job import Advanced, Ended, Job, Outcome, Patiently, do, do_jobs, stage
+from isoloss.executors.job import (
+    Advanced,
+    Ended,
+    Job,
+    Outcome,
+    RetriedWhileHeld,
+    do,
+    do_jobs,
+    last_line,
+    reports,
+)
 from isoloss.progress import Progress, silent
 
 MOST_BEGINNINGS = 5
@@ -101,7 +110,7 @@ class _RayTasks:
         self._begun[job.name] += 1
         arguments = (
             job.name,
-            pickle.dumps(Patiently(job.work)),
+            pickle.dumps(RetriedWhileHeld(job.work)),
             str(Path.cwd()),
             self._share.cores,
             self._reports,
@@ -136,19 +145,19 @@ class _RayTasks:
         try:
             ended: Ended = self._ray.get(reference)
         except errors.RayTaskError as error:
-            return Ended(name, failure=f"the node cannot do it: {_last_line(error)}; install isoloss there")
+            return Ended(name, failure=f"the node cannot do it: {last_line(error)}; install isoloss there")
         except errors.RayError as error:
             if times < MOST_BEGINNINGS:
                 return None
-            lost = f"its process or node was lost {times} times, last because: {_last_line(error)}"
+            lost = f"its process or node was lost {times} times, last because: {last_line(error)}"
             return Ended(name, failure=f"{lost}; the same command goes on from its last checkpoint")
         if times == 1:
             return ended
-        told = f"its process or node was lost {times - 1} times; it went on from its last checkpoint"
-        return replace(ended, notices=(told, *ended.notices))
+        lost = f"its process or node was lost {times - 1} times; it went on from its last checkpoint"
+        return replace(ended, notices=(lost, *ended.notices))
 
 
-def _work(job: str, pickled: bytes, folder: str, threads: int, reports: Any) -> Ended:
+def _work(job: str, pickled: bytes, folder: str, threads: int, posts: Any) -> Ended:
     """Runs in a process on a node of the cluster."""
     try:
         os.chdir(folder)  # paths may be relative to the caller's folder
@@ -159,15 +168,7 @@ def _work(job: str, pickled: bytes, folder: str, threads: int, reports: Any) -> 
             "from a folder that all nodes share",
         )
     torch.set_num_threads(threads)
-    posted = 0.0
-
-    def report(task: str, completed: float, total: float, message: str = "") -> None:
-        nonlocal posted
-        if (now := time.monotonic()) - posted >= SECONDS_BETWEEN_REPORTS:
-            posted = now
-            reports.post.remote(Advanced(job, completed, total, stage(task, message)))
-
-    return do(job, pickled, report)
+    return do(job, pickled, reports(job, SECONDS_BETWEEN_REPORTS, posts.post.remote))
 
 
 @contextmanager
@@ -184,7 +185,7 @@ def _joined(address: str | None) -> Iterator[None]:
     except (OSError, RuntimeError, ValueError) as error:
         where = f"at {address}" if address else "on this machine"
         raise IsolossError(
-            f"no Ray cluster answers {where} ({_last_line(error)}); start one with `ray start --head`, "
+            f"no Ray cluster answers {where} ({last_line(error)}); start one with `ray start --head`, "
             "or give its address"
         ) from error
     try:
@@ -201,8 +202,8 @@ def _reach(address: str) -> None:
 
 def _refuse_too_large(share: ShareOfNode, nodes: Sequence[Mapping[str, Any]]) -> None:
     """Raise BadInput if no node could ever take a job, for which Ray would wait silently."""
-    kept = [node["Resources"] for node in nodes if node["Alive"]]
-    if not any(each.get("CPU", 0) >= share.cores and each.get("GPU", 0) >= share.gpus for each in kept):
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    if not any(each.get("CPU", 0) >= share.cores and each.get("GPU", 0) >= share.gpus for each in alive):
         raise BadInput(
             f"no node of the Ray cluster has {share.cores} cores and {share.gpus:g} GPUs; ask for less, or "
             "add such a node first"
@@ -217,7 +218,3 @@ def _ray() -> Any:
             "runs on a Ray cluster need the package ray; pip install 'isoloss[ray]'"
         ) from error
     return ray
-
-
-def _last_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1]

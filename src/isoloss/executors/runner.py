@@ -1,11 +1,9 @@
 """Runs side by side on this machine's cores: if one fails, the others continue."""
 
 import ctypes
-import math
 import os
 import pickle
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import forkserver, get_context
@@ -15,14 +13,20 @@ from threading import current_thread, main_thread
 
 import torch
 
-from isoloss.executors.job import Advanced, Ended, Job, Notice, Outcome, do, do_jobs, stage
+from isoloss.executors.job import Advanced, Ended, Job, Notice, Outcome, do, do_jobs, reports
 from isoloss.progress import Progress, silent
 
 __all__ = ["Job", "Notice", "Outcome", "run_jobs"]
 
 _CONTEXT = get_context("forkserver")
 # Imported once in the server from which children are forked: each child then starts in milliseconds.
-_CONTEXT.set_forkserver_preload(["isoloss.executors.preload"])
+_CONTEXT.set_forkserver_preload(
+    [
+        "torch",
+        "transformers.models.bert.modeling_bert",
+        "transformers.models.roberta_prelayernorm.modeling_roberta_prelayernorm",
+    ]
+)
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """The numbers of glibc's two thresholds, from its malloc.h."""
@@ -111,19 +115,13 @@ def _work(job: str, pickled: bytes, sender: Connection) -> None:
     torch.set_num_threads(1)
     keep_freed_memory()
 
-    reported = -math.inf
-
-    def report(task: str, completed: float, total: float, message: str = "") -> None:
-        nonlocal reported
-        if (now := time.monotonic()) - reported < SECONDS_BETWEEN_REPORTS:
-            return
-        reported = now
+    def send(report: Advanced) -> None:
         try:
-            sender.send(Advanced(job, completed, total, stage(task, message)))
+            sender.send(report)
         except OSError:  # the parent is gone: nobody will receive the result
             os._exit(1)
 
-    sender.send(do(job, pickled, report))
+    sender.send(do(job, pickled, reports(job, SECONDS_BETWEEN_REPORTS, send)))
 
 
 def keep_freed_memory() -> None:
@@ -131,7 +129,7 @@ def keep_freed_memory() -> None:
 
     A small model's operations allocate such tensors anew each time, and the system clears every page that it
     hands out for them (`benchmarks/README.md` has what that costs). C libraries other than
-    glibc keep to their own ways.
+    glibc are left as they are.
     """
     allocator = getattr(ctypes.CDLL(None), "mallopt", None)
     if allocator is not None:

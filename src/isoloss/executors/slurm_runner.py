@@ -15,7 +15,18 @@ from typing import Any, Literal
 import torch
 
 from isoloss.errors import BadInput, IsolossError, Terminated
-from isoloss.executors.job import Advanced, Ended, Job, Outcome, Patiently, Work, do, do_jobs, stage
+from isoloss.executors.job import (
+    Advanced,
+    Ended,
+    Job,
+    Outcome,
+    RetriedWhileHeld,
+    Work,
+    do,
+    do_jobs,
+    last_line,
+    reports,
+)
 from isoloss.files import writable, write_atomically
 from isoloss.progress import Progress, silent
 
@@ -57,11 +68,11 @@ def run_jobs_on_slurm(
     settings: SlurmSettings = SlurmSettings(),
     cluster: Literal["slurm", "local", "debug"] = "slurm",
 ) -> Outcome:
-    """Do all `jobs` through SLURM, whose scripts, logs and reports are kept in `folder`.
+    """Do all `jobs` through SLURM, whose scripts, logs and reports are in `folder`.
 
     Arguments as in `run_jobs`: a job is submitted when the one that it needs has succeeded. One that runs out
     of time, is preempted, or loses its node is requeued and continues from its last checkpoint. On
-    KeyboardInterrupt all jobs are cancelled. If this process is killed instead, or told to end (see
+    KeyboardInterrupt all jobs are cancelled. If this process is killed instead, or asked to end (see
     `Terminated`), the jobs continue, and the same call finds them again and waits for them.
 
     Every node needs this package, this folder and the jobs' files under the same paths, and SLURM needs its
@@ -103,7 +114,7 @@ class _SlurmJobs:
 
     def begin(self, job: Job) -> None:
         """See `Backend`."""
-        work = pickle.dumps(_UntilOutOfTime(Patiently(job.work)))
+        work = pickle.dumps(_UntilOutOfTime(RetriedWhileHeld(job.work)))
         key = hashlib.sha256(job.name.encode() + (job.key.encode() or work)).hexdigest()[:16]
         reports = self._folder / f"{key}.report"
         if (submitted := self._earlier(key)) is None:
@@ -113,7 +124,7 @@ class _SlurmJobs:
             try:
                 submitted = self._executor.submit(doing)
             except self._submitit.core.utils.FailedJobError as error:
-                raise IsolossError(f"SLURM refuses the job “{job.name}”: {_last_line(error)}") from error
+                raise IsolossError(f"SLURM refuses the job “{job.name}”: {last_line(error)}") from error
             write_atomically(self._folder / f"{key}.job", submitted.job_id)
         self._running[job.name] = _Running(submitted, reports)
 
@@ -130,7 +141,7 @@ class _SlurmJobs:
                 yield self._ended(name, entry.submitted)
 
     def stop(self) -> None:
-        """See `Backend`; jobs continue if only this process is told to end, e.g. as its node restarts."""
+        """See `Backend`; jobs continue if only this process is asked to end, e.g. as its node restarts."""
         if isinstance(sys.exception(), Terminated):
             return
         for entry in self._running.values():
@@ -150,7 +161,7 @@ class _SlurmJobs:
         try:
             ended: Ended = submitted.result()
         except self._submitit.core.utils.FailedJobError as error:
-            return Ended(name, failure=f"the node cannot do it: {_last_line(error)}")
+            return Ended(name, failure=f"the node cannot do it: {last_line(error)}")
         except self._submitit.core.utils.UncompletedJobError:
             return Ended(
                 name,
@@ -172,17 +183,13 @@ class _Doing:
 
     def __call__(self) -> Ended:
         torch.set_num_threads(self.threads)
-        reported = 0.0
 
-        def report(task: str, completed: float, total: float, message: str = "") -> None:
-            nonlocal reported
-            if (now := time.monotonic()) - reported >= SECONDS_BETWEEN_REPORTS:
-                reported = now
-                with contextlib.suppress(IsolossError):
-                    write_atomically(self.reports, json.dumps([completed, total, stage(task, message)]))
+        def send(report: Advanced) -> None:
+            with contextlib.suppress(IsolossError):
+                write_atomically(self.reports, json.dumps([report.completed, report.total, report.text]))
 
         with contextlib.chdir(self.folder):  # paths may be relative to the caller's folder
-            return do(self.job, self.work, report)
+            return do(self.job, self.work, reports(self.job, SECONDS_BETWEEN_REPORTS, send))
 
     def checkpoint(self) -> Any:
         """What to requeue when this process is about to run out of time: the same work, which resumes."""
@@ -226,7 +233,3 @@ def _submitit() -> Any:
         raise IsolossError("runs on SLURM need the package submitit; pip install 'isoloss[slurm]'") from error
     logging.getLogger("submitit").setLevel(logging.ERROR)
     return submitit
-
-
-def _last_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1]

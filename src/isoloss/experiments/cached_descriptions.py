@@ -141,6 +141,5 @@ def _tree(nodes: list[list[Any]]) -> Derivation:
     """The derivation with these `_nodes`: from the last on, each takes its children off the pile."""
     pile: list[Derivation] = []
     for label, children in reversed(nodes):
-        own = tuple(pile.pop() for _ in range(children))
-        pile.append(Derivation(label, own))
+        pile.append(Derivation(label, tuple(pile.pop() for _ in range(children))))
     return pile.pop()

@@ -98,7 +98,9 @@ class PiecesOfProse:
     def tokenizer(self, progress: Progress) -> Tokenizer:
         """See `TokenizerSource`."""
         books = self.prose.books(progress)
-        return piece_tokenizer([own for book in books for own in prose_sentences(book)], self.pieces)
+        return piece_tokenizer(
+            [sentence for book in books for sentence in prose_sentences(book)], self.pieces
+        )
 
 
 @dataclass(frozen=True)
@@ -162,14 +164,14 @@ class TeacherPlan:
 
     @property
     def _trained_digest(self) -> str:
-        """Names the teacher, however many of its words are kept."""
+        """Names the teacher, however many of its words the language has."""
         settings = json.dumps([settings_as_json(self.teacher), self.prose.digest], sort_keys=True)
         return hashlib.sha256(settings.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class HubPlan:
-    """A `LanguagePlan`: the model's most frequent tokens, chosen once and kept in `output`'s languages/."""
+    """A `LanguagePlan`: the model's most frequent tokens, chosen once and stored in `output`'s languages/."""
 
     source: ModelSource
     words: int = WORDS

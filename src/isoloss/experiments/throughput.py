@@ -1,4 +1,4 @@
-"""How fast a specification really trains on the device at hand, beside the device's own rate."""
+"""How fast a specification really trains on the device at hand, beside the device's rate."""
 
 import os
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Throughput:
     """A few real steps: their sentences each, their time (median over turns), and the device's matrix rate.
 
     `sentences` are fewer than the specification's batch where a whole one would have taken too long.
-    `peak_bytes` is what the steps took of the device's memory, None where that is not told.
+    `peak_bytes` is what the steps took of the device's memory, None where that is unknown.
     """
 
     device: Device
