@@ -168,7 +168,8 @@ def lay_out_run(planned: PlannedRun, output: Path) -> None:
     for step in STEPS:
         path = folder / "measured" / f"{step:06d}" / "0123.jsonl"
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(record | {"settings": {"step": step}}) + "\n")
+        settings = {"step": step, "measured_on": "0123"}
+        path.write_text(json.dumps(record | {"settings": settings}) + "\n")
 
 
 def written_site(output: Path) -> Path:

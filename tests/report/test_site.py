@@ -20,7 +20,7 @@ from isoloss.errors import IsolossError
 from isoloss.experiments.claims import Judgement, Question
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite import every_experiment
-from isoloss.report.frame import Link
+from isoloss.report.frame import Link, write_assets
 from isoloss.report.latex import as_latex, claims_as_latex
 from isoloss.report.overview import Card, answers
 from isoloss.report.page import drawn
@@ -208,6 +208,40 @@ def test_what_is_drawn_already_is_not_drawn_again(tmp_path: Path) -> None:
     assert set(times[0]) == {".svg", ".png", ".pdf"}
     assert times[0] == times[1]
     assert all(times[2][kind] > time for kind, time in times[1].items())
+
+
+@pytest.mark.parametrize("kind", [".svg", ".png", ".pdf"])
+def test_a_damaged_or_foreign_picture_is_drawn_again(kind: str, tmp_path: Path) -> None:
+    chart = drawn(panels(experiment_result("figure-1", (16,)).table)[0]).charts
+
+    picture = tmp_path / f"a{kind}"
+
+    def write(title: str) -> bytes:
+        write_pictures(one_picture(chart, title, "beside"), tmp_path / title)
+        return (tmp_path / f"{title}{kind}").read_bytes()
+
+    whole, other = write("a"), write("b")
+    flipped = [whole[:at] + bytes([whole[at] ^ 0x80]) + whole[at + 1 :] for at in (10, len(whole) - 3)]
+    for damaged in (*flipped, other):
+        picture.write_bytes(damaged)
+        again = write("a")
+        assert again != damaged
+        assert again[:10] == whole[:10]
+        before = picture.stat().st_mtime_ns
+        assert write("a") == again
+        assert picture.stat().st_mtime_ns == before
+
+
+def test_a_damaged_script_is_written_again(tmp_path: Path) -> None:
+    write_assets(tmp_path)
+    script = tmp_path / "assets" / "charts.js"
+    whole, before = script.read_bytes(), script.stat().st_mtime_ns
+    write_assets(tmp_path)
+    assert script.stat().st_mtime_ns == before
+    for place in (5, len(whole) // 2, len(whole) - 1):
+        script.write_bytes(whole[:place] + bytes([whole[place] ^ 0x80]) + whole[place + 1 :])
+        write_assets(tmp_path)
+        assert script.read_bytes() == whole
 
 
 def test_a_figures_page_says_what_was_done_and_how_to_do_it_again(

@@ -66,11 +66,11 @@ def within_site(groups: tuple[LinkGroup, ...]) -> Frame:
 def write_assets(folder: Path) -> None:
     """Write the style and the charts' JavaScript to which pages `within_site` refer.
 
-    JavaScript written by the same versions stays. Raises IsolossError if they cannot be written.
+    JavaScript as the same versions wrote it stays. Raises IsolossError if they cannot be written.
     """
     write_atomically(folder / ASSETS / "style.css", source("style.css"))
     script = folder / ASSETS / "charts.js"
-    if not (script.exists() and script.open(encoding="utf-8").readline() == _stamp()):
+    if not (script.exists() and _is_charts_script(script.read_bytes())):
         write_atomically(script, _charts_script())
 
 
@@ -78,13 +78,20 @@ def write_assets(folder: Path) -> None:
 def _charts_script() -> str:
     """Vega, Vega-Lite, their embedding and its use; bundling them takes more than a second."""
     snippet = f"window.vegaEmbed = vegaEmbed;\n{source('charts.js')}"
-    return _stamp() + str(vl_convert.javascript_bundle(snippet, vl_version=_vega_lite()))
+    bundle: str = vl_convert.javascript_bundle(snippet, vl_version=_vega_lite())
+    return _stamp(bundle.encode()) + bundle
 
 
-def _stamp() -> str:
-    """The script's first line, which records what it is made of."""
-    ours = sha256(source("charts.js").encode()).hexdigest()[:12]
-    return f"// Vega-Lite {_vega_lite()}, bundled by vl-convert {version('vl-convert-python')}, and {ours}\n"
+def _is_charts_script(content: bytes) -> bool:
+    first, end, bundle = content.partition(b"\n")
+    return first + end == _stamp(bundle).encode()
+
+
+def _stamp(bundle: bytes) -> str:
+    """The script's first line, which records what it is made of, and the digest of the rest."""
+    ours, whole = (sha256(each).hexdigest()[:12] for each in (source("charts.js").encode(), bundle))
+    versions = f"Vega-Lite {_vega_lite()}, bundled by vl-convert {version('vl-convert-python')}"
+    return f"// {versions}, and {ours}: {whole}\n"
 
 
 def _vega_lite() -> str:

@@ -3,18 +3,22 @@
 import dataclasses
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 from markupsafe import Markup
 
+from isoloss.errors import Damaged
 from isoloss.experiments.claims import Judgement
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.facts import facts_of
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.files import write_atomically
 from isoloss.results.checkpoint import SPECIFICATION_FILE
+from isoloss.results.records import MEASURED_FOLDER
+from isoloss.results.run_folder import read_run_folder
 
 RECORDS_FILE = "records.jsonl"
 
@@ -22,13 +26,11 @@ JUDGED = ("effect", "low", "high", "confidence", "runs", "seeds", "p_value", "ve
 """What the JSON of a claim has of its judgement."""
 
 
-def run_files(run: PlannedRun, output: Path) -> dict[str, bytes]:
-    """The files by name that exist; a run that has not started has none."""
+def run_files(run: PlannedRun, output: Path) -> list[str]:
+    """The names of the files that there are of a run; one that has not started has none."""
     folder = run.folder(output)
-    specification = folder / SPECIFICATION_FILE
-    files = {SPECIFICATION_FILE: specification.read_bytes()} if specification.exists() else {}
-    measured = sorted(folder.glob("measured/*/*.jsonl"))
-    return files | ({RECORDS_FILE: b"".join(path.read_bytes() for path in measured)} if measured else {})
+    begun, measured = (folder / SPECIFICATION_FILE).exists(), any(folder.glob(f"{MEASURED_FOLDER}/*/*.jsonl"))
+    return [SPECIFICATION_FILE] * begun + [RECORDS_FILE] * measured
 
 
 def run_folder(run: PlannedRun) -> str:
@@ -37,9 +39,23 @@ def run_folder(run: PlannedRun) -> str:
 
 
 def write_run_files(run: PlannedRun, output: Path, site: Path) -> None:
-    """Write the files of a run in `output` into the site. Raises IsolossError if it cannot be written."""
-    for name, content in run_files(run, output).items():
-        write_atomically(site / run_folder(run) / name, content)
+    """Write a run's specification, and all its records in one file, into the site, without damaged ones.
+
+    Raises IsolossError if it cannot be written.
+    """
+    described, records = read_run_folder(run.folder(output)), []
+    folders = described.folder.glob(f"{MEASURED_FOLDER}/*")
+    for step in sorted(int(path.name) for path in folders if path.name.isdecimal()):
+        at = described.measurements(step)
+        for name in at.names():
+            with suppress(Damaged):
+                at.records(name)
+                records.append(at.file(name).read_bytes())
+    if described.specification:
+        content = (described.folder / SPECIFICATION_FILE).read_bytes()
+        write_atomically(site / run_folder(run) / SPECIFICATION_FILE, content)
+    if records:
+        write_atomically(site / run_folder(run) / RECORDS_FILE, b"".join(records))
 
 
 def json_link(name: str) -> Markup:

@@ -109,17 +109,29 @@ def _as_pdf(narrow: dict[str, Any]) -> bytes:
 
 
 def write_pictures(picture: dict[str, Any], stem: Path) -> None:
-    """Write the picture as files of all KINDS, unless they exist with the same specification.
+    """Write the picture as files of all KINDS, unless they are there as they were drawn from it.
 
     Raises IsolossError if they cannot be written.
     """
     paths = {kind: stem.with_name(f"{stem.name}.{kind}") for kind in KINDS}
     narrow = in_a_column(picture)
-    drawn = json.dumps([picture, narrow, version("vl-convert-python")])
-    seal = f"<!-- drawn from {sha256(drawn.encode()).hexdigest()} -->\n"
-    if all(path.exists() for path in paths.values()) and paths["svg"].read_text().endswith(seal):
-        return
-    svg, png = svg_and_png(picture)
-    write_atomically(paths["png"], png)
-    write_atomically(paths["pdf"], _as_pdf(narrow))
-    write_atomically(paths["svg"], f"{svg}\n{seal}")  # the last one, whose seal vouches for all
+    settings = json.dumps([picture, narrow, version("vl-convert-python")])
+    if all(path.exists() for path in paths.values()):
+        held = {kind: path.read_bytes() for kind, path in paths.items()}
+        svg, _, seal = held["svg"].rpartition(b"\n<!-- drawn")
+        if b"\n<!-- drawn" + seal == _seal(settings, {**held, "svg": svg}):
+            return
+    text, png = svg_and_png(picture)
+    drawn = {"png": png, "pdf": _as_pdf(narrow), "svg": text.encode()}
+    write_atomically(paths["png"], drawn["png"])
+    write_atomically(paths["pdf"], drawn["pdf"])
+    # The last one, whose seal vouches for all.
+    write_atomically(paths["svg"], drawn["svg"] + _seal(settings, drawn))
+
+
+def _seal(settings: str, drawn: dict[str, bytes]) -> bytes:
+    """An SVG's last line: the digest of what the picture is drawn from, and of its files."""
+    digest = sha256(settings.encode())
+    for kind in KINDS:
+        digest.update(sha256(drawn[kind]).digest())
+    return f"\n<!-- drawn from {digest.hexdigest()} -->\n".encode()
