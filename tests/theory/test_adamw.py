@@ -94,9 +94,9 @@ def test_coins_that_cannot_tell_are_refused():
 def test_factors_at_the_smallest_size_follow_the_flow():
     settings = replace(adamw_factors.SMOKE, paths=20)
     statement = adamw_factors.adamw_factors(settings)
-    fall, own, others = statement.findings
+    fall, nearest, others = statement.findings
     assert fall.verdict != Verdict.NOT_SUPPORTED
-    assert own.measured < others.measured / 2
+    assert nearest.measured < others.measured / 2
     roots = statement.panels[0].data.filter(series="AdamW's flow, B = 1")["roots"]
     assert roots[1] < roots[0]
 
@@ -112,9 +112,9 @@ def test_the_error_of_the_distances_is_that_of_their_difference():
     runs = adamw_factors.FactorRuns(
         1, (0.02, 0.01), (ends, ends), start + along, start + 30 * along, (start + 50 * along)[None]
     )
-    _, own, others = adamw_factors.factor_findings(minimisers, start, runs, tolerance=0.1)
+    _, nearest, others = adamw_factors.factor_findings(minimisers, start, runs, tolerance=0.1)
     mean = float(steps.mean())
-    assert (own.measured, others.predicted) == pytest.approx((mean, 2 * mean))
+    assert (nearest.measured, others.predicted) == pytest.approx((mean, 2 * mean))
     assert others.measured == pytest.approx(29 - mean)
-    assert own.standard_error == pytest.approx(float(steps.std()) / 40**0.5)
-    assert others.standard_error == pytest.approx(3 * own.standard_error)
+    assert nearest.standard_error == pytest.approx(float(steps.std()) / 40**0.5)
+    assert others.standard_error == pytest.approx(3 * nearest.standard_error)

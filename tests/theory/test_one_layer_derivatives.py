@@ -2,12 +2,12 @@ import pytest
 import torch
 
 from isoloss.theory.bracket_strings import masked_strings
+from isoloss.theory.lemma_g_4 import dense_trace
 from isoloss.theory.one_layer_transformer import (
     OneLayerTransformer,
     hessian_trace,
     output_gradients,
     squared_gradient_norms,
-    squared_loss,
     zero_loss_trace,
 )
 
@@ -20,13 +20,6 @@ def gaussian_model(seed, neurons=3, rows=2):
     return OneLayerTransformer(
         *(torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
     )
-
-
-def dense_trace(model):
-    def loss(flat):
-        return squared_loss(model.with_flat(flat), STRINGS)
-
-    return float(torch.autograd.functional.hessian(loss, model.flat()).trace())
 
 
 def test_the_model_is_the_papers():
@@ -44,7 +37,7 @@ def test_the_model_is_the_papers():
 @pytest.mark.parametrize("seed", [901, 902, 903])
 def test_the_trace_in_closed_form_is_that_of_the_dense_hessian(seed):
     model = gaussian_model(seed)
-    dense = dense_trace(model)
+    dense = dense_trace(model, STRINGS)
     assert float(hessian_trace(model, STRINGS)) == pytest.approx(dense, rel=1e-11)
     # Far from zero loss the lemma's short form is not the trace.
     assert float(zero_loss_trace(model, STRINGS)) != pytest.approx(dense, rel=1e-3)

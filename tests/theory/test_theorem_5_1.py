@@ -63,8 +63,8 @@ def test_the_refitted_layer_is_the_shortest_that_fits():
     outputs = refitted_outputs(features, target, drawn)
     for row, indices in zip(outputs, drawn, strict=True):
         torch.testing.assert_close(row[indices], target[indices])
-        kept = features[indices.unique()]
-        head = kept.T @ torch.linalg.solve(kept @ kept.T, target[indices.unique()])
+        rows = features[indices.unique()]
+        head = rows.T @ torch.linalg.solve(rows @ rows.T, target[indices.unique()])
         torch.testing.assert_close(row, features @ head)
 
 

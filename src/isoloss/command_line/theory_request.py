@@ -164,7 +164,7 @@ def statement_records(statement: Statement) -> Iterator[Record]:
     for finding in statement.findings:
         if not math.isfinite(finding.measured):
             continue
-        told: dict[str, Setting] = {
+        judged: dict[str, Setting] = {
             "statement": statement.name,
             "relation": finding.relation,
             "predicted": finding.predicted,
@@ -177,7 +177,7 @@ def statement_records(statement: Statement) -> Iterator[Record]:
             finding.unit,
             finding.standard_error,
             finding.n,
-            settings={**dict(statement.settings), **told},
+            settings={**dict(statement.settings), **judged},
         )
 
 

@@ -157,10 +157,7 @@ def checkpoint_matrices(runs: TrainingRuns, progress: Progress = silent) -> list
         small = Minimisers(EnumeratedTransformer(double, contexts), contexts.distributions)
 
         def measure(
-            checkpoint: Checkpoint,
-            model: PreTrainedModel,
-            seed: int = seed,
-            small: Minimisers = small,
+            checkpoint: Checkpoint, model: PreTrainedModel, seed: int = seed, small: Minimisers = small
         ) -> None:
             matrices = bartlett_matrices(small, parameter_vector(model))
             found.append(CheckpointMatrices(seed, checkpoint.step, matrices))

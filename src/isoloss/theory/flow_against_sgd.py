@@ -90,10 +90,7 @@ class FlowAgainstSGD:
 
 
 def flow_against_sgd(
-    minimisers: Minimisers,
-    start: Float[Tensor, " P"],
-    race: Race,
-    progress: Progress = silent,
+    minimisers: Minimisers, start: Float[Tensor, " P"], race: Race, progress: Progress = silent
 ) -> FlowAgainstSGD:
     """Integrate equation (1) from `start` on Γ, and run SGD from there at each learning rate."""
     trace = minimisers.trace(start)

@@ -20,7 +20,7 @@ from isoloss.theory.zero_loss_solutions import corrected_bound, random_features,
 
 SOURCE = "Figure 12"
 SHARE_OF_CHANCE = 0.25
-"""Tolerance for a sampled unit, as a share of chance: small, since a counting unit tells T times chance."""
+"""Tolerance for a sampled unit, as a share of chance: small, since a counting unit has T times chance."""
 MASKED_PLACE = 2
 """The index, from 0, of the string that is drawn."""
 
@@ -44,7 +44,7 @@ SMOKE = HiddenUnitsSettings(length=4, neurons=120, shown=6, seed=1)
 
 
 def hidden_units(settings: HiddenUnitsSettings, progress: Progress = silent) -> Statement:
-    """Both solutions, what each hidden unit tells about the downstream target, and their traces.
+    """Both solutions, what each hidden unit explains of the downstream target, and their traces.
 
     Raises BadInput for fewer neurons than masked strings, and for fewer than are to be shown.
     """

@@ -103,14 +103,7 @@ def counterexample_findings(model: OneLayerTransformer, strings: BracketStrings)
             tolerance=1e-9,
         ),
         Finding(
-            "unevenness_of_a_solution_at_the_bound",
-            even,
-            SOURCE,
-            apart,
-            "equal to",
-            0.0,
-            n=m,
-            tolerance=1e-3,
+            "unevenness_of_a_solution_at_the_bound", even, SOURCE, apart, "equal to", 0.0, n=m, tolerance=1e-3
         ),
     )
 

@@ -155,9 +155,7 @@ def _panel(found: pl.DataFrame) -> Panel:
     names = {"raw": "V ~ N(0, T I)", "balanced": "neurons rescaled"}
     data = found.unpivot(
         on=["raw", "balanced"], index=["length", "neurons"], variable_name="scale", value_name="ratio"
-    ).with_columns(
-        series=pl.format("T = {}, {}", pl.col("length"), pl.col("scale").replace(names)),
-    )
+    ).with_columns(series=pl.format("T = {}, {}", pl.col("length"), pl.col("scale").replace(names)))
     x = Axis("neurons", "neurons m", logarithmic=True)
     y = Axis("ratio", "trace over 4/(m √T)", logarithmic=True)
     return Panel(
