@@ -17,6 +17,7 @@ from isoloss.experiments import throughput
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.cost import this_machine
 from isoloss.experiments.experiment_result import Results
+from isoloss.experiments.facts import TASK, facts_of
 from isoloss.experiments.suite import builtin_designs
 from isoloss.languages.notation import write_grammar
 from isoloss.progress import silent
@@ -89,7 +90,7 @@ def test_a_task_that_the_words_settle_needs_a_word_of_the_users_own(
     with pytest.raises(BadInput, match=r"prefix-2 has no room.*; choose another language, or give --any"):
         choice(replace(asked, task="prefix-2"))
     chosen = choice(replace(asked, any_task=True))
-    assert ("downstream task", "prefix-2") in chosen.experiments[0].settings
+    assert (TASK, "prefix-2") in facts_of(chosen.experiments[0])
     again = command_again(replace(asked, any_task=True), chosen.experiments[0], chosen.runs[0])
     assert again.endswith(" --task prefix-2 --any-task")
     # The smoke scale shows that everything runs, whatever the language.
@@ -167,7 +168,7 @@ def test_a_run_again_is_of_the_task_that_was_measured(tmp_path: Path) -> None:
     (tmp_path / "own.pcfg").write_text(write_grammar(headline_grammar().grammar))
     asked = ReproduceOptions(("figure-1", "drift"), "laptop", tmp_path, language=tmp_path / "own.pcfg")
     chosen = choice(asked)
-    (task,) = {dict(each.settings)["downstream task"] for each in chosen.experiments[:1]}
+    task = dict(facts_of(chosen.experiments[0]))[TASK]
     for experiment in chosen.experiments:
         assert f"--task {task}" in command_again(asked, experiment, experiment.runs[0])
     # Measurements for the scale's own task are repeated, whatever was requested of another experiment.

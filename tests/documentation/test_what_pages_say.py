@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from page_blocks import ROOT, blocks, commands
 
 from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.experiments.scale import scale_named
@@ -15,6 +14,7 @@ from isoloss.experiments.suite import every_experiment
 from isoloss.languages.hmm import hmm
 from isoloss.languages.language import Language
 from isoloss.languages.language_file import parse_language
+from page_blocks import ROOT, blocks, commands
 
 README = ROOT / "README.md"
 

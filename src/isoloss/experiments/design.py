@@ -1,13 +1,12 @@
 """What an experiment's file exports, and how a user's own is read."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment
@@ -62,32 +61,49 @@ class Design:
 def read_design(path: Path) -> Design:
     """The design in a user's own Python file, which is imported under its own name, as its workers do.
 
-    Raises BadInput if there is no such file, if it fails, or if it does not export a `Design`.
+    Raises BadInput if there is no such file, if it fails, now or when it plans, or if it does not export a
+    `Design`.
     """
     path = path.resolve()
     if not path.is_file():
         raise BadInput(f"there is no file {path}; name an experiment, or a Python file that defines one")
-    known = sys.modules.get(path.stem) or find_spec(path.stem)
-    if not path.stem.isidentifier() or (known is not None and _file(known) != str(path)):
+    if not path.stem.isidentifier() or _file_of(path.stem) not in (None, str(path)):
         raise BadInput(f"{path} cannot be imported as {path.stem!r}: give the file a name of its own")
     sys.path.insert(0, str(path.parent))  # for worker processes too, which inherit the path
-    try:
+    with _failures_named(path):
         module = import_module(path.stem)
-    except BadInput:
-        raise
-    except Exception as error:
-        where, why = f"{path}{_line_of(error, path)}", error.msg if isinstance(error, SyntaxError) else error
-        raise BadInput(f"{where} failed: {type(error).__name__}: {why}; mend it and try again") from error
     found = getattr(module, EXPORTED, None)
     if not isinstance(found, Design):
         raise BadInput(
             f"{path} does not define {EXPORTED} = Design(...); docs/run-an-experiment.md shows how"
         )
-    return found
+
+    def plan(scale: Scale) -> Experiment:
+        with _failures_named(path):
+            return found.plan(scale)
+
+    return replace(found, plan=plan)
 
 
-def _file(known: ModuleType | ModuleSpec) -> str | None:
-    return known.__file__ if isinstance(known, ModuleType) else known.origin
+def _file_of(module: str) -> str | None:
+    """The file of the module of that name, empty for one without; None if there is no such module."""
+    known = sys.modules.get(module)
+    if known is not None:
+        return known.__file__ or ""
+    spec = find_spec(module)
+    return None if spec is None else spec.origin or ""
+
+
+@contextmanager
+def _failures_named(path: Path) -> Iterator[None]:
+    """Turn an error of the file's own code into BadInput with its line."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except Exception as error:
+        where, why = f"{path}{_line_of(error, path)}", error.msg if isinstance(error, SyntaxError) else error
+        raise BadInput(f"{where} failed: {type(error).__name__}: {why}; mend it and try again") from error
 
 
 def _line_of(error: BaseException, path: Path) -> str:

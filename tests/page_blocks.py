@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 
 _FENCED = re.compile(r"^```(\S*) ?([^\n]*)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)

@@ -1,0 +1,151 @@
+"""A user's own experiment: the file of the documentation, run by its path, and files that fail."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from isoloss.cli import main
+from isoloss.command_line import reproduction
+from isoloss.command_line.reproduce import ReproduceOptions
+from isoloss.command_line.reproduction_request import choice, command_again
+from isoloss.errors import BadInput
+from isoloss.experiments.design import read_design
+from isoloss.experiments.experiment import refuse_misspelt_columns
+from isoloss.experiments.experiment_result import gathered
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.suite import builtin_designs
+from isoloss.languages.dyck import dyck, write_dyck
+from jobs_in_turn import in_turn
+from page_blocks import ROOT, blocks
+
+WEIGHT_DECAY = next(
+    block.text for block in blocks(ROOT / "docs" / "run-an-experiment.md") if block.file == "weight_decay.py"
+)
+MOST_LINES = 60
+
+
+@pytest.fixture(autouse=True)
+def _imports_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(tmp_path)
+    yield
+    for name, module in [*sys.modules.items()]:
+        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The file of two weight decays."""
+    found = tmp_path / "weight_decay.py"
+    found.write_text(WEIGHT_DECAY)
+    return found
+
+
+def test_one_short_file_is_run_judged_and_shown(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(WEIGHT_DECAY.splitlines()) <= MOST_LINES
+    monkeypatch.setattr(reproduction, "run_jobs", lambda jobs, processes, progress: in_turn(jobs, progress))
+    with pytest.raises(SystemExit) as leaving:
+        main(["reproduce", "./weight_decay.py", "--scale", "smoke", "--output", "out", "--json"])
+    assert not leaving.value.code
+    content = json.loads(capsys.readouterr().out)
+    (told,) = content["experiments"]
+    assert content["failures"] == []
+    assert {row["rule"] for row in told["checkpoints"]} == {"no decay", "decay 0.1"}
+    assert len(told["checkpoints"]) == 2 * 2 * 3
+    page = Path(content["report"]).read_text()
+    assert "Does weight decay lead to a flatter minimum?" in page
+    assert "isoloss reproduce ./weight_decay.py --scale smoke --runs no-decay-seed-1" in page
+    experiment = read_design(path).at(scale_named("smoke"))
+    (result,) = gathered([experiment], Path(content["report"]).parent.parent)
+    assert [judged.claim.name for judged in result.judgements] == ["decays-have-one-loss", "decay-is-flatter"]
+    assert all(judged.runs == 4 and judged.seeds == 2 for judged in result.judgements)
+    (panel,) = experiment.drawn(result.table)
+    assert [chart.y.column for chart in panel.charts] == ["kl", "trace", "accuracy"]
+
+
+@pytest.mark.parametrize("scale", ["laptop", "night", "paper"])
+def test_it_is_planned_at_every_scale_with_seeds_that_nothing_else_has(scale: str, path: Path) -> None:
+    experiment = read_design(path).at(scale_named(scale))
+    refuse_misspelt_columns(experiment)
+    seeds = {run.first_seed for run in experiment.runs}
+    assert len(experiment.runs) == 2 * len(seeds)
+    if scale != "paper":
+        others = {
+            run.first_seed for each in builtin_designs().values() for run in each.at(scale_named(scale)).runs
+        }
+        assert not seeds & others
+
+
+def test_the_command_for_a_run_names_the_file_as_it_was_named(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.dyck").write_text(write_dyck(dyck(6, 0.5)))
+    request = ReproduceOptions((str(path),), "smoke", language=tmp_path / "mine.dyck")
+    chosen = choice(request)
+    (experiment,) = chosen.experiments
+    assert experiment.name == "weight-decay"
+    assert {run.language.words for run in chosen.runs} == {2}
+    again = command_again(request, experiment, chosen.runs[0])
+    assert again.startswith(f"isoloss reproduce {path} --scale smoke --runs no-decay-seed-1 --output one-run")
+    assert f"--language {tmp_path / 'mine.dyck'}" in again
+
+
+def edited(old: str, new: str) -> str:
+    assert old in WEIGHT_DECAY
+    return WEIGHT_DECAY.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("absent.py", None, r"there is no file .*absent\.py; name an experiment, or a Python file"),
+        (
+            "half.py",
+            "EXPERIMENT = Design(",
+            r"half\.py, line 1 failed: SyntaxError: '\(' was never closed; mend",
+        ),
+        ("raises.py", "\n\n1 / 0", r"raises\.py, line 3 failed: ZeroDivisionError: division by zero; mend"),
+        ("lacks.py", "import no_such_module", r"lacks\.py, line 1 failed: ModuleNotFoundError"),
+        ("empty.py", "", r"empty\.py does not define EXPERIMENT = Design\(\.\.\.\); docs/run-an-exp"),
+        ("other.py", "EXPERIMENT = 3", r"other\.py does not define EXPERIMENT = Design"),
+        ("json.py", WEIGHT_DECAY, r"json\.py cannot be imported as 'json': give the file a name of its own"),
+        ("my-own.py", WEIGHT_DECAY, r"my-own\.py cannot be imported as 'my-own'"),
+        ("my.own.py", WEIGHT_DECAY, r"my\.own\.py cannot be imported as 'my\.own'"),
+        ("figure_1.py", WEIGHT_DECAY, r"figure_1\.py would be called figure-1, as a built-in experiment is"),
+        (
+            "wide.py",
+            edited("weight_decay=decay", "wait_decay=decay"),
+            r"wide\.py, line 36 failed: TypeError: .*'wait_decay'; mend",
+        ),
+    ],
+)
+def test_a_file_that_is_no_experiment_is_one_sentence(
+    name: str, text: str | None, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(SystemExit) as leaving:
+        main(["reproduce", f"./{name}", "--scale", "smoke"])
+    told = capsys.readouterr()
+    assert leaving.value.code == 2
+    assert re.search(says, told.err), told.err
+    assert len(told.err.strip().splitlines()) == 1
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_mistake_in_its_plan_is_that_plans_own_sentence(path: Path) -> None:
+    """Seeds that chose the scale, and a column that nothing measures, are refused before the first run."""
+    path.write_text(edited("601, 602, 603, 604, 605", "900, 901"))
+    with pytest.raises(BadInput, match=r"seeds \[900, 901\] chose the scale"):
+        read_design(path).at(scale_named("laptop"))
+
+
+def test_a_column_that_nothing_measures_is_named(path: Path) -> None:
+    path.write_text(edited('WITHOUT, "trace"', 'WITHOUT, "trase"'))
+    with pytest.raises(BadInput, match=r"the claim decay-is-flatter .* 'trase' .* did you mean 'trace'"):
+        refuse_misspelt_columns(read_design(path).at(scale_named("laptop")))
