@@ -1,17 +1,18 @@
 """Results that are shipped: read from reference/, taken into it from a results folder, and told in cells."""
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import vl_convert
 
+from isoloss.experiments.shipped_results import packed_results, shipped_results
 from isoloss.experiments.suite import builtin_designs
+from isoloss.files import write_atomically
 from isoloss.stored_runs.stored_run import stored_run
 
 ROOT = Path(__file__).parent.parent.parent
-KEPT = ROOT / "src" / "isoloss" / "reference"
+SHIPPED = ROOT / "src" / "isoloss" / "reference"
 SCALES = ("laptop", "night")
 POINTS = "percent points"
 """As the registered claims call them."""
@@ -23,22 +24,11 @@ PIXELS = 1.25
 def read_kept() -> list[dict[str, Any]]:
     """The results that are shipped, an experiment and scale each, Figure 1 at laptop scale first."""
     return [
-        {"scale": scale, **_read(path), "earlier_seeds": design.earlier_seeds.get(scale, ())}
+        {"scale": scale, **shipped, "earlier_seeds": design.earlier_seeds.get(scale, ())}
         for scale in SCALES
         for name, design in builtin_designs().items()
-        if (path := kept_file(name, scale)).exists()
+        if (shipped := shipped_results(scale).get(name)) is not None
     ]
-
-
-def kept_file(name: str, scale: str) -> Path:
-    """Where an experiment's result is kept."""
-    return KEPT / f"{name}-{scale}.json.gz"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """A kept result; compressed, since all of them are eight megabytes of repeated column names."""
-    kept: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
-    return kept
 
 
 def picture_name(name: str, scale: str) -> str:
@@ -97,18 +87,14 @@ def keep(name: str, results: Path, origin: dict[str, Any], *, of_group: bool) ->
     """
     files, scale = results / "site" / "files", results.name
     result = json.loads((files / f"{name}.json").read_text())
-    earlier = _read(kept_file(name, scale)) if kept_file(name, scale).exists() else None
-    unchanged = earlier is not None and result == earlier["result"]
+    shipped = shipped_results(scale)
+    unchanged = name in shipped and result == shipped[name]["result"]
     if of_group and (unchanged or not result["checkpoints"]):
         return
     run = stored_run(results / "runs" / result["checkpoints"][0]["folder"])
     versions = run.checkpoints[0].content["versions"]
-    text = _compact({"format": 1, **origin, "versions": versions, "result": result})
-    kept_file(name, scale).write_bytes(gzip.compress(text.encode(), mtime=0))
+    shipped[name] = {**origin, "versions": versions, "result": result}
+    write_atomically(SHIPPED / f"{scale}.json.gz", packed_results(scale, shipped))
     if picture := builtin_designs()[name].picture:
         svg = (files / f"{name}-{picture.panel}.svg").read_text()
         (ROOT / "docs" / picture_name(name, scale)).write_bytes(vl_convert.svg_to_png(svg, scale=PIXELS))
-
-
-def _compact(kept: dict[str, Any]) -> str:
-    return json.dumps(kept, ensure_ascii=False, separators=(",", ":")) + "\n"

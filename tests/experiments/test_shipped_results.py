@@ -1,11 +1,21 @@
 from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
 
 import polars as pl
+import pytest
 
+from isoloss.errors import Damaged
 from isoloss.executors.job import Outcome
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.shipped_results import ShippedInterval, beside_shipped, shipped_result
+from isoloss.experiments.shipped_results import (
+    ShippedInterval,
+    beside_shipped,
+    packed_results,
+    shipped_result,
+    shipped_results,
+)
 from isoloss.experiments.suite import builtin_designs
 
 SHIPPED = shipped_result("figure-1", "laptop")
@@ -95,3 +105,26 @@ def test_an_interval_that_bounds_nothing_holds_nothing() -> None:
     assert ShippedInterval(1.0, 0.0, 2.0).holds(2.0)
     assert not ShippedInterval(1.0, float("nan"), float("nan")).holds(1.0)
     assert set(SHIPPED.claims) > {"one-loss", "later-is-better"}
+
+
+@pytest.mark.parametrize("scale", ["laptop", "night"])
+def test_a_scales_results_are_one_file_that_is_written_as_it_is_read(scale: str) -> None:
+    file = files("isoloss") / "reference" / f"{scale}.json.gz"
+    assert packed_results(scale, shipped_results(scale)) == file.read_bytes()
+    assert shipped_results("smoke") == {}
+
+
+def test_a_damaged_file_or_that_of_another_scale_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isoloss.experiments.shipped_results.files", lambda _: tmp_path)
+    read = shipped_results.__wrapped__
+    (tmp_path / "reference").mkdir()
+    file = tmp_path / "reference" / "laptop.json.gz"
+    whole = packed_results("laptop", {"figure-1": {"commit": "0"}})
+    file.write_bytes(whole)
+    assert read("laptop") == {"figure-1": {"commit": "0"}}
+    for damaged in (whole[:-9], whole[:20] + b"x" + whole[21:], b"{}", packed_results("night", {})):
+        file.write_bytes(damaged)
+        with pytest.raises(Damaged, match="install isoloss again"):
+            read("laptop")

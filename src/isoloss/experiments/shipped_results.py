@@ -2,16 +2,18 @@
 
 import gzip
 import json
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from isoloss.errors import BadInput
+from isoloss.errors import Damaged
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.facts import TASK, facts_of
 
-FORMAT = 1
+FORMAT = 2
 MOST_TOLD = 3
 """Columns whose largest difference is told of runs that are not the same to the last bit: those that differ
 most, for their size, errors last."""
@@ -52,24 +54,49 @@ class ShippedResult:
 def shipped_result(name: str, scale: str) -> ShippedResult | None:
     """The shipped result of that experiment; None if there is none at the scale.
 
-    Raises BadInput for a file in another format, e.g. in a partially updated installation.
+    Raises what `shipped_results` raises.
 
     >>> shipped_result("figure-1", "laptop").claims["later-is-better"].low > 0
     True
     """
-    file = files("isoloss") / "reference" / f"{name}-{scale}.json.gz"
-    if not file.is_file():
+    shipped = shipped_results(scale).get(name)
+    if shipped is None:
         return None
-    kept = json.loads(gzip.decompress(file.read_bytes()))
-    if kept["format"] != FORMAT:
-        raise BadInput(f"the shipped result {file.name} has format {kept['format']}; install isoloss again")
+    result = shipped["result"]
     claims = {
         claim["name"]: ShippedInterval(*(_number(claim[name]) for name in ("effect", "low", "high")))
-        for claim in kept["result"]["claims"]
+        for claim in result["claims"]
     }
-    result = kept["result"]
     rows = tuple(result["checkpoints"])
-    return ShippedResult(kept["commit"], kept["versions"], result["settings"], claims, rows)
+    return ShippedResult(shipped["commit"], shipped["versions"], result["settings"], claims, rows)
+
+
+@cache
+def shipped_results(scale: str) -> dict[str, Row]:
+    """Of each experiment with a result at that scale, where it is from, and as `result` what its page offers.
+
+    Read once in a process. Raises Damaged for a damaged file, or one of another format, as in a partially
+    updated installation.
+    """
+    file = files("isoloss") / "reference" / f"{scale}.json.gz"
+    if not file.is_file():
+        return {}
+    try:
+        content = json.loads(gzip.decompress(file.read_bytes()))  # gzip's checksum shows damage
+        whole = (content["format"], content["scale"]) == (FORMAT, scale)
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+        raise Damaged(f"the shipped results {file} are damaged; install isoloss again") from error
+    if not whole:
+        raise Damaged(f"the shipped results {file} are of another scale or format; install isoloss again")
+    found: dict[str, Row] = content["results"]
+    return found
+
+
+def packed_results(scale: str, results: Mapping[str, Row]) -> bytes:
+    """The file that `shipped_results` reads, the same bytes for the same results."""
+    content = {"format": FORMAT, "scale": scale, "results": dict(sorted(results.items()))}
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return gzip.compress(f"{text}\n".encode(), mtime=0)
 
 
 def _number(value: float | None) -> float:
