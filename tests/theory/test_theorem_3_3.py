@@ -59,6 +59,13 @@ def test_another_constant_is_found_out_by_rate_and_orders(runs, factor):
     assert of_parameters.verdict != Verdict.SUPPORTED
 
 
+def test_runs_whose_mean_has_crossed_zero_contradict_the_decay(runs):
+    crossed = [replace(runs[0], differences=-runs[0].differences), *runs[1:]]
+    rate = coins.coin_findings(crossed, 0.03, 0.2)[0]
+    assert np.isnan(rate.measured)
+    assert rate.verdict == Verdict.NOT_SUPPORTED
+
+
 def test_the_coins_statement():
     settings = replace(coins.SMOKE, paths=50, learning_rates=(0.3, 0.2), batch_sizes=(1, 2), seed=900)
     statement = coins.theorem_3_3_coin(settings)

@@ -54,8 +54,7 @@ def flattest_from(
     g*(x), J being their Jacobian; each step is brought back by Newton corrections, the least δ with J δ =
     -(f - g*), until no output is off by more than `MISS`. A step that does not lower the trace is halved, and
     the next one is half as large again. The trace jumps where a neuron starts or stops firing on a string:
-    its gradient does not see that, the comparison of traces does.
-    Ends early if no step lowers the trace.
+    its gradient does not see that, the comparison of traces does. Ends early if no step lowers the trace.
 
     Raises IsolossError if `start` does not have zero loss.
     """

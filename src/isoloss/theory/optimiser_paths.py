@@ -172,7 +172,8 @@ class Line:
 def weighted_line(x: Sequence[float], y: Sequence[Estimate]) -> Line:
     """Weighted least squares with known independent standard errors of y, which are not rescaled.
 
-    Raises BadInput for fewer than two points, or errors that are not positive.
+    Both are nan if a y is not finite. Raises BadInput for fewer than two points, or errors that are not
+    positive.
 
     >>> line = weighted_line([1, 2, 3], [Estimate(y, 0.1, 10) for y in (3.0, 5.0, 7.0)])
     >>> round(line.slope.value, 9), line.slope.n
@@ -181,8 +182,10 @@ def weighted_line(x: Sequence[float], y: Sequence[Estimate]) -> Line:
     errors = np.array([each.standard_error for each in y])
     if len(x) < 2 or errors.min() <= 0:
         raise BadInput(f"a line needs two points with positive errors, not {len(x)} with {errors.tolist()}")
-    n = sum(each.n for each in y)
-    fitted, covariance = np.polyfit(x, [each.value for each in y], 1, w=1 / errors, cov="unscaled")
+    values, n = [each.value for each in y], sum(each.n for each in y)
+    if not np.isfinite(values).all():
+        return Line(*[Estimate(math.nan, math.nan, n)] * 2)
+    fitted, covariance = np.polyfit(x, values, 1, w=1 / errors, cov="unscaled")
     slope, intercept = (
         Estimate(value, error, n, math.inf)
         for value, error in zip(fitted.tolist(), np.sqrt(covariance.diagonal()).tolist(), strict=True)
