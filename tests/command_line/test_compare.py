@@ -135,6 +135,20 @@ def test_models_of_other_kinds_are_compared_in_the_task_alone(run):
     assert ("fisher_trace_difference", "wide") not in records(written)
 
 
+def test_other_quantities_of_the_text_are_measured_and_compared_where_they_can_be(run, tmp_path):
+    quantities = ("--quantity", "hessian_trace", "gradient_norm")
+    code, written, _ = run("a", "b", *TEXT, *quantities, "--json")
+    found, answered = records(written), answers(written)
+    assert code == 0
+    assert {("hessian_trace", "b"), ("gradient_norm", "a"), ("hessian_trace_difference", "b")} <= set(found)
+    assert not any(quantity.startswith("fisher_trace") for quantity, _ in found)
+    assert answered["hessian_trace", "a", "b"] in ("a", "b", "open")
+    assert answered["gradient_norm", "a", "b"].startswith("not asked, it has no values per sentence")
+    html = (tmp_path / "report.html").read_text()
+    assert "Hessian trace" in html
+    assert "flatter (hessian_trace)" in html
+
+
 def test_interrupted_it_keeps_what_is_done_and_measures_only_what_is_missing(run, monkeypatch, tmp_path):
     probes = []
     probe = measurements_module.task_features

@@ -11,8 +11,16 @@ from flatness_folders import MASK, TOKENS, save_models
 from reader_that_leaves import left_by_its_reader
 
 import isoloss.command_line.flatness_request as request_module
+from isoloss.corpora.token_sentences import TokenCorpus
+from isoloss.measurements import on_sentences
+from isoloss.measurements.quantity import Subject
+from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
 from isoloss.models.loading import load_any_language_model
+from isoloss.models.shapes import Shape
+from isoloss.models.transformers import PostLayerNormTransformer
+from isoloss.progress import silent
 from isoloss.results.estimate import Estimate
+from isoloss.results.records import value_name
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +141,80 @@ def test_every_quantity(run):
     for quantity in quantities:
         assert f"{quantity} in " in written
     assert "a fixed set of 4 sentences was measured" in written
+
+
+OWN = """
+import torch
+from dataclasses import dataclass
+
+from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
+from isoloss.measurements.quantity import LANGUAGES_AND_TEXT, Measurement
+from isoloss.results.estimate import mean_over_sentences
+
+
+@dataclass(frozen=True)
+class Length:
+    sentences: int
+    seed: int
+    revision, sources, drawn_as, draw = 1, LANGUAGES_AND_TEXT, FixedSentences, draw_sentences
+    column_names = ("length",)
+
+    def measure(self, model, drawn, subject, progress):
+        lengths = torch.cat([batch.attention_mask.sum(1).double() for batch in drawn.batches])
+        record = subject.record("length", mean_over_sentences(lengths), "tokens", 0)
+        return Measurement([record], {"length": lengths})
+
+    def columns(self, records):
+        return {"length": records[0].value}
+
+
+def on_sentences(sentences, seed):
+    return Length(sentences, seed)
+"""
+
+
+def test_a_quantity_is_one_file_in_the_folder_or_anywhere(run, tmp_path, monkeypatch):
+    (tmp_path / "length.py").write_text(OWN)
+    arguments = ("bert", "other", "--text", "text.txt", "--sentences", "9", "--json", "--quantity")
+    code, written, _ = run(*arguments, str(tmp_path / "length.py"))
+    found = records(written)
+    assert code == 0
+    assert found["length", "bert", None] == {**found["length", "other", None], "checkpoint": "bert"}
+    assert found["length_difference", "other", None]["value"] == 0
+    assert run(*arguments, "length")[0] == 2
+    monkeypatch.setattr(on_sentences, "__path__", [*on_sentences.__path__, str(tmp_path)])
+    assert records(run(*arguments, "length")[1]) == found
+
+
+def test_what_is_no_quantity_is_refused_in_one_sentence(run, tmp_path):
+    wrong = {
+        "missing.py": (None, "there is no file"),
+        "empty.py": ("", "defines no on_sentences"),
+        "broken.py": ("1 / 0", "cannot be imported: ZeroDivisionError"),
+        "other.py": (OWN.replace("LANGUAGES_AND_TEXT, FixedS", "(), FixedS"), "cannot be measured on a text"),
+    }
+    for name, (content, sentence) in wrong.items():
+        if content is not None:
+            (tmp_path / name).write_text(content)
+        code, written, told = run("bert", "--text", "text.txt", "--quantity", str(tmp_path / name))
+        assert (code, written, told.count("\n")) == (2, "", 1)
+        assert sentence in told
+
+
+@pytest.mark.parametrize("quantity", on_sentences.quantity_names())
+def test_every_quantity_of_the_folder_names_its_columns(quantity):
+    """As a quantity of planned runs, on the sentences of a text."""
+    corpus = TokenCorpus([[3, 4, 5], [4, 5], [6, 7, 8, 9], [3, 9, 4]] * 4, list(range(1, 17)))
+    batches = SampledBatches(corpus, ShareMasked(MASK), seed=0)
+    model = PostLayerNormTransformer(Shape(8, 2, 1, 8)).build(TOKENS - 3, 8, 0)
+    found = on_sentences.quantity_named(quantity, 8, seed=0)
+    drawn = found.draw(batches, batches.objective, silent)
+    subject = Subject("m", batches.objective, {}, batches)
+    measured = found.measure(model, drawn, subject, silent)
+    assert set(found.columns(measured.records)) == set(found.column_names)
+    for name, values in measured.values.items():
+        records = {value_name(record): record for record in measured.records}
+        assert float(values.mean()) == pytest.approx(records[name].value)
 
 
 def test_quantities_of_which_there_are_several_strengths(run):
