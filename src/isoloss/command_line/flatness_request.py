@@ -29,7 +29,6 @@ from isoloss.measurements.sampled_batches import NextToken, OneMask, Predicting,
 from isoloss.models.hub import quiet
 from isoloss.models.loading import Prediction, load_any_language_model, longest_sentence, number_of_tokens
 from isoloss.models.tokenizer import load_tokenizer
-from isoloss.objectives.batch import NonFiniteScores
 from isoloss.progress import Progress
 
 EXIT_INTERRUPTED = 130

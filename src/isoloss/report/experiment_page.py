@@ -1,6 +1,6 @@
 """The page of each experiment, and the one on which the paper's numbers are beside ours."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +14,19 @@ from isoloss.experiments.experiment import Experiment, Facts
 from isoloss.experiments.experiment_result import ExperimentResult
 from isoloss.experiments.facts import facts_of
 from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.ranges import Range, World, claim_ranges
 from isoloss.experiments.shipped_results import BesideShipped, beside_shipped
 from isoloss.report.frame import Link
 from isoloss.report.offered_files import json_link, run_files, run_folder
 from isoloss.report.page import DrawnPanel, Page, Section, drawn, spoken
 from isoloss.report.table import cell, draw_table, every_column, html_table, in_numbers, interval_picture
+
+WORLDS = (
+    "What each statistic that reads accuracy would be on these very runs, in the mean over experiments that "
+    "are made up without any measurement: were accuracy exactly −log2 of the trace, exactly −log2 of "
+    "KL(distribution || model), or independent of both. A claim that all of these fulfil, or none, decides "
+    "nothing."
+)
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,10 @@ class ExperimentPage:
             sections.append(Section("Languages" if len(links) > 1 else "The language", markup=_links(links)))
         if settings := (*facts_of(experiment), *_seeds_and_registration(experiment)):
             sections.append(Section("Settings", rows=settings))
+        if possible := claim_ranges(experiment):
+            sections.append(
+                Section("What the claims could have said", WORLDS, _possible(experiment, possible))
+            )
         sections.append(Section("Every number", markup=_numbers(result.table, experiment.name)))
         if experiment.runs:
             text = (
@@ -121,6 +133,20 @@ def _seeds_and_registration(experiment: Experiment) -> list[tuple[str, str]]:
         commit = experiment.registered[:12]
         rows.append(("claims fixed in", f"commit {commit}; its docs/claims.md lists them as they are judged"))
     return rows
+
+
+def _possible(experiment: Experiment, possible: Mapping[str, Range]) -> Markup:
+    """A row per effect that reads accuracy: its statistic in each world, and what is wrong with it, if so."""
+    rows = [
+        [
+            *map(cell, (claim.sentence, str(claim.claimed), *(found.mean(world) for world in World))),
+            cell(f"undecidable by design: {found.fault}" if found.fault else "decides"),
+        ]
+        for claim in experiment.claims
+        if (found := possible.get(claim.name)) is not None
+    ]
+    titles = ("claim", "claimed", "accuracy is −log2 trace", "accuracy is −log2 KL", "neither", "the claim")
+    return html_table(titles, rows)
 
 
 def _beside(judgements: Sequence[Judgement], beside: BesideShipped) -> Markup:
