@@ -116,13 +116,9 @@ def test_differences_are_paired_and_records_hold_every_radius(model):
 
 
 @pytest.mark.parametrize("radii", [(), (0.0,), (0.1, -0.1), (float("inf"),), (0.1, 0.1)])
-def test_radii_that_make_no_sense_are_refused(radii):
+def test_radii_that_make_no_sense_and_a_single_sentence_are_refused(radii):
     model = tiny_model(ARCHITECTURES[0], ragged_batches.WORDS, ragged_batches.LENGTH)
     with pytest.raises(BadInput, match="radii"):
         ascent_sharpness(model, [ragged_batches.one_mask()], OBJECTIVE, radii=radii)
-
-
-def test_one_sentence_has_no_error_bar():
-    model = tiny_model(ARCHITECTURES[0], ragged_batches.WORDS, ragged_batches.LENGTH)
     with pytest.raises(BadInput, match="1 sentences have no standard error"):
         ascent_sharpness(model, [sentences_between(ragged_batches.one_mask(), 0, 1)], OBJECTIVE)

@@ -44,19 +44,15 @@ def small_model(architecture, layers=1):
     return model.eval()
 
 
+def next_words():
+    return NextWordObjective().every_prediction(ragged_batches.sentences())
+
+
 CASES = {
     "post-LN": (PostLayerNormTransformer, OBJECTIVE, ragged_batches.several_masks),
     "pre-LN": (PreLayerNormTransformer, OBJECTIVE, ragged_batches.several_masks),
-    "GPT-2": (
-        GPT2Transformer,
-        NextWordObjective(),
-        lambda: NextWordObjective().every_prediction(ragged_batches.sentences()),
-    ),
-    "Llama": (
-        LlamaTransformer,
-        NextWordObjective(),
-        lambda: NextWordObjective().every_prediction(ragged_batches.sentences()),
-    ),
+    "GPT-2": (GPT2Transformer, NextWordObjective(), next_words),
+    "Llama": (LlamaTransformer, NextWordObjective(), next_words),
 }
 
 

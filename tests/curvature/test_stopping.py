@@ -102,14 +102,14 @@ def test_nothing_to_measure_is_refused():
 
 
 def test_progress_says_how_far_it_probably_is():
-    told = []
+    reports = []
     running = Replayed(torch.tensor([1.0, 3.0]).double().repeat(600))
 
     def progress(task, done, total, message=""):
-        told.append((done, total, message))
+        reports.append((done, total, message))
 
     measure_until([running], [BATCH] * 200, Stopping(0.05), task="x", expected=1200, progress=progress)
-    assert told[0][1] <= 1200
-    assert all(done < total for done, total, _ in told[:-1])
-    assert told[-1][0] == told[-1][1] == running.sentences
-    assert told[-1][2].startswith("2.000 ± ")
+    assert reports[0][1] <= 1200
+    assert all(done < total for done, total, _ in reports[:-1])
+    assert reports[-1][0] == reports[-1][1] == running.sentences
+    assert reports[-1][2].startswith("2.000 ± ")

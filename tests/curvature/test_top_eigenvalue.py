@@ -21,7 +21,7 @@ def symmetric(size, generator):
     return a + a.T
 
 
-def unheard(*told):
+def unheard(*_):
     pass
 
 

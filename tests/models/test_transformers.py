@@ -10,13 +10,18 @@ from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import LAPTOP, TABLE_3, TABLE_4, Shape, laptop_shape
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.models.transformers import (
+    Architecture,
+    GPT2Transformer,
+    LlamaTransformer,
     PostLayerNormTransformer,
     PreLayerNormTransformer,
     parameter_count,
 )
+from isoloss.objectives.tokens import CLS
 
 SMALL = laptop_shape(16)
 BOTH = [PostLayerNormTransformer, PreLayerNormTransformer]
+CAUSAL = [GPT2Transformer, LlamaTransformer]
 
 
 def counted_by_hand(shape: Shape, words: int, positions: int) -> int:
@@ -35,8 +40,9 @@ def test_parameter_counts(shape: Shape) -> None:
     assert parameter_count(PreLayerNormTransformer(shape), 200, 32) == pre
 
 
-@pytest.mark.parametrize("architecture", BOTH)
+@pytest.mark.parametrize("architecture", [*BOTH, *CAUSAL])
 def test_weights_follow_the_seed_alone_and_the_global_state_is_kept(architecture: type) -> None:
+    assert isinstance(architecture(SMALL), Architecture)
     torch.manual_seed(11)
     before = torch.get_rng_state()
     first = architecture(SMALL).build(12, 8, seed=5)
@@ -46,12 +52,42 @@ def test_weights_follow_the_seed_alone_and_the_global_state_is_kept(architecture
     other = architecture(SMALL).build(12, 8, seed=6)
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
     assert not torch.equal(first.get_input_embeddings().weight, other.get_input_embeddings().weight)
+    assert first.get_input_embeddings().weight is first.get_output_embeddings().weight
+    assert parameter_count(architecture(SMALL), 12, 8) == sum(p.numel() for p in first.parameters())
+
+
+@pytest.mark.parametrize("architecture", CAUSAL)
+def test_a_causal_model_has_its_shape_and_starts_as_documented(architecture: type) -> None:
+    model = architecture(Shape(256, 4, 2, 1024)).build(400, 12, seed=0)
+    config = model.config
+    assert (config.hidden_size, config.num_hidden_layers, config.num_attention_heads) == (256, 2, 4)
+    assert (config.vocab_size, config.max_position_embeddings) == (403, 13)
+    assert (config.bos_token_id, config.eos_token_id, config.pad_token_id) == (CLS, CLS, None)
+    assert any(1024 in p.shape for p in model.parameters())
+    into_the_stream = 0.01 if architecture is GPT2Transformer else 0.02
+    for name, weight in model.named_parameters():
+        if name.endswith("bias"):
+            assert not weight.any(), name
+        elif weight.ndim == 1:
+            assert (weight == 1).all(), name
+        elif "wpe" not in name:
+            deviation = into_the_stream if "c_proj" in name else 0.02
+            weight = weight.detach()
+            rows = weight[3:] if "wte" in name or "embed" in name else weight
+            assert float(rows.std()) == pytest.approx(deviation, rel=0.03), name
+            assert abs(float(rows.mean())) < 0.001, name
+
+
+def test_dropout_acts_in_training_only_where_it_is_asked_for() -> None:
+    tokens = torch.tensor([[1, 5, 6, 7]])
+    for dropout, same in ((0.0, True), (0.3, False)):
+        model = GPT2Transformer(SMALL, dropout).build(50, 12, 0).train()
+        assert torch.equal(model(input_ids=tokens).logits, model(input_ids=tokens).logits) == same
 
 
 @pytest.mark.parametrize("architecture", BOTH)
 def test_the_initialisation_is_the_documented_one(architecture: type) -> None:
     model = architecture(laptop_shape(64)).build(200, 16, seed=0)
-    assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
     assert not model.get_input_embeddings().weight[0].any()
     for name, parameter in model.named_parameters():
         if parameter.ndim == 2 and parameter.numel() > 2000:
@@ -91,7 +127,7 @@ def test_post_layer_norm_and_pre_layer_norm_differ_where_they_should() -> None:
 
 @pytest.mark.parametrize("dropout", [-0.1, 1.0, math.nan])
 def test_impossible_dropout_is_refused(dropout: float) -> None:
-    for architecture in BOTH:
+    for architecture in (*BOTH, GPT2Transformer):
         with pytest.raises(BadInput, match="dropout"):
             architecture(SMALL, dropout=dropout)
 
