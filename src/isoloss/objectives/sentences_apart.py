@@ -142,9 +142,7 @@ def refuse_reading_ahead(model: nn.Module, objective: Objective, batch: Batch) -
     with evaluation_mode(model), torch.no_grad():
         scores = objective.logits(model, sentence)
         after_another = objective.logits(model, replace(sentence, input_ids=other))
-    precision = max(torch.finfo(scores.dtype).eps, torch.finfo(torch.float32).eps)
-    spread = (scores - scores.mean(dim=1, keepdim=True)).abs().max()
-    if bool((scores - after_another).abs().max() > precision**0.5 * spread):
+    if _differ(scores, after_another):
         raise BadInput(
             f"{type(model).__name__} sees the token that it is to predict: its scores change with what "
             "follows; measure it as masked, or save it with a configuration that looks back only"

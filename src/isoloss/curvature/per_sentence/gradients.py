@@ -16,7 +16,7 @@ def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, uses: Par
     None if the sentences cannot be told apart: the shape of the arrays is ambiguous, or they are not computed
     from the words, so that a matching shape may be a coincidence.
     """
-    if use.way == "embedding":
+    if use.kind == "embedding":
         return _lookups(use.operation, gradient, rows)
     if rows.sentences > 1 and use.operation not in uses.of_words:
         return None
@@ -29,9 +29,9 @@ def sentence_gradients(use: Use, gradient: Tensor, rows: SentenceRows, uses: Par
         rows = rows.routed(words)
     elif rows.sentences > 1 and len(shape) == 1:
         shape = _before_flattening(use.operation, _operand_of_rows(use), shape[0], rows)
-    if use.way == "linear":
+    if use.kind == "linear":
         return _outer_products(use, gradient, rows, shape)
-    if use.way != "bias":
+    if use.kind != "bias":
         gradient = gradient * _multiplied(use.operation, use.operand)
     by_sentence = rows.by_sentence(gradient, shape)
     if by_sentence is None:

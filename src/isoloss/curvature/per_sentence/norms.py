@@ -21,8 +21,8 @@ from isoloss.curvature.per_sentence.parameter_uses import (
     ParameterUses,
     Use,
     every_parameter_recorded,
+    method_of,
     output_layer,
-    way_of,
 )
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, Objective
@@ -101,8 +101,8 @@ def norms_along(
     )
     ways = {}
     for name in parameters:
-        way, norms = found[name] if name in found else ("per-sentence gradients", one_by_one[name])
-        ways[name] = way
+        method, norms = found[name] if name in found else ("per-sentence gradients", one_by_one[name])
+        ways[name] = method
         groups[part_of(name)] += norms[:n]
     return PerSentenceNorms(dict(groups), ways)
 
@@ -153,7 +153,7 @@ def _by_factors(
         parts = [gathered[name, part].norms for part in {use.part for use in uses}]
         known = [norms for norms in parts if norms is not None]
         if len(known) == len(parts):
-            found[name] = way_of(uses), sum(known, start=nothing)
+            found[name] = method_of(uses), sum(known, start=nothing)
     return found
 
 

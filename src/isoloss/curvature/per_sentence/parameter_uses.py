@@ -111,7 +111,7 @@ class Use:
     those of experts.
     """
 
-    way: Literal["linear", "embedding", "layer norm", "gain", "bias"]
+    kind: Literal["linear", "embedding", "layer norm", "gain", "bias"]
     operation: Node
     operand: int
     watched: Node
@@ -119,12 +119,12 @@ class Use:
     part: int | None = None
 
 
-def way_of(uses: Sequence[Use]) -> str:
+def method_of(uses: Sequence[Use]) -> str:
     """A readable description of how a parameter is used; "not used" if it is not."""
-    ways = {use.way for use in uses}
-    if ways == {"linear", "embedding"}:
+    kinds = {use.kind for use in uses}
+    if kinds == {"linear", "embedding"}:
         return "tied embedding"
-    return " and ".join(sorted(ways)) or "not used"
+    return " and ".join(sorted(kinds)) or "not used"
 
 
 @dataclass(frozen=True)
