@@ -31,8 +31,6 @@ from planted_payloads import planted, readers_of  # noqa: E402
 from ray_node import RAY, has_ray, kills_on_ray  # noqa: E402
 from scenarios import SCENARIOS, a_folder_of_everything  # noqa: E402
 
-from isoloss.command_line.commands import COMMANDS  # noqa: E402
-
 SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -74,8 +72,6 @@ def with_code(place: Path, count: int, done: int) -> Iterator[Trial]:
     everything, apart = place / "everything", place / "apart"
     apart.mkdir()
     os.environ["XDG_CACHE_HOME"] = str(apart / "cache")  # where `compare` keeps what it measures
-    for command in COMMANDS.values():  # so that children need not import it
-        command.load()
     readers = partial(readers_of, everything=everything, apart=apart)
     for file, form, ran in planted(everything, readers, place / "executed", count, done):
         wrong = f"{file} as {form} was executed" if ran else None

@@ -230,7 +230,9 @@ def _measure_missing(
                 continue
             model, loaded = _load(folder, run.objective).to(device), (step, wanted.weights)
         if quantity not in sets:
-            sets[quantity] = drawn(quantity, language, run.language.digest, run.objective, output)
+            sets[quantity] = drawn(
+                quantity, language, run.language.digest, run.objective, output, tell=damaged.append
+            )
         subject = Subject(digest[:16], run.objective, _settings(run, wanted), language, folder, seed=run.seed)
         found = quantity.measure(model, sets[quantity], subject, _within(progress, share, step))
         values = {name: each.cpu() for name, each in found.values.items()}
