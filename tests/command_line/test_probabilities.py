@@ -1,4 +1,5 @@
 import json
+from math import exp
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,6 @@ def test_json_has_every_distribution_and_obeys_the_chain_rule(
     assert run(["probabilities", grammar, "--sentence", "yes and no", "--json"]) == 0
     distributions = json.loads(capsys.readouterr().out)
     assert list(distributions) == ["log_probability", "masked", "next", "end"]
-    from math import exp
-
     assert exp(distributions["log_probability"]) == pytest.approx(0.2 * 0.5 * 0.3)
     assert [list(row) for row in distributions["masked"]] == [["position", "word", "probabilities"]] * 3
     assert [(row["position"], row["word"]) for row in distributions["masked"]] == [
@@ -71,11 +70,3 @@ def test_mistakes_are_one_sentence(
 def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["probabilities", str(tmp_path / "none"), "--sentence", "a"]) == 2
     assert "there is no file" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["probabilities", "entropy", "sample"])
-def test_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([command, "--help"]) == 0
-    shown = capsys.readouterr().out
-    assert f"Example: isoloss {command} " in shown
-    assert "--maximum-length" in shown

@@ -150,7 +150,12 @@ def _without_numbers() -> Iterator[Callable[[Batch], Batch]]:
     Attention is plain products: fused kernels are not counted everywhere.
     """
     with FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True) as fake, sdpa_kernel(SDPBackend.MATH):
-        yield lambda batch: Batch(*(fake.from_tensor(tensor) for tensor in vars(batch).values()))
+
+        def placed(batch: Batch) -> Batch:
+            parts = vars(batch).values()
+            return Batch(*(None if tensor is None else fake.from_tensor(tensor) for tensor in parts))
+
+        yield placed
 
 
 def _counting(work: Callable[[], object]) -> tuple[FlopCounterMode, dict[int, int]]:
