@@ -152,8 +152,8 @@ def _without_numbers() -> Iterator[Callable[[Batch], Batch]]:
     with FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True) as fake, sdpa_kernel(SDPBackend.MATH):
 
         def placed(batch: Batch) -> Batch:
-            parts = vars(batch).values()
-            return Batch(*(None if tensor is None else fake.from_tensor(tensor) for tensor in parts))
+            there = {name: tensor for name, tensor in vars(batch).items() if tensor is not None}
+            return Batch(**{name: fake.from_tensor(tensor) for name, tensor in there.items()})
 
         yield placed
 
