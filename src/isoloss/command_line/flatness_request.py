@@ -8,6 +8,8 @@ import torch
 from transformers import PreTrainedModel
 
 from isoloss.command_line.checked_options import (
+    measured_text,
+    refuse_single_sentence,
     refuse_unwritable,
     trace_stopping,
     usable_mask_rate,
@@ -15,7 +17,6 @@ from isoloss.command_line.checked_options import (
 )
 from isoloss.command_line.flatness import FlatnessOptions
 from isoloss.command_line.flatness_table import Shown, print_flatness, print_json, sentences_below
-from isoloss.command_line.measured_text import measured_text, refuse_single_sentence
 from isoloss.command_line.repeated_command import repeated_command
 from isoloss.command_line.terminal import progress_display
 from isoloss.corpora.token_sentences import Corpus, TextCorpus, read_token_corpus
