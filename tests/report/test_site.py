@@ -125,12 +125,6 @@ def test_a_claim_may_answer_another_question_than_its_experiment() -> None:
     assert found == {Question.LATER: ["falls"], Question.FLATNESS: ["rises"]}
 
 
-def test_experiments_with_claims_have_a_question_of_their_own() -> None:
-    for experiment in every_experiment(scale_named("smoke")):
-        assert not experiment.claims or experiment.question != Question.MATERIAL, experiment.name
-        assert experiment.title.endswith("?")
-
-
 def test_links_are_grouped_by_question_on_every_page(site: Path) -> None:
     for path in site.glob("*.html"):
         menu = path.read_text().split("<nav")[1].split("</nav>")[0]

@@ -3,11 +3,9 @@
 import pytest
 
 from isoloss.experiments.descents import DESCENTS
-from isoloss.experiments.grammar_runs import ADAMW
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.figure_4 import figure_4
 from isoloss.experiments.suite.figure_10 import figure_10
-from isoloss.experiments.suite.table_1 import table_1
 from isoloss.pretraining.sgd import SGD
 
 
@@ -20,18 +18,6 @@ def test_the_paper_pre_trains_with_sgd_from_fresh_weights() -> None:
             assert run.seed in scale.seeds
             assert run.architecture.dropout == 0
     assert all(run.continues for run in figure_4(scale_named("smoke"), DESCENTS["smoke"]).runs)
-
-
-def test_seeds_of_their_own_are_those_of_the_runs_that_they_continue() -> None:
-    runs = figure_10(scale_named("night"), DESCENTS["night"]).runs
-    of_grammar = [run for run in runs if run.name.startswith("pcfg")]
-    assert {run.first_seed for run in of_grammar} == set(DESCENTS["night"].grammar.own_seeds or ())
-    assert {run.first_seed for run in runs if run not in of_grammar} == set(
-        scale_named("night").hidden_markov.own_seeds or ()
-    )
-    compared = {run.digest for run in table_1(scale_named("night")).runs if run.name.startswith(ADAMW)}
-    shared = {run.continues.run.digest for run in of_grammar if run.continues} & compared
-    assert len(shared) == len(compared) == len(scale_named("night").compared.own_seeds or ())
 
 
 def test_the_page_says_what_the_papers_own_numbers_let_move() -> None:

@@ -3,15 +3,12 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.claims import judge
-from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.causal_objective import (
     CLAIMS,
     MASKED,
     NEXT_WORD,
-    causal_runs,
     masked_advantage,
 )
-from isoloss.objectives.next_word import NextWordObjective
 from isoloss.results.verdict import Verdict
 
 
@@ -46,12 +43,3 @@ def test_every_claim_can_hold_and_fail(causal, expected) -> None:
             frame(NEXT_WORD, seed, [10, 20], traces, accuracies),
         ]
     assert {judged.verdict for judged in judge(CLAIMS, runs)} == {expected}
-
-
-def test_causal_runs_differ_from_the_masked_ones_in_objective_and_layout_alone() -> None:
-    scale = scale_named("smoke")
-    run = causal_runs(scale, ())[0]
-    like = scale.grammar.architectures[scale.compared.size]
-    assert run.objective == NextWordObjective()
-    assert run.architecture.shape == like.shape
-    assert (run.update_rule, run.batch_size) == (scale.grammar.update_rule, scale.grammar.batch_size)

@@ -5,8 +5,7 @@ import torch
 
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.claims import judge
-from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite.figure_5 import AT, CLAIMS
+from isoloss.experiments.suite.figure_5 import CLAIMS
 from isoloss.measurements.enlarged_trace import EnlargedTraceQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.models.shapes import laptop_shape
@@ -81,8 +80,3 @@ def test_the_forms_weigh_the_embeddings_by_k_and_by_its_inverse() -> None:
     assert found["embeddings", "paper", 64] == pytest.approx(found["embeddings", "paper", 16] * 4, rel=1e-3)
     assert found["exact", 64] < found["exact", 16] < found["paper", 64]
     assert torch.isfinite(torch.tensor(list(found.values()))).all()
-
-
-def test_the_laptop_compares_the_runs_of_figure_1() -> None:
-    scale = scale_named("laptop")
-    assert AT["laptop"].architectures == scale.grammar.architectures

@@ -12,17 +12,11 @@ from isoloss.experiments.branches import OTHER_SENTENCES
 from isoloss.experiments.descents import DESCENTS, DescentRuns, Descents
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.scale import Scale, scale_named
+from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite import builtin_designs
 from isoloss.experiments.suite.figure_1 import figure_1
-from isoloss.experiments.suite.figure_2 import figure_2
 from isoloss.experiments.suite.figure_3 import figure_3
 from isoloss.experiments.suite.figure_4 import figure_4
-from isoloss.experiments.suite.figure_5 import AT as SIZES
-from isoloss.experiments.suite.figure_5 import figure_5
-from isoloss.experiments.suite.lazy_to_rich import SEEDS as LAZY_SEEDS
-from isoloss.experiments.suite.longer_training import AT as LONGER
-from isoloss.experiments.suite.roots_or_trace import SEEDS as LATER_SEEDS
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.pretraining.sgd import SGD
 
@@ -105,49 +99,6 @@ def test_figures_share_runs_and_what_is_measured_of_them() -> None:
     probes = [q for q in quantities if isinstance(q, AccuracyQuantity) and q.head == plain]
     assert {probe.examples.task for probe in probes} == {task for family in families for task in family.tasks}
     assert len(set(probes)) == 6  # tasks B and C are the same
-
-
-def test_seeds_of_a_languages_own_come_before_the_scales() -> None:
-    def seeds(scale: Scale) -> dict[str, set[int]]:
-        runs = figure_2(scale).runs
-        return {
-            panel: {run.seed for run in runs if run.name.startswith(panel)} for panel in ("pcfg", "causal")
-        }
-
-    assert seeds(scale_named("laptop")) == {
-        "pcfg": {171, 172, 173, 174, 175},
-        "causal": {161, 162, 163, 164, 165},
-    }
-    assert seeds(scale_named("night")) == {"pcfg": set(range(241, 251)), "causal": set(range(271, 289))}
-
-
-def test_experiments_seeds_of_their_own_come_before_the_scales() -> None:
-    scale = scale_named("night")
-    for name, own in {
-        "table-1": scale.compared.own_seeds,
-        "table-2": scale.compared.own_seeds,
-        "update-rules": scale.compared.own_seeds,
-        "longer-training": LONGER["night"].own_seeds,
-        "lazy-to-rich": LAZY_SEEDS["night"],
-        "roots-or-trace": LATER_SEEDS["night"],
-        "flatness-measures": scale.seeds,
-    }.items():
-        assert {run.seed for run in builtin_designs()[name].at(scale).runs} == set(own or ())
-    assert scale.with_seeds((7,)).seeds == (7,)
-    assert scale.with_seeds(None).seeds == scale.seeds
-
-
-def test_sizes_are_compared_from_where_the_scale_says() -> None:
-    scale = replace(
-        scale_named("night"),
-        seeds=(1,),
-        hidden_markov=replace(scale_named("night").hidden_markov, own_seeds=(1,)),
-    )
-    first = {run.name.split("-")[0]: run.saturated_from for run in figure_3(scale).runs}
-    assert (first["pcfg"], first["hmm"]) == (1000, scale_named("night").hidden_markov.saturated_from)
-    for run in (*figure_3(scale).runs, *figure_5(scale, SIZES["night"]).runs):
-        compared = {step for measured in run.measured for step in measured.steps}
-        assert compared == {step for step in run.checkpoint_steps if step >= run.saturated_from}
 
 
 def test_descents_see_other_sentences_and_count_as_their_origins_seeds() -> None:

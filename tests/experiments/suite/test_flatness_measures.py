@@ -3,8 +3,7 @@ import polars as pl
 import pytest
 
 from isoloss.experiments.claims import judge
-from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite.flatness_measures import AT, CLAIMS, flatness_measures, ranking_panel
+from isoloss.experiments.suite.flatness_measures import CLAIMS, ranking_panel
 from isoloss.results.verdict import Verdict
 
 MEASURES = ("normalised_trace", "top_eigenvalue", "gradient_norm", "sam_0.05")
@@ -52,14 +51,3 @@ def test_the_table_ranks_every_measure() -> None:
     assert 0.5 < trace["low"] < trace["value"] < trace["high"] <= 1
     assert (trace["checkpoints"], trace["seeds"]) == (36, 3)
     assert values["top_eigenvalue", "Kendall"]["high"] < 0
-
-
-def test_runs_are_those_of_figure_1_and_of_the_rules_after_saturation() -> None:
-    scale = scale_named("smoke")
-    experiment = flatness_measures(scale, AT["smoke"])
-    seeds = len(scale.seeds)
-    expected = seeds * (len(scale.grammar.architectures) + len(scale.compared.peers))
-    assert len(experiment.runs) == expected
-    for run in experiment.runs:
-        assert {"rule", "width"} == {name for name, _ in run.labels}
-        assert all(step >= run.saturated_from for measured in run.measured for step in measured.steps)

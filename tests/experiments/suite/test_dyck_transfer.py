@@ -1,5 +1,4 @@
 import math
-from itertools import chain
 
 import polars as pl
 import pytest
@@ -7,7 +6,6 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.experiments.scale import scale_named
-from isoloss.experiments.suite.adamw_clock import AT as CLOCK
 from isoloss.experiments.suite.dyck_transfer import (
     AT,
     CLAIMS,
@@ -16,7 +14,6 @@ from isoloss.experiments.suite.dyck_transfer import (
     dyck_transfer,
     flattest_against_rest,
 )
-from isoloss.experiments.suite.other_distributions import SEEDS as LATER
 from isoloss.languages.dyck import dyck, mismatches
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
@@ -70,13 +67,6 @@ def test_the_ways_leave_one_beginning_and_end_together() -> None:
         before = run.continues.step if run.continues else 0
         assert before + run.steps == settings.steps
         assert run.first_seed in settings.seeds
-    others = (
-        scale_named("laptop").seeds,
-        scale_named("laptop").pilot_seeds,
-        LATER["laptop"],
-        CLOCK["laptop"].seeds,
-    )
-    assert set(settings.seeds).isdisjoint(chain(*others))
 
 
 def test_what_counts_by_itself_is_read_off_one_string() -> None:

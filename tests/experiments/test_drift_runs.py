@@ -63,22 +63,6 @@ def test_without_short_paces_the_short_form_is_a_part_of_the_whole() -> None:
     assert {run.digest for run in every_drift_run(scale, settings.in_short, task)} < whole
 
 
-def test_other_languages_go_by_the_short_forms_paces() -> None:
-    scale = scale_named("night")
-    runs = every_drift_run(scale, NIGHT, scale.grammar.tasks[1])
-    schedules: dict[tuple[object, object], set[object]] = {}
-    for labels in (dict(run.labels) for run in runs):
-        if labels["drift"] == "drift":
-            schedules.setdefault((labels["language"], labels["width"]), set()).add(labels["pace"])
-    every, short = set(map(str, NIGHT.schedules)), set(map(str, NIGHT.in_short.schedules))
-    assert schedules == {
-        ("grammar", 32): every,
-        ("second grammar", 32): short,
-        ("third grammar", 32): short,
-    }
-    assert len(runs) == len({run.digest for run in runs})
-
-
 def test_beside_the_drift_an_experiment_judges_its_own_runs() -> None:
     scale = scale_named("laptop")
     alone = figure_1(scale)
@@ -98,11 +82,6 @@ def frame(name: str, seed: int, part: str | None) -> pl.DataFrame:
     numbers = {column: generator.random(8) + 1 for column in columns}
     place = {"run": [name] * 8, "seed": [seed] * 8, "width": [32] * 8, "step": 2 ** np.arange(8)}
     return pl.DataFrame({**place, **numbers, "drift": pl.Series([part] * 8, dtype=pl.String)})
-
-
-def test_the_control_has_the_steps_of_its_twin() -> None:
-    assert LAPTOP.control == Schedule(0.2, 1024)
-    assert LAPTOP.control_steps == LAPTOP.steps(Schedule(0.2, 32))[:2]
 
 
 def test_nothing_is_trained_twice_for_figure_1() -> None:

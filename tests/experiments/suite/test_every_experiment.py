@@ -1,0 +1,93 @@
+"""What holds for every built-in experiment, on its plan and on a table of made-up numbers."""
+
+from functools import cache
+from pathlib import Path
+from typing import get_args
+
+import polars as pl
+import pytest
+
+from isoloss.executors.job import Schedule
+from isoloss.experiments.claims import Question, judge
+from isoloss.experiments.experiment import Experiment, planned_table, refuse_misspelt_columns
+from isoloss.experiments.experiment_jobs import experiment_jobs
+from isoloss.experiments.experiment_result import judged_runs
+from isoloss.experiments.scale import scale_named
+from isoloss.experiments.shared.language_runs import ScaleName
+from isoloss.experiments.suite import builtin_designs
+from isoloss.measurements.task_sentences import named_task
+from isoloss.results.verdict import Verdict
+
+SCALES = get_args(ScaleName)
+every = pytest.mark.parametrize("name", builtin_designs())
+at_every_scale = pytest.mark.parametrize("scale", SCALES)
+
+
+@cache
+def planned(name: str, scale: ScaleName) -> Experiment:
+    return builtin_designs()[name].at(scale_named(scale))
+
+
+@every
+@at_every_scale
+def test_it_is_planned_under_its_files_name_from_columns_that_are_measured(
+    name: str, scale: ScaleName, tmp_path: Path
+) -> None:
+    experiment = planned(name, scale)
+    assert experiment.name == name
+    refuse_misspelt_columns(experiment)
+    assert experiment.runs == () or {"run", "seed", "step"} <= set(planned_table(experiment).columns)
+    jobs = experiment_jobs([experiment], experiment.runs, tmp_path, "cpu")
+    names = {job.name for job in jobs}
+    Schedule(jobs)
+    assert len(names) == len(jobs) >= len({run.digest for run in experiment.runs})
+
+
+@every
+def test_its_claims_are_complete_and_registered(name: str) -> None:
+    experiment = planned(name, "laptop")
+    names = [claim.name for claim in experiment.claims]
+    assert len(set(names)) == len(names)
+    assert bool(names) == bool(experiment.registered)
+    assert not names or experiment.question != Question.MATERIAL
+    assert experiment.title.endswith("?")
+    for claim in experiment.claims:
+        assert claim.sentence.endswith("."), claim.name
+        assert claim.measure, claim.name
+        assert claim.paper, claim.name
+        assert claim.reason or claim.claimed.bounds == (0.0,), claim.name
+
+
+@every
+@at_every_scale
+def test_its_seeds_are_neither_pilots_nor_those_of_an_earlier_round(name: str, scale: ScaleName) -> None:
+    seeds = {run.first_seed for run in planned(name, scale).runs}
+    assert not seeds & set(scale_named(scale).pilot_seeds)
+    assert len(seeds) != 1
+    for earlier in builtin_designs()[name].earlier_seeds.get(scale, ()):
+        assert seeds - set(earlier), earlier
+
+
+@every
+def test_nothing_measured_is_nothing_drawn_and_its_picture_is_one_of_its_panels(name: str) -> None:
+    experiment, picture = planned(name, "laptop"), builtin_designs()[name].picture
+    measures = bool(experiment.runs or experiment.references)
+    assert not (measures and experiment.drawn(pl.DataFrame()))
+    if picture:
+        drawn = {panel.name for panel in experiment.drawn(planned_table(experiment))}
+        assert picture.panel in drawn
+
+
+@every
+def test_a_single_run_is_judged_inconclusive(name: str) -> None:
+    """As requested by `reproduce --runs`; the pages print that command for each run."""
+    experiment = planned(name, "laptop")
+    for run in judged_runs(planned_table(experiment)) if experiment.claims else ():
+        for judged in judge(experiment.claims, [run]):
+            assert judged.verdict == Verdict.INCONCLUSIVE, judged.claim.name
+
+
+@at_every_scale
+def test_the_language_of_a_scale_has_its_tasks(scale: ScaleName) -> None:
+    grammar = scale_named(scale).grammar
+    assert [named_task(grammar.language.ready, task).name for task in grammar.tasks] == list(grammar.tasks)
