@@ -80,8 +80,8 @@ def pack_records(results: Path, file: Path, most_values: int = MOST_VALUES) -> P
 
     Checkpoints, language descriptions, references, and per-sentence values of measurements on more than
     `most_values` sentences are left out; the latter would be nearly all of the file. Of a run that was
-    copied, one copy is packed. The file records its format and isoloss's version and has a digest of its rows. Raises BadInput if
-    there is no run, IsolossError if the file cannot be written.
+    copied, one copy is packed. The file records its format and isoloss's version and has a digest of its
+    rows. Raises BadInput if there is no run, IsolossError if the file cannot be written.
     """
     every = runs_in(results)
     finished: dict[str, StoredRun] = {}
