@@ -111,6 +111,7 @@ def edited(old: str, new: str) -> str:
         ),
         ("raises.py", "\n\n1 / 0", r"raises\.py, line 3 failed: ZeroDivisionError: division by zero; mend"),
         ("lacks.py", "import no_such_module", r"lacks\.py, line 1 failed: ModuleNotFoundError"),
+        ("imports.py", "\nimport broken", r"imports\.py, line 2 failed: SyntaxError: '\(' was never closed"),
         ("empty.py", "", r"empty\.py does not define EXPERIMENT = Design\(\.\.\.\); docs/run-an-exp"),
         ("other.py", "EXPERIMENT = 3", r"other\.py does not define EXPERIMENT = Design"),
         ("json.py", WEIGHT_DECAY, r"json\.py cannot be imported as 'json': give the file a name of its own"),
@@ -127,6 +128,7 @@ def edited(old: str, new: str) -> str:
 def test_a_file_that_is_no_experiment_is_one_sentence(
     name: str, text: str | None, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (tmp_path / "broken.py").write_text("\n\n\n(")
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(SystemExit) as leaving:

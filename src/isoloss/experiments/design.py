@@ -108,7 +108,7 @@ def _failures_named(path: Path) -> Iterator[None]:
 
 def _line_of(error: BaseException, path: Path) -> str:
     """Where in the file an error arose, e.g. ", line 3"; empty if it is not known."""
-    if isinstance(error, SyntaxError):
+    if isinstance(error, SyntaxError) and error.filename == str(path):
         return f", line {error.lineno}"
     trace, found = error.__traceback__, ""
     while trace is not None:
