@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from page_blocks import ROOT
 
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite import every_experiment
+from page_blocks import ROOT
 
 
 def test_no_claim_has_changed_unseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,9 +52,11 @@ def final_loss_is_near(name: str) -> Claim:
     return Claim(
         name=name,
         answers=Question.LOSS,
-        sentence="At the end what the models have not learnt of the law is a small share of its entropy.",
+        sentence=(
+            "At the end what the models have not learnt of the distribution is a small share of its entropy."
+        ),
         paper="losses 3.204 to 3.208 over an entropy of 3.196 nats: 0.25 to 0.38 % (Figures 1 and 2)",
-        measure="mean over runs of KL(law || model) at the last checkpoint, over the law's entropy",
+        measure="mean over runs of KL(distribution || model) at the last checkpoint, over its entropy",
         unit="",
         claimed=below(DIVERGENCE_WINDOW),
         statistic=MeanWithinRuns(divergence_over_entropy),

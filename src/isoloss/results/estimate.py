@@ -156,8 +156,8 @@ def deviation_over_subsets(values: Float[Tensor, " n"], subsets: int = 5) -> Est
     """Standard deviation of the means of disjoint subsets: the paper's error bar for a loss (A.5).
 
     Each subset consists of consecutive sentences. This is the spread of a mean over n / `subsets` sentences,
-    hence about √`subsets` times the standard error of the mean over all. The deviation's standard error is that of a
-    deviation of `subsets` normal numbers, s / √(2 (subsets - 1)); `n` counts the subsets.
+    hence about √`subsets` times the standard error of the mean over all. The deviation's standard error is
+    that of a deviation of `subsets` normal numbers, s / √(2 (subsets - 1)); `n` counts the subsets.
 
     >>> deviation_over_subsets(torch.tensor([1.0, 3.0, 2.0, 6.0]), subsets=2).value
     1.4142135623730951

@@ -59,7 +59,7 @@ def _changes_little(name: str, sentence: str, measure: str, statistic: Statistic
         sentence=sentence,
         paper=OWN,
         measure=measure,
-        unit="percent points",
+        unit="percentage points",
         claimed=within(1.0),
         statistic=statistic,
         reason="a fraction of what the paper's sizes gain, 2.0 to 6.9 points",

@@ -28,7 +28,7 @@ OURS = "beyond the paper, whose models are all masked"
 
 
 def masked_advantage(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over seeds of masked minus causal accuracy at the last common step, in percent points."""
+    """Mean over seeds of masked minus causal accuracy at the last common step, in percentage points."""
     masked = {run["seed"][0]: run for run in runs if run["objective"][0] == MASKED}
     gaps = []
     for run in runs:
@@ -44,7 +44,7 @@ CLAIMS = (
         sentence="After as many steps the masked model does better downstream than the causal one.",
         paper=OURS,
         measure="mean over seeds of probe accuracy at the last common step, masked minus causal",
-        unit="percent points",
+        unit="percentage points",
         claimed=above(0.0),
         statistic=masked_advantage,
     ),
@@ -64,7 +64,7 @@ CLAIMS = (
         sentence="With the next-word objective too, later checkpoints do better downstream after saturation.",
         paper=f"{OURS}; there accuracy rises along a run (Figure 2)",
         measure="mean over causal runs of the Theil-Sen slope of probe accuracy per doubling of steps",
-        unit="percent points per doubling",
+        unit="percentage points per doubling",
         claimed=above(0.0),
         statistic=Among("objective", NEXT_WORD, IMPROVEMENT),
     ),

@@ -118,9 +118,9 @@ CLAIMS = (
         name="flatter-is-better",
         answers=Question.FLATNESS,
         sentence="As the trace halves along SGD, accuracy rises by two points.",
-        paper="+1.6 and +4.0 percent points as the trace falls (Section 4)",
+        paper="+1.6 and +4.0 percentage points as the trace falls (Section 4)",
         measure="gain of accuracy from start to last checkpoint over halvings of the trace; sums of runs",
-        unit="percent points a halving",
+        unit="percentage points a halving",
         claimed=above(2.0),
         statistic=points_per_halving,
         reason="about what the paper's runs gain",
@@ -161,7 +161,7 @@ def drift(scale: Scale, settings: DriftRuns) -> Experiment:
             *drift_panels(table),
             *example_panels(table, scale.sizes.fewer_examples, scale.sizes.probe_train),
         ),
-        paper_numbers=(("gain as the trace falls along SGD", "1.6 (PCFG), 4.0 (HMM) percent points"),),
+        paper_numbers=(("gain as the trace falls along SGD", "1.6 (PCFG), 4.0 (HMM) percentage points"),),
     )
 
 

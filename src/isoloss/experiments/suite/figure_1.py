@@ -86,7 +86,7 @@ CLAIMS = (
         sentence="Within a run, after saturation, later checkpoints do better downstream.",
         paper="accuracy rises along a run (Figure 2; no number given)",
         measure="mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
-        unit="percent points per doubling",
+        unit="percentage points per doubling",
         claimed=above(0.0),
         statistic=IMPROVEMENT,
     ),

@@ -76,7 +76,7 @@ def later_is_better(task: ShownTask) -> Claim:
         sentence=f"{task.title}: after the loss has converged, accuracy goes on rising.",
         paper="“the downstream accuracy continues increasing” (Section 2.3; no number given)",
         measure="mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
-        unit="percent points per doubling",
+        unit="percentage points per doubling",
         claimed=above(0.0),
         statistic=task.statistic(IMPROVEMENT),
     )

@@ -25,7 +25,7 @@ from isoloss.results.verdict import above, below, within
 
 PAPER = "“the increase in downstream performance as we scale up” (A.6; no number given)"
 GAINS = ("6.9", "4.5", "2.0")
-"""The gain in accuracy from scaling up in the paper, in percent points: PCFG, HMM, OPT (Section 2.3)."""
+"""The gain in accuracy from scaling up in the paper, in percentage points: PCFG, HMM, OPT (Section 2.3)."""
 
 OF_ONE_DIMENSION = (
     Axis(PROJECTED, "accuracy, features of the same dimension", f"{PROJECTED}_deviation"),
@@ -44,7 +44,7 @@ def figure_3(scale: Scale) -> Experiment:
     """The figure's runs, claims and panels at a scale."""
     tasks = (task_b(scale), task_10(scale), first_text_task(scale))
     better = tuple(
-        larger_is_better(task, f"+{gain} percent points (Section 2.3)")
+        larger_is_better(task, f"+{gain} percentage points (Section 2.3)")
         for task, gain in zip(tasks, GAINS, strict=True)
     )
     even = tuple(map(projection_changes_little, tasks))
@@ -72,7 +72,7 @@ def figure_3(scale: Scale) -> Experiment:
         ),
         panels=lambda table: size_panels(tasks, table, scale),
         paper_numbers=tuple(
-            (f"gain, {name}", f"{gain} percent points")
+            (f"gain, {name}", f"{gain} percentage points")
             for name, gain in zip(("PCFG", "HMM", "OPT"), GAINS, strict=True)
         ),
     )
@@ -85,7 +85,7 @@ def larger_is_better(task: ShownTask, paper: str) -> Claim:
         sentence=f"{task.title}: at one loss larger models do better downstream.",
         paper=paper,
         measure=PROBED_BY_SIZE,
-        unit="percent points per doubling",
+        unit="percentage points per doubling",
         claimed=above(0.0),
         statistic=task.statistic(GAIN_BY_SIZE),
     )
@@ -114,7 +114,7 @@ def projection_changes_little(task: ShownTask) -> Claim:
         sentence=f"{task.title}: accuracy is nearly the same with features projected to one dimension.",
         paper="projection to 512 dimensions “does not affect the final performance” (A.5; no number given)",
         measure="mean over runs of projected minus plain accuracy at the last checkpoint",
-        unit="percent points",
+        unit="percentage points",
         claimed=within(1.0),
         statistic=task.statistic(gain_by_projection),
         kind="premise",
@@ -123,7 +123,7 @@ def projection_changes_little(task: ShownTask) -> Claim:
 
 
 def gain_by_projection(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean over runs of final accuracy with projected minus all features, in percent points."""
+    """Mean over runs of final accuracy with projected minus all features, in percentage points."""
     return float(np.mean([percentage_points(run[PROJECTED][-1], run["accuracy"][-1]) for run in runs]))
 
 
@@ -134,7 +134,7 @@ def smallest_is_near_the_distribution(task: ShownTask) -> Claim:
         answers=Question.LOSS,
         sentence=f"{task.title}: the smallest model is already close to the least loss.",
         paper="“the smallest model is already close to the minimal loss” (Figure 3; no number given)",
-        measure="mean over the narrowest's runs of KL at the last checkpoint, over the law's entropy",
+        measure="mean over the narrowest's runs of KL at the last checkpoint, over its entropy",
         unit="",
         claimed=below(LOSS_WINDOW),
         statistic=task.statistic(OfNarrowest(MeanWithinRuns(divergence_over_entropy))),

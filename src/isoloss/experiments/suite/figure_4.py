@@ -18,13 +18,13 @@ from isoloss.experiments.suite.figure_2 import one_loss_over_steps
 from isoloss.results.verdict import above, below
 
 POINTS_PER_HALVING = 2.0
-"""Smallest rise of accuracy, in percent points per halving of the trace, that would make flatness a cause."""
+"""Smallest rise of accuracy, in points per halving of the trace, that would make flatness a cause."""
 WHY_POINTS = (
     "under half of what accuracy rises along AdamW while the trace halves (5 points in pilots on the "
     "grammar): were flatness the cause, SGD's would have to bring at least that"
 )
 GAINS = ("1.6", "4.0")
-"""The gain in accuracy as the trace falls in the paper, in percent points: PCFG, HMM (Section 4)."""
+"""The gain in accuracy as the trace falls in the paper, in percentage points: PCFG, HMM (Section 4)."""
 
 
 def figure_4(scale: Scale, descents: Descents) -> Experiment:
@@ -49,11 +49,11 @@ def figure_4(scale: Scale, descents: Descents) -> Experiment:
         claims=tuple(
             claim
             for (task, _), gain in zip(shown, GAINS, strict=True)
-            for claim in flatter_and_better(task, f"+{gain} percent points (Section 4)")
+            for claim in flatter_and_better(task, f"+{gain} percentage points (Section 4)")
         ),
         panels=lambda table: descent_panels(shown, table, scale),
         paper_numbers=tuple(
-            (f"gain as the trace falls, {name}", f"{gain} percent points")
+            (f"gain as the trace falls, {name}", f"{gain} percentage points")
             for name, gain in zip(("PCFG", "HMM"), GAINS, strict=True)
         ),
     )
@@ -77,7 +77,7 @@ def flatter_and_better(task: ShownTask, paper_gain: str) -> tuple[Claim, ...]:
             sentence=f"{task.title}: as the trace falls along SGD, accuracy rises.",
             paper=paper_gain,
             measure="mean over runs of the Theil-Sen slope of accuracy per halving of the trace",
-            unit="percent points per halving",
+            unit="percentage points per halving",
             claimed=above(POINTS_PER_HALVING),
             statistic=task.statistic(IMPROVEMENT_BY_FLATTENING),
             reason=WHY_POINTS,

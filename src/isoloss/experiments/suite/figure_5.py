@@ -162,7 +162,7 @@ CLAIMS = (
         sentence="At one loss larger models do better downstream.",
         paper="accuracy rises from 40.4 to 50.5 % (Section 4, Figure 5)",
         measure=PROBED_BY_SIZE,
-        unit="percent points per doubling",
+        unit="percentage points per doubling",
         claimed=above(0.0),
         statistic=GAIN_BY_SIZE,
     ),

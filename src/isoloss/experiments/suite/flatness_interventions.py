@@ -81,7 +81,7 @@ class Interventions:
 
 
 def points_per_doubling(runs: Sequence[pl.DataFrame], of: str = "accuracy") -> float:
-    """Change of the column in percent points as the trace doubles, among the ways from the same start.
+    """Change of the column in percentage points as the trace doubles, among the ways from the same start.
 
     The least-squares slope over log2 trace, with an intercept for every start; nan if no traces differ.
     """
@@ -122,7 +122,7 @@ def _causes(name: str, of: str, what: str) -> Claim:
             f"least-squares slope of {what} over log2 trace, among the ways from one start; an intercept for "
             "every start"
         ),
-        unit="percent points a doubling",
+        unit="percentage points a doubling",
         claimed=below(-1.0),
         statistic=partial(points_per_doubling, of=of),
         reason="half of what the paper's runs gain as their trace halves",

@@ -54,7 +54,7 @@ class WhereConverged:
 
 @dataclass(frozen=True)
 class Gain:
-    """Mean over runs of final accuracy minus that of the same model untrained, in percent points."""
+    """Mean over runs of final accuracy minus that of the same model untrained, in percentage points."""
 
     key: str
 
@@ -128,7 +128,7 @@ def glue_of_causal_language(scale: Scale) -> Experiment:
         references=tuple(references),
         claims=_claims(tasks),
         panels=lambda table: _panels(table, tasks),
-        paper_numbers=(("QNLI, gain by size", "2.0 percent points"),),
+        paper_numbers=(("QNLI, gain by size", "2.0 percentage points"),),
     )
 
 
@@ -150,9 +150,11 @@ def _claims(tasks: Sequence[ComparedTask]) -> tuple[Claim, ...]:
     premise = Claim(
         name="near-the-law",
         answers=Question.LOSS,
-        sentence="At the end what the students have not learnt of the law is a small share of the loss.",
+        sentence=(
+            "At the end what the students have not learnt of the distribution is a small share of the loss."
+        ),
         paper="“even with almost the same pre-training loss” (Figure 3; no number given)",
-        measure="mean over runs of KL(law || model) at the last checkpoint over the loss there",
+        measure="mean over runs of KL(distribution || model) at the last checkpoint over the loss there",
         unit="",
         claimed=below(CONVERGED),
         statistic=share_to_learn,
@@ -169,21 +171,21 @@ def _claims_of(task: ComparedTask) -> tuple[Claim, ...]:
             "gains",
             f"{name} form: students do better than the same models untrained.",
             "mean over runs of accuracy at the last checkpoint, minus the untrained model's",
-            "percent points",
+            "percentage points",
             gain,
         ),
         (
             "later-is-better",
             f"{name} form: later checkpoints do better.",
             "mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
-            "percent points per doubling",
+            "percentage points per doubling",
             MeanWithinRuns(Slope(in_points(task.column))),
         ),
         (
             "larger-gains-more",
             f"{name} form: larger students gain more over the same models untrained.",
             "mean over seeds of the slope of that gain at the last checkpoint per doubling of width",
-            "percent points per doubling",
+            "percentage points per doubling",
             GainOverWidths(gain),
         ),
     )

@@ -49,7 +49,7 @@ def _against_rich(deviation: float) -> tuple[Claim, Claim]:
             sentence=f"Weights that start {times:g} times as large do better, as flatter ones should.",
             paper=OPEN,
             measure="mean over seeds of accuracy less that from 0.02, at the pair's common loss",
-            unit="percent points",
+            unit="percentage points",
             claimed=above(1.0),
             statistic=mean_at_same_loss(rule, RICH, "accuracy", percentage_points),
             reason="half of what the paper's sizes gain at the least",

@@ -44,7 +44,7 @@ def _of_shift(shift: Shift, column: str) -> tuple[Claim, Claim]:
             sentence=f"As the trace halves along a run, accuracy on sentences with {shift} rises.",
             paper=OPEN,
             measure="mean over runs of the Theil-Sen slope of that accuracy per halving of the trace",
-            unit="percent points a halving",
+            unit="percentage points a halving",
             claimed=above(0.0),
             statistic=MeanWithinRuns(Slope(in_points(column), over=in_halvings("trace"))),
         ),

@@ -35,9 +35,9 @@ CLAIMS = (
     Claim(
         name="later-is-better",
         sentence="Models at a later step do better downstream.",
-        paper="+1.25 percent points from step 400,000 to 1,400,000 (Section 4)",
+        paper="+1.25 percentage points from step 400,000 to 1,400,000 (Section 4)",
         measure="mean over runs of the Theil-Sen slope of probe accuracy per doubling of steps",
-        unit="percent points per doubling",
+        unit="percentage points per doubling",
         claimed=above(0.0),
         statistic=IMPROVEMENT,
     ),
@@ -78,7 +78,7 @@ def real_text_steps(scale: Scale) -> Experiment:
         claims=CLAIMS,
         panels=lambda table: _panels(table, sizes, len(seeds)),
         paper_numbers=(
-            ("SST-2, from step 400,000 to 1,400,000", "+1.25 percent points"),
+            ("SST-2, from step 400,000 to 1,400,000", "+1.25 percentage points"),
             ("trace, from step 400,000 to 1,400,000", "−0.67"),
         ),
     )

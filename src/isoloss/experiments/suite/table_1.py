@@ -94,7 +94,7 @@ def surplus_loss(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def advantage_over_small(runs: Sequence[pl.DataFrame]) -> float:
-    """Mean final accuracy of the adversary's runs on task B, minus the small model's, in percent points."""
+    """Mean final accuracy of the adversary's runs on task B, minus the small model's, in points."""
     ends = {
         rule: [run[TASK_B][-1] for run in runs if run["rule"][0] == rule] for rule in (ADVERSARIAL, SMALL)
     }
@@ -104,7 +104,7 @@ def advantage_over_small(runs: Sequence[pl.DataFrame]) -> float:
 
 
 def advantage_over_lookup_table(rule: str, column: str) -> Statistic:
-    """The statistic: mean final accuracy of the rule's runs minus the table's, in percent points."""
+    """The statistic: mean final accuracy of the rule's runs minus the table's, in percentage points."""
 
     def statistic(runs: Sequence[pl.DataFrame]) -> float:
         trained = [run[column][-1] for run in runs if run["rule"][0] == rule]
@@ -120,7 +120,7 @@ def _adversary_is_worse(task: str, column: str, paper: str) -> Claim:
         sentence=f"At the same loss the adversarially trained model does worse than AdamW's on task {task}.",
         paper=paper,
         measure="mean over seeds of accuracy at the pair's common loss, adversarial minus AdamW",
-        unit="percent points",
+        unit="percentage points",
         claimed=below(0.0),
         statistic=mean_at_same_loss(ADVERSARIAL, ADAMW, column, percentage_points),
     )
@@ -132,7 +132,7 @@ def _lookup_table_is_worse(rule: str, task: str, column: str, paper: str) -> Cla
         sentence=f"On task {task} the lookup table does worse than a model by {rule} training.",
         paper=paper,
         measure=f"mean over {rule} runs of accuracy at the last checkpoint, minus the lookup table's",
-        unit="percent points",
+        unit="percentage points",
         claimed=above(0.0),
         statistic=advantage_over_lookup_table(rule, column),
     )
@@ -158,7 +158,7 @@ CLAIMS_1 = (
         sentence="On task B the adversarially trained model does worse than a small one that AdamW trained.",
         paper="“even worse than a normal 9M model”, itself of 235M (preprint, Section 2; no number given)",
         measure="mean accuracy where the adversary's runs end, minus that where the small model's end",
-        unit="percent points",
+        unit="percentage points",
         claimed=below(0.0),
         statistic=advantage_over_small,
     ),

@@ -36,7 +36,7 @@ CLAIMS_2 = (
         sentence="At the same loss the adversarially trained model does worse than AdamW's on task C.",
         paper="50.2 against 55.7 % (Table 2)",
         measure="mean over seeds of accuracy at the pair's common loss, adversarial minus AdamW",
-        unit="percent points",
+        unit="percentage points",
         claimed=below(0.0),
         statistic=mean_at_same_loss(ADVERSARIAL, ADAMW, TASK_C, percentage_points),
     ),

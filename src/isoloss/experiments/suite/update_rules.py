@@ -70,7 +70,7 @@ CLAIMS = (
         sentence="At the same loss flatness-regularised training does better downstream than AdamW.",
         paper=f"{OURS}: Section D asks for an explicit regulariser",
         measure="mean over seeds of accuracy at the pair's common loss, minus AdamW's",
-        unit="percent points",
+        unit="percentage points",
         claimed=above(0.0),
         statistic=mean_at_same_loss(REGULARISED, ADAMW, ACCURACY, percentage_points),
     ),
@@ -147,7 +147,7 @@ def _panels(table: pl.DataFrame, rules: list[str]) -> tuple[Panel, ...]:
             (
                 Categories("rule", Axis("doublings", "log2(trace / AdamW's)", "doublings_error"), SEED),
                 Categories(
-                    "rule", Axis("gain", "accuracy minus AdamW's (percent points)", "gain_error"), SEED
+                    "rule", Axis("gain", "accuracy minus AdamW's (percentage points)", "gain_error"), SEED
                 ),
             ),
             against,
