@@ -1,4 +1,4 @@
-"""Soft labels against the definition: the expectation, over the exact distribution, of what a drawn word gives."""
+"""Soft labels against the definition: the expectation over the exact distribution of what a word gives."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -99,7 +99,8 @@ def test_the_end_of_a_sentence_has_its_probability() -> None:
 def test_parts_and_selections_keep_each_prediction_with_its_distribution() -> None:
     language = LANGUAGES["hmm"]
     batch = Stream(language, SoftLabels(), 8, seed=0).batch(0)
-    assert batch.soft_targets is not None and len(batch) == 8
+    assert batch.soft_targets is not None
+    assert len(batch) == 8
     assert torch.equal(batch.part(2, 5).soft_targets, batch.soft_targets[2:5])
     chosen = sentences_of(batch, torch.tensor([1, 6]))
     assert torch.equal(chosen.soft_targets, batch.soft_targets[[1, 6]])
