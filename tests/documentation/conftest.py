@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+
 from page_blocks import ROOT
 
 EXTENSIONS = ROOT / "docs" / "extensions"

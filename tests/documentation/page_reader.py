@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_blocks import ROOT, Block, commands
 
 from isoloss.cli import main
+from page_blocks import ROOT, Block, commands
 
 SMALLER = {
     "grammar": ["--words", "20", "--words-per-preterminal", "5", "--roots", "2"],

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from page_blocks import PAGES, blocks, links
 from page_material import MORE, lay_out, material
 from page_reader import Reader
 
 from made_once import made_once
+from page_blocks import PAGES, blocks, links
 from smoke_reproduction import SMOKE, smoke_reproduction
 
 

@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import pytest
+
 from page_blocks import ROOT
 
 
