@@ -98,7 +98,7 @@ def test_texts_that_cannot_be_had_fail_their_own_runs_with_a_sentence(monkeypatc
         for text in texts.values()
     )
     assert "needs" in texts["real-text-steps AdamW-seed-1"]
-    assert found.experiments[0].experiment.panels(found.experiments[0].table) == ()
+    assert found.experiments[0].experiment.drawn(found.experiments[0].table) == ()
 
 
 def test_pairs_of_texts_are_measured_where_they_are_at_hand(monkeypatch, tmp_path) -> None:
