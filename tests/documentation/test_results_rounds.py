@@ -24,7 +24,7 @@ def test_sharing_the_error_is_holms_procedure_at_the_share(rounds: int) -> None:
     generator = np.random.default_rng(rounds)
     share = (1 - CONFIDENCE) / rounds
     found = set()
-    for _ in range(200):
+    for _ in range(60):
         p_values = (10 ** generator.uniform(-4, 0, size=5)).tolist()
         kept = {"result": result([1], p_values), "earlier_seeds": [[number] for number in range(1, rounds)]}
         levels = holm_levels(p_values, share)
