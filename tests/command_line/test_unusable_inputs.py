@@ -80,20 +80,20 @@ def test_what_cannot_be_done_is_said_at_once(
 
 @pytest.mark.parametrize("command", ["runs", "show", "runs-json"])
 @pytest.mark.parametrize(
-    ("file", "content"),
+    ("file", "content", "code"),
     [
-        ("plan.json", '{"labels": [], "measured": 3}'),
-        ("plan.json", "[" * 100_000),
-        ("steps/000010/checkpoint.json", '{"files": 3, "readings": [], "versions": "x"}'),
-        ("steps/000010/checkpoint.json", "[" * 100_000),
-        ("measured/000010/on-loss.jsonl", '{"quantity": "loss", "value": "x"}\n'),
-        ("measured/000010/on-loss.jsonl", "[" * 100_000 + "\n"),
-        ("../../experiments/figure-1.json", '{"runs": []}'),
-        ("steps/²/checkpoint.json", "{}"),
+        ("plan.json", '{"labels": [], "measured": 3}', 1),
+        ("plan.json", "[" * 100_000, 1),
+        ("steps/000010/checkpoint.json", '{"files": 3, "readings": [], "versions": "x"}', 1),
+        ("steps/000010/checkpoint.json", "[" * 100_000, 1),
+        ("measured/000010/on-loss.jsonl", '{"quantity": "loss", "value": "x"}\n', 1),
+        ("measured/000010/on-loss.jsonl", "[" * 100_000 + "\n", 1),
+        ("../../experiments/figure-1.json", '{"runs": []}', 1),
+        ("steps/²/checkpoint.json", "{}", 0),  # no checkpoint: its folder's name is no step
     ],
 )
-def test_a_damaged_run_is_listed_and_shown(
-    file: str, content: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_damaged_run_is_listed_and_shown_and_named(
+    file: str, content: str, code: int, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_run(tmp_path, "aaaa1111")
     (folder / "plan.json").write_text("{}")
@@ -103,8 +103,10 @@ def test_a_damaged_run_is_listed_and_shown(
         "runs-json": ["runs", str(tmp_path), "--json"],
         "show": ["show", "aaaa", "--results", str(tmp_path)],
     }
-    assert run(asked[command]) == 0
-    assert "aaaa1111" in capsys.readouterr().out
+    assert run(asked[command]) == code
+    told = capsys.readouterr()
+    assert "aaaa1111" in told.out
+    assert (Path(file).name in told.err) == bool(code)
 
 
 def test_a_file_that_cannot_be_used_is_not_called_the_output(

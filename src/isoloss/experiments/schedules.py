@@ -53,7 +53,7 @@ class Clock(Protocol):
 def checkpoint_steps(schedule: Clock, times: tuple[float, ...]) -> tuple[int, ...]:
     """The steps at which it has these times. Raises BadInput if two times give the same step.
 
-    >>> checkpoint_steps(Pace(0.4, 128), (0.1, 0.2))
+    >>> checkpoint_steps(Schedule(0.4, 128), (0.1, 0.2))
     (497, 835)
     """
     steps = tuple(schedule.step_at(time) for time in times)
@@ -86,7 +86,7 @@ class Schedule:
     def __str__(self) -> str:
         """In words.
 
-        >>> str(Pace(0.4, 1024))
+        >>> str(Schedule(0.4, 1024))
         'η 0.4, B 1,024'
         """
         return f"η {self.learning_rate:g}, B {self.batch_size:,}"
@@ -95,7 +95,7 @@ class Schedule:
     def key(self) -> str:
         """A name without spaces.
 
-        >>> Pace(0.4, 128).key
+        >>> Schedule(0.4, 128).key
         'rate-0.4-batch-128'
         """
         return f"rate-{self.learning_rate:g}-batch-{self.batch_size}"
@@ -112,7 +112,7 @@ class Schedule:
         Along a direction of curvature λ, SGD returns to Γ within 1 / ηλ steps, so that noise averages out
         along all directions with λ above 1/40.
 
-        >>> Pace(0.4, 128).horizon, Pace(0.1, 128).horizon
+        >>> Schedule(0.4, 128).horizon, Schedule(0.1, 128).horizon
         (200, 400)
         """
         return max(FEWEST_AVERAGED, math.ceil(RETURNS_AVERAGED / self.learning_rate))
@@ -120,7 +120,7 @@ class Schedule:
     def time(self, step: int) -> float:
         """τ = η² k̄ / 4B of the averaged weights of step k, with k̄ the mean of the averaged steps.
 
-        >>> Pace(0.4, 128).time(200) == Pace(0.4, 128).time_per_step * 100.5
+        >>> Schedule(0.4, 128).time(200) == Schedule(0.4, 128).time_per_step * 100.5
         True
         """
         return self.time_per_step * mean_step(step, self.horizon)
@@ -128,7 +128,7 @@ class Schedule:
     def step_at(self, time: float) -> int:
         """The step whose averaged weights have that time, or the nearest after it.
 
-        >>> [Pace(0.4, 128).step_at(time) for time in (0.1, 0.2)]
+        >>> [Schedule(0.4, 128).step_at(time) for time in (0.1, 0.2)]
         [497, 835]
         """
         return _first_step(self, time, self.horizon + math.ceil(time / self.time_per_step))
@@ -156,7 +156,7 @@ class AdamWSchedule:
     def __str__(self) -> str:
         """In words.
 
-        >>> str(AdamWPace(4e-3, 1024))
+        >>> str(AdamWSchedule(4e-3, 1024))
         'α 0.004, B 1,024'
         """
         return f"α {self.learning_rate:g}, B {self.batch_size:,}"
@@ -182,7 +182,7 @@ class AdamWSchedule:
         At a constant rate, the average lags h - 1 steps behind, where h is the horizon; any other
         contribution of the first h steps falls by a factor 1 - 1/h per step.
 
-        >>> round(AdamWPace(4e-3, 32).time(2000) / AdamWPace(4e-3, 32).time_per_step, 1)
+        >>> round(AdamWSchedule(4e-3, 32).time(2000) / AdamWSchedule(4e-3, 32).time_per_step, 1)
         1734.8
         """
         squares = [min(1.0, r / SECOND_MOMENT_STEPS) ** 2 for r in range(1, self.horizon + 1)]
@@ -197,7 +197,7 @@ class AdamWSchedule:
     def step_at(self, time: float) -> int:
         """The first step whose averaged weights have that time.
 
-        >>> AdamWPace(4e-3, 32).step_at(1e-3), AdamWPace(8e-3, 512).step_at(1e-3)
+        >>> AdamWSchedule(4e-3, 32).step_at(1e-3), AdamWSchedule(8e-3, 512).step_at(1e-3)
         (489, 234)
         """
         return _first_step(self, time, 2 * self.horizon + math.ceil(time / self.time_per_step))
@@ -217,7 +217,7 @@ def schedules(text: str) -> tuple[Schedule, ...]:
 
     Raises BadInput for any other text.
 
-    >>> [str(pace) for pace in paces("0.2:32,0.4:128")]
+    >>> [str(schedule) for schedule in schedules("0.2:32,0.4:128")]
     ['η 0.2, B 32', 'η 0.4, B 128']
     """
     found = []

@@ -60,6 +60,8 @@ def read_run_folder(folder: Path) -> RunFolder:
     damage: dict[str, str] = {}
     plan = _plan(folder, damage)
     specification = _object(folder, SPECIFICATION_FILE, damage)
+    if not specification and (folder / SPECIFICATION_FILE).exists():
+        damage.setdefault(SPECIFICATION_FILE, "is not what was written")
     finished = {each["step"]: each for each in _finished(folder, _run_name(folder, plan), damage)}
     found = {int(path.name): _checkpoint(folder, path, damage) for path in checkpoint_folders(folder)}
     misplaced = set(_misplaced(specification, plan, found or finished))

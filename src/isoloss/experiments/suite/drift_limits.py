@@ -46,7 +46,7 @@ class Variant:
 def limit_variants(schedule: Schedule) -> tuple[Variant, ...]:
     """Rates above those of the drift, small batches, momentum, weight decay and dropout, from one pace.
 
-    >>> [arm.value for arm in limit_arms(Pace(0.2, 32)) if arm.varied == "momentum"]
+    >>> [each.value for each in limit_variants(Schedule(0.2, 32)) if each.varied == "momentum"]
     ['m 0.5', 'm 0.9', 'm 0.99']
     """
     rate = schedule.learning_rate

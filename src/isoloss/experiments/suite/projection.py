@@ -35,8 +35,8 @@ PROJECTION_CLAIMS = (
 def projected_dimension(scale: Scale) -> int:
     """The paper's 512, or half of the narrowest model's features if there are too few.
 
-    >>> from isoloss.experiments.scales.laptop import laptop
-    >>> projected_dimension(laptop())
+    >>> from isoloss.experiments.scale import scale_named
+    >>> projected_dimension(scale_named("laptop"))
     128
     """
     narrowest = min(width_of(model) for model in scale.grammar.architectures)
