@@ -1,5 +1,6 @@
 """Claims about a set of runs: a statistic, bounds fixed in advance, and a computed verdict each."""
 
+import gc
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -175,7 +176,13 @@ def holm_adjusted(p_values: Sequence[float]) -> list[float]:
     """
     from statsmodels.stats.multitest import multipletests  # takes a second, which only judging needs
 
-    return multipletests(p_values, method="holm")[1].tolist() if p_values else []
+    if not p_values:
+        return []
+    gc.freeze()  # it collects garbage at every call, which takes a tenth of a second where torch is loaded
+    try:
+        return multipletests(p_values, method="holm")[1].tolist()
+    finally:
+        gc.unfreeze()
 
 
 def holm_levels(p_values: Sequence[float], level: float) -> list[float]:
