@@ -21,10 +21,6 @@ class Damaged(BadInput):
     """A file that isoloss wrote is not, or not where, it was written; commands name it and exit with 1."""
 
 
-class Interrupted(IsolossError):
-    """Work that stopped early; what was finished is kept, and the same command resumes from there."""
-
-
 class FolderHeld(IsolossError):
     """Another process is working in the folder; it may release it."""
 

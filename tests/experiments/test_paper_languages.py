@@ -1,16 +1,18 @@
 """The paper's languages against the numbers that it reports: within 1 %."""
 
+from collections.abc import Callable
 from functools import cache
 
 import pytest
 import torch
+from scipy.optimize import brentq
 
 from isoloss.experiments import paper_languages
-from isoloss.experiments.paper_languages import paper_hmm, paper_pcfg
+from isoloss.experiments.paper_languages import grammar_with, hmm_with, paper_hmm, paper_pcfg
 from isoloss.experiments.scale import scale_named
-from isoloss.languages.paper_grammar import mean_length
+from isoloss.languages.paper_grammar import mean_length, paper_sized_grammar
 from isoloss.languages.pcfg import PCFG
-from isoloss.measurements.entropy import masked_entropy
+from isoloss.measurements.entropy import ExactDistributions, masked_entropy
 from isoloss.measurements.task_sentences import named_task
 
 FRESH_SEED = 77
@@ -60,11 +62,28 @@ def test_the_adversary_aims_just_above_the_entropy() -> None:
     assert scale_named("paper").compared.adversary.loss_window == pytest.approx((3.216, 3.246))
 
 
+def dial(language_at: Callable[[float], ExactDistributions], wanted: float, low: float, high: float) -> float:
+    """Where a language's entropy is `wanted`, on the same draws at every setting."""
+
+    def excess(setting: float) -> float:
+        return masked_entropy(language_at(setting), 8000, 31).value - wanted
+
+    return float(brentq(excess, low, high, xtol=1e-3))
+
+
 @pytest.mark.slow
 def test_the_searches_find_the_dials_and_the_entropy_is_met_within_a_hundredth() -> None:
-    assert paper_languages.found_word_share() == pytest.approx(paper_languages.WORD_SHARE, abs=5e-4)
-    assert paper_languages.found_sharpness() == pytest.approx(paper_languages.SHARPNESS, abs=5e-3)
-    found = paper_languages.found_emission_concentration()
+    def excess_length(share: float) -> float:
+        grammar = paper_sized_grammar(word_share=share, sharpness=1.0, seed=paper_languages.LANGUAGE_SEED)
+        return mean_length(grammar) - paper_languages.GRAMMAR_LENGTH
+
+    share = brentq(excess_length, 0.05, 0.45, xtol=1e-4)
+    assert share == pytest.approx(paper_languages.WORD_SHARE, abs=5e-4)
+    sharpness = dial(
+        lambda each: grammar_with(paper_languages.WORD_SHARE, each), paper_languages.GRAMMAR_ENTROPY, 2.5, 3.0
+    )
+    assert sharpness == pytest.approx(paper_languages.SHARPNESS, abs=5e-3)
+    found = dial(hmm_with, paper_languages.HMM_ENTROPY, 0.15, 0.5)
     assert found == pytest.approx(paper_languages.EMISSION_CONCENTRATION, abs=5e-4)
     entropy = masked_entropy(language(), 10_000, FRESH_SEED)
     assert entropy.standard_error < 0.008

@@ -180,9 +180,10 @@ def holm_adjusted(p_values: Sequence[float]) -> list[float]:
         return []
     gc.freeze()  # it collects garbage at every call, which takes a tenth of a second where torch is loaded
     try:
-        return multipletests(p_values, method="holm")[1].tolist()
+        adjusted: list[float] = multipletests(p_values, method="holm")[1].tolist()
     finally:
         gc.unfreeze()
+    return adjusted
 
 
 def holm_levels(p_values: Sequence[float], level: float) -> list[float]:
