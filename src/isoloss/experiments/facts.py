@@ -1,5 +1,6 @@
 """What an experiment trains and measures, in words, read off its plan."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
@@ -9,6 +10,8 @@ from isoloss.experiments.planned_run import PlannedRun
 
 MOST_LISTED = 12
 TASK = "downstream task"
+PARTS = ("shape", "settings", "probe", "sizes")
+"""Fields of settings whose own name says nothing beside those of their fields."""
 
 
 def facts_of(experiment: Experiment) -> Facts:
@@ -46,12 +49,31 @@ def in_words(settings: Any) -> str:
     """A dataclass of settings as its name and those that differ from their defaults.
 
     >>> from isoloss.pretraining.adamw import AdamW
+    >>> from isoloss.models.shapes import laptop_shape
+    >>> from isoloss.models.transformers import PreLayerNormTransformer
     >>> in_words(AdamW(3e-3, warm_up_steps=500))
     'AdamW (learning rate 0.003, warm up steps 500)'
+    >>> in_words(PreLayerNormTransformer(laptop_shape(16)))
+    'pre layer norm transformer (width 16, heads 1, layers 2, inner width 64)'
     """
-    name = type(settings).__name__.removesuffix("Quantity")
-    said = [f"{each.name.replace('_', ' ')} {_said(settings, each.name)}" for each in _chosen(settings)]
-    return f"{name} ({', '.join(said)})" if said else name
+    said = _said(settings)
+    name = re.sub("(?<=[a-z])(?=[A-Z][a-z])", " ", type(settings).__name__.removesuffix("Quantity"))
+    name = name.lower() if " " in name else name
+    return f"{name} ({said})" if said else name
+
+
+def _said(settings: Any) -> str:
+    told = []
+    for each in _chosen(settings):
+        value = getattr(settings, each.name)
+        if each.name in PARTS:
+            told.append(_said(value))
+        elif is_dataclass(value):
+            told.append(in_words(value))
+        else:
+            shown = str(value) if each.name == "seed" else _value(value)
+            told.append(f"{each.name.replace('_', ' ')} {shown}")
+    return ", ".join(filter(None, told))
 
 
 def _chosen(settings: Any) -> list[Field[Any]]:
@@ -62,11 +84,6 @@ def _chosen(settings: Any) -> list[Field[Any]]:
         for each in fields(settings)
         if each.compare and (each.default is MISSING or getattr(settings, each.name) != each.default)
     ]
-
-
-def _said(settings: Any, name: str) -> str:
-    value = getattr(settings, name)
-    return str(value) if name == "seed" else _value(value)
 
 
 def _value(value: Any) -> str:
