@@ -1,13 +1,15 @@
 """Results that are shipped: read from reference/, taken into it from a results folder, and told in cells."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import vl_convert
 
+from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shipped_results import packed_results, shipped_results
-from isoloss.experiments.suite import builtin_designs
+from isoloss.experiments.suite import builtin_designs, every_experiment
 from isoloss.files import write_atomically
 from isoloss.stored_runs.stored_run import stored_run
 
@@ -61,7 +63,7 @@ def cells(claim: dict[str, Any]) -> tuple[str, str, str, str, str]:
     else:
         measured, low, high = (_two_digits(share * number) for number in numbers)
         measured = f"{measured}{unit} ({low} to {high})"
-    verdict = f"**{claim['verdict']}**{_what_would_decide(claim)}"
+    verdict = f"{verdict_of(claim)}{_what_would_decide(claim)}"
     paper, measured = (text.replace(POINTS, "percentage points") for text in (claim["paper"], measured))
     return claim["sentence"], paper, measured, " and ".join(bounds), verdict
 
@@ -69,6 +71,19 @@ def cells(claim: dict[str, Any]) -> tuple[str, str, str, str, str]:
 def _two_digits(number: float) -> str:
     """Both digits, also of 1.0, which would otherwise look like a count."""
     return f"{number:#.2g}".rstrip(".")
+
+
+@cache
+def _withdrawn() -> dict[str, str]:
+    """Why claims that had been registered were withdrawn, by name; their verdicts are still shown."""
+    every = every_experiment(scale_named("laptop"))
+    return {claim.name: claim.withdrawn for each in every for claim in each.claims if claim.withdrawn}
+
+
+def verdict_of(claim: dict[str, Any]) -> str:
+    """The verdict, and whether the claim was withdrawn."""
+    why = _withdrawn().get(claim["name"])
+    return f"**{claim['verdict']}**" + (f" (withdrawn: {why})" if why else "")
 
 
 def _what_would_decide(claim: dict[str, Any]) -> str:

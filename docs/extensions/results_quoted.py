@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from results_kept import ROOT, cells, of_kind, seeds_of
+from results_kept import ROOT, cells, of_kind, seeds_of, verdict_of
 
 README, DRIFT_PAGE = ROOT / "README.md", ROOT / "docs" / "drift.md"
 PLACES = {
@@ -57,7 +57,7 @@ def readme_caption(kept: dict[str, Any]) -> str:
     sentences = [
         f"{_in_words(models).capitalize()} models of {_in_words(widths)} widths pre-trained on one language.",
         f"Behind the dashed line a run's losses spread by {loss}; the paper: {paper.partition(' (')[0]}.",
-        *(f"{claims[name]['sentence'][:-1]}: **{claims[name]['verdict']}**." for name in CAPTION_CLAIMS),
+        *(f"{claims[name]['sentence'][:-1]}: {verdict_of(claims[name])}." for name in CAPTION_CLAIMS),
     ]
     return textwrap.fill(" ".join(sentences), 125) + "\n"
 

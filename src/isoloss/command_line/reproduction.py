@@ -238,6 +238,8 @@ def _table(title: str, kind: Kind, judgements: Sequence[Judgement], beside: Besi
 
 
 def _what_would_decide(judged: Judgement) -> str:
+    if judged.claim.withdrawn:
+        return f" (withdrawn: {judged.claim.withdrawn})"
     if judged.verdict != Verdict.INCONCLUSIVE:
         return ""
     if judged.seeds_needed is None:

@@ -46,7 +46,7 @@ class Claim:
     as a common loss, rather than a discovery, and is judged on its own. `reason` justifies a bound other than
     0 as the smallest effect of interest. `limit` is the largest possible value of the statistic: 1 for a
     correlation, 2 for the difference of two. `answers` is the question that it answers, its experiment's by
-    default.
+    default. `withdrawn` says why its verdict, which is still shown, decides nothing.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Claim:
     reason: str = ""
     limit: float = math.inf
     answers: Question | None = None
+    withdrawn: str = ""
 
 
 @dataclass(frozen=True)

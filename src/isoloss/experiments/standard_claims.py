@@ -17,6 +17,8 @@ WHY_ASSOCIATION = (
     "half of the way from no association to a strong one (Spearman 0.5); the paper shows a far larger one "
     "and gives no number"
 )
+UNDECIDABLE = "undecidable by design"
+"""Of a claim that no measurement could fulfil, or fail, whatever accuracy follows; see `claim_ranges`."""
 DIVERGENCE_WINDOW = 0.004
 """Largest share of the entropy that counts as having converged as the paper's models did."""
 WHY_WINDOW = "four times the paper's 0.12 %, and about what its losses lie above its entropy"

@@ -13,6 +13,7 @@ from isoloss.experiments.reference import PlannedReference, control_references
 from isoloss.experiments.scale import STANDARDISED, MeasurementSizes, Scale
 from isoloss.experiments.standard_claims import (
     ASSOCIATION,
+    UNDECIDABLE,
     WHY_ASSOCIATION,
     WHY_WINDOW,
     final_loss_is_near,
@@ -67,6 +68,7 @@ CLAIMS = (
         unit="",
         claimed=above(ASSOCIATION),
         statistic=MeanWithinRuns(Advantage(Ranking("trace"), Ranking("loss"))),
+        withdrawn=UNDECIDABLE,
         reason=WHY_ASSOCIATION,
         limit=2.0,
     ),

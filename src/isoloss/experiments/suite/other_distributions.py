@@ -12,7 +12,7 @@ from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION
+from isoloss.experiments.standard_claims import ASSOCIATION, UNDECIDABLE, WHY_ASSOCIATION
 from isoloss.experiments.statistics.along_runs import (
     RANGE_OF_LOSS,
     MeanWithinRuns,
@@ -59,6 +59,7 @@ def _of_shift(shift: Shift, column: str) -> tuple[Claim, Claim]:
             unit="",
             claimed=above(ASSOCIATION),
             statistic=MeanWithinRuns(Advantage(Ranking("trace", column), Ranking("loss", column))),
+            withdrawn=UNDECIDABLE,
             reason=WHY_ASSOCIATION,
             limit=2.0,
         ),

@@ -10,7 +10,7 @@ from isoloss.experiments.grammar_runs import grammar_runs
 from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION
+from isoloss.experiments.standard_claims import ASSOCIATION, UNDECIDABLE, WHY_ASSOCIATION
 from isoloss.experiments.statistics.along_runs import MeanWithinRuns, Slope, in_doublings
 from isoloss.experiments.statistics.rank_correlation import Advantage, Ranking
 from isoloss.measurements.on_sentences.root_fisher import RootFisherQuantity
@@ -39,6 +39,7 @@ CLAIMS = (
             "dots"
         ),
         unit="",
+        withdrawn=UNDECIDABLE,
         claimed=above(ASSOCIATION),
         statistic=MeanWithinRuns(Advantage(Ranking("root_fisher"), Ranking("trace"))),
         reason=WHY_ASSOCIATION,
