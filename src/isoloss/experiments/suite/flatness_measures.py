@@ -16,7 +16,7 @@ from isoloss.experiments.measured_at import measured_at
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import ScaleName
-from isoloss.experiments.standard_claims import ASSOCIATION, UNDECIDABLE, WHY_ASSOCIATION
+from isoloss.experiments.standard_claims import ASSOCIATION, WHY_ASSOCIATION
 from isoloss.experiments.statistics.rank_correlation import (
     Advantage,
     PartialRanking,
@@ -190,7 +190,6 @@ def _trace_beats(measure: str, words: str) -> Claim:
         unit="",
         claimed=above(ASSOCIATION),
         statistic=Advantage(PartialRanking("trace", given=GIVEN), PartialRanking(measure, given=GIVEN)),
-        withdrawn=UNDECIDABLE,
         reason=WHY_ASSOCIATION,
         limit=2.0,
     )
