@@ -102,7 +102,7 @@ def claim_ranges(
     experiment: Experiment, replicates: int = REPLICATES, progress: Progress = silent
 ) -> dict[str, Range]:
     """The range of each effect whose statistic reads accuracy, by the claim's name, on runs as planned."""
-    reading = [claim for claim in experiment.claims if _reads_accuracy(claim, experiment)]
+    reading = _reading_accuracy(experiment)
     values: dict[str, dict[World, list[float]]] = {claim.name: {w: [] for w in World} for claim in reading}
     for number in range(replicates):
         for world in World:
@@ -114,12 +114,15 @@ def claim_ranges(
     return {name: each for name, each in found.items() if each.compares}
 
 
-def _reads_accuracy(claim: Claim, experiment: Experiment) -> bool:
-    """Whether an effect's statistic is there with accuracies alone."""
-    if claim.kind != "effect":
-        return False
-    without, having = (_value(claim, list(_frames(experiment, world, 0))) for world in (None, World.FLATNESS))
-    return bool(np.isnan(without)) and not np.isnan(having)
+def _reading_accuracy(experiment: Experiment) -> list[Claim]:
+    """The effects whose statistics are there with accuracies alone."""
+    effects = [claim for claim in experiment.claims if claim.kind == "effect"]
+    if not effects:
+        return []
+    without, having = (list(_frames(experiment, world, 0)) for world in (None, World.FLATNESS))
+    return [
+        claim for claim in effects if np.isnan(_value(claim, without)) and not np.isnan(_value(claim, having))
+    ]
 
 
 def _range(claim: Claim, values: dict[str, dict[World, list[float]]]) -> Range:
