@@ -21,9 +21,7 @@ SCALES = ("smoke", "laptop", "night", "gpu", "paper")
 def frozen(experiment: Experiment) -> dict[str, str]:
     """Digests of its runs, of what is measured on each, of its references and of its claims as they read."""
     measured = [_measured(run) for run in experiment.runs]
-    references = [
-        [each.name, each.file(Path()).stem, each.judged, dict(each.labels)] for each in experiment.references
-    ]
+    references = [[each.name, each.digest, each.judged, dict(each.labels)] for each in experiment.references]
     claims = [
         [c.name, c.sentence, c.paper, c.measure, c.unit, str(c.claimed), c.kind, c.reason, str(c.limit)]
         for c in experiment.claims

@@ -170,7 +170,7 @@ def test_controls_are_rows_of_their_own(tmp_path: Path) -> None:
     assert [row.name for row in rows] == [
         "words alone of b", "untrained model width 16 of b", "untrained model width 32 of b",
     ]  # fmt: skip
-    assert len({row.file(tmp_path) for row in rows}) == 3
+    assert len({row.digest for row in rows}) == 3
     assert all(row.labels == (("panel", "b"),) and not row.judged for row in rows)
     rows[0].carry_out(tmp_path, silent)
     assert 0.3 < rows[0].quantity.columns(rows[0].records(tmp_path))["words_accuracy"] < 0.8

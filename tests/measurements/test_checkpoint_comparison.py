@@ -1,16 +1,17 @@
 """The order of the work and of the reports, with measurements that measure nothing."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 
 from isoloss.measurements import checkpoint_comparison
-from isoloss.measurements.checkpoint_comparison import carry_out
+from isoloss.measurements.checkpoint_comparison import DamagedMeasurement, carry_out
 from isoloss.measurements.checkpoint_measurements import CheckpointMeasurement
 from isoloss.measurements.compared_checkpoints import Checkpoint, Models
-from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.measurements.quantity import Measurement
+from isoloss.results.measurements import Measurements
 from isoloss.results.record import Record
 from tiny_text_models import text_model
 
@@ -18,11 +19,16 @@ A = Checkpoint("a", "masked", "Bert", 4, 8, "digest of a", "tokenizer", "tokens"
 B = replace(A, name="b", weights="digest of b")
 
 
+def made_of(quantity):
+    return Record(quantity, 1.0, "", 0.1, 2, settings={"x": 1.5})
+
+
 def made(name, interrupted=False, revision=1):
     def nothing(model, checkpoint, progress):
         if interrupted:
             raise KeyboardInterrupt
-        return Measurement((Record(name, 1.0, "", 0.1, 2, checkpoint=checkpoint.name),), {})
+        record = replace(made_of(name), checkpoint=checkpoint.name)
+        return Measurement([record], {name: torch.tensor([1.0, 3.0]).double()})
 
     return CheckpointMeasurement(name, {"measures": name}, nothing, revision)
 
@@ -31,13 +37,16 @@ def made(name, interrupted=False, revision=1):
 def work(monkeypatch, tmp_path):
     model = text_model()
     monkeypatch.setattr(Models, "__getitem__", lambda *_: model)
-    models, kept = Models(torch.device("cpu"), torch.float32), KeptMeasurements(tmp_path / "measured")
+    models, store = Models(torch.device("cpu"), torch.float32), Measurements(tmp_path)
 
     def carried_out(checkpoints, *measurements):
         reports = []
         stages = [[(each, measurement) for each in checkpoints] for measurement in measurements]
         try:
-            carry_out(stages, models, kept, lambda measured: reports.append(list(measured)))
+            found = carry_out(stages, models, store, lambda measured: reports.append(list(measured)))
+            for (name, quantity), each in found.items():
+                assert each.records == [replace(made_of(quantity), checkpoint=name)]
+                assert each.values[quantity].tolist() == [1.0, 3.0]
         except KeyboardInterrupt:
             reports.append("interrupted")
         return reports
@@ -73,3 +82,41 @@ def test_the_first_revision_is_found_under_the_names_from_before_there_were_any(
         "tokenizer": "tokenizer",
         "measures": "loss",
     }
+
+
+def test_what_is_kept_is_not_measured_again_wherever_the_checkpoint_is(work, tmp_path):
+    assert work([A], made("loss", interrupted=True)) == ["interrupted"]
+    assert not list(tmp_path.iterdir())
+    assert work([A], made("loss")) == [[("a", "loss")]]
+    assert work([replace(A, name="moved")], made("loss", interrupted=True)) == [[("moved", "loss")]]
+    assert work([B], made("loss", interrupted=True)) == ["interrupted"]
+
+
+@pytest.mark.parametrize(("suffix", "content"), [(".npz", b"PK"), (".jsonl", b"{}\n"), (".jsonl", b"")])
+def test_what_is_damaged_is_named_and_measured_again(work, tmp_path, suffix, content):
+    work([A], made("loss"))
+    (file,) = tmp_path.glob(f"*{suffix}")
+    file.write_bytes(content)
+    with pytest.warns(DamagedMeasurement, match=f"{file.name}.*; it was measured again"):
+        work([A], made("loss"))
+    assert work([A], made("loss", interrupted=True)) == [[("a", "loss")]]
+
+
+def test_what_is_of_another_checkpoint_is_not_taken_for_it(work, tmp_path):
+    work([A, B], made("loss"))
+    one, other = sorted(tmp_path.glob("*.jsonl"))
+    for suffix in (".jsonl", ".npz"):
+        one.with_suffix(suffix).write_bytes(other.with_suffix(suffix).read_bytes())
+    assert "interrupted" in work([A, B], made("loss", interrupted=True))
+
+
+@pytest.mark.parametrize("values", ["records.npz", "values.npz"])
+def test_what_an_older_isoloss_kept_is_read(work, tmp_path, values):
+    work([A], made("loss"))
+    (records,) = tmp_path.glob("*.jsonl")
+    folder = tmp_path / records.stem
+    folder.mkdir()
+    records.with_suffix(".npz").rename(folder / values)
+    (folder / "records.jsonl").write_text(json.dumps(asdict(made_of("loss"))) + "\n")
+    records.unlink()
+    assert work([A], made("loss", interrupted=True)) == [[("a", "loss")]]

@@ -27,13 +27,12 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.progress import silent
 from isoloss.results.estimate import cluster_values, mean_over_members, mean_over_sentences
+from isoloss.results.measurements import Measurements, measurements_at
 from isoloss.results.record import Record
 from isoloss.results.records import (
-    Measurements,
     TornLine,
     append_records,
     carries_digests,
-    measurements_at,
     read_records,
     read_values,
     value_name,

@@ -9,17 +9,17 @@ from typing import Any, Literal
 
 from isoloss.corpora.packed_corpus import read_packed_corpus
 from isoloss.errors import IsolossError
-from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.results.checkpoint import read_checkpoint
-from isoloss.results.records import TornLine, measurements_at, read_records
+from isoloss.results.measurements import Measurements, measurements_at
+from isoloss.results.records import TornLine, read_records
 from isoloss.results.store import read_sealed
 from isoloss.results.tensors import read_tensors
 from isoloss.stored_runs.stored_run import stored_run
 from isoloss.theory.statement_file import read_statement
 from norm_experiments import LANGUAGE
 
-KEPT_KEY = {"of": "loss"}
-"""The key of the one measurement that is kept as `compare` keeps them."""
+KEPT = "of-loss"
+"""The name of the one measurement that is kept as `compare` keeps them."""
 
 Outcome = Literal["told", "harmless", "silently other", "traceback"]
 Read = Callable[[], Any]
@@ -70,10 +70,8 @@ def _run(folder: Path) -> Any:
 
 
 def _kept(folder: Path) -> Any:
-    found = KeptMeasurements(folder).get(KEPT_KEY, "a")
-    if found is None:
-        raise IsolossError("it is measured again")
-    return found.records, {name: each.tolist() for name, each in found.values.items()}
+    kept = Measurements(folder)
+    return kept.records(KEPT), {name: each.tolist() for name, each in kept.values(KEPT).items()}
 
 
 def flips(folder: Path, count: int, seed: int = 0, done: int = 0) -> Iterator[Flip]:

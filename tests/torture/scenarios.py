@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from byte_flips import KEPT_KEY
+from byte_flips import KEPT
 from kill_points import Scenario
 from runs import LANGUAGE, small
 from small_corpora import request_for, texts
@@ -21,14 +21,13 @@ from isoloss.executors.ray_runner import _work
 from isoloss.experiments.cached_descriptions import description_jobs
 from isoloss.experiments.carry_out import carry_out
 from isoloss.experiments.experiment_result import carry_out_experiments, remove_half_written
-from isoloss.measurements.kept_measurements import KeptMeasurements
-from isoloss.measurements.quantity import Measurement
 from isoloss.models.tokenizer import word_tokenizer
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.checkpoint_writing import restore
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.weight_averaging import WeightAverage  # noqa: F401 - so that children need not import it
 from isoloss.progress import silent
+from isoloss.results.measurements import Measurements
 from isoloss.results.record import Record
 from isoloss.stored_runs.packed_records import pack_records
 from isoloss.theory.finding import Statement
@@ -106,8 +105,9 @@ STATEMENT = Statement("lemma", "A statement", "Of nothing.", (), (), (), ())
 def kept_again(folder: Path) -> None:
     """A measurement as `compare` keeps it, measured where it is not there."""
     record = Record("loss", 2.0, "nats", 0.1, 5, 1, "a", {"x": 1.5})
-    kept = KeptMeasurements(folder / "kept")
-    kept.measured(KEPT_KEY, "a", lambda: Measurement((record,), {"loss": torch.arange(5.0)}))
+    kept = Measurements(folder / "kept")
+    if not kept.intact(KEPT):
+        kept.write(KEPT, [record], {"loss": torch.arange(5.0)})
 
 
 def statements(results: Path) -> None:

@@ -24,6 +24,7 @@ from isoloss.command_line.terminal import progress_display, table_console
 from isoloss.curvature.stopping import Stopping
 from isoloss.device import usable_device
 from isoloss.errors import BadInput
+from isoloss.files import remove_unfinished
 from isoloss.measurements.checkpoint_comparison import Comparison, Measured, Stage, carry_out
 from isoloss.measurements.checkpoint_measurements import ACCURACIES, FINE_TUNING, LOSS, PROBE, TRACE
 from isoloss.measurements.checkpoint_verdicts import PairVerdict, verdicts
@@ -33,11 +34,11 @@ from isoloss.measurements.compared_checkpoints import (
     read_checkpoints,
     refuse_named_twice,
 )
-from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.measurements.on_sentences import quantity_named
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.report.comparison_page import Told, comparison_page, pair_sentences
 from isoloss.report.page import write_lone_page
+from isoloss.results.measurements import Measurements
 from isoloss.results.number import as_text
 from isoloss.results.records import write_records
 
@@ -81,13 +82,13 @@ def measure_comparison(request: CompareOptions) -> int:
         request.task_examples,
     )
     models = Models(usable_device(request.device), getattr(torch, request.dtype), request.objective)
-    kept = KeptMeasurements(request.output.with_suffix(".measured"))
-    with only_process_in(kept.folder), progress_display() as progress:
-        kept.forget_unfinished()
+    store = Measurements(request.output.with_suffix(".measured"))
+    with only_process_in(store.folder), progress_display() as progress:
+        remove_unfinished(store.folder)
         checkpoints = read_checkpoints(request.models, models, sources.texts, progress)
         stages = planned_stages(_plan_settings(request), checkpoints, sources, models)
         report = partial(_write, request, checkpoints, sources, stages)
-        measured = carry_out(stages, models, kept, report, progress)
+        measured = carry_out(stages, models, store, report, progress)
     comparison = Comparison(checkpoints, measured, sources.task)
     found = verdicts(comparison, request.same_loss)
     if request.json:

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.device import denormals_flushed
-from isoloss.errors import Damaged, IsolossError
+from isoloss.errors import IsolossError
 from isoloss.experiments.kept_plan import keep_plan
 from isoloss.experiments.measured_at import Weights, drawn, quantity_digest, weights_setting
 from isoloss.experiments.planned_run import PlannedRun
@@ -31,8 +31,8 @@ from isoloss.results.checkpoint import (
     checkpoint_folders,
     read_checkpoint,
 )
+from isoloss.results.measurements import MEASURED_FOLDER, Measurements, measurement_name, measurements_at
 from isoloss.results.record import Record, Setting
-from isoloss.results.records import MEASURED_FOLDER, Measurements, measurement_name, measurements_at
 from isoloss.results.run_folder import FINISHED_FILE, is_finished, read_run_folder
 
 TRAINING_SHARE = 0.7
@@ -75,10 +75,8 @@ def measured_records(
     run: PlannedRun, quantity: AnyQuantity, step: int, output: Path, weights: Weights = "kept"
 ) -> list[Record]:
     """The records of a quantity's measurement at a step; empty if it has not been made, or is damaged."""
-    try:
-        return _read(run, _Measurement(step, quantity, weights), output)
-    except Damaged:
-        return []
+    wanted = _Measurement(step, quantity, weights)
+    return _stored(run, step, output).intact(_name(run, wanted))
 
 
 def damaged_files(run: PlannedRun, output: Path) -> list[str]:
@@ -93,12 +91,10 @@ def damaged_files(run: PlannedRun, output: Path) -> list[str]:
         if _is_looked_at(name, run, output):
             found.append(f"{run.folder(output) / name} {what}; {consequence}")
     for wanted in _planned(run):
-        try:
-            _read(run, wanted, output)
-        except Damaged as error:
+        if damage := _stored(run, wanted.step, output).damage(_name(run, wanted)):
             kept = (run.folder(output) / STEPS_FOLDER / f"{wanted.step:06d}").is_dir()
             anew = f"train all {run.steps:,} steps again" if not kept else "load its checkpoint"
-            found.append(f"{str(error).partition(';')[0]}; it is measured again, which has to {anew}")
+            found.append(f"{damage}; it is measured again, which has to {anew}")
     return found
 
 
@@ -192,12 +188,8 @@ def _planned(run: PlannedRun, *, needed_alone: bool = False) -> Iterator[_Measur
         yield from sorted(dict.fromkeys(asked), key=lambda wanted: wanted.weights)
 
 
-def _read(run: PlannedRun, wanted: _Measurement, output: Path) -> list[Record]:
-    return _measurements(run, wanted, output).records(_name(run, wanted))
-
-
-def _measurements(run: PlannedRun, wanted: _Measurement, output: Path) -> Measurements:
-    return measurements_at(run.folder(output), run.digest[:16], wanted.step)
+def _stored(run: PlannedRun, step: int, output: Path) -> Measurements:
+    return measurements_at(run.folder(output), run.digest[:16], step)
 
 
 def _name(run: PlannedRun, wanted: _Measurement) -> str:
@@ -235,8 +227,7 @@ def _measure_missing(
             )
         subject = Subject(digest[:16], run.objective, _settings(run, wanted), language, folder, seed=run.seed)
         found = quantity.measure(model, sets[quantity], subject, _within(progress, share, step))
-        values = {name: each.cpu() for name, each in found.values.items()}
-        _measurements(run, wanted, output).write(_name(run, wanted), found.records, values)
+        _stored(run, step, output).write(_name(run, wanted), found.records, found.arrays)
     return damaged
 
 

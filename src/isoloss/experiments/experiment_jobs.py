@@ -35,7 +35,7 @@ def experiment_jobs(
     costs = {run.digest: run_operations(run) for run in every}
     preparing = PREPARING_COST * max(costs.values(), default=1.0)
     references = {
-        reference.file(output): reference
+        reference.digest: reference
         for experiment in experiments
         for reference in experiment.references
         if not reference.records(output)
@@ -53,8 +53,8 @@ def experiment_jobs(
     for reference in references.values():
         measure = partial(_measure_reference, reference, output)
         after = _language_name(reference.language)
-        key = _key(reference.file(output).stem)
-        jobs.append(Job(_reference_name(reference, output), measure, preparing, after, key))
+        key = _key(reference.digest)
+        jobs.append(Job(_reference_name(reference), measure, preparing, after, key))
     for run in every:
         origin = run.continues.run if run.continues else None
         to_come = origin is not None and origin.digest in costs
@@ -116,12 +116,12 @@ def job_names(experiments: Sequence[Experiment], runs: Sequence[PlannedRun]) -> 
     return names
 
 
-def jobs_of(experiment: Experiment, names: Mapping[str, str], output: Path) -> set[str]:
+def jobs_of(experiment: Experiment, names: Mapping[str, str]) -> set[str]:
     """The names of all jobs that an experiment depends on; `names` are those of `job_names`."""
     plans = [run.language for run in experiment.runs] + [row.language for row in experiment.references]
     return {
         *(names[run.digest] for run in shared(experiment.runs)),
-        *(_reference_name(reference, output) for reference in experiment.references),
+        *(_reference_name(reference) for reference in experiment.references),
         *map(_language_name, plans),
     }
 
@@ -142,9 +142,9 @@ def _measure_reference(reference: PlannedReference, output: Path, progress: Prog
     return ()
 
 
-def _reference_name(reference: PlannedReference, output: Path) -> str:
+def _reference_name(reference: PlannedReference) -> str:
     # Several experiments may have one of that name.
-    return f"{reference.name} {reference.file(output).stem[:8]}"
+    return f"{reference.name} {reference.digest[:8]}"
 
 
 def _language_name(plan: LanguagePlan | CorpusPlan) -> str:

@@ -21,6 +21,7 @@ from isoloss.experiments.reference import PlannedReference
 from isoloss.files import remove_unfinished
 from isoloss.pretraining.run_folder import alone_in
 from isoloss.progress import Progress, part_of, silent
+from isoloss.results.measurements import DRAWN_FOLDER, REFERENCES_FOLDER
 from isoloss.results.record import Setting
 from isoloss.results.store import write_sealed
 from isoloss.stored_runs.stored_run import stored_run
@@ -99,7 +100,7 @@ def remove_half_written(output: Path) -> None:
 
     May only be called by the sole process working in `output`.
     """
-    for name in (".", "measured-on", "portraits", "references", "experiments"):
+    for name in (".", DRAWN_FOLDER, "portraits", REFERENCES_FOLDER, "experiments"):
         remove_unfinished(output / name)
 
 
@@ -115,7 +116,7 @@ def gathered(
     results = []
     for done, experiment in enumerate(experiments):
         table = experiment_table(experiment, output)
-        own = jobs_of(experiment, names, output)
+        own = jobs_of(experiment, names)
         told = Outcome(
             tuple(notice for notice in outcome.failures if notice.job in own),
             tuple(notice for notice in outcome.notices if notice.job in own),

@@ -14,8 +14,8 @@ from isoloss.measurements.quantity import AnyQuantity, Columns
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress, silent
+from isoloss.results.measurements import drawn_once
 from isoloss.results.record import Record
-from isoloss.results.tensors import drawn_of, read_tensors, tensors_of, write_tensors
 
 Weights = Literal["kept", "raw"]
 """Which weights of a checkpoint: what its folder holds, or beside averaged ones those of the last step."""
@@ -97,23 +97,15 @@ def drawn(
     progress: Progress = silent,
     tell: Callable[[str], None] = silently,
 ) -> Any:
-    """The quantity's data, of its type `drawn_as`, drawn once and cached in `output`.
+    """The quantity's data, of its type `drawn_as`, drawn once; see `drawn_once`.
 
-    If the file there is damaged or in another format, the data are drawn again, without loss, and `tell` is
-    notified. Raises BadInput if the quantity does not apply to such models, IsolossError if it cannot be
-    written.
+    Raises BadInput, too, if the quantity does not apply to such models.
     """
     if not isinstance(source, quantity.sources):
         raise BadInput(
             f"{type(quantity).__name__} cannot be measured on a {type(source).__name__}; choose another"
         )
-    digest = quantity_digest(quantity, source_digest, objective)
-    path = output / "measured-on" / f"{digest}.safetensors"
-    if path.exists():
-        try:
-            return drawn_of(quantity.drawn_as, read_tensors(path, digest))
-        except BadInput:
-            tell(f"{path} was damaged or of another format; it has been drawn again, to the same numbers")
-    found = quantity.draw(source, objective, progress)
-    write_tensors(path, tensors_of(found), digest)
-    return found
+    name = quantity_digest(quantity, source_digest, objective)
+    return drawn_once(
+        output, name, quantity.drawn_as, lambda: quantity.draw(source, objective, progress), tell
+    )

@@ -4,10 +4,11 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from isoloss.errors import BadInput, Damaged
+from isoloss.errors import BadInput
 from isoloss.experiments.planned_run import CorpusPlan, Labels, LanguagePlan
 from isoloss.measurements.accuracy import AccuracyQuantity
 from isoloss.measurements.quantity import AnyQuantity, Subject
@@ -16,8 +17,8 @@ from isoloss.models.transformers import Architecture
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.specification import settings_as_json
 from isoloss.progress import Progress
+from isoloss.results.measurements import REFERENCES_FOLDER, Measurements
 from isoloss.results.record import Record
-from isoloss.results.records import Measurements
 
 NO_MODEL: Any = None
 """References are measured of a model that they build themselves, or of none."""
@@ -36,43 +37,40 @@ class PlannedReference:
     labels: Labels = ()
     judged: bool = False
 
-    def file(self, output: Path) -> Path:
-        """Where its records live."""
+    @cached_property
+    def digest(self) -> str:
+        """The name of its measurement, among all references of a folder of results."""
         settings = [settings_as_json(self.quantity), self.language.digest]
-        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
-        return output / "references" / f"{digest}.jsonl"
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
     def records(self, output: Path) -> list[Record]:
         """Its records; none while it has not been measured, or where its file is damaged."""
-        return [] if self.damage(output) else self._read(output)
+        return _stored(output).intact(self.digest)
 
     def damage(self, output: Path) -> str:
         """What is wrong with its file, with the consequence; empty if nothing is."""
-        try:
-            self._read(output)
-        except Damaged as error:
-            return f"{str(error).partition(';')[0]}; it is measured again"
-        return ""
-
-    def _read(self, output: Path) -> list[Record]:
-        path = self.file(output)
-        return Measurements(path.parent).records(path.stem)
+        damage = _stored(output).damage(self.digest)
+        return damage and f"{damage}; it is measured again"
 
     def carry_out(self, output: Path, progress: Progress) -> None:
         """Measure it once."""
-        if not self.records(output):
-            language = self.language.language(output, progress)
-            path = self.file(output)
-            if not isinstance(language, self.quantity.sources):
-                raise BadInput(
-                    f"{type(self.quantity).__name__} is no reference of a {type(language).__name__}; "
-                    "choose another"
-                )
-            objective = MaskedObjective()
-            examples = self.quantity.draw(language, objective, progress)
-            subject = Subject("", objective, {}, language)
-            measured = self.quantity.measure(NO_MODEL, examples, subject, progress)
-            Measurements(path.parent).write(path.stem, measured.records)
+        if self.records(output):
+            return
+        language = self.language.language(output, progress)
+        if not isinstance(language, self.quantity.sources):
+            raise BadInput(
+                f"{type(self.quantity).__name__} is no reference of a {type(language).__name__}; "
+                "choose another"
+            )
+        objective = MaskedObjective()
+        examples = self.quantity.draw(language, objective, progress)
+        subject = Subject("", objective, {}, language)
+        measured = self.quantity.measure(NO_MODEL, examples, subject, progress)
+        _stored(output).write(self.digest, measured.records)
+
+
+def _stored(output: Path) -> Measurements:
+    return Measurements(output / REFERENCES_FOLDER)
 
 
 def control_references(

@@ -1,9 +1,10 @@
 """Checkpoints side by side: all measurements of each, and the differences between any two."""
 
+import json
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import combinations
 from time import monotonic
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 
 from isoloss.corpora.labelled_texts import TextTask
-from isoloss.errors import IsolossError
+from isoloss.errors import Damaged, IsolossError
 from isoloss.measurements.checkpoint_measurements import (
     ACCURACIES,
     FINE_TUNING,
@@ -23,7 +24,6 @@ from isoloss.measurements.checkpoint_measurements import (
     measured_accuracy,
 )
 from isoloss.measurements.compared_checkpoints import Checkpoint, Models
-from isoloss.measurements.kept_measurements import KeptMeasurements
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.paired_difference import (
     constant_accuracy,
@@ -34,13 +34,20 @@ from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.text_features import majority_correct, majority_record
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
+from isoloss.results.measurements import Measurements
 from isoloss.results.record import Record
+from isoloss.results.store import json_digest
 
 BETWEEN_REPORTS_SECONDS = 10.0
 """Stages that are over sooner are reported with the next: what they are told to takes a second or two."""
 
 Measured = Mapping[tuple[str, str], Measurement]
 """By the checkpoint's name and the measurement's."""
+
+
+class DamagedMeasurement(UserWarning):
+    """A cached measurement was damaged, and has been measured again."""
+
 
 Stage = Sequence[tuple[Checkpoint, CheckpointMeasurement]]
 """Measurements after which there is something new to compare."""
@@ -195,7 +202,7 @@ def not_comparable(name: str, first: Checkpoint, second: Checkpoint) -> str:
 def carry_out(
     stages: Sequence[Stage],
     models: Models,
-    kept: KeptMeasurements,
+    store: Measurements,
     at_stage: Callable[[Measured], None],
     progress: Progress = silent,
 ) -> Measured:
@@ -203,9 +210,15 @@ def carry_out(
 
     `at_stage` is called after a stage (at most every `BETWEEN_REPORTS_SECONDS`), after the last stage, and,
     if there are results, before a KeyboardInterrupt or an IsolossError is re-raised. Cached measurements are
-    included from the start, so that no report shows less than the previous one.
+    included from the start, so that no report shows less than the previous one. Warns with
+    DamagedMeasurement where a cached one was damaged.
     """
-    measured = _kept(stages, kept)
+    # All slots in stage order with their cached results: reports do not depend on what was cached.
+    measured = {
+        (checkpoint.name, measurement.name): _cached(checkpoint, measurement, store)
+        for stage in stages
+        for checkpoint, measurement in stage
+    }
     total, told = len(measured), monotonic()
     for stage in stages:
         try:
@@ -214,11 +227,13 @@ def carry_out(
                 if measured[name, measurement.name] is not None:
                     continue
                 progress("comparison", len(_known(measured)), total, f"{measurement.name} of {name}")
-                measured[name, measurement.name] = kept.measured(
-                    _key(checkpoint, measurement),
-                    name,
-                    partial(_measure, checkpoint, measurement, models, progress),
-                )
+                key = _name(checkpoint, measurement)
+                damage = store.damage(key)
+                found = measurement.measure(models[name], checkpoint, progress)
+                store.write(key, found.records, found.arrays)
+                measured[name, measurement.name] = found
+                if damage:
+                    warnings.warn(f"{damage}; it was measured again", DamagedMeasurement, stacklevel=2)
         except (KeyboardInterrupt, IsolossError):
             if known := _known(measured):
                 at_stage(known)
@@ -230,26 +245,30 @@ def carry_out(
     return _known(measured)
 
 
-def _kept(stages: Sequence[Stage], kept: KeptMeasurements) -> dict[tuple[str, str], Measurement | None]:
-    """All slots in stage order with their cached results: reports do not depend on what was cached."""
-    return {
-        (checkpoint.name, measurement.name): kept.get(_key(checkpoint, measurement), checkpoint.name)
-        for stage in stages
-        for checkpoint, measurement in stage
-    }
-
-
 def _known(measured: Mapping[tuple[str, str], Measurement | None]) -> dict[tuple[str, str], Measurement]:
     return {place: found for place, found in measured.items() if found is not None}
+
+
+def _cached(
+    checkpoint: Checkpoint, measurement: CheckpointMeasurement, store: Measurements
+) -> Measurement | None:
+    """The stored measurement, with the checkpoint's present name; None if there is none, or it is damaged."""
+    name = _name(checkpoint, measurement)
+    try:
+        records, arrays = store.records(name), store.values(name)
+    except Damaged:
+        return None
+    named = [replace(record, checkpoint=checkpoint.name) for record in records]
+    values = {name: torch.from_numpy(each) for name, each in arrays.items()}
+    return Measurement(named, values) if named else None
+
+
+def _name(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> str:
+    """The digest of all that the numbers depend on; a checkpoint that is moved keeps its measurements."""
+    return json_digest(json.loads(json.dumps(_key(checkpoint, measurement))))[:24]
 
 
 def _key(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> dict[str, Any]:
     key = {"weights": checkpoint.weights, "tokenizer": checkpoint.tokenizer, **measurement.key}
     # The first revision is left out, as in records from before there were revisions.
     return key if measurement.revision == 1 else key | {"revision": measurement.revision}
-
-
-def _measure(
-    checkpoint: Checkpoint, measurement: CheckpointMeasurement, models: Models, progress: Progress
-) -> Measurement:
-    return measurement.measure(models[checkpoint.name], checkpoint, progress)

@@ -17,6 +17,7 @@ from isoloss.objectives.sentences_apart import SentencesApart
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record, Setting
+from isoloss.results.records import Values
 
 Drawn = TypeVar("Drawn")
 Source = TypeVar("Source", covariant=True)
@@ -71,6 +72,11 @@ class Measurement:
 
     records: Sequence[Record]
     values: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def arrays(self) -> Values:
+        """The values as they are stored."""
+        return {name: each.numpy(force=True) for name, each in self.values.items()}
 
 
 @runtime_checkable

@@ -38,7 +38,7 @@ from isoloss.results.checkpoint import (
     read_checkpoint,
     state_name,
 )
-from isoloss.results.records import MEASURED_FOLDER
+from isoloss.results.measurements import MEASURED_FOLDER
 from isoloss.results.store import json_digest, read_sealed, sealed
 
 UNFINISHED, REPLACED = ".part", ".replaced"

@@ -17,7 +17,7 @@ from isoloss.experiments.facts import facts_of
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.files import write_atomically
 from isoloss.results.checkpoint import SPECIFICATION_FILE
-from isoloss.results.records import MEASURED_FOLDER
+from isoloss.results.measurements import MEASURED_FOLDER
 from isoloss.results.run_folder import read_run_folder
 
 RECORDS_FILE = "records.jsonl"

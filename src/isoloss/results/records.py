@@ -8,7 +8,6 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,6 @@ Values = dict[str, np.ndarray]
 """By `value_name` one float64 value a sentence, whose mean is the record's value and s / √n its error."""
 VALUES = "values"
 """Under which a line keeps the digest of the file of values beside the records."""
-
-MEASURED_FOLDER = "measured"
 
 
 class TornLine(UserWarning):
@@ -151,80 +148,6 @@ def carries_digests(path: Path) -> bool:
     """Whether a file of records was written by a version of isoloss that adds digests."""
     with path.open("rb") as file:
         return f'"{SEAL}": "'.encode() in file.readline()
-
-
-@dataclass(frozen=True)
-class Measurements:
-    """A folder of measurements by name: the records of each in NAME.jsonl, their values in NAME.npz.
-
-    Those of a run at a step also carry both in their digests, so that a file from elsewhere is refused.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> loss = Record("loss", 2.0, "nats", 1.0, 2)
-    >>> Measurements(folder).write("of-loss", [loss], {"loss": [1.0, 3.0]})
-    >>> Measurements(folder).records("of-loss") == [loss]
-    True
-    >>> Measurements(folder).values("of-loss")
-    {'loss': array([1., 3.])}
-    """
-
-    folder: Path
-    run: str = ""
-    step: int | None = None
-
-    def file(self, name: str) -> Path:
-        """Where the records of that name are, or would be."""
-        # As `compare` cached them in early 0.2.0.
-        older = self.folder / name / "records.jsonl"
-        return older if older.exists() else self.folder / f"{name}.jsonl"
-
-    def names(self) -> list[str]:
-        """The names of all measurements here, sorted."""
-        return sorted(path.stem for path in self.folder.glob("*.jsonl"))
-
-    def records(self, name: str) -> list[Record]:
-        """The records of that name; none if they are missing.
-
-        Raises Damaged if they, or the values beside them, are not what was written under that name, or are
-        of another step.
-        """
-        path = self.file(name)
-        records = read_records(path, self._name(name))
-        if not records and path.exists():
-            raise Damaged(f"{path} is damaged: it holds no record; delete it to measure again")
-        for record in records if self.step is not None else ():
-            of = measurement_name(str(record.settings.get("measured_on")), record.settings.get("weights"))
-            if (record.settings.get("step"), of) != (self.step, name):
-                raise Damaged(
-                    f"{path} holds {of} at step {record.settings.get('step')}; delete it to measure again"
-                )
-        return records
-
-    def values(self, name: str) -> Values:
-        """The values behind the records of that name; empty if there are none. Raises as `records` does."""
-        return read_values(self.file(name), self._name(name))
-
-    def write(self, name: str, records: Sequence[Record], values: Mapping[str, Any] | None = None) -> None:
-        """Write records, and values (arrays or tensors by `value_name`) if there are any, in their place."""
-        write_records(self.file(name), records, self._name(name), values)
-
-    def _name(self, name: str) -> str:
-        return name if self.step is None else f"{self.run}/{self.step:06d}/{name}"
-
-
-def measurements_at(folder: Path, run: str, step: int) -> Measurements:
-    """The measurements of a run in `folder` at a step; `run` names it, by the start of its plan's digest."""
-    return Measurements(folder / MEASURED_FOLDER / f"{step:06d}", run, step)
-
-
-def measurement_name(measured_on: str, weights: Setting = None) -> str:
-    """The name of a run's measurement within the folder of its step.
-
-    >>> measurement_name("0123"), measurement_name("0123", "raw")
-    ('0123', '0123-raw')
-    """
-    return measured_on if weights is None else f"{measured_on}-{weights}"
 
 
 Marks = tuple[Setting, Setting]

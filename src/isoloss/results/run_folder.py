@@ -10,7 +10,8 @@ from typing import Any
 from isoloss.errors import Damaged
 from isoloss.files import file_digest
 from isoloss.results.checkpoint import RECORD_FILE, SPECIFICATION_FILE, STEPS_FOLDER, checkpoint_folders
-from isoloss.results.records import MEASURED_FOLDER, Measurements, carries_digests, measurements_at
+from isoloss.results.measurements import MEASURED_FOLDER, Measurements, measurements_at
+from isoloss.results.records import carries_digests
 from isoloss.results.store import json_digest, read_sealed, write_sealed
 
 PLAN_FILE, LOCK_FILE = "plan.json", ".lock"
