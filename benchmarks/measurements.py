@@ -15,7 +15,7 @@ from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.languages.sentences import Sentences
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
-from isoloss.measurements.sentence_features import sentence_features
+from isoloss.measurements.task_sentences import sentence_features
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import Batch

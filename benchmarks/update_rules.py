@@ -26,12 +26,9 @@ from isoloss.objectives.batch import Batch
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial, AdversarialRule
-from isoloss.pretraining.flatness_regularised import FlatnessRegularised
-from isoloss.pretraining.muon import Muon
-from isoloss.pretraining.peer_optimisers import SOAP, Lion
-from isoloss.pretraining.sam import SAM
+from isoloss.pretraining.flatness_regularised import SAM, FlatnessRegularised
+from isoloss.pretraining.other_optimisers import SOAP, Lion, Muon, Sophia
 from isoloss.pretraining.sgd import SGD
-from isoloss.pretraining.sophia import Sophia
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRule, UpdateRuleSettings
 

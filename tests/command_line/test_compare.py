@@ -18,7 +18,7 @@ from isoloss.curvature.stopping import Stopping
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import GPT2Transformer
-from isoloss.results.records import read_records
+from isoloss.results.record import read_records
 from tiny_text_models import WORDS, text_model, text_tokenizer
 
 TEXT = ("--text", "text.txt", "--sentences", "64")

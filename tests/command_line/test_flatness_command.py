@@ -20,7 +20,7 @@ from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.progress import silent
 from isoloss.results.estimate import Estimate
-from isoloss.results.records import value_name
+from isoloss.results.record import value_name
 
 
 @pytest.fixture(scope="module")

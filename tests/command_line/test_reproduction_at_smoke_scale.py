@@ -18,7 +18,7 @@ import pytest
 from called import answer
 
 from isoloss.command_line import reproduction
-from isoloss.results.number import as_text
+from isoloss.results.record import as_text
 from jobs_in_turn import in_turn
 from smoke_reproduction import SMOKE, smoke_reproduction
 

@@ -5,8 +5,8 @@ from functools import partial
 import pytest
 import torch
 
-import isoloss.curvature.edge_of_stability as edge_module
-from isoloss.curvature.edge_of_stability import edge_of_stability_rate
+import isoloss.curvature.hessian_top_eigenvalue as edge_module
+from isoloss.curvature.hessian_top_eigenvalue import edge_of_stability_rate
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentence_averaged_loss
 

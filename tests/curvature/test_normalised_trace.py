@@ -4,8 +4,7 @@ import torch
 from two_layers import FromCounts, TwoLayers
 
 from isoloss.curvature.derivatives import trainable_parameters
-from isoloss.curvature.fisher_trace import fisher_trace
-from isoloss.curvature.normalised_trace import normalised_trace
+from isoloss.curvature.fisher_trace import fisher_trace, normalised_trace
 from isoloss.errors import BadInput
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity

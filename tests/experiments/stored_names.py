@@ -6,7 +6,7 @@ Changing one of them on purpose makes all its stored results be computed again.
 from dataclasses import replace
 from pathlib import Path
 
-from isoloss.corpora.glue import GlueTask
+from isoloss.corpora.data_sets import GlueTask
 from isoloss.corpora.labelled_texts import TaskSizes
 from isoloss.experiments.measured_at import quantity_digest
 from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
@@ -16,9 +16,9 @@ from isoloss.languages.dyck import dyck
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.languages.random_hmm import random_hmm
-from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearProbe
+from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearProbe, Standardised
 from isoloss.measurements.corpus_loss import CorpusLossQuantity
-from isoloss.measurements.enlarged_trace import EnlargedTraceQuantity
+from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
@@ -37,7 +37,6 @@ from isoloss.measurements.references import (
     Untrained,
     Words,
 )
-from isoloss.measurements.sentence_features import Standardised
 from isoloss.measurements.student_task_texts import StudentTaskTexts, TextControls
 from isoloss.measurements.task_sentences import ShiftedSentences, TaskSentences
 from isoloss.measurements.task_texts import MajorityReference, TaskTexts
@@ -47,11 +46,9 @@ from isoloss.models.transformers import GPT2Transformer, PostLayerNormTransforme
 from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.muon import Muon
-from isoloss.pretraining.peer_optimisers import SOAP
-from isoloss.pretraining.sam import SAM
+from isoloss.pretraining.flatness_regularised import SAM
+from isoloss.pretraining.other_optimisers import SOAP, Muon, Sophia
 from isoloss.pretraining.sgd import SGD
-from isoloss.pretraining.sophia import Sophia
 from isoloss.pretraining.specification import Compute, settings_as_json
 
 FILE = Path(__file__).parents[1] / "data" / "stored-names.txt"

@@ -5,8 +5,7 @@ from isoloss.experiments.chosen_languages import headline_grammar, second_gramma
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.entropy import entropies
-from isoloss.measurements.language_search import SearchRule
-from isoloss.measurements.room_and_price import measure_room, price
+from isoloss.measurements.room_and_price import SearchRule, measure_room, price
 
 GRAMMARS = {
     "headline": (headline_grammar(), 1.3927),

@@ -46,12 +46,10 @@ from isoloss.objectives.masked import MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
+from isoloss.pretraining.flatness_regularised import SAM
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.muon import Muon
-from isoloss.pretraining.peer_optimisers import SOAP
-from isoloss.pretraining.sam import SAM
+from isoloss.pretraining.other_optimisers import SOAP, Muon, Sophia
 from isoloss.pretraining.sgd import SGD
-from isoloss.pretraining.sophia import Sophia
 from isoloss.pretraining.specification import Compute, PretrainingSpecification
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 from isoloss.results.checkpoint import TRAINING_STATE_FILE, WEIGHTS_FILE, checkpoint_folders

@@ -14,8 +14,8 @@ from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.languages.dyck import dyck
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
-from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearProbe
-from isoloss.measurements.enlarged_trace import EnlargedTraceQuantity
+from isoloss.measurements.accuracy import AccuracyQuantity, FineTuning, LinearProbe, Standardised
+from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
@@ -27,7 +27,6 @@ from isoloss.measurements.on_sentences.noise_sensitivity import NoiseSensitivity
 from isoloss.measurements.on_sentences.normalised_trace import NormalisedTraceQuantity
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
-from isoloss.measurements.sentence_features import Standardised
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.measurements.task_texts import DrawnTask
 from isoloss.models.shapes import laptop_shape

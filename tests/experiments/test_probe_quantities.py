@@ -12,20 +12,21 @@ from isoloss.experiments.measured_at import quantity_digest
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.reference import control_references
 from isoloss.languages.task import task_splits
-from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe, ReadsFeatures
+from isoloss.measurements.accuracy import (
+    AccuracyQuantity,
+    FeatureAdaptation,
+    LinearProbe,
+    Projected,
+    ReadsFeatures,
+    Standardised,
+    gaussian_projection,
+)
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
 from isoloss.measurements.quantity import AnyQuantity, Measurement, Subject
 from isoloss.measurements.references import BeforeTraining, ControlQuantity, Untrained, Words
 from isoloss.measurements.room_and_price import RoomSettings, measure_room
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
-from isoloss.measurements.sentence_features import (
-    FeatureAdaptation,
-    Projected,
-    Standardised,
-    gaussian_projection,
-    sentence_features,
-)
-from isoloss.measurements.task_sentences import TaskSentences
+from isoloss.measurements.task_sentences import TaskSentences, sentence_features
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.masked import MaskedObjective

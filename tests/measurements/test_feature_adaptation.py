@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.measurements.sentence_features import AsTheyAre, Projected, Standardised, gaussian_projection
+from isoloss.measurements.accuracy import AsTheyAre, Projected, Standardised, gaussian_projection
 
 GENERATOR = torch.Generator().manual_seed(0)
 TRAIN = 5 + torch.randn(40, 6, generator=GENERATOR) * torch.tensor([1e-3, 1.0, 10.0, 3.0, 2.0, 0.5])

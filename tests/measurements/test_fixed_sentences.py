@@ -6,8 +6,7 @@ from isoloss.curvature.fisher_trace import fisher_trace
 from isoloss.measurements.fixed_sentences import FixedSentences
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantity import Subject
-from isoloss.objectives.many_masks import ManyMasksObjective
-from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.masked import ManyMasksObjective, MaskedObjective
 from isoloss.objectives.tokens import MASK
 from isoloss.progress import silent
 from tiny_models import ARCHITECTURES, tiny_model

@@ -20,7 +20,7 @@ from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.results.checkpoint import checkpoint_folders
-from isoloss.results.records import read_records
+from isoloss.results.record import read_records
 
 LANGUAGE, OBJECTIVE = EnumeratedLanguage(), MaskedObjective()
 SET = FixedSentences.draw(LANGUAGE, OBJECTIVE, 20, seed=3)

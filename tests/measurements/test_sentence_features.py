@@ -6,7 +6,8 @@ import torch
 from enumerated_language import EnumeratedLanguage
 from isoloss.errors import BadInput
 from isoloss.languages.sentences import Sentences
-from isoloss.measurements.sentence_features import gaussian_projection, sentence_features
+from isoloss.measurements.accuracy import gaussian_projection
+from isoloss.measurements.task_sentences import sentence_features
 from isoloss.objectives.tokens import CLS, FIRST_WORD
 from tiny_models import ARCHITECTURES, tiny_model
 

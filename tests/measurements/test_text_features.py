@@ -3,8 +3,8 @@ import torch
 
 from isoloss.corpora.labelled_texts import LabelledTexts
 from isoloss.errors import BadInput
-from isoloss.measurements.text_features import text_features
-from isoloss.measurements.text_inputs import padding_token, text_inputs
+from isoloss.measurements.labelled_inputs import padding_token, text_inputs
+from isoloss.measurements.task_texts import text_features
 from tiny_text_models import text_model, text_tokenizer
 
 TEXTS = LabelledTexts(("a b c", "d", "e f g h a", "zz b"), None, (0, 1, 0, 1))

@@ -10,9 +10,9 @@ from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.errors import BadInput
 from isoloss.measurements.fine_tuning import fine_tune_text, fine_tune_text_seed, fine_tuning_inputs
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.labelled_inputs import text_inputs
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
-from isoloss.measurements.text_features import majority_correct, majority_record, task_features, text_features
-from isoloss.measurements.text_inputs import text_inputs
+from isoloss.measurements.task_texts import majority_correct, majority_record, task_features, text_features
 from isoloss.models.classifier import classifier_of
 from tiny_text_models import WORDS, text_model, text_tokenizer
 

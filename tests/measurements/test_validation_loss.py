@@ -11,7 +11,7 @@ from isoloss.languages.sentences import Sentences
 from isoloss.measurements.corpus_loss import validation_loss
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.objectives.many_masks import ManyMasksObjective
+from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.results.estimate import paired_difference
 

@@ -10,12 +10,9 @@ from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import task_splits
 from isoloss.measurements.exact_loss import EvaluationSet, exact_loss
 from isoloss.measurements.linear_probe import ProbeSettings, linear_probe
-from isoloss.measurements.sentence_features import (
-    sentence_features,
-)
+from isoloss.measurements.task_sentences import sentence_features
 from isoloss.models.lookup_table import LookupTable
-from isoloss.objectives.many_masks import ManyMasksObjective
-from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.masked import ManyMasksObjective, MaskedObjective
 
 LANGUAGES = [EnumeratedLanguage, lambda: laptop_hmm(0), lambda: pcfg(laptop_grammar(0))]
 

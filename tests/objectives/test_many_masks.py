@@ -6,8 +6,13 @@ from isoloss.languages.sentences import Sentences
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import PretrainingObjective, sentence_averaged_loss
-from isoloss.objectives.many_masks import AlwaysMask, BertReplacement, ManyMasksObjective, once_each
-from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.masked import (
+    AlwaysMask,
+    BertReplacement,
+    ManyMasksObjective,
+    MaskedObjective,
+    once_each,
+)
 from isoloss.objectives.tokens import FIRST_WORD, MASK, PAD, tokens_of_words
 
 

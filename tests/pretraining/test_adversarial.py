@@ -10,7 +10,7 @@ from rule_cases import LANGUAGE, batch_of, tiny, training_of, weights_of
 from torch.nn.functional import one_hot
 
 from isoloss.errors import BadInput
-from isoloss.measurements.sentence_features import sentence_features
+from isoloss.measurements.task_sentences import sentence_features
 from isoloss.pretraining.adversarial import Adversarial, AdversarialRule, ridge_head_loss
 from isoloss.pretraining.sgd import SGD
 

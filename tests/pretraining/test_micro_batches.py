@@ -13,13 +13,12 @@ from torch import nn
 
 from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentence_averaged_loss
-from isoloss.objectives.many_masks import ManyMasksObjective
+from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
-from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
+from isoloss.pretraining.flatness_regularised import SAM, FlatnessRegularised, Sharpened
+from isoloss.pretraining.other_optimisers import Sophia
 from isoloss.pretraining.processes import ALONE, Processes
-from isoloss.pretraining.sam import SAM
-from isoloss.pretraining.sophia import Sophia
 from isoloss.pretraining.specification import Compute, settings_as_json
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings

@@ -10,8 +10,7 @@ from isoloss.errors import BadInput
 from isoloss.languages.language import SentenceSource
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import GPT2Transformer, LlamaTransformer
-from isoloss.objectives.many_masks import BertReplacement, ManyMasksObjective
-from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.masked import BertReplacement, ManyMasksObjective, MaskedObjective
 from isoloss.objectives.next_word import NextWordObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.loop import pretrain

@@ -8,11 +8,9 @@ from rule_cases import LANGUAGE, batch_of, tiny, training_of, weights_of
 
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.objectives.many_masks import ManyMasksObjective
+from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.muon import Muon, hidden_matrices
-from isoloss.pretraining.peer_optimisers import SOAP, Lion
-from isoloss.pretraining.sophia import Sophia, fisher_diagonal
+from isoloss.pretraining.other_optimisers import SOAP, Lion, Muon, Sophia, fisher_diagonal, hidden_matrices
 from isoloss.pretraining.stream import Stream
 from isoloss.seeds import caller_randomness_kept
 

@@ -10,7 +10,7 @@ from isoloss.corpora.vocabulary import OwnVocabulary
 from isoloss.measurements.corpus_loss import validation_loss
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.objectives.many_masks import ManyMasksObjective
+from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.loop import pretrain
 from isoloss.pretraining.specification import Compute, PretrainingSpecification

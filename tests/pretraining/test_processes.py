@@ -17,19 +17,16 @@ from isoloss.errors import BadInput
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.objectives.batch import Batch
-from isoloss.objectives.many_masks import ManyMasksObjective
+from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.descent import Descent, GradientRule
-from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
+from isoloss.pretraining.flatness_regularised import SAM, FlatnessRegularised, Sharpened
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.muon import Muon
-from isoloss.pretraining.peer_optimisers import Lion
+from isoloss.pretraining.other_optimisers import Lion, Muon, Sophia
 from isoloss.pretraining.processes import ALONE, Processes, launched_processes
 from isoloss.pretraining.run_folder import only_process_in
-from isoloss.pretraining.sam import SAM
 from isoloss.pretraining.sgd import SGD
-from isoloss.pretraining.sophia import Sophia
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRuleSettings
 from isoloss.results.checkpoint import checkpoint_folders, read_checkpoint

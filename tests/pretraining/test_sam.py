@@ -11,7 +11,7 @@ from rule_cases import OBJECTIVE, batch_of, tiny, training_of, weights_of
 
 from isoloss.objectives.batch import Batch, sentence_averaged_loss
 from isoloss.pretraining.adamw import AdamW, parameters_by_decay
-from isoloss.pretraining.sam import SAM
+from isoloss.pretraining.flatness_regularised import SAM
 from isoloss.pretraining.sgd import SGD
 
 ADAMW = AdamW(learning_rate=0.01, warm_up_steps=0)

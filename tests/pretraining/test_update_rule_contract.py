@@ -15,17 +15,13 @@ from isoloss.errors import BadInput
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PostLayerNormTransformer
 from isoloss.objectives.batch import Batch, PretrainingObjective, sentence_averaged_loss
-from isoloss.objectives.many_masks import ManyMasksObjective
-from isoloss.objectives.masked import MaskedObjective
+from isoloss.objectives.masked import ManyMasksObjective, MaskedObjective
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
-from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
+from isoloss.pretraining.flatness_regularised import SAM, FlatnessRegularised, Sharpened
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.muon import Muon
-from isoloss.pretraining.peer_optimisers import SOAP, Lion
-from isoloss.pretraining.sam import SAM
+from isoloss.pretraining.other_optimisers import SOAP, Lion, Muon, Sophia
 from isoloss.pretraining.sgd import SGD
-from isoloss.pretraining.sophia import Sophia
 from isoloss.pretraining.stream import Stream
 from isoloss.pretraining.update_rule import Training, UpdateRule, UpdateRuleSettings
 from isoloss.seeds import caller_randomness_kept, seed_dropout

@@ -14,8 +14,8 @@ from isoloss.models.loading import load_masked_language_model
 from isoloss.models.shapes import Shape
 from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.loop import pretrain
+from isoloss.pretraining.running_averages import WeightAverage
 from isoloss.pretraining.specification import Compute, PretrainingSpecification
-from isoloss.pretraining.weight_averaging import WeightAverage
 from isoloss.results.checkpoint import Checkpoint, checkpoint_folders, read_checkpoint
 
 HORIZON = 6

@@ -28,8 +28,8 @@ from isoloss.objectives.next_word import NextWordObjective
 from isoloss.progress import silent
 from isoloss.results.estimate import cluster_values, mean_over_members, mean_over_sentences
 from isoloss.results.measurements import Measurements, measurements_at
-from isoloss.results.record import Record
-from isoloss.results.records import (
+from isoloss.results.record import (
+    Record,
     TornLine,
     append_records,
     carries_digests,
@@ -181,7 +181,7 @@ def test_killed_while_writing_nothing_finished_is_lost(path):
     """A process appends records one by one, reports each, and is killed at some moment."""
     script = (
         "import sys; from pathlib import Path; from isoloss.results.record import Record\n"
-        "from isoloss.results.records import append_records\n"
+        "from isoloss.results.record import append_records\n"
         "for i in range(10**6):\n"
         "    append_records(Path(sys.argv[1]), [Record('q', float(i), 'nats', 0.0, 1, settings={'i': i})])\n"
         "    print(i, flush=True)\n"

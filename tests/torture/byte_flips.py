@@ -11,7 +11,7 @@ from isoloss.corpora.packed_corpus import read_packed_corpus
 from isoloss.errors import IsolossError
 from isoloss.results.checkpoint import read_checkpoint
 from isoloss.results.measurements import Measurements, measurements_at
-from isoloss.results.records import TornLine, read_records
+from isoloss.results.record import TornLine, read_records
 from isoloss.results.store import read_sealed
 from isoloss.results.tensors import read_tensors
 from isoloss.stored_runs.stored_run import stored_run

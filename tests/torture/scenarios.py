@@ -25,7 +25,7 @@ from isoloss.models.tokenizer import word_tokenizer
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.checkpoint_writing import restore
 from isoloss.pretraining.loop import pretrain
-from isoloss.pretraining.weight_averaging import WeightAverage  # noqa: F401 - so that children need not import it
+from isoloss.pretraining.running_averages import WeightAverage  # noqa: F401 - so that children need not import it
 from isoloss.progress import silent
 from isoloss.results.measurements import Measurements
 from isoloss.results.record import Record

@@ -12,7 +12,7 @@ from tyro.conf import Positional
 from isoloss.command_line.show import quantity_in_words, refuse_without_specification, report_damage
 from isoloss.command_line.terminal import starting, table_console
 from isoloss.errors import BadInput
-from isoloss.results.number import as_text
+from isoloss.results.record import as_text
 
 if TYPE_CHECKING:
     from isoloss.stored_runs.run_comparison import Difference

@@ -20,9 +20,9 @@ from isoloss.measurements.checkpoint_measurements import (
 )
 from isoloss.measurements.compared_checkpoints import Checkpoint, Models, families
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.labelled_inputs import padding_token
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.sampled_batches import NextToken, SampledBatches, ShareMasked
-from isoloss.measurements.text_inputs import padding_token
 
 
 @dataclass(frozen=True)

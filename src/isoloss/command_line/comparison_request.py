@@ -39,8 +39,7 @@ from isoloss.pretraining.run_folder import only_process_in
 from isoloss.report.comparison_page import Told, comparison_page, pair_sentences
 from isoloss.report.page import write_lone_page
 from isoloss.results.measurements import Measurements
-from isoloss.results.number import as_text
-from isoloss.results.records import write_records
+from isoloss.results.record import as_text, write_records
 
 TITLES = {LOSS: "loss (nats)", TRACE: "Fisher trace", PROBE: "linear probe", FINE_TUNING: "fine-tuned"}
 LOSS_SENTENCES = 10_000

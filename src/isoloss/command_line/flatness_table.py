@@ -14,8 +14,7 @@ from isoloss.measurements.measured_models import MeasuredModels
 from isoloss.measurements.sampled_batches import Reading, SampledBatches
 from isoloss.models.tokenizer import lost_capitals
 from isoloss.results.estimate import Estimate
-from isoloss.results.number import as_text
-from isoloss.results.record import Record
+from isoloss.results.record import Record, as_text
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from rich.table import Table
 
 from isoloss.command_line.option_types import Name
 from isoloss.command_line.terminal import progress_display, starting, table_console
-from isoloss.results.number import as_text
+from isoloss.results.record import as_text
 
 if TYPE_CHECKING:
     from isoloss.languages.hmm import HMM
     from isoloss.languages.language import Language
     from isoloss.languages.pcfg import PCFG
-    from isoloss.measurements.language_search import Candidate, Search
+    from isoloss.measurements.room_and_price import Candidate, Search
     from isoloss.results.estimate import Estimate
     from isoloss.results.record import Record
 
@@ -153,7 +153,7 @@ def search(options: GrammarSearchOptions | HMMSearchOptions) -> None:
 def _search(language_of: "Callable[[int], Language]", task: str, asked: SearchedFor) -> None:
     with starting("language"):
         from isoloss.command_line.checked_options import refuse_below, usable_seed
-        from isoloss.measurements.language_search import SearchRule, search_languages
+        from isoloss.measurements.room_and_price import SearchRule, search_languages
 
     refuse_below(1, asked.search, "--search")
     refuse_below(0, asked.show, "--show")

@@ -41,7 +41,7 @@ from isoloss.provenance import usable_cores
 from isoloss.report.offered_files import result_as_json
 from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.page import spoken
-from isoloss.results.number import ABSENT
+from isoloss.results.record import ABSENT
 from isoloss.results.run_folder import is_older
 from isoloss.results.verdict import Verdict
 from isoloss.stored_runs.stored_run import damaged_names

@@ -12,7 +12,7 @@ from tyro.conf import Positional
 
 from isoloss.command_line.show import report_damage, run_as_json
 from isoloss.command_line.terminal import starting, table_console
-from isoloss.results.number import as_text
+from isoloss.results.record import as_text
 
 if TYPE_CHECKING:
     from isoloss.stored_runs.stored_run import StoredRun

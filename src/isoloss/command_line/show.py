@@ -13,7 +13,7 @@ from tyro.conf import Positional
 
 from isoloss.command_line.terminal import starting, table_console
 from isoloss.errors import Damaged
-from isoloss.results.number import as_text
+from isoloss.results.record import as_text
 
 if TYPE_CHECKING:
     from isoloss.results.record import Record

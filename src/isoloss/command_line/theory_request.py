@@ -28,8 +28,7 @@ from isoloss.experiments.scale import scale_named
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.progress import Progress
 from isoloss.provenance import usable_cores
-from isoloss.results.number import as_text
-from isoloss.results.record import Record, Setting
+from isoloss.results.record import Record, Setting, as_text
 from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Entry, Finding, Statement
 from isoloss.theory.statement_file import PlannedStatement, statement_content

@@ -9,7 +9,7 @@ from isoloss.errors import BadInput
 from isoloss.objectives.batch import Batch, sentences_between
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
-from isoloss.results.number import as_text
+from isoloss.results.record import as_text
 
 FEWEST = 64
 """Values that an estimate must have before its own error may stop it: the error of fewer is itself too

@@ -11,9 +11,9 @@ from isoloss.experiments.planned_run import LanguagePlan, PlannedRun, ReadyLangu
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Schedule, checkpoint_steps, mean_step
 from isoloss.experiments.shared.language_runs import AnyRuns, ScaleName
+from isoloss.measurements.derived_traces import TraceDescentQuantity
 from isoloss.measurements.exact_loss import ExactLossQuantity
 from isoloss.measurements.quantity import AnyQuantity
-from isoloss.measurements.trace_descent import TraceDescentQuantity
 from isoloss.pretraining.sgd import SGD
 
 

@@ -8,13 +8,18 @@ from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR, HIDDEN_MARKOV, G
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.shared.real_text import RealTextRuns
 from isoloss.experiments.shared.real_text_settings import REAL_TEXT
-from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
+from isoloss.measurements.accuracy import (
+    AccuracyQuantity,
+    AsTheyAre,
+    FeatureAdaptation,
+    LinearProbe,
+    Standardised,
+)
 from isoloss.measurements.exact_loss import MASKED, ExactLossQuantity
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.quantity import AnyQuantity
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
-from isoloss.measurements.sentence_features import AsTheyAre, FeatureAdaptation, Standardised
 from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.objectives.batch import ExactObjective
 

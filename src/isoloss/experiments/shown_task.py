@@ -12,9 +12,8 @@ from isoloss.experiments.reference import PlannedReference
 from isoloss.experiments.scale import MeasurementSizes, Scale
 from isoloss.experiments.shared.language_runs import AnyRuns, runs_of_sizes, width_of
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
-from isoloss.measurements.accuracy import AccuracyQuantity
+from isoloss.measurements.accuracy import AccuracyQuantity, Projected
 from isoloss.measurements.references import BeforeTraining, ControlQuantity, TaskReference
-from isoloss.measurements.sentence_features import Projected
 
 PROJECTED = "projected_accuracy"
 """The column of the probe on features of the same dimension for all widths."""

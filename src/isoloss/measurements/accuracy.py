@@ -4,14 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import torch
+from jaxtyping import Float
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from isoloss.errors import BadInput
 from isoloss.measurements.fine_tuning import FineTuningResult
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import Accuracy, LabelledFeatures, ProbeSettings
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
-from isoloss.measurements.sentence_features import AsTheyAre, FeatureAdaptation
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 from isoloss.results.record import Record
@@ -56,12 +58,89 @@ class Examples(Protocol):
         ...
 
 
+def gaussian_projection(
+    features: Float[Tensor, "n D"], seed: int, dimension: int = 512
+) -> Float[Tensor, "n P"]:
+    """Features times a fixed matrix of independent N(0, 1 / P), P = `dimension`: equal capacity of probes.
+
+    The paper's option for comparing models of different widths (A.4). Squared lengths are preserved on
+    average. The same seed gives the same matrix for every model of the same D: train and test must share it.
+
+    >>> gaussian_projection(torch.ones(2, 1000), seed=0, dimension=4).shape
+    torch.Size([2, 4])
+    """
+    generator = torch.Generator().manual_seed(seed)
+    matrix = torch.randn(features.shape[1], dimension, generator=generator) / dimension**0.5
+    projected: Tensor = features @ matrix.to(features)
+    return projected
+
+
+@runtime_checkable
+class FeatureAdaptation(Protocol):
+    """A frozen dataclass."""
+
+    def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+        """The features [n, D] and [n_test, D] as the probe reads them; statistics are fitted on `train`."""
+        ...
+
+
+@dataclass(frozen=True)
+class AsTheyAre:
+    """The paper's probe: neither centred nor scaled."""
+
+    def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+        """See `FeatureAdaptation`."""
+        return train, test
+
+
+@dataclass(frozen=True)
+class Standardised:
+    """Every feature has mean 0 and deviation 1 on the training sentences; a constant one becomes 0."""
+
+    def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+        """See `FeatureAdaptation`.
+
+        >>> seen, unseen = torch.tensor([[0.0, 3.0], [2.0, 3.0]]), torch.tensor([[5.0, 3.0]])
+        >>> train, test = Standardised().adapted(seen, unseen)
+        >>> train.tolist(), test.tolist()
+        ([[-1.0, 0.0], [1.0, 0.0]], [[4.0, 0.0]])
+        """
+        mean, deviation = train.mean(0), train.std(0, correction=0)
+        # A feature that is constant up to rounding would only add noise.
+        constant = deviation <= 1e-6 * train.abs().amax(0)
+        scale = torch.where(constant, 0.0, 1 / torch.where(constant, 1.0, deviation))
+        return (train - mean) * scale, (test - mean) * scale
+
+
+@dataclass(frozen=True)
+class Projected:
+    """Features wider than `dimension` are reduced to it by one `gaussian_projection`, the paper's option.
+
+    Narrower ones are left as they are, as in the paper: to compare widths at equal capacity, choose a
+    dimension no larger than that of the narrowest model.
+    """
+
+    dimension: int = 512
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.dimension < 1:
+            raise BadInput(f"features cannot be projected to {self.dimension} dimensions; give at least 1")
+
+    def adapted(self, train: Tensor, test: Tensor) -> tuple[Tensor, Tensor]:
+        """See `FeatureAdaptation`."""
+        if train.shape[1] <= self.dimension:
+            return train, test
+        projected = (gaussian_projection(features, self.seed, self.dimension) for features in (train, test))
+        return next(projected), next(projected)
+
+
 @dataclass(frozen=True)
 class LinearProbe:
     """A linear head on features that do not change; `features` says how the head reads them."""
 
     settings: ProbeSettings
-    features: FeatureAdaptation = AsTheyAre()  # noqa: RUF009  (frozen)
+    features: FeatureAdaptation = AsTheyAre()
 
     def measure(
         self,

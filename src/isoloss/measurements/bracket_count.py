@@ -20,7 +20,7 @@ from isoloss.measurements.quantity import (
     names_with_errors,
     value_and_error,
 )
-from isoloss.measurements.sentence_features import sentence_features
+from isoloss.measurements.task_sentences import sentence_features
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate

@@ -31,7 +31,7 @@ from isoloss.measurements.paired_difference import (
     difference_on_common_sentences,
 )
 from isoloss.measurements.quantity import Measurement
-from isoloss.measurements.text_features import majority_correct, majority_record
+from isoloss.measurements.task_texts import majority_correct, majority_record
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
 from isoloss.results.measurements import Measurements

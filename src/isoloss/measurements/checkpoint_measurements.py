@@ -15,13 +15,13 @@ from isoloss.files import file_digest
 from isoloss.measurements.compared_checkpoints import Checkpoint
 from isoloss.measurements.fine_tuning import fine_tune_text_seed, fine_tuning_inputs
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.labelled_inputs import text_inputs
 from isoloss.measurements.linear_probe import Accuracy, ProbeSettings
 from isoloss.measurements.measured_models import FIXED_SENTENCES, INTERRUPTED, measure, progress_of
 from isoloss.measurements.on_sentences import quantity_named, short_name
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.sampled_batches import SampledBatches
-from isoloss.measurements.text_features import task_features
-from isoloss.measurements.text_inputs import text_inputs
+from isoloss.measurements.task_texts import task_features
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress, silent
 from isoloss.results.record import Record, Setting

@@ -22,7 +22,7 @@ from isoloss.objectives.evaluation_mode import (
     evaluation_mode,
     rows_at_once,
 )
-from isoloss.objectives.many_masks import ManyMasksObjective, once_each
+from isoloss.objectives.masked import ManyMasksObjective, once_each
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate, cluster_values, mean_over_members
 from isoloss.results.record import Record, Setting

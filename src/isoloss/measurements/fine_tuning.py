@@ -22,14 +22,16 @@ from isoloss.measurements.fine_tuning_run import (
     fine_tune_seed,
 )
 from isoloss.measurements.labelled_inputs import (
+    LONGEST,
     InputSplits,
     SentenceInputs,
     check_fits,
     check_splits,
+    padding_token,
     splits_digest,
+    text_inputs,
 )
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.measurements.text_inputs import LONGEST, padding_token, text_inputs
 from isoloss.models.classifier import classifier_of, load_classifier
 from isoloss.models.hub import quiet
 from isoloss.models.tokenizer import copy_tokenizer

@@ -16,7 +16,7 @@ from isoloss.languages.sentences import PADDING, Sentences
 from isoloss.measurements.quantity import AnySource, Subject
 from isoloss.measurements.sampled_batches import SampledBatches
 from isoloss.objectives.batch import Batch, ExactObjective, Objective, PretrainingObjective
-from isoloss.objectives.many_masks import once_each
+from isoloss.objectives.masked import once_each
 from isoloss.objectives.tokens import FIRST_WORD
 from isoloss.progress import Progress
 from isoloss.results.tensors import Tensors, drawn_of, tensors_of

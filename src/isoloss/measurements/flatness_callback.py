@@ -16,8 +16,7 @@ from isoloss.measurements.quantity import Subject
 from isoloss.objectives.batch import Batch, Objective
 from isoloss.progress import silent
 from isoloss.results.checkpoint import Checkpoint
-from isoloss.results.record import Setting
-from isoloss.results.records import append_records
+from isoloss.results.record import Setting, append_records
 
 
 class FlatnessCallback(TrainerCallback):

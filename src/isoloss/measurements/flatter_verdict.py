@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from isoloss.curvature.normalised_trace import NormalisedTrace, normalised_trace
+from isoloss.curvature.fisher_trace import NormalisedTrace, normalised_trace
 from isoloss.curvature.stopping import Stopping
 from isoloss.measurements.measured_models import FIXED_SENTENCES, MeasuredModels, measure
 from isoloss.measurements.paired_difference import interval_of_difference

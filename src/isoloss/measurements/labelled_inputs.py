@@ -1,18 +1,162 @@
-"""Classification examples as a classifier reads them, whatever their source."""
+"""Labelled examples as a classifier reads them: real texts or pairs of texts, and sentences of a language."""
 
 import hashlib
+import inspect
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
-from transformers import PretrainedConfig
+from transformers import PretrainedConfig, PreTrainedModel
 
+from isoloss.corpora.labelled_texts import LabelledTexts
 from isoloss.errors import BadInput
 from isoloss.languages.task import LabelledSentences, TaskSplits
 from isoloss.models.transformers import longest_input
 from isoloss.objectives.tokens import FIRST_WORD, PAD, tokens_of_words
+
+LONGEST = 128
+"""Tokens after which an example is cut: the paper's length of real text (A.2), and GLUE's customary one."""
+
+TEXTS_AT_ONCE = 1000
+"""A tokenizer's answers are large beside the numbers kept of them."""
+
+
+@dataclass(frozen=True)
+class TextInputs:
+    """n examples padded on the right to S tokens; see `LabelledInputs`.
+
+    `parts[i, s]` says where token s of example i comes from: 0 for the text, or the first of a pair, 1 for
+    the second, -1 for padding or a token added by the tokenizer. `types` are the token types of models that
+    have several. `cut` counts the examples that were truncated.
+    """
+
+    ids: Int[Tensor, "n S"]
+    lengths: Int[Tensor, " n"]
+    parts: Int[Tensor, "n S"]
+    types: Int[Tensor, "n S"] | None
+    labels: Int[Tensor, " n"]
+    cut: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """See `LabelledInputs`."""
+        return self.ids.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, rows: Tensor | slice) -> "TextInputs":
+        """These examples, without columns that are padding in all of them."""
+        lengths = self.lengths[rows]
+        width = int(lengths.max()) if len(lengths) else 0
+        types = None if self.types is None else self.types[rows, :width]
+        return TextInputs(
+            self.ids[rows, :width], lengths, self.parts[rows, :width], types, self.labels[rows], self.cut
+        )
+
+    def arguments(self, device: torch.device) -> dict[str, Any]:
+        """See `LabelledInputs`; the attention mask is left out when nothing is padded."""
+        present = torch.arange(self.tokens) < self.lengths[:, None]
+        arguments = {
+            "input_ids": self.ids.long().to(device),
+            "attention_mask": None if bool(present.all()) else present.to(device),
+        }
+        if self.types is not None:
+            arguments["token_type_ids"] = self.types.long().to(device)
+        return arguments
+
+
+def text_inputs(
+    model: PreTrainedModel, tokenizer: Any, texts: LabelledTexts, longest: int = LONGEST
+) -> TextInputs:
+    """Encode each example as the tokenizer encodes a text or a pair, truncated to `longest` tokens.
+
+    If a pair is too long, its longer text is truncated. If the tokenizer puts nothing between the two, as for
+    most causal models, they are separated by a line break. Takes n S 7 bytes. Raises BadInput, naming the
+    example, for a text for which the tokenizer has no tokens, and for a tokenizer that does not say which
+    text a token belongs to (those of the package `tokenizers` do).
+    """
+    if not getattr(tokenizer, "is_fast", False):
+        raise BadInput(
+            f"the tokenizer {type(tokenizer).__name__} does not say which text a token is from; save it as "
+            "one of the package tokenizers, as AutoTokenizer makes of most"
+        )
+    seconds = texts.seconds
+    if seconds is not None and not _separates(tokenizer):
+        seconds = tuple("\n" + second for second in seconds)
+    typed = _has_token_types(model)
+    rows: list[_Row] = []
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        some = slice(start, start + TEXTS_AT_ONCE)
+        columns = [list(column[some]) for column in (texts.texts, seconds) if column is not None]
+        rows += _encoded(tokenizer, columns, longest, start)
+    return TextInputs(
+        ids=_rectangle([row.ids for row in rows], padding_token(tokenizer), torch.int32),
+        lengths=torch.tensor([len(row.ids) for row in rows], dtype=torch.int64),
+        parts=_rectangle([row.parts for row in rows], -1, torch.int8),
+        types=_rectangle([row.types for row in rows], 0, torch.int8) if typed else None,
+        labels=torch.tensor(texts.labels, dtype=torch.int64),
+        cut=sum(row.cut for row in rows),
+    )
+
+
+def padding_token(tokenizer: Any) -> int:
+    """The token id used as padding: without a padding token, the end-of-text token, or else 0."""
+    named = (tokenizer.pad_token_id, tokenizer.eos_token_id)
+    return next((int(token) for token in named if token is not None), 0)
+
+
+@dataclass(frozen=True)
+class _Row:
+    ids: list[int]
+    parts: list[int]
+    types: list[int]
+    cut: bool
+
+
+def _encoded(tokenizer: Any, columns: list[list[str]], longest: int, first: int) -> list[_Row]:
+    """The encoded examples, numbered from `first`: one column of texts, or two."""
+    try:
+        encodings = tokenizer(*columns, truncation=True, max_length=longest).encodings
+    except Exception as error:  # tokenizers raise all kinds of bare exceptions
+        raise _refusal(tokenizer, columns, first) from error
+    rows = []
+    for number, encoding in enumerate(encodings, start=first + 1):
+        if not encoding.ids:
+            raise BadInput(f"example {number} has no tokens; leave it out")
+        parts = [-1 if part is None else part for part in encoding.sequence_ids]
+        rows.append(_Row(encoding.ids, parts, encoding.type_ids, bool(encoding.overflowing)))
+    return rows
+
+
+def _refusal(tokenizer: Any, columns: list[list[str]], first: int) -> BadInput:
+    for number, texts in enumerate(zip(*columns, strict=True), start=first + 1):
+        try:
+            tokenizer(*texts)
+        except Exception as error:
+            reason = str(error).strip().rstrip(".") or type(error).__name__
+            return BadInput(
+                f"example {number}: the model's tokenizer cannot encode the text ({reason}); write it in "
+                "words that the tokenizer knows"
+            )
+    return BadInput(f"the model's tokenizer cannot encode examples from {first + 1} on; give other texts")
+
+
+def _separates(tokenizer: Any) -> bool:
+    return bool(tokenizer.num_special_tokens_to_add(True) > tokenizer.num_special_tokens_to_add(False))
+
+
+def _has_token_types(model: PreTrainedModel) -> bool:
+    named = "token_type_ids" in inspect.signature(model.base_model.forward).parameters
+    return named and getattr(model.config, "type_vocab_size", 0) > 1
+
+
+def _rectangle(rows: list[list[int]], filling: int, dtype: torch.dtype) -> Int[Tensor, "n S"]:
+    width = max(map(len, rows), default=0)
+    filled = [row + [filling] * (width - len(row)) for row in rows]
+    return torch.tensor(filled, dtype=dtype).view(len(rows), width)
 
 
 @runtime_checkable

@@ -16,8 +16,7 @@ from isoloss.objectives.batch import Objective, PretrainingObjective
 from isoloss.objectives.sentences_apart import SentencesApart
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate
-from isoloss.results.record import Record, Setting
-from isoloss.results.records import Values
+from isoloss.results.record import Record, Setting, Values
 
 Drawn = TypeVar("Drawn")
 Source = TypeVar("Source", covariant=True)

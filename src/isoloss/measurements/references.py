@@ -20,8 +20,8 @@ from isoloss.measurements.exact_loss import ExactLossQuantity, KnownSentences
 from isoloss.measurements.linear_probe import reference_records
 from isoloss.measurements.quantity import Columns, Measurement, Subject
 from isoloss.measurements.room_and_price import WORDS_PROBE
-from isoloss.measurements.sentence_features import OneHotWords
 from isoloss.measurements.student_task_texts import StudentTaskTexts
+from isoloss.measurements.task_sentences import OneHotWords
 from isoloss.models.lookup_table import LookupTable
 from isoloss.models.transformers import Architecture, initialised
 from isoloss.objectives.batch import PretrainingObjective

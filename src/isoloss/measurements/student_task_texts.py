@@ -22,10 +22,10 @@ from isoloss.measurements.generated_words import (
     bags_of_tokens,
     student_tokenizer,
 )
+from isoloss.measurements.labelled_inputs import TextInputs
 from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Columns, Measurement, Subject
-from isoloss.measurements.text_features import features_of_inputs, majority_record, scaled
-from isoloss.measurements.text_inputs import TextInputs
+from isoloss.measurements.task_texts import features_of_inputs, majority_record, scaled
 from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 from isoloss.results.record import Record, Setting

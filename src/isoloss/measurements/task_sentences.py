@@ -1,10 +1,15 @@
-"""Labelled sentences of a language's task: of the language itself, or tested on another distribution."""
+"""Labelled sentences of a language's task, and what a linear probe reads of them (A.4).
+
+They are of the language itself, or tested on another distribution.
+"""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from torch import nn
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
@@ -12,13 +17,16 @@ from isoloss.languages.constituent_task import constituent_task
 from isoloss.languages.grammar import with_skewed_start, with_uniform_rules
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG, pcfg
+from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import Task, TaskSplits, task_splits
 from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Subject
-from isoloss.measurements.sentence_features import sentence_features
+from isoloss.models.lookup_table import LookupTable
 from isoloss.objectives.batch import PretrainingObjective
+from isoloss.objectives.evaluation_mode import FORWARD_MEMORY_BYTES, evaluation_mode, rows_at_once
+from isoloss.objectives.tokens import word_vectors
 from isoloss.progress import Progress
 from isoloss.results.checkpoint import RAW_FOLDER
 
@@ -184,3 +192,51 @@ def shifted(language: PCFG, shift: Shift) -> PCFG:
     """The grammar with other probabilities."""
     change = {"skewed roots": with_skewed_start, "uniform rules": with_uniform_rules}[shift]
     return pcfg(change(language.grammar), language.longest)
+
+
+def sentence_features(
+    model: nn.Module, sentences: Sentences, memory_bytes: int = FORWARD_MEMORY_BYTES
+) -> Float[Tensor, "n D"]:
+    """The concatenated contextual vectors of all words of each unmasked sentence; D = T d.
+
+    See `word_vectors`; a `LookupTable` gives the exact distributions, `OneHotWords` the words alone. Dropout
+    is off and the model is left as found. The result is on the CPU, in the model's precision: n T d numbers,
+    beside a forward pass within `memory_bytes`.
+
+    Raises BadInput when a feature is not finite, naming the sentence.
+    """
+    if isinstance(model, LookupTable | OneHotWords):
+        return model.features(sentences)
+    at_once = rows_at_once(model, sentences.ids.shape[1] + 1, memory_bytes)
+    with evaluation_mode(model), torch.inference_mode():
+        features = [word_vectors(model, ids).cpu() for ids in torch.split(sentences.ids, at_once)]
+    whole = torch.cat(features)
+    bad = (~whole.isfinite().all(dim=1)).nonzero()
+    if len(bad):
+        raise BadInput(
+            f"the model's features of sentence {int(bad[0]) + 1} are not finite; its weights have diverged: "
+            "measure an earlier checkpoint"
+        )
+    return whole
+
+
+class OneHotWords(nn.Module):
+    """A model of `words` words that knows nothing but which word stands at each of `width` places.
+
+    The control for a probe on a model's vectors: what it reaches without any model.
+
+    >>> OneHotWords(words=2, width=2).features(Sentences.from_lists([[1, 0], [1]])).tolist()
+    [[0.0, 1.0, 1.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
+    """
+
+    def __init__(self, words: int, width: int) -> None:
+        super().__init__()
+        self.words, self.width = words, width
+
+    def features(self, sentences: Sentences) -> Float[Tensor, "n D"]:
+        """The concatenated one-hot vectors of the words; D = `width` * `words`, zeros after the end."""
+        n, longest = sentences.ids.shape
+        features = torch.zeros(n, self.width, self.words + 1)
+        places = sentences.ids.where(sentences.real, self.words)
+        features[:, :longest].scatter_(2, places[:, :, None], 1.0)
+        return features[:, :, : self.words].flatten(1)

@@ -1,23 +1,30 @@
-"""Labelled texts of a task on real text, for models of a corpus, and the majority baseline (A.5)."""
+"""A task on real text for models of a corpus: what a probe reads of a text, and the majority (A.5)."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from isoloss.corpora.fetched_package import default_cache
 from isoloss.corpora.labelled_texts import LabelledTexts, TaskSizes, TaskSource, TextTask
 from isoloss.corpora.packed_corpus import PackedCorpus, stand_in_validation
+from isoloss.errors import BadInput
 from isoloss.measurements.fine_tuning import FineTuningResult, fine_tune_text
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
+from isoloss.measurements.labelled_inputs import LONGEST, TextInputs, text_inputs
 from isoloss.measurements.linear_probe import LabelledFeatures
 from isoloss.measurements.quantity import Columns, Measurement, Subject, names_with_errors, value_and_error
-from isoloss.measurements.text_features import majority_record, task_features
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.objectives.batch import PretrainingObjective
-from isoloss.progress import Progress
-from isoloss.results.record import Record
+from isoloss.objectives.evaluation_mode import REAL_TEXT_MEMORY_BYTES, evaluation_mode, rows_at_once
+from isoloss.progress import Progress, silent
+from isoloss.results.estimate import mean_over_sentences
+from isoloss.results.record import Record, Setting
 from isoloss.results.tensors import Tensors, data_of, text_tensor
 
 
@@ -143,3 +150,152 @@ class MajorityReference:
             "test_texts": majority.n,
             "left_out": majority.settings["left_out"],
         }
+
+
+DESCRIPTION = (
+    "mean of the last layer's vectors of the text's own tokens (of a pair: that of the first text, then that "
+    "of the second), each feature centred and scaled by the training texts"
+)
+"""What a probe of texts reads, in words."""
+
+
+def text_features(
+    model: PreTrainedModel,
+    tokenizer: Any,
+    texts: LabelledTexts,
+    longest: int = LONGEST,
+    *,
+    memory_bytes: int = REAL_TEXT_MEMORY_BYTES,
+    progress: Progress = silent,
+) -> Float[Tensor, "n D"]:
+    """The mean of the contextual vectors of each text's own tokens: D = d, or 2 d for pairs.
+
+    The paper concatenates the vectors of all positions (A.4), which needs texts of equal length and gives
+    every position its own features. Real texts have any length, so their vectors are averaged; a pair, which
+    the model reads together, is represented by the concatenated means over its first and its second text,
+    without products of the two: what a linear head cannot find in them, the model has not computed. Excluded
+    are the tokens that the tokenizer adds ([CLS] is never trained by masked pre-training, and attention rests
+    on it and on [SEP]: Clark et al. 2019, What Does BERT Look At?), and a causal model's first token, which
+    has read nothing but itself and serves as the attention sink (Xiao et al. 2024, Efficient Streaming
+    Language Models with Attention Sinks), unless it is alone.
+
+    Vectors are the last hidden states of the model's backbone; dropout is off and the model is left as found.
+    On the CPU, float32: 4 n D bytes, beside a forward pass within `memory_bytes`. Raises BadInput
+    where `text_inputs` does, and for a feature that is not finite.
+    """
+    return features_of_inputs(
+        model,
+        text_inputs(model, tokenizer, texts, longest),
+        pairs=texts.seconds is not None,
+        memory_bytes=memory_bytes,
+        progress=progress,
+    )
+
+
+def features_of_inputs(
+    model: PreTrainedModel,
+    inputs: TextInputs,
+    *,
+    pairs: bool,
+    memory_bytes: int = REAL_TEXT_MEMORY_BYTES,
+    progress: Progress = silent,
+) -> Float[Tensor, "n D"]:
+    """As `text_features`, for examples that are already encoded."""
+    reads_both_ways = type(model).__name__.endswith("ForMaskedLM")
+    without_cache = {} if reads_both_ways else {"use_cache": False}
+    computing = _without_embeddings(model.base_model)
+    order = inputs.lengths.argsort(descending=True, stable=True)
+    found: list[Tensor] = []
+    done = 0
+    with evaluation_mode(model), torch.inference_mode():
+        while done < len(inputs):
+            # Texts of similar length are batched together, so that little of a batch is padding.
+            at_once = rows_at_once(computing, int(inputs.lengths[order[done]]), memory_bytes)
+            some = inputs[order[done : done + at_once]]
+            arguments = some.arguments(model.device) | without_cache
+            vectors = model.base_model(**arguments).last_hidden_state.float().cpu()
+            parts = some.parts if reads_both_ways else _without_first(some.parts)
+            found.append(torch.cat([_mean(vectors, parts, part) for part in ((0, 1) if pairs else (0,))], 1))
+            done += len(some)
+            progress("features of texts", done, len(inputs))
+    features = torch.cat(found)[order.argsort()]
+    bad = (~features.isfinite().all(dim=1)).nonzero()
+    if len(bad):
+        raise BadInput(
+            f"the model's features of example {int(bad[0]) + 1} are not finite; its weights have diverged: "
+            "measure an earlier checkpoint"
+        )
+    return features
+
+
+def _mean(vectors: Float[Tensor, "n S d"], parts: Int[Tensor, "n S"], part: int) -> Float[Tensor, "n d"]:
+    """The mean over the tokens of one part; zero if it has none left."""
+    own = (parts == part).float()
+    return (own[:, None] @ vectors)[:, 0] / own.sum(1, keepdim=True).clamp(min=1)
+
+
+def _without_first(parts: Int[Tensor, "n S"]) -> Int[Tensor, "n S"]:
+    """Excludes the first token if it belongs to a text, unless it is the text's only token."""
+    others = ((parts == 0).sum(1) > 1) & (parts[:, 0] == 0)
+    return torch.cat([parts[:, :1].masked_fill(others[:, None], -1), parts[:, 1:]], dim=1)
+
+
+def _without_embeddings(backbone: nn.Module) -> nn.ModuleList:
+    """The modules that compute: embedding lookups take no memory, however large the embedding."""
+    leaves: Sequence[nn.Module] = [module for module in backbone.modules() if not list(module.children())]
+    return nn.ModuleList([module for module in leaves if not isinstance(module, nn.Embedding)])
+
+
+def scaled(
+    train: Float[Tensor, "n D"], test: Float[Tensor, "n_test D"]
+) -> tuple[Float[Tensor, "n D"], Float[Tensor, "n_test D"]]:
+    """Features centred and scaled in place by the training texts' means and deviations.
+
+    Means over tokens vary little around a large common vector, on a different scale in every model, whereas
+    the heads' learning rate is the same for all. The map is affine, so it does not change what a linear head
+    can express.
+    """
+    mean, deviation = train.mean(0), train.std(0, correction=0)
+    # A constant feature, such as one behind a dead unit, stays constant.
+    scale = torch.where(deviation > 1e-6 * deviation.max(), deviation, torch.ones_like(deviation))
+    return train.sub_(mean).div_(scale), test.sub_(mean).div_(scale)
+
+
+def task_features(
+    model: PreTrainedModel,
+    tokenizer: Any,
+    task: TextTask,
+    longest: int = LONGEST,
+    progress: Progress = silent,
+) -> LabelledFeatures:
+    """The `scaled` `text_features` of a task's training and test texts, which heads read.
+
+    Nothing is chosen on validation texts, which are not used. Raises BadInput if `text_features` does.
+    """
+    train, test = scaled(
+        text_features(model, tokenizer, task.train, longest, progress=progress),
+        text_features(model, tokenizer, task.test, longest, progress=progress),
+    )
+    labels = (torch.tensor(part.labels) for part in (task.train, task.test))
+    return LabelledFeatures(train, next(labels), test, next(labels), len(task.classes))
+
+
+def majority_correct(task: TextTask) -> Float[Tensor, " n"]:
+    """1 for each test text of the most common training class, and 0 for the others.
+
+    >>> from isoloss.corpora.labelled_texts import LabelledTexts
+    >>> part = LabelledTexts(("a", "b", "c"), None, (1, 0, 1))
+    >>> majority_correct(TextTask("letters", ("low", "high"), part, part, part))
+    tensor([1., 0., 1.], dtype=torch.float64)
+    """
+    counted = Counter(task.train.labels)
+    most = max(range(len(task.classes)), key=lambda label: counted[label])  # the first of equals
+    return (torch.tensor(task.test.labels) == most).double()
+
+
+def majority_record(task: TextTask, settings: dict[str, Setting]) -> Record:
+    """`majority_accuracy` on the test texts, reached without reading a word; see `majority_correct`."""
+    found = mean_over_sentences(majority_correct(task))
+    return Record(
+        "majority_accuracy", found.value, "fraction", found.standard_error, found.n, settings=dict(settings)
+    )

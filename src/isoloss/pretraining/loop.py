@@ -23,11 +23,10 @@ from isoloss.pretraining.checkpoint_writing import (
 )
 from isoloss.pretraining.processes import ALONE, Processes
 from isoloss.pretraining.run_folder import claim, only_run_in
+from isoloss.pretraining.running_averages import TrainingLoss, WeightAverage, diverged
 from isoloss.pretraining.specification import PretrainingSpecification
 from isoloss.pretraining.stream import Stream
-from isoloss.pretraining.training_loss import TrainingLoss, diverged
 from isoloss.pretraining.update_rule import Training, UpdateRule
-from isoloss.pretraining.weight_averaging import WeightAverage
 from isoloss.progress import Progress, silent
 from isoloss.results.checkpoint import Checkpoint, latest_checkpoint
 from isoloss.seeds import caller_randomness_kept, derived_seed, seed_dropout

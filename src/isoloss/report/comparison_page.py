@@ -13,12 +13,11 @@ from isoloss.measurements.checkpoint_measurements import ACCURACIES, FINE_TUNING
 from isoloss.measurements.checkpoint_verdicts import MAJORITY, PairVerdict, in_words
 from isoloss.measurements.compared_checkpoints import Checkpoint
 from isoloss.measurements.flatter_verdict import CONFIDENCE, SAME_LOSS
-from isoloss.measurements.text_features import DESCRIPTION
+from isoloss.measurements.task_texts import DESCRIPTION
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Panel
 from isoloss.report.page import Page, Section, drawn
 from isoloss.report.table import cell, html_table
-from isoloss.results.number import as_text
-from isoloss.results.record import Record
+from isoloss.results.record import Record, as_text
 
 CHECKPOINT = Colour("checkpoint", "checkpoint")
 LOSS_AXIS = Axis("loss", "pre-training loss (nats)", "loss_error")

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from isoloss.files import write_atomically
 from isoloss.report.table import in_numbers, interval_picture
-from isoloss.results.number import as_text
+from isoloss.results.record import as_text
 
 ASSETS = "assets"
 

@@ -16,8 +16,7 @@ from isoloss.report.charts import tree_picture
 from isoloss.report.frame import alone
 from isoloss.report.marks import CHART_HEIGHT
 from isoloss.report.page import DrawnPanel, Page, Section, write_page
-from isoloss.results.number import as_text
-from isoloss.results.record import Record
+from isoloss.results.record import Record, as_text
 
 BARS, THICKEST = 12, 24
 TRUE, OTHER, REST = "the word that stands there", "another word", "all others together"

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from isoloss.experiments.claims import Judgement
-from isoloss.results.number import ABSENT
+from isoloss.results.record import ABSENT
 
 _PLAIN = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",

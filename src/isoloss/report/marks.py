@@ -9,7 +9,7 @@ import polars as pl
 from markupsafe import Markup
 
 from isoloss.panels import Axis, Colour
-from isoloss.results.number import as_text
+from isoloss.results.record import as_text
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 """Okabe and Ito's colours for all kinds of colour vision; their yellow, too pale on white, is replaced."""

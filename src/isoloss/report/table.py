@@ -9,7 +9,7 @@ from markupsafe import Markup
 from isoloss.experiments.claims import Judgement
 from isoloss.panels import Axis, Table
 from isoloss.report.marks import NOTHING
-from isoloss.results.number import as_text
+from isoloss.results.record import as_text
 
 WIDTH, HEIGHT, MARGIN = 132, 18, 6
 """Of the picture of an interval, in pixels."""

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from isoloss.errors import BadInput, Damaged
-from isoloss.results.record import Record, Setting
-from isoloss.results.records import Values, read_records, read_values, write_records
+from isoloss.results.record import Record, Setting, Values, read_records, read_values, write_records
 
 MEASURED_FOLDER, REFERENCES_FOLDER, DRAWN_FOLDER = "measured", "references", "measured-on"
 

@@ -1,6 +1,23 @@
-"""A record: one measured number with its unit, error bar, n and provenance."""
+"""A measured number with its unit, error bar, n and provenance; files of such records; how it is shown."""
 
+import io
+import json
+import math
+import os
+import warnings
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isoloss.errors import BadInput, Damaged
+from isoloss.files import file_digest, sync_folder, writable, write_atomically
+from isoloss.results.store import SEAL, json_digest
 
 Setting = str | int | float | bool | None
 
@@ -26,3 +43,247 @@ class Record:
     seed: int | None = None
     checkpoint: str = ""
     settings: dict[str, Setting] = field(default_factory=dict)
+
+
+Values = dict[str, np.ndarray]
+"""By `value_name` one float64 value a sentence, whose mean is the record's value and s / √n its error."""
+VALUES = "values"
+"""Under which a line keeps the digest of the file of values beside the records."""
+
+
+class TornLine(UserWarning):
+    """The file's last line was cut short by a crash and is ignored."""
+
+
+Identity = tuple[str, str, int | None, tuple[tuple[str, Setting], ...]]
+
+
+def identity(record: Record) -> Identity:
+    """What identifies a measurement: quantity, checkpoint, seed and settings."""
+    return record.quantity, record.checkpoint, record.seed, tuple(sorted(record.settings.items()))
+
+
+def append_records(path: Path, records: Sequence[Record]) -> None:
+    """Append the records that the file does not have yet; once this returns, they survive a power failure.
+
+    A record already there, by `identity`, is kept and not written again, so that resumed work may append the
+    same records again. A line that a crash cut short is removed first. One process writes a file at a time.
+    Each line is a JSON object with the fields of `Record`, and a digest:
+    `polars.read_ndjson(path, infer_schema_length=None)` (all lines, since settings differ) and DuckDB's
+    `read_json` read it. Read it as `read_records(path, path.name)`.
+
+    Raises BadInput for a number that is not finite, IsolossError where the file cannot be written, and
+    what `read_records` raises.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "records.jsonl"
+    >>> entropy = Record("masked_entropy", 1.25, "nats", 0.01, 2000, settings={"task": "root"})
+    >>> append_records(path, [entropy])
+    >>> append_records(path, [entropy])
+    >>> read_records(path, path.name) == [entropy]
+    True
+    """
+    known = {identity(record) for record in read_records(path, path.name)}
+    lines = []
+    for record in records:
+        if identity(record) not in known:
+            known.add(identity(record))
+            lines += _lines([record], path.name, {})
+    with writable(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        created = not path.exists()
+        with path.open("ab") as file:
+            file.truncate(_whole_bytes(path))
+            file.write("".join(lines).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        if created:
+            sync_folder(path.parent)
+
+
+def write_records(
+    path: Path, records: Sequence[Record], name: str, values: Mapping[str, Any] | None = None
+) -> None:
+    """Write a file of exactly these records, complete or absent; raises as `append_records` does.
+
+    Their values (arrays or tensors by `value_name`), if any, are written first, into a compressed NumPy
+    archive beside it that ends in `.npz`. Every line carries the digest of `name`, of all lines and of the
+    values' file.
+    """
+    beside = {}
+    if values:
+        content = io.BytesIO()
+        arrays: dict[str, Any] = {key: np.asarray(each, np.float64) for key, each in values.items()}
+        np.savez_compressed(content, **arrays)
+        write_atomically(path.with_suffix(".npz"), content.getvalue())
+        beside = {VALUES: file_digest(path.with_suffix(".npz"))}
+    write_atomically(path, "".join(_lines(records, name, beside)))
+
+
+def read_records(path: Path, name: str) -> list[Record]:
+    """All records of the file, in the order in which they were written; none if there is no file.
+
+    An unterminated last line, left by a crash during a write, is ignored with a `TornLine` warning that names
+    it. Raises Damaged, naming the line, if any other line is not a record, and if the records, or the values
+    beside them, are not those that were written under that name. Lines without a digest, as written by older
+    versions of isoloss, are accepted as they are.
+    """
+    if not path.exists():
+        return []
+    *lines, rest = path.read_bytes().split(b"\n")
+    if rest:
+        warnings.warn(
+            f"{path}: line {len(lines) + 1} was cut short by a crash and is left out", TornLine, stacklevel=2
+        )
+    found = [_parse(line, number, path) for number, line in enumerate(lines, start=1)]
+    for marks, batch in groupby(found, key=lambda each: each[1]):
+        records = [record for record, _ in batch]
+        beside = {VALUES: marks[1]} if marks[1] is not None else {}
+        if marks[0] is not None and marks[0] != _batch_digest(records, name, beside):
+            raise Damaged(f"{path} is damaged or not what its name says; delete it to measure again")
+        if beside and not _is(path.with_suffix(".npz"), str(marks[1])):
+            raise Damaged(
+                f"{path.with_suffix('.npz')} is damaged or missing; delete {path.name} beside it to measure "
+                "again"
+            )
+    return [record for record, _ in found]
+
+
+def read_values(path: Path, name: str) -> Values:
+    """The values beside the records in `path`; empty if there are none. Raises as `read_records` does.
+
+    >>> read_values(Path("none.jsonl"), "none")
+    {}
+    """
+    read_records(path, name)
+    beside = path.with_suffix(".npz")
+    if not beside.exists():
+        beside = path.with_name("values.npz")  # as `compare` called it in early 0.2.0
+    if not beside.exists():
+        return {}
+    try:
+        with np.load(beside, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise Damaged(
+            f"{beside} is damaged ({error}); delete it, and the records beside it to measure again"
+        ) from error
+
+
+def carries_digests(path: Path) -> bool:
+    """Whether a file of records was written by a version of isoloss that adds digests."""
+    with path.open("rb") as file:
+        return f'"{SEAL}": "'.encode() in file.readline()
+
+
+Marks = tuple[Setting, Setting]
+"""What a line has beside its record: the digest of those that it was written with, and of their values."""
+
+
+def _lines(records: Sequence[Record], name: str, beside: dict[str, str]) -> list[str]:
+    """The records as lines of JSON with their digest."""
+    for record in records:
+        _refuse_unwritable(record)
+    digest = _batch_digest(records, name, beside)
+    whole = [{**vars(record), **beside, SEAL: digest} for record in records]
+    return [json.dumps(line, allow_nan=False, ensure_ascii=False) + "\n" for line in whole]
+
+
+def _batch_digest(records: Sequence[Record], name: str, beside: dict[str, Any]) -> str:
+    return json_digest([name, [vars(record) for record in records], beside])  # asdict would copy
+
+
+def _is(path: Path, digest: str) -> bool:
+    try:
+        return file_digest(path) == digest
+    except OSError:
+        return False
+
+
+def _refuse_unwritable(record: Record) -> None:
+    numbers = [record.value, record.standard_error or 0.0]
+    numbers += [value for value in record.settings.values() if isinstance(value, float)]
+    if not all(map(math.isfinite, numbers)):
+        raise BadInput(
+            f"the record {record.quantity} of '{record.checkpoint}' holds a number that is not finite "
+            f"({record.value} ± {record.standard_error}); it is not written"
+        )
+
+
+def _parse(line: bytes, number: int, path: Path) -> tuple[Record, Marks]:
+    try:
+        content = json.loads(line)
+        marks = content.pop(SEAL, None), content.pop(VALUES, None)
+        record = Record(**content)
+        numbers = (record.value, record.standard_error or 0.0, record.n)
+        words = (record.quantity, record.unit, record.checkpoint)
+        if not all(isinstance(each, int | float) for each in numbers) or not all(
+            isinstance(each, str) for each in words
+        ):
+            raise TypeError("a value is no number, or a name no text")
+        if not isinstance(record.settings, dict):
+            raise TypeError("the settings have no names")
+        return record, marks
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise Damaged(
+            f"{path}: line {number} is not a record ({error}); delete the line, or the file to measure again"
+        ) from error
+
+
+def _whole_bytes(path: Path) -> int:
+    """The length of the file up to the end of its last whole line."""
+    return path.read_bytes().rfind(b"\n") + 1
+
+
+def value_name(record: Record) -> str:
+    """The key of a record's values: its quantity, and the part of the model it belongs to.
+
+    >>> value_name(Record("fisher_trace_of_group", 1.0, "", 0.1, 9, settings={"group": "embeddings"}))
+    'fisher_trace_of_group embeddings'
+    """
+    group = record.settings.get("group")
+    return record.quantity if group is None else f"{record.quantity} {group}"
+
+
+ABSENT = "–"
+"""Shown in place of a missing number."""
+
+
+def as_text(value: object, error: float | None = None) -> str:
+    """A value of a table as text; a number with an error is rounded to the error's second digit.
+
+    >>> as_text(1.50123, 0.00034), as_text(1.50123), as_text(12000), as_text(None), as_text(True)
+    ('1.50123 ± 0.00034', '1.501', '12,000', '–', 'yes')
+    >>> as_text(16000.0), as_text(16023.0, 154.0), as_text(1.6e12)
+    ('16,000', '16,020 ± 150', '1.6e+12')
+    """
+    match value:
+        case None:
+            return ABSENT
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}" if error is None else as_text(float(value), error)
+        case float() if not math.isfinite(value):
+            return ABSENT if math.isnan(value) else str(value).replace("inf", "∞")
+        case float():
+            return _with_error(value, error)
+        case _:
+            return str(value)
+
+
+def _with_error(value: float, error: float | None) -> str:
+    if error is None or not math.isfinite(error):
+        return _four_digits(value)
+    if error <= 0:
+        return f"{_four_digits(value)} ± {error:g}"
+    decimals = 1 - math.floor(math.log10(error))
+    if -6 <= decimals <= 6:
+        places = max(decimals, 0)
+        return f"{round(value, decimals):,.{places}f} ± {round(error, decimals):,.{places}f}"
+    return f"{value:.4g} ± {error:.2g}"
+
+
+def _four_digits(value: float) -> str:
+    """At least four digits, without an exponent where those before the point are few enough to read."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"

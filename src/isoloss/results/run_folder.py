@@ -11,7 +11,7 @@ from isoloss.errors import Damaged
 from isoloss.files import file_digest
 from isoloss.results.checkpoint import RECORD_FILE, SPECIFICATION_FILE, STEPS_FOLDER, checkpoint_folders
 from isoloss.results.measurements import MEASURED_FOLDER, Measurements, measurements_at
-from isoloss.results.records import carries_digests
+from isoloss.results.record import carries_digests
 from isoloss.results.store import json_digest, read_sealed, write_sealed
 
 PLAN_FILE, LOCK_FILE = "plan.json", ".lock"

@@ -18,8 +18,7 @@ from isoloss.files import complete_folder, remove_unfinished, write_atomically
 from isoloss.pretraining.run_folder import alone_in
 from isoloss.results.checkpoint import SPECIFICATION_FILE
 from isoloss.results.measurements import measurements_at
-from isoloss.results.record import Record
-from isoloss.results.records import value_name
+from isoloss.results.record import Record, value_name
 from isoloss.results.run_folder import PLAN_FILE, write_finished
 from isoloss.stored_runs.stored_run import StoredRun, runs_in
 

@@ -18,8 +18,7 @@ from isoloss.measurements.matched_losses import (
 )
 from isoloss.results.estimate import Estimate, mean_over_sentences
 from isoloss.results.measurements import measurement_name, measurements_at
-from isoloss.results.record import Record, Setting
-from isoloss.results.records import value_name
+from isoloss.results.record import Record, Setting, value_name
 from isoloss.stored_runs.run_filter import QUANTITIES, settings
 from isoloss.stored_runs.stored_run import StoredRun, measured_thing
 

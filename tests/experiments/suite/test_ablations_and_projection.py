@@ -11,7 +11,7 @@ from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite.ablations import CLAIMS, DECAY, MASKS, RELEASED, TEXT, ablations
 from isoloss.experiments.suite.figure_1 import figure_1
 from isoloss.experiments.suite.projection import projected_dimension, projection
-from isoloss.objectives.many_masks import ManyMasksObjective
+from isoloss.objectives.masked import ManyMasksObjective
 
 
 def run(choice: str, seed: int, accuracy: float, released: float = 0.5) -> pl.DataFrame:

@@ -6,7 +6,7 @@ import torch
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.claims import judge
 from isoloss.experiments.suite.figure_5 import CLAIMS
-from isoloss.measurements.enlarged_trace import EnlargedTraceQuantity
+from isoloss.measurements.derived_traces import EnlargedTraceQuantity
 from isoloss.measurements.quantity import Subject
 from isoloss.models.shapes import laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer

@@ -10,9 +10,7 @@ from isoloss.models.transformers import PreLayerNormTransformer
 from isoloss.pretraining.adamw import AdamW
 from isoloss.pretraining.adversarial import Adversarial
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised
-from isoloss.pretraining.muon import Muon
-from isoloss.pretraining.peer_optimisers import SOAP, Lion
-from isoloss.pretraining.sophia import Sophia
+from isoloss.pretraining.other_optimisers import SOAP, Lion, Muon, Sophia
 from isoloss.pretraining.specification import log_spaced_steps
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 

@@ -15,9 +15,9 @@ from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.measurements.on_sentences.fisher_trace import TraceQuantity
 from isoloss.measurements.task_texts import MajorityReference, TaskTexts
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.objectives.many_masks import ManyMasksObjective
+from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW, without_regularisation
-from isoloss.pretraining.sam import SAM
+from isoloss.pretraining.flatness_regularised import SAM
 from isoloss.pretraining.specification import Compute
 from isoloss.pretraining.update_rule import UpdateRuleSettings
 
@@ -101,7 +101,7 @@ class ComparedTask:
     def column(self) -> str:
         """What its accuracy is called in a table.
 
-        >>> from isoloss.corpora.glue import GlueTask
+        >>> from isoloss.corpora.data_sets import GlueTask
         >>> ComparedTask("SST-2", GlueTask("sst2")).column
         'accuracy_sst_2'
         """

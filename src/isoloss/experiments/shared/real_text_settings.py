@@ -3,9 +3,8 @@
 from dataclasses import replace
 from itertools import product
 
-from isoloss.corpora.data_sets import HubDataSet
+from isoloss.corpora.data_sets import GlueTask, HubDataSet
 from isoloss.corpora.documents import GivenDocuments
-from isoloss.corpora.glue import GlueTask
 from isoloss.corpora.glue_forms import AnsweringSentences, MovieSnippets, VerifiedClaims
 from isoloss.corpora.labelled_texts import GivenTask, LabelledTexts, Shares, TaskSizes, split_by_hash
 from isoloss.corpora.prepared_corpus import CorpusRequest
@@ -18,9 +17,9 @@ from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.linear_probe import ProbeSettings
 from isoloss.models.shapes import TABLE_4, Shape, laptop_shape
 from isoloss.models.transformers import PreLayerNormTransformer
-from isoloss.objectives.many_masks import BertReplacement, ManyMasksObjective
+from isoloss.objectives.masked import BertReplacement, ManyMasksObjective
 from isoloss.pretraining.adamw import AdamW
-from isoloss.pretraining.sam import SAM
+from isoloss.pretraining.flatness_regularised import SAM
 from isoloss.pretraining.specification import Compute, log_spaced_steps
 
 _WORDS = 3997

@@ -20,7 +20,7 @@ from isoloss.experiments.statistics.same_loss import percentage_points
 from isoloss.experiments.statistics.seed_bootstrap import Statistic
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
 from isoloss.measurements.linear_probe import released_probe
-from isoloss.objectives.many_masks import ManyMasksObjective
+from isoloss.objectives.masked import ManyMasksObjective
 from isoloss.panels import Axis, Categories, Panel
 from isoloss.results.verdict import within
 

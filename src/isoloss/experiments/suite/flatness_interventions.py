@@ -23,9 +23,9 @@ from isoloss.experiments.schedules import Schedule
 from isoloss.experiments.shared.grammar_and_hmm import GRAMMAR
 from isoloss.experiments.shared.language_runs import ScaleName
 from isoloss.experiments.statistics.along_runs import slope_within_seeds
+from isoloss.measurements.accuracy import Standardised
 from isoloss.measurements.entropy import masked_entropy
 from isoloss.measurements.sample_efficiency import SampleEfficiencyQuantity
-from isoloss.measurements.sentence_features import Standardised
 from isoloss.panels import Axis, Colour, Dots, Panel, Table
 from isoloss.pretraining.flatness_regularised import FlatnessRegularised, Sharpened
 from isoloss.pretraining.sgd import SGD

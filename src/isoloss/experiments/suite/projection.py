@@ -13,7 +13,7 @@ from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import width_of
 from isoloss.experiments.shown_task import PROJECTED
 from isoloss.experiments.suite.figure_3 import gain_by_projection
-from isoloss.measurements.sentence_features import Projected
+from isoloss.measurements.accuracy import Projected
 from isoloss.panels import Axis, Dots, Panel
 from isoloss.results.verdict import within
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from torch import nn
 
-from isoloss.curvature.normalised_trace import normalised_trace
+from isoloss.curvature.fisher_trace import normalised_trace
 from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
 from isoloss.measurements.quantity import (
     LANGUAGES_AND_TEXT,

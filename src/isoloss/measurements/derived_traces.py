@@ -1,12 +1,14 @@
-"""The trace of a checkpoint enlarged to the shape of another model (B.4)."""
+"""The trace of a checkpoint enlarged to another's shape (B.4), and how fast SGD's drift lowers it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
+from torch import nn
 from transformers import PreTrainedModel
 
 from isoloss.curvature.fisher_trace import fisher_trace
+from isoloss.curvature.trace_descent import trace_descent_rate
 from isoloss.measurements.fixed_sentences import FixedSentences, draw_sentences
 from isoloss.measurements.on_sentences.fisher_trace import trace_measurement
 from isoloss.measurements.quantity import (
@@ -68,3 +70,40 @@ class EnlargedTraceQuantity:
         """See `Quantity`: `trace_exact` or `trace_paper`, and its error."""
         trace, column = records[0], f"trace_{self.form}"
         return value_and_error(column, trace) | {f"{column}_sentences": trace.n}
+
+
+@dataclass(frozen=True)
+class TraceDescentQuantity:
+    """`trace_descent_rate` on `sentences` sentences, after a descent of `distance` = ηk."""
+
+    revision: ClassVar[int] = 1
+    sources: ClassVar[tuple[type, ...]] = LANGUAGES_AND_TEXT
+    drawn_as: ClassVar[type] = FixedSentences
+
+    sentences: int
+    distance: float
+    seed: int
+
+    draw = draw_sentences
+
+    def measure(
+        self, model: nn.Module, drawn: FixedSentences, subject: Subject[AnySource], progress: Progress
+    ) -> Measurement:
+        """`trace_descent_rate`."""
+        (batch,) = drawn.batches
+        rate = trace_descent_rate(
+            model, subject.objective, batch, self.distance, seed=self.seed, progress=progress
+        )
+        unit = "nats per squared parameter and unit of η²k / 4B"
+        return Measurement(
+            [subject.record("trace_descent_rate", rate, unit, self.seed, sentences=len(batch))]
+        )
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """See `Quantity`."""
+        return names_with_errors("predicted_descent")
+
+    def columns(self, records: Sequence[Record]) -> Columns:
+        """See `Quantity`: `predicted_descent`, the decrease of the trace per unit of τ, and its error."""
+        return value_and_error("predicted_descent", records[0])
