@@ -6,7 +6,7 @@ import torch
 from isoloss.errors import BadInput
 from isoloss.languages.dyck import dyck, mismatches
 from isoloss.languages.sentences import Sentences
-from isoloss.theory.bracket_strings import all_strings, masked_strings, string_classes
+from isoloss.theory.one_layer_transformer import all_strings, masked_strings, string_classes
 
 
 @pytest.mark.parametrize("length", [2, 4, 6])

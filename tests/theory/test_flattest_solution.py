@@ -2,9 +2,8 @@ import pytest
 import torch
 
 from isoloss.errors import IsolossError
-from isoloss.theory.bracket_strings import masked_strings
 from isoloss.theory.flattest_solution import flattest_from
-from isoloss.theory.one_layer_transformer import farthest_output, zero_loss_trace
+from isoloss.theory.one_layer_transformer import farthest_output, masked_strings, zero_loss_trace
 from isoloss.theory.zero_loss_solutions import MISS, corrected_bound, fitted, random_weights, two_neurons
 
 STRINGS = masked_strings(4)

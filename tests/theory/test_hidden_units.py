@@ -7,7 +7,6 @@ import torch
 
 from isoloss.errors import BadInput
 from isoloss.results.verdict import Verdict
-from isoloss.theory.bracket_strings import all_strings, masked_strings
 from isoloss.theory.hidden_units import (
     COUNTING,
     FULL,
@@ -18,6 +17,7 @@ from isoloss.theory.hidden_units import (
     squared_correlations,
     unit_findings,
 )
+from isoloss.theory.one_layer_transformer import all_strings, masked_strings
 from isoloss.theory.zero_loss_solutions import random_features, two_neurons
 
 

@@ -1,11 +1,11 @@
 import pytest
 import torch
 
-from isoloss.theory.bracket_strings import masked_strings
 from isoloss.theory.lemma_g_4 import dense_trace
 from isoloss.theory.one_layer_transformer import (
     OneLayerTransformer,
     hessian_trace,
+    masked_strings,
     output_gradients,
     squared_gradient_norms,
     zero_loss_trace,

@@ -15,7 +15,6 @@ from isoloss.theory.appendix_b_4 import (
     score_findings,
     trace_findings,
 )
-from isoloss.theory.bracket_strings import masked_strings
 from isoloss.theory.downstream_error import SMOKE as ERROR_SMOKE
 from isoloss.theory.downstream_error import error_findings, expected_flattest_error
 from isoloss.theory.enlarged_identities import (
@@ -30,7 +29,7 @@ from isoloss.theory.flattest_solution import descent_findings
 from isoloss.theory.lemma_g_1 import bound_finding, equality_finding, flattest_findings
 from isoloss.theory.lemma_g_3 import counterexample_findings, nudged_findings
 from isoloss.theory.lemma_g_4 import closed_form_finding, dense_trace, factor, identity_finding
-from isoloss.theory.one_layer_transformer import hessian_trace
+from isoloss.theory.one_layer_transformer import hessian_trace, masked_strings
 from isoloss.theory.suite import SUITE, named
 from isoloss.theory.theorem_5_1 import SMOKE as FAILURE_SMOKE
 from isoloss.theory.theorem_5_1 import counted_failure, failure_findings, paper_failure, simulated_failure

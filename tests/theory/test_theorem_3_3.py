@@ -10,18 +10,19 @@ from isoloss.errors import BadInput
 from isoloss.progress import silent
 from isoloss.results.verdict import Verdict
 from isoloss.theory import theorem_3_3_coin as coins
-from isoloss.theory.coin import BiasedCoin
-from isoloss.theory.flow_against_sgd import (
+from isoloss.theory.minimisers import trace_flow
+from isoloss.theory.optimiser_paths import SGDSettings
+from isoloss.theory.theorem_3_3 import (
+    AT_LAST_RATE,
+    FACTORS,
+    IN_THE_LIMIT,
+    TRANSFORMER,
     Race,
     codimension_finding,
-    fall_at_last_rate_finding,
     fall_finding,
     flow_against_sgd,
 )
-from isoloss.theory.minimisers import trace_flow
-from isoloss.theory.optimiser_paths import SGDSettings
-from isoloss.theory.theorem_3_3 import FACTORS, TRANSFORMER
-from isoloss.theory.theorem_3_3_coin import CELLS, coin_landscape, coin_runs
+from isoloss.theory.theorem_3_3_coin import CELLS, BiasedCoin, coin_landscape, coin_runs
 
 COIN = BiasedCoin(0.7)
 
@@ -117,9 +118,13 @@ def race(problem):
     return flow_against_sgd(*problem, RACE)
 
 
+def both_falls(race):
+    in_the_limit = fall_finding(IN_THE_LIMIT, race.fall_in_the_limit.intercept, 0.05)
+    return in_the_limit, fall_finding(AT_LAST_RATE, race.fall(race.runs[-1]), 0.1)
+
+
 def test_sgd_on_factors_follows_the_flow(race):
-    falls = (fall_finding(race, 0.05), fall_at_last_rate_finding(race, 0.1))
-    assert verdicts((codimension_finding(race, 4), *falls)) == [Verdict.SUPPORTED] * 3
+    assert verdicts((codimension_finding(race, 4), *both_falls(race))) == [Verdict.SUPPORTED] * 3
     assert race.order_of_distance.slope.value == pytest.approx(0.5, abs=0.1)
     assert codimension_finding(race, 5).verdict == Verdict.NOT_SUPPORTED
 
@@ -130,8 +135,7 @@ def test_another_constant_is_found_out_by_the_fall(problem, race, factor):
     path = trace_flow(minimisers, start, [abs(factor) * time for time in race.times])
     flow = torch.tensor([minimisers.trace(at) for at in path])
     wrong = replace(race, flow=flow if factor > 0 else 2 * flow[0] - flow)
-    findings = (fall_finding(wrong, 0.05), fall_at_last_rate_finding(wrong, 0.1))
-    assert verdicts(findings) == [Verdict.NOT_SUPPORTED] * 2
+    assert verdicts(both_falls(wrong)) == [Verdict.NOT_SUPPORTED] * 2
 
 
 def test_statements_at_smoke_size():

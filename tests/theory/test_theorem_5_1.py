@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.theory.bracket_strings import all_strings, string_classes
+from isoloss.theory.one_layer_transformer import all_strings, string_classes
 from isoloss.theory.theorem_5_1 import (
     corrected_failure,
     counted_failure,

@@ -2,11 +2,11 @@ import pytest
 import torch
 
 from isoloss.errors import BadInput
-from isoloss.theory.bracket_strings import masked_strings
 from isoloss.theory.one_layer_transformer import (
     OneLayerTransformer,
     farthest_output,
     hessian_trace,
+    masked_strings,
     zero_loss_trace,
 )
 from isoloss.theory.zero_loss_solutions import (

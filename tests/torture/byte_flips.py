@@ -15,7 +15,7 @@ from isoloss.results.record import TornLine, read_records
 from isoloss.results.store import read_sealed
 from isoloss.results.tensors import read_tensors
 from isoloss.stored_runs.stored_run import stored_run
-from isoloss.theory.statement_file import read_statement
+from isoloss.theory.suite import read_statement
 from norm_experiments import LANGUAGE
 
 KEPT = "of-loss"

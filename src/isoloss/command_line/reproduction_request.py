@@ -26,7 +26,7 @@ from isoloss.measurements.task_sentences import TaskSentences
 from isoloss.pretraining.specification import Compute
 from isoloss.progress import Progress, part_of, silent
 from isoloss.report.site import Site, write_site
-from isoloss.theory.statement_file import kept_statements
+from isoloss.theory.suite import kept_statements
 
 SITE, THEORY = "site", "theory"
 """The subfolders of a folder of results."""

@@ -31,8 +31,7 @@ from isoloss.provenance import usable_cores
 from isoloss.results.record import Record, Setting, as_text
 from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Entry, Finding, Statement
-from isoloss.theory.statement_file import PlannedStatement, statement_content
-from isoloss.theory.suite import SUITE, named
+from isoloss.theory.suite import SUITE, PlannedStatement, named, statement_content
 
 _STYLES = {Verdict.SUPPORTED: "green", Verdict.NOT_SUPPORTED: "red", Verdict.INCONCLUSIVE: "yellow"}
 SIZED = "theorem-5.1"

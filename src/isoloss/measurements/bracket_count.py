@@ -25,7 +25,7 @@ from isoloss.objectives.batch import PretrainingObjective
 from isoloss.progress import Progress
 from isoloss.results.estimate import Estimate
 from isoloss.results.record import Record
-from isoloss.theory.bracket_strings import all_strings
+from isoloss.theory.one_layer_transformer import all_strings
 from isoloss.theory.theorem_5_1 import refitted_outputs
 
 

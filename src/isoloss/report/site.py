@@ -24,7 +24,7 @@ from isoloss.report.offered_files import json_link, result_as_json, write_run_fi
 from isoloss.report.overview import OVERVIEW, Card, Overview, answers, gallery
 from isoloss.report.page import Page, Section, drawn, spoken, write_page
 from isoloss.theory.finding import Statement
-from isoloss.theory.statement_file import statement_content
+from isoloss.theory.suite import statement_content
 
 NOT_JUDGED = (
     "At smoke scale nothing is judged: a few steps of tiny models show that everything runs, but not which "

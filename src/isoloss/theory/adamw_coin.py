@@ -15,7 +15,6 @@ from isoloss.panels import Axis, Panel
 from isoloss.progress import Progress, part_of, silent
 from isoloss.seeds import derived_seed
 from isoloss.theory.adamw_factors import SOURCE
-from isoloss.theory.coin import BiasedCoin
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
 from isoloss.theory.minimisers import Minimisers
 from isoloss.theory.optimiser_paths import (
@@ -28,6 +27,7 @@ from isoloss.theory.optimiser_paths import (
     panel_of_paths,
     weighted_line,
 )
+from isoloss.theory.theorem_3_3_coin import BiasedCoin
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from torch import Tensor
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import mean_over_sentences, paired_difference
-from isoloss.theory.bracket_strings import BracketStrings, all_strings, masked_strings
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
+from isoloss.theory.one_layer_transformer import BracketStrings, all_strings, masked_strings
 from isoloss.theory.theorem_5_1 import balanced_share, population_losses, refitted_outputs
 from isoloss.theory.zero_loss_solutions import random_features, split_neurons, two_neurons
 

@@ -10,11 +10,12 @@ from torch import Tensor
 from isoloss.errors import IsolossError
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, part_of, silent
-from isoloss.theory.bracket_strings import BracketStrings, masked_strings
 from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.one_layer_transformer import (
+    BracketStrings,
     OneLayerTransformer,
     farthest_output,
+    masked_strings,
     output_gradients,
     zero_loss_trace,
 )

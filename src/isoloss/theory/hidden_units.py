@@ -13,9 +13,15 @@ from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Dots, Landscape, Panel
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
-from isoloss.theory.bracket_strings import BracketStrings, all_strings, masked_strings
 from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
-from isoloss.theory.one_layer_transformer import OneLayerTransformer, farthest_output, zero_loss_trace
+from isoloss.theory.one_layer_transformer import (
+    BracketStrings,
+    OneLayerTransformer,
+    all_strings,
+    farthest_output,
+    masked_strings,
+    zero_loss_trace,
+)
 from isoloss.theory.zero_loss_solutions import corrected_bound, random_features, two_neurons
 
 SOURCE = "Figure 12"

@@ -8,10 +8,14 @@ import torch
 
 from isoloss.panels import Axis, Categories, Colour, Lines, Panel
 from isoloss.progress import Progress, part_of, silent
-from isoloss.theory.bracket_strings import BracketStrings, masked_strings
 from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.flattest_solution import flattest_from
-from isoloss.theory.one_layer_transformer import OneLayerTransformer, hessian_trace
+from isoloss.theory.one_layer_transformer import (
+    BracketStrings,
+    OneLayerTransformer,
+    hessian_trace,
+    masked_strings,
+)
 from isoloss.theory.zero_loss_solutions import (
     EqualityGaps,
     corrected_bound,

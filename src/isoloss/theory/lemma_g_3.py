@@ -8,9 +8,13 @@ import torch
 
 from isoloss.panels import Axis, Categories, Colour, Panel
 from isoloss.progress import Progress, silent
-from isoloss.theory.bracket_strings import BracketStrings, masked_strings
 from isoloss.theory.finding import Entry, Finding, Statement, stated
-from isoloss.theory.one_layer_transformer import OneLayerTransformer, hessian_trace
+from isoloss.theory.one_layer_transformer import (
+    BracketStrings,
+    OneLayerTransformer,
+    hessian_trace,
+    masked_strings,
+)
 from isoloss.theory.zero_loss_solutions import (
     corrected_bound,
     equality_gaps,

@@ -8,12 +8,13 @@ import torch
 
 from isoloss.panels import Axis, Colour, Dots, Panel
 from isoloss.progress import Progress, silent
-from isoloss.theory.bracket_strings import BracketStrings, masked_strings
 from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.one_layer_transformer import (
     SECOND_DERIVATIVE,
+    BracketStrings,
     OneLayerTransformer,
     hessian_trace,
+    masked_strings,
     squared_gradient_norms,
     squared_loss,
 )

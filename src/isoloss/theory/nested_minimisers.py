@@ -10,9 +10,9 @@ from torch import Tensor
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
-from isoloss.theory.coin import BiasedCoin
 from isoloss.theory.finding import Entry, Finding, Statement, stated
 from isoloss.theory.minimisers import trace_flow
+from isoloss.theory.theorem_3_3_coin import BiasedCoin
 
 SOURCE = "Figure 11, right; B.4"
 LEAST = "2 p(1-p) |logit p|"

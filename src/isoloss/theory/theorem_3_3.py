@@ -1,24 +1,182 @@
 """Theorem 3.3 where the flow must be integrated: a table of logits in two factors, and a tiny transformer.
 
-The minimisers of the first are a manifold of known codimension; the second has reached the distribution of a
-small language. One coin, with the flow in closed form, is in `theorem_3_3_coin`.
+Runs of SGD are compared with the flow of the trace that they should follow, at decreasing learning rates. The
+minimisers of the first model are a manifold of known codimension; the second has reached the distribution of
+a small language. One coin, with the flow in closed form, is in `theorem_3_3_coin`.
 """
 
 from dataclasses import dataclass
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from isoloss.panels import Axis, Panel
 from isoloss.progress import Progress, silent
+from isoloss.results.estimate import Estimate
 from isoloss.seeds import derived_seed
-from isoloss.theory.finding import Entry, Statement, stated
-from isoloss.theory.flow_against_sgd import (
-    Race,
-    codimension_finding,
-    fall_at_last_rate_finding,
-    fall_finding,
-    flow_against_sgd,
-    order_finding,
-    trace_panel,
+from isoloss.theory.finding import Entry, Finding, Statement, estimated, stated
+from isoloss.theory.minimisers import COEFFICIENT, Minimisers, exact_transformer, factor_table, trace_flow
+from isoloss.theory.optimiser_paths import (
+    Line,
+    Row,
+    SGDSettings,
+    fitted_order,
+    mean_rows,
+    mean_with_error,
+    panel_of_paths,
+    root_mean_square,
+    sgd_paths,
+    weighted_line,
 )
-from isoloss.theory.minimisers import exact_transformer, factor_table
+
+SOURCE = "Theorem 3.3 and equation (1)"
+SINGLE_RUNS = 20
+"""The number of runs drawn one by one: few enough that the cloud can be read."""
+
+
+@dataclass(frozen=True)
+class Race:
+    """What is compared: free of scale, so that any model and language can be used.
+
+    `rates` are learning rates as fractions of 1 / Tr ∇²L at the start: at most half of the edge of stability.
+    The flow and SGD run for `lifetimes` times Tr / |dTr/dt|, the flow's initial time constant, or as far as
+    `most_steps` reach at the last rate, since the speed at which random starts flatten differs by orders of
+    magnitude. All randomness is derived from `seed`. `relative_tolerance` is the integrator's.
+    """
+
+    rates: tuple[float, ...]
+    lifetimes: float
+    points: int
+    paths: int
+    batch_size: int
+    seed: int
+    relative_tolerance: float = 1e-8
+    most_steps: int = 1_000_000
+
+
+@dataclass(frozen=True)
+class RunsAtOneRate:
+    """R runs of SGD at one learning rate, observed at n times.
+
+    `traces` are those at the runs' points; `traces_below` those of the points of Γ to which Newton's method
+    takes the runs at the last time; `distances` are from the flow at the last time.
+    """
+
+    learning_rate: float
+    traces: Float[Tensor, "n R"]
+    traces_below: Float[Tensor, " R"]
+    distances: Float[Tensor, " R"]
+
+
+@dataclass(frozen=True)
+class FlowAgainstSGD:
+    """The flow's traces at the same n `times`, starting at 0, and SGD's runs at each learning rate."""
+
+    times: tuple[float, ...]
+    flow: Float[Tensor, " n"]
+    codimensions: tuple[int, ...]
+    runs: tuple[RunsAtOneRate, ...]
+
+    def fall(self, at_rate: RunsAtOneRate) -> Estimate:
+        """The mean fall of the trace, in units of the flow's fall, and its standard error."""
+        return mean_with_error((self.flow[0] - at_rate.traces_below) / (self.flow[0] - self.flow[-1]))
+
+    @property
+    def fall_in_the_limit(self) -> Line:
+        """`fall` as a line in the learning rate: its intercept is the fall as η → 0."""
+        return weighted_line([each.learning_rate for each in self.runs], [*map(self.fall, self.runs)])
+
+    @property
+    def order_of_distance(self) -> Line:
+        """`slope` is the order in η of the runs' root mean square distance from the flow."""
+        distances = [root_mean_square(each.distances) for each in self.runs]
+        return fitted_order([each.learning_rate for each in self.runs], distances)
+
+
+def flow_against_sgd(
+    minimisers: Minimisers, start: Float[Tensor, " P"], race: Race, progress: Progress = silent
+) -> FlowAgainstSGD:
+    """Integrate equation (1) from `start` on Γ, and run SGD from there at each learning rate."""
+    trace = minimisers.trace(start)
+    slope = COEFFICIENT / race.batch_size * float(minimisers.trace_gradient(start).square().sum())
+    end = min(race.lifetimes * trace / slope, race.most_steps * (race.rates[-1] / trace) ** 2)
+    times = [end * point / race.points for point in range(race.points + 1)]
+    flow = trace_flow(
+        minimisers,
+        start,
+        times,
+        batch_size=race.batch_size,
+        relative_tolerance=race.relative_tolerance,
+        progress=progress,
+    )
+    runs = []
+    for number, rate in enumerate(race.rates):
+        seed = derived_seed(race.seed, "SGD", number)
+        sgd = SGDSettings(rate / trace, race.batch_size, race.paths, seed)
+        traces, ends = [], start[None]
+        for ends in sgd_paths(minimisers, start, sgd, times, progress):
+            traces.append([minimisers.trace(at) for at in ends])
+        below = torch.tensor([minimisers.trace(minimisers.reach(at)) for at in ends])
+        distances = (ends - flow[-1]).norm(dim=1)
+        runs.append(RunsAtOneRate(sgd.learning_rate, torch.tensor(traces), below, distances))
+    traces_of_flow = torch.tensor([minimisers.trace(at) for at in flow])
+    codimensions = tuple(minimisers.codimension(at) for at in flow)
+    return FlowAgainstSGD(tuple(times), traces_of_flow, codimensions, tuple(runs))
+
+
+def codimension_finding(race: FlowAgainstSGD, predicted: int) -> Finding:
+    """The rank of ∇²L at every time of the flow, which is constant by Assumption 3.1."""
+    found = next((rank for rank in race.codimensions if rank != predicted), predicted)
+    sentence = "Along the flow, ∇²L has rank C (V - 1), the number of independent probabilities."
+    source, n, unit = "Assumption 3.1", len(race.codimensions), "dimensions"
+    return Finding(
+        "codimension", sentence, source, found, "equal to", predicted, n=n, unit=unit, tolerance=0.0
+    )
+
+
+IN_THE_LIMIT = "As η → 0, SGD's trace falls as far as along the flow dθ/dt = -(1/4B) ∇_Γ Tr ∇²L."
+AT_LAST_RATE = "At the last learning rate, SGD's trace falls about as far as along equation (1)."
+
+
+def fall_finding(sentence: str, fall: Estimate, tolerance: float) -> Finding:
+    """The decrease of the trace under SGD, in units of the flow's."""
+    name, unit = "fall of the trace", "of the flow's fall"
+    return estimated(name, sentence, SOURCE, fall, "equal to", 1.0, unit=unit, tolerance=tolerance)
+
+
+def order_finding(race: FlowAgainstSGD, tolerance: float) -> Finding:
+    """How SGD's distance from the flow falls with η."""
+    sentence = "The root mean square distance of the runs from the flow falls as √η."
+    source = f"{SOURCE}: convergence as η → 0; across Γ runs have the variance η / 2B"
+    order = race.order_of_distance.slope
+    return estimated("order of the distance", sentence, source, order, "equal to", 0.5, tolerance=tolerance)
+
+
+def trace_panel(race: FlowAgainstSGD, name: str, of_what: str) -> Panel:
+    """Trace against t: the flow, the mean of SGD's runs at each learning rate, and some single runs."""
+    flow = "equation (1)"
+    rows: list[Row] = [
+        (t, trace, 0.0, flow, flow, True) for t, trace in zip(race.times, race.flow.tolist(), strict=True)
+    ]
+    for at_rate in race.runs:
+        path = f"mean of SGD, η = {at_rate.learning_rate:.3g}"
+        rows += mean_rows(race.times, at_rate.traces, path, path)
+    path = f"one run of SGD, η = {race.runs[-1].learning_rate:.3g}"
+    for number, run in enumerate(race.runs[-1].traces.T[:SINGLE_RUNS].tolist(), start=1):
+        rows += [
+            (t, trace, 0.0, path, f"run {number}", False) for t, trace in zip(race.times, run, strict=True)
+        ]
+    return panel_of_paths(
+        name,
+        f"Trace against time: {of_what}",
+        "The trace along the flow of equation (1) (dashed) and along SGD's runs, at t = kη²: means with "
+        "their standard errors, and single runs at the smallest learning rate. Runs fluctuate around Γ, "
+        "less so for smaller η.",
+        Axis("t", "t = kη²"),
+        Axis("trace", "trace of ∇²L", "error"),
+        rows,
+    )
 
 
 @dataclass(frozen=True)
@@ -62,7 +220,7 @@ def theorem_3_3_factors(settings: FactorSettings, progress: Progress = silent) -
         ),
         findings=(
             codimension_finding(race, codimension),
-            fall_finding(race, settings.fall_tolerance),
+            fall_finding(IN_THE_LIMIT, race.fall_in_the_limit.intercept, settings.fall_tolerance),
             order_finding(race, settings.order_tolerance),
         ),
         panels=(trace_panel(race, "factors-trace", "a table of logits in two factors"),),
@@ -127,7 +285,7 @@ def theorem_3_3_transformer(settings: TransformerSettings, progress: Progress = 
         ),
         findings=(
             codimension_finding(race, codimension),
-            fall_at_last_rate_finding(race, 2 * settings.race.rates[-1]),
+            fall_finding(AT_LAST_RATE, race.fall(race.runs[-1]), 2 * settings.race.rates[-1]),
         ),
         panels=(trace_panel(race, "transformer-trace", "a tiny transformer at an exact fit"),),
         settings=(

@@ -15,9 +15,8 @@ from isoloss.languages.dyck import LEFT, counted_strings, dyck
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, silent
 from isoloss.results.estimate import Estimate
-from isoloss.theory.bracket_strings import BracketStrings, string_classes
 from isoloss.theory.finding import Entry, Finding, Relation, Statement, estimated, stated
-from isoloss.theory.one_layer_transformer import OneLayerTransformer
+from isoloss.theory.one_layer_transformer import BracketStrings, OneLayerTransformer, string_classes
 from isoloss.theory.zero_loss_solutions import split_neurons, two_neurons
 
 SOURCE = "Theorem 5.1"

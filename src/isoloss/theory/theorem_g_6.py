@@ -8,9 +8,8 @@ import torch
 
 from isoloss.panels import Axis, Colour, Lines, Panel
 from isoloss.progress import Progress, part_of, silent
-from isoloss.theory.bracket_strings import BracketStrings, masked_strings
 from isoloss.theory.finding import Entry, Finding, Statement, stated
-from isoloss.theory.one_layer_transformer import farthest_output
+from isoloss.theory.one_layer_transformer import BracketStrings, farthest_output, masked_strings
 from isoloss.theory.zero_loss_solutions import random_features, rebalanced, trace_over_bound
 
 SOURCE = "Theorem G.6"

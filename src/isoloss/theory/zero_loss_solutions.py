@@ -8,8 +8,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from isoloss.errors import BadInput, IsolossError
-from isoloss.theory.bracket_strings import BracketStrings
-from isoloss.theory.one_layer_transformer import OneLayerTransformer, output_gradients, zero_loss_trace
+from isoloss.theory.one_layer_transformer import (
+    BracketStrings,
+    OneLayerTransformer,
+    output_gradients,
+    zero_loss_trace,
+)
 
 SCORE_SIZE = 2
 """Rows of Q and K; the statements hold for any number."""
@@ -52,7 +56,7 @@ def two_neurons(length: int, neurons: int = 2) -> OneLayerTransformer:
     c = |u| √T and u² = m √T, so that Σ_i u_i σ(V_i h) / m = g* and both terms of the trace are equal.
     Raises BadInput for fewer than two neurons.
 
-    >>> from isoloss.theory.bracket_strings import masked_strings
+    >>> from isoloss.theory.one_layer_transformer import masked_strings
     >>> from isoloss.theory.one_layer_transformer import farthest_output
     >>> farthest_output(two_neurons(6), masked_strings(6)) < 1e-12
     True

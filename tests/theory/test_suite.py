@@ -8,8 +8,7 @@ from polars.testing import assert_frame_equal
 from isoloss.errors import BadInput
 from isoloss.panels import Axis, Categories, Colour, Dots, Landscape, Lines, Panel, Table
 from isoloss.theory.finding import Finding, Statement
-from isoloss.theory.statement_file import PlannedStatement, read_statement, write_statement
-from isoloss.theory.suite import named
+from isoloss.theory.suite import PlannedStatement, named, read_statement, write_statement
 
 X, Y = Axis("n", "strings", logarithmic=True), Axis("y", "error", error="e")
 COLOUR = Colour("word", "word", ordered=True)
