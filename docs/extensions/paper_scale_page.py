@@ -5,8 +5,7 @@ A test compares the two, so that no setting of the paper's scale can change with
 
 from pathlib import Path
 
-from isoloss.experiments.paper_settings.every_setting import every_setting
-from isoloss.experiments.paper_settings.setting import PaperSetting, SettingsGroup
+from isoloss.experiments.paper_settings import PaperSetting, SettingsGroup, settings_of
 from isoloss.experiments.scale import Scale, scale_named
 
 PAGE = Path(__file__).parent.parent / "paper-scale.md"
@@ -27,11 +26,11 @@ what only its preprint or its authors' released code says is marked so.
 
 def paper_scale_page(scale: Scale) -> str:
     """The page's text."""
-    return "\n".join([INTRODUCTION, *map(_section, every_setting(scale))])
+    return "\n".join([INTRODUCTION, *map(_section, settings_of(scale))])
 
 
 def _section(group: SettingsGroup) -> str:
-    rows = "\n".join(map(_row, group.settings()))
+    rows = "\n".join(map(_row, group.settings))
     return f"## {group.title}\n\n| | the paper | here | why |\n|---|---|---|---|\n{rows}\n"
 
 

@@ -11,7 +11,7 @@ from isoloss.errors import BadInput
 from isoloss.experiments.cost import A100, H100, UTILISATION, Device, hours, run_cost
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
-from isoloss.experiments.paper_settings.setting import SettingsGroup
+from isoloss.experiments.paper_settings import SettingsGroup
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.throughput import run_throughput
 from isoloss.models.shapes import Shape
@@ -158,7 +158,7 @@ def _assumed(machine: Device) -> str:
 
 def settings_as_rows(groups: Sequence[SettingsGroup]) -> list[dict[str, Any]]:
     """A row per setting, for JSON."""
-    return [{"of": group.title, **asdict(setting)} for group in groups for setting in group.settings()]
+    return [{"of": group.title, **asdict(setting)} for group in groups for setting in group.settings]
 
 
 def print_settings(groups: Sequence[SettingsGroup]) -> None:
@@ -169,6 +169,6 @@ def print_settings(groups: Sequence[SettingsGroup]) -> None:
     for group in groups:
         table.add_section()
         table.add_row(f"[bold]{group.title}[/bold]")
-        for setting in group.settings():
+        for setting in group.settings:
             table.add_row(setting.name, setting.paper, setting.ours, setting.why)
     table_console().print(table)

@@ -31,7 +31,7 @@ from isoloss.experiments.claims import Judgement, Kind
 from isoloss.experiments.cost import this_machine
 from isoloss.experiments.experiment_jobs import job_names, shared
 from isoloss.experiments.experiment_result import Executor, Results, carry_out_experiments
-from isoloss.experiments.paper_settings.every_setting import settings_of
+from isoloss.experiments.paper_settings import settings_of
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.shared.language_runs import UNJUDGED
 from isoloss.experiments.shipped_results import BesideShipped, ShippedInterval, beside_shipped

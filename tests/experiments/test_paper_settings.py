@@ -5,8 +5,7 @@ import pytest
 
 from isoloss.errors import BadInput
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.paper_settings.every_setting import every_setting, settings_of
-from isoloss.experiments.paper_settings.of_languages import grammar_settings
+from isoloss.experiments.paper_settings import settings_of
 from isoloss.experiments.scale import Scale, scale_named
 from isoloss.experiments.suite import every_experiment
 
@@ -47,8 +46,8 @@ def test_rules_and_languages_bring_their_own() -> None:
 
 
 def test_every_setting_says_all_three_and_none_twice() -> None:
-    for group in every_setting(scale()):
-        settings = group.settings()
+    for group in settings_of(scale()):
+        settings = group.settings
         assert len({setting.name for setting in settings}) == len(settings)
         for setting in settings:
             for said in (setting.name, setting.paper, setting.ours, setting.why):
@@ -59,4 +58,4 @@ def test_every_setting_says_all_three_and_none_twice() -> None:
 def test_a_language_of_another_kind_is_refused() -> None:
     other = replace(scale(), grammar=replace(scale().grammar, language=scale().hidden_markov.language))
     with pytest.raises(BadInput, match="no PCFG"):
-        grammar_settings(other)
+        settings_of(other)

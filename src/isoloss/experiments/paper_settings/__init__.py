@@ -1,1 +1,0 @@
-"""The paper's settings beside a scale's own, one setting per line, with the reasons for differences."""
