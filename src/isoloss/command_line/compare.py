@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from isoloss.command_line.option_types import File, Name, Number, Quantities
+from isoloss.command_line.options import File, Name, Number, Quantities
 from isoloss.command_line.terminal import starting
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from isoloss.command_line.checked_options import measured_text
+from isoloss.command_line.options import measured_text
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.corpora.task_file import read_task
 from isoloss.corpora.token_sentences import TextCorpus

@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from rich.table import Table
 
-from isoloss.command_line.checked_options import (
+from isoloss.command_line.compare import CompareOptions
+from isoloss.command_line.comparison_plan import PlanSettings, Sources, planned_stages, read_sources
+from isoloss.command_line.options import (
     refuse_unwritable,
+    repeated_command,
     trace_stopping,
     usable_mask_rate,
     usable_seed,
 )
-from isoloss.command_line.compare import CompareOptions
-from isoloss.command_line.comparison_plan import PlanSettings, Sources, planned_stages, read_sources
-from isoloss.command_line.repeated_command import repeated_command
 from isoloss.command_line.terminal import progress_display, table_console
 from isoloss.curvature.stopping import Stopping
 from isoloss.device import usable_device

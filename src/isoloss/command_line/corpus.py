@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from rich.table import Table
 
-from isoloss.command_line.option_types import Folder, Name, Number
+from isoloss.command_line.options import Folder, Name, Number
 from isoloss.command_line.terminal import progress_display, starting, table_console
 from isoloss.errors import BadInput
 

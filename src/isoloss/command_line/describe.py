@@ -12,7 +12,7 @@ from isoloss.command_line.language_argument import (
     MaximumLength,
     refuse_no_error_bar,
 )
-from isoloss.command_line.option_types import File, Number
+from isoloss.command_line.options import File, Number, refuse_unwritable, usable_seed
 from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
 
@@ -49,7 +49,6 @@ def describe(options: DescribeOptions) -> None:
         raise BadInput(f"--out {page} is no page; give a name that ends in .html")
     refuse_no_error_bar(options.sentences)
     with starting("describe"):
-        from isoloss.command_line.checked_options import refuse_unwritable, usable_seed
         from isoloss.command_line.language_argument import language_argument, report_cost_of_one_position_each
         from isoloss.measurements.entropy import usual_sentences
 

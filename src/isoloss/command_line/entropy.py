@@ -12,7 +12,7 @@ from isoloss.command_line.language_argument import (
     MaximumLength,
     refuse_no_error_bar,
 )
-from isoloss.command_line.option_types import Number
+from isoloss.command_line.options import Number, usable_seed
 from isoloss.command_line.terminal import progress_display, starting, table_console
 
 
@@ -38,7 +38,6 @@ class EntropyOptions:
 def entropy(options: EntropyOptions) -> None:
     """Estimate the entropy of masked words and of next words, the lowest losses a model can reach."""
     with starting("entropy"):
-        from isoloss.command_line.checked_options import usable_seed
         from isoloss.command_line.language_argument import language_argument, report_cost_of_one_position_each
         from isoloss.measurements.entropy import language_entropy, usual_sentences
 

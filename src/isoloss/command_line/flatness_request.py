@@ -7,17 +7,17 @@ from dataclasses import replace
 import torch
 from transformers import PreTrainedModel
 
-from isoloss.command_line.checked_options import (
+from isoloss.command_line.flatness import FlatnessOptions
+from isoloss.command_line.flatness_table import Shown, print_flatness, print_json, sentences_below
+from isoloss.command_line.options import (
     measured_text,
     refuse_single_sentence,
     refuse_unwritable,
+    repeated_command,
     trace_stopping,
     usable_mask_rate,
     usable_seed,
 )
-from isoloss.command_line.flatness import FlatnessOptions
-from isoloss.command_line.flatness_table import Shown, print_flatness, print_json, sentences_below
-from isoloss.command_line.repeated_command import repeated_command
 from isoloss.command_line.terminal import progress_display
 from isoloss.corpora.token_sentences import Corpus, TextCorpus, read_token_corpus
 from isoloss.device import usable_device

@@ -16,7 +16,7 @@ from isoloss.command_line.language_search import (
     refuse_small_sizes,
     search,
 )
-from isoloss.command_line.option_types import Folder, Name
+from isoloss.command_line.options import Folder, Name, refuse_existing, usable_seed
 from isoloss.command_line.terminal import progress_display, starting
 from isoloss.errors import BadInput
 
@@ -157,7 +157,6 @@ def language(options: LanguageOptions) -> None:
         search(kind)
         return
     with starting("language"):
-        from isoloss.command_line.checked_options import refuse_existing
         from isoloss.languages.language import kind_of
 
     if isinstance(kind, GrammarOptions | HMMOptions):
@@ -185,7 +184,6 @@ def language(options: LanguageOptions) -> None:
 
 def _small_language(options: GrammarOptions | HMMOptions | DyckOptions) -> "Language":
     """A language whose file holds all of it."""
-    from isoloss.command_line.checked_options import usable_seed
     from isoloss.files import write_atomically
     from isoloss.languages.dyck import dyck
     from isoloss.languages.language import WritesItself
@@ -216,7 +214,6 @@ def _refuse_more(things: str, needed: int, most: int, option: str) -> None:
 def _causal_lm(options: CausalLMOptions) -> "Language":
     """The language of a pre-trained causal model, restricted to its most frequent tokens."""
     with starting("language"):
-        from isoloss.command_line.checked_options import usable_seed
         from isoloss.models.causal_language import ModelSource, load_causal_language, write_causal_language
 
     seed = usable_seed(options.seed)
@@ -231,7 +228,6 @@ def _causal_lm(options: CausalLMOptions) -> "Language":
 def _teacher(options: TeacherOptions) -> "Language":
     """The language of a small causal model, pre-trained here on public-domain prose."""
     with starting("language"):
-        from isoloss.command_line.checked_options import usable_seed
         from isoloss.corpora.fetched_package import default_cache
         from isoloss.experiments.teacher import Teacher, teacher_language
         from isoloss.models.causal_language import ModelSource, write_causal_language

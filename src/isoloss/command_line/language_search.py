@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from rich.table import Table
 
-from isoloss.command_line.option_types import Name
+from isoloss.command_line.options import Name, refuse_below, usable_seed
 from isoloss.command_line.terminal import progress_display, starting, table_console
 from isoloss.results.record import as_text
 
@@ -78,8 +78,6 @@ class HMMSizes:
 
 def refuse_small_sizes(sizes: GrammarSizes | HMMSizes) -> None:
     """Raise BadInput for a number of words, states, ... below 1."""
-    from isoloss.command_line.checked_options import refuse_below
-
     for field in fields(sizes):
         if field.type is int:
             refuse_below(1, getattr(sizes, field.name), f"--{field.name.replace('_', '-')}")
@@ -152,7 +150,6 @@ def search(options: GrammarSearchOptions | HMMSearchOptions) -> None:
 
 def _search(language_of: "Callable[[int], Language]", task: str, asked: SearchedFor) -> None:
     with starting("language"):
-        from isoloss.command_line.checked_options import refuse_below, usable_seed
         from isoloss.measurements.room_and_price import SearchRule, search_languages
 
     refuse_below(1, asked.search, "--search")

@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 from tyro.conf import Positional, subcommand
 
+from isoloss.command_line.options import refuse_below, refuse_unwritable
 from isoloss.command_line.terminal import starting
 
 
@@ -64,7 +65,6 @@ def records(options: RecordsOptions) -> int:
 
 def _pack(options: PackOptions) -> int:
     with starting("records"):
-        from isoloss.command_line.checked_options import refuse_below, refuse_unwritable
         from isoloss.stored_runs.packed_records import pack_records
 
     refuse_below(0, options.most_values, "--most-values")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional
 
-from isoloss.command_line.option_types import File, Folder, Name, Number
+from isoloss.command_line.options import File, Folder, Name, Number
 from isoloss.command_line.terminal import starting
 
 ScaleName = Literal["smoke", "laptop", "night", "gpu", "paper"]

@@ -14,6 +14,7 @@ from isoloss.command_line.language_argument import (
     MaximumLength,
     refuse_too_many,
 )
+from isoloss.command_line.options import usable_seed
 from isoloss.command_line.terminal import starting
 from isoloss.errors import BadInput
 
@@ -51,7 +52,6 @@ def sample(options: SampleOptions) -> None:
     with starting("sample"):
         import torch
 
-        from isoloss.command_line.checked_options import usable_seed
         from isoloss.command_line.language_argument import language_argument
         from isoloss.languages.causal_lm import CausalLM
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from rich.table import Table
 
+from isoloss.command_line.options import refuse_below
 from isoloss.command_line.terminal import progress_display, starting, table_console
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ class TaskOptions:
 def task(options: TaskOptions) -> None:
     """Download a task on real text into the user's cache, once, and describe it."""
     with starting("task"):
-        from isoloss.command_line.checked_options import refuse_below
         from isoloss.corpora.fetched_package import default_cache
 
     refuse_below(0, options.examples, "--examples")

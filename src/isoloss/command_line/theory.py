@@ -5,7 +5,7 @@ from typing import Annotated
 
 import tyro
 
-from isoloss.command_line.option_types import Folder, Number
+from isoloss.command_line.options import Folder, Number
 from isoloss.command_line.terminal import starting
 
 

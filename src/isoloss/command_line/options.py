@@ -1,12 +1,30 @@
-"""Checks of commands' options before any work is done, and the defaults of options that were not given."""
+"""Options that several commands have: their types, and their checks before any work is done."""
 
+import shlex
 import tempfile
+from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from isoloss.corpora.token_sentences import Corpus, TextCorpus, read_text_corpus
-from isoloss.curvature.stopping import Stopping
+import tyro
+
 from isoloss.errors import BadInput
-from isoloss.files import writable
+from isoloss.measurements.on_sentences import quantity_names
+
+if TYPE_CHECKING:
+    from isoloss.corpora.token_sentences import Corpus, TextCorpus
+    from isoloss.curvature.stopping import Stopping
+
+# Options that may be left out, named in `--help` by what they take; None stands for no such option.
+File = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")]
+Folder = Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")]
+Name = Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")]
+Number = Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="")]
+Quantities = Annotated[
+    tuple[str, ...], tyro.conf.arg(metavar=f"{{{','.join(quantity_names())},FILE.py}} [...]")
+]
+"""Names of quantities, or Python files that define one."""
+
 
 RELATIVE_ERROR = 0.02
 """Of a trace, if no stopping criterion is given."""
@@ -23,6 +41,8 @@ def refuse_unwritable(path: Path) -> None:
     """Create the file's folder. Raises IsolossError for a folder, or if nothing can be written into it."""
     if path.is_dir():
         raise BadInput(f"{path} is a folder; name a file")
+    from isoloss.files import writable
+
     with writable(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
@@ -42,7 +62,7 @@ def usable_seed(seed: int) -> int:
     return seed
 
 
-def trace_stopping(relative_error: float | None, sentences: int | None, seconds: float | None) -> Stopping:
+def trace_stopping(relative_error: float | None, sentences: int | None, seconds: float | None) -> "Stopping":
     """When a trace is known well enough: as requested, or at a relative error of `RELATIVE_ERROR`.
 
     Raises BadInput for fewer than two sentences, which have no error bar.
@@ -50,6 +70,8 @@ def trace_stopping(relative_error: float | None, sentences: int | None, seconds:
     >>> trace_stopping(None, None, None).relative_error, trace_stopping(None, 100, None).relative_error
     (0.02, None)
     """
+    from isoloss.curvature.stopping import Stopping
+
     if sentences is not None:
         refuse_below(2, sentences, "--sentences")
     free = relative_error is None and sentences is None and seconds is None
@@ -63,11 +85,13 @@ def usable_mask_rate(rate: float) -> float:
     return rate
 
 
-def measured_text(text: Path | None, dataset: str | None) -> TextCorpus | None:
+def measured_text(text: Path | None, dataset: str | None) -> "TextCorpus | None":
     """The sentences of a text file or a data set, still without a tokenizer; None if neither is given.
 
     Raises BadInput if they cannot be read, and as `refuse_single_sentence` does.
     """
+    from isoloss.corpora.token_sentences import read_text_corpus
+
     if text is not None:
         corpus = read_text_corpus(text, None, None)
     elif dataset is not None:
@@ -80,10 +104,33 @@ def measured_text(text: Path | None, dataset: str | None) -> TextCorpus | None:
     return corpus
 
 
-def refuse_single_sentence(corpus: Corpus, source: Path | str | None) -> None:
+def refuse_single_sentence(corpus: "Corpus", source: Path | str | None) -> None:
     """Raise BadInput for a corpus of one sentence, which has no error bar."""
     if len(corpus) < 2:
         raise BadInput(
             f"{source} has a single sentence, but an error bar takes two; give a sentence or a document a "
             "line"
         )
+
+
+def repeated_command(command: str, request: Any) -> str:
+    """`isoloss` with that command and those options of a request that differ from their defaults.
+
+    The request's first field contains the positional arguments. Options for printing the result are omitted.
+
+    >>> from isoloss.command_line.flatness import FlatnessOptions
+    >>> repeated_command("flatness", FlatnessOptions(("my model", "b"), one_mask=True, seed=3))
+    "isoloss flatness 'my model' b --one-mask --seed 3"
+    """
+    positional, *options = fields(request)
+    words = ["isoloss", command, *map(shlex.quote, map(str, getattr(request, positional.name)))]
+    for field in options:
+        value, name = getattr(request, field.name), field.name.replace("_", "-")
+        if value == field.default or name == "json":
+            continue
+        if isinstance(value, bool):
+            words.append(f"--{name}" if value else f"--no-{name}")
+        else:
+            each = value if isinstance(value, tuple) else (value,)
+            words += [f"--{name}", *map(shlex.quote, map(str, each))]
+    return " ".join(words)
