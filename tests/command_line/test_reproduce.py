@@ -13,11 +13,11 @@ from isoloss.command_line.reproduction import reproduce_experiments
 from isoloss.command_line.reproduction_request import Choice, choice, command_again
 from isoloss.errors import BadInput, IsolossError
 from isoloss.executors.runner import Notice, Outcome
-from isoloss.experiments import throughput
+from isoloss.experiments import cost
 from isoloss.experiments.chosen_languages import headline_grammar
 from isoloss.experiments.cost import this_machine
+from isoloss.experiments.experiment import TASK, facts_of
 from isoloss.experiments.experiment_result import Results
-from isoloss.experiments.facts import TASK, facts_of
 from isoloss.experiments.suite import builtin_designs
 from isoloss.languages.notation import write_grammar
 from isoloss.progress import silent
@@ -126,7 +126,7 @@ def test_a_dry_run_can_time_the_models_themselves(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cost_table, "SECONDS_A_FAMILY", 0.02)
     rate = cache(this_machine)  # half a second each time that it is measured
-    for module in (reproduction, throughput):
+    for module in (reproduction, cost):
         monkeypatch.setattr(module, "this_machine", rate)
     # A grammar, and a causal model that is not trained yet: neither is supported here.
     names = ("figure-1", "figure-2")

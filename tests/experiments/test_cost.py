@@ -1,5 +1,6 @@
 """The cost of runs: operations against closed forms, bytes against real files, rates against a clock."""
 
+import os
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -11,12 +12,13 @@ from safetensors.torch import load_file
 from transformers import PreTrainedModel
 
 from isoloss.errors import BadInput
+from isoloss.experiments import cost as cost_module
 from isoloss.experiments import step_cost as step_cost_module
-from isoloss.experiments import throughput
 from isoloss.experiments.cost import (
     COPIES_WITH_TRAINING_STATE,
     Device,
     hours,
+    measured_throughput,
     run_cost,
     run_operations,
     this_machine,
@@ -25,7 +27,6 @@ from isoloss.experiments.cost import (
 from isoloss.experiments.measured_at import MeasuredAt
 from isoloss.experiments.planned_run import PlannedRun, ReadyLanguage
 from isoloss.experiments.step_cost import step_cost
-from isoloss.experiments.throughput import measured_throughput
 from isoloss.languages.pcfg import pcfg
 from isoloss.languages.random_grammar import laptop_grammar
 from isoloss.measurements.accuracy import AccuracyQuantity, LinearProbe
@@ -247,7 +248,7 @@ def specification(**changes: object) -> PretrainingSpecification:
 @pytest.fixture
 def _one_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine's rate, which takes half a second to measure."""
-    monkeypatch.setattr(throughput, "this_machine", RATE)
+    monkeypatch.setattr(cost_module, "this_machine", RATE)
 
 
 @pytest.mark.usefixtures("_one_rate")
@@ -269,7 +270,7 @@ def test_throughput_is_measured_on_real_steps_and_its_share_gives_back_their_tim
 
 
 def test_a_step_that_takes_too_long_is_measured_on_fewer_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throughput, "this_machine", lambda *_: Device("slow", 1e8))
+    monkeypatch.setattr(cost_module, "this_machine", lambda *_: Device("slow", 1e8))
     found = measured_throughput(specification(batch_size=4096), LANGUAGE, seconds=0.1)
     whole = run_cost(planned(batch_size=4096)).step
     assert 2 <= found.sentences < 20
@@ -278,7 +279,7 @@ def test_a_step_that_takes_too_long_is_measured_on_fewer_sentences(monkeypatch: 
 
 @pytest.mark.usefixtures("_one_rate")
 def test_a_step_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throughput.os, "sysconf", lambda name: 100)  # pages, and bytes per page
+    monkeypatch.setattr(os, "sysconf", lambda name: 100)  # pages, and bytes per page
     with pytest.raises(BadInput, match=r"a step needs about .* GB and cpu has 0 GB"):
         measured_throughput(specification(), LANGUAGE)
 
@@ -288,7 +289,7 @@ def test_throughput_passes_as_much_at_once_as_the_run_does(monkeypatch: pytest.M
     compute = Compute(micro_batch=2)
     room = run_cost(planned(compute=compute)).step.memory_bytes
     assert room < run_cost(planned()).step.memory_bytes
-    monkeypatch.setattr(throughput.os, "sysconf", lambda name: room if name == "SC_PHYS_PAGES" else 1)
+    monkeypatch.setattr(os, "sysconf", lambda name: room if name == "SC_PHYS_PAGES" else 1)
     passed: list[int] = []
 
     class Noting(MaskedObjective):

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy.optimize import brentq
 
-from isoloss.experiments import paper_languages
-from isoloss.experiments.paper_languages import grammar_with, hmm_with, paper_hmm, paper_pcfg
+from isoloss.experiments import chosen_languages
+from isoloss.experiments.chosen_languages import grammar_with, hmm_with, paper_hmm, paper_pcfg
 from isoloss.experiments.scale import scale_named
 from isoloss.languages.paper_grammar import mean_length, paper_sized_grammar
 from isoloss.languages.pcfg import PCFG
@@ -74,17 +74,20 @@ def dial(language_at: Callable[[float], ExactDistributions], wanted: float, low:
 @pytest.mark.slow
 def test_the_searches_find_the_dials_and_the_entropy_is_met_within_a_hundredth() -> None:
     def excess_length(share: float) -> float:
-        grammar = paper_sized_grammar(word_share=share, sharpness=1.0, seed=paper_languages.LANGUAGE_SEED)
-        return mean_length(grammar) - paper_languages.GRAMMAR_LENGTH
+        grammar = paper_sized_grammar(word_share=share, sharpness=1.0, seed=chosen_languages.LANGUAGE_SEED)
+        return mean_length(grammar) - chosen_languages.GRAMMAR_LENGTH
 
     share = brentq(excess_length, 0.05, 0.45, xtol=1e-4)
-    assert share == pytest.approx(paper_languages.WORD_SHARE, abs=5e-4)
+    assert share == pytest.approx(chosen_languages.WORD_SHARE, abs=5e-4)
     sharpness = dial(
-        lambda each: grammar_with(paper_languages.WORD_SHARE, each), paper_languages.GRAMMAR_ENTROPY, 2.5, 3.0
+        lambda each: grammar_with(chosen_languages.WORD_SHARE, each),
+        chosen_languages.GRAMMAR_ENTROPY,
+        2.5,
+        3.0,
     )
-    assert sharpness == pytest.approx(paper_languages.SHARPNESS, abs=5e-3)
-    found = dial(hmm_with, paper_languages.HMM_ENTROPY, 0.15, 0.5)
-    assert found == pytest.approx(paper_languages.EMISSION_CONCENTRATION, abs=5e-4)
+    assert sharpness == pytest.approx(chosen_languages.SHARPNESS, abs=5e-3)
+    found = dial(hmm_with, chosen_languages.HMM_ENTROPY, 0.15, 0.5)
+    assert found == pytest.approx(chosen_languages.EMISSION_CONCENTRATION, abs=5e-4)
     entropy = masked_entropy(language(), 10_000, FRESH_SEED)
     assert entropy.standard_error < 0.008
     assert entropy.value == pytest.approx(3.196, rel=0.01)

@@ -21,12 +21,11 @@ from isoloss.experiments.claims import Judgement, Question
 from isoloss.experiments.scale import scale_named
 from isoloss.experiments.suite import every_experiment
 from isoloss.report.frame import Link, write_assets
-from isoloss.report.latex import as_latex, claims_as_latex
 from isoloss.report.overview import Card, answers
 from isoloss.report.page import drawn
 from isoloss.report.pictures import COLUMN_WIDTH, one_picture, write_pictures
 from isoloss.report.site import Site, write_site
-from isoloss.report.table import WIDTH, in_numbers, interval_picture
+from isoloss.report.table import WIDTH, as_latex, claims_as_latex, in_numbers, interval_picture
 from isoloss.results.estimate import Estimate
 from made_once import made_once
 

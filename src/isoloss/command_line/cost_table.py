@@ -8,12 +8,11 @@ from rich.table import Table
 
 from isoloss.command_line.terminal import table_console
 from isoloss.errors import BadInput
-from isoloss.experiments.cost import A100, H100, UTILISATION, Device, hours, run_cost
+from isoloss.experiments.cost import A100, H100, UTILISATION, Device, hours, run_cost, run_throughput
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_jobs import shared
 from isoloss.experiments.paper_settings import SettingsGroup
 from isoloss.experiments.planned_run import PlannedRun
-from isoloss.experiments.throughput import run_throughput
 from isoloss.models.shapes import Shape
 from isoloss.progress import Progress
 

@@ -11,9 +11,8 @@ from transformers import PreTrainedModel
 from isoloss.corpora.packed_corpus import PackedCorpus
 from isoloss.device import denormals_flushed
 from isoloss.errors import IsolossError
-from isoloss.experiments.kept_plan import keep_plan
 from isoloss.experiments.measured_at import Weights, drawn, quantity_digest, weights_setting
-from isoloss.experiments.planned_run import PlannedRun
+from isoloss.experiments.planned_run import PlannedRun, keep_plan
 from isoloss.languages.language import Language
 from isoloss.measurements.quantity import AnyQuantity, Subject
 from isoloss.models.loading import load_causal_language_model, load_masked_language_model

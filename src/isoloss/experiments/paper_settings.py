@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from isoloss.errors import BadInput
+from isoloss.experiments.chosen_languages import GRAMMAR_ENTROPY, GRAMMAR_LENGTH, HMM_ENTROPY
 from isoloss.experiments.descents import DESCENTS
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.paper_languages import GRAMMAR_ENTROPY, GRAMMAR_LENGTH, HMM_ENTROPY
 from isoloss.experiments.planned_run import CorpusPlan, ReadyLanguage
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.shared.language_runs import AnyRuns, width_of

@@ -10,8 +10,8 @@ from importlib.resources import files
 from typing import Any
 
 from isoloss.errors import Damaged
+from isoloss.experiments.experiment import TASK, facts_of
 from isoloss.experiments.experiment_result import ExperimentResult
-from isoloss.experiments.facts import TASK, facts_of
 
 FORMAT = 2
 MOST_TOLD = 3

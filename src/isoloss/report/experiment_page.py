@@ -10,9 +10,8 @@ from markupsafe import Markup
 from isoloss.experiments.cached_descriptions import planned_languages
 from isoloss.experiments.carry_out import is_complete, is_records_alone
 from isoloss.experiments.claims import Judgement
-from isoloss.experiments.experiment import Experiment, Facts
+from isoloss.experiments.experiment import Experiment, Facts, facts_of
 from isoloss.experiments.experiment_result import ExperimentResult
-from isoloss.experiments.facts import facts_of
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.experiments.ranges import Range, World, claim_ranges
 from isoloss.experiments.shipped_results import BesideShipped, beside_shipped

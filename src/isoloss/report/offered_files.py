@@ -12,8 +12,8 @@ from markupsafe import Markup
 
 from isoloss.errors import Damaged
 from isoloss.experiments.claims import Judgement
+from isoloss.experiments.experiment import facts_of
 from isoloss.experiments.experiment_result import ExperimentResult
-from isoloss.experiments.facts import facts_of
 from isoloss.experiments.planned_run import PlannedRun
 from isoloss.files import write_atomically
 from isoloss.results.checkpoint import SPECIFICATION_FILE

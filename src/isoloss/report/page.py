@@ -15,7 +15,6 @@ from isoloss.files import write_atomically
 from isoloss.panels import Layout, Panel
 from isoloss.report.charts import draw
 from isoloss.report.frame import Frame, alone, as_script_data, rendered
-from isoloss.report.latex import claims_as_latex
 from isoloss.report.marks import STACKED_HEIGHT, Drawing
 from isoloss.report.overview import counts, verdicts_on
 from isoloss.report.pictures import (
@@ -26,6 +25,7 @@ from isoloss.report.pictures import (
     svg_and_png,
     write_pictures,
 )
+from isoloss.report.table import claims_as_latex
 from isoloss.results.verdict import Verdict
 from isoloss.theory.finding import Finding
 

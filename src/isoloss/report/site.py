@@ -19,10 +19,10 @@ from isoloss.provenance import machine, versions
 from isoloss.report.experiment_page import ExperimentPage, notices_of, paper_page
 from isoloss.report.frame import Link, LinkGroup, rendered, within_site, write_assets
 from isoloss.report.language_page import language_page
-from isoloss.report.latex import claims_as_latex
 from isoloss.report.offered_files import json_link, result_as_json, write_run_files
 from isoloss.report.overview import OVERVIEW, Card, Overview, answers, gallery
 from isoloss.report.page import Page, Section, drawn, spoken, write_page
+from isoloss.report.table import claims_as_latex
 from isoloss.theory.finding import Statement
 from isoloss.theory.suite import statement_content
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from isoloss.errors import BadInput
-from isoloss.experiments.paper_languages import GRAMMAR_ENTROPY
+from isoloss.experiments.chosen_languages import GRAMMAR_ENTROPY
 from isoloss.experiments.shared.language_runs import GPU_LENGTHS, ScaleName, laptop_transformers
 from isoloss.models.shapes import TABLE_3, Shape
 from isoloss.models.transformers import PreLayerNormTransformer

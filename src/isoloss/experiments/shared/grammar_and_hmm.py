@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from isoloss.experiments.chosen_languages import headline_grammar, small_hmm
-from isoloss.experiments.paper_languages import paper_hmm, paper_pcfg
+from isoloss.experiments.chosen_languages import headline_grammar, paper_hmm, paper_pcfg, small_hmm
 from isoloss.experiments.planned_run import ReadyLanguage
 from isoloss.experiments.shared.language_runs import GPU_LENGTHS, LanguageRuns, ScaleName, laptop_transformers
 from isoloss.models.lstm import LSTM, LSTM_LAYERS, LSTM_WIDTHS

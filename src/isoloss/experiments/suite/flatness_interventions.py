@@ -11,12 +11,12 @@ import polars as pl
 
 from isoloss.errors import BadInput
 from isoloss.experiments.branches import PART, START, VARIANT, Branch, branched_runs
+from isoloss.experiments.chosen_languages import GRAMMAR_ENTROPY
 from isoloss.experiments.claims import Claim, Question
 from isoloss.experiments.design import Design, Picture
 from isoloss.experiments.drift_panels import ACCURACY, LOSS, TRACE
 from isoloss.experiments.drift_runs import NIGHT_SEEDS, plain
 from isoloss.experiments.experiment import Experiment
-from isoloss.experiments.paper_languages import GRAMMAR_ENTROPY
 from isoloss.experiments.planned_run import LanguagePlan
 from isoloss.experiments.scale import Scale
 from isoloss.experiments.schedules import Schedule

@@ -7,9 +7,8 @@ import torch
 
 from isoloss.experiments.experiment import Experiment
 from isoloss.experiments.experiment_result import keep_names
-from isoloss.experiments.kept_plan import keep_plan
 from isoloss.experiments.measured_at import MeasuredAt, quantity_digest
-from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage
+from isoloss.experiments.planned_run import Continued, PlannedRun, ReadyLanguage, keep_plan
 from isoloss.languages.dyck import dyck
 from isoloss.languages.language import Language
 from isoloss.languages.language_file import read_language
