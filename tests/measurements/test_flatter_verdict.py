@@ -8,9 +8,9 @@ import torch
 
 from isoloss.corpora.token_sentences import TokenCorpus
 from isoloss.curvature.stopping import Stopping
-from isoloss.measurements.flatter_verdict import FlatterVerdict, flatter_verdicts
 from isoloss.measurements.measured_models import measure
 from isoloss.measurements.sampled_batches import SampledBatches, ShareMasked
+from isoloss.measurements.verdicts import FlatterVerdict, flatter_verdicts
 from isoloss.results.estimate import Estimate
 from tiny_language_models import tiny_language_model
 

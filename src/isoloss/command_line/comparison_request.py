@@ -26,15 +26,19 @@ from isoloss.device import usable_device
 from isoloss.errors import BadInput
 from isoloss.files import remove_unfinished
 from isoloss.measurements.checkpoint_comparison import Comparison, Measured, Stage, carry_out
-from isoloss.measurements.checkpoint_measurements import ACCURACIES, FINE_TUNING, LOSS, PROBE, TRACE
-from isoloss.measurements.checkpoint_verdicts import PairVerdict, verdicts
 from isoloss.measurements.compared_checkpoints import (
+    ACCURACIES,
+    FINE_TUNING,
+    LOSS,
+    PROBE,
+    TRACE,
     Checkpoint,
     Models,
     read_checkpoints,
     refuse_named_twice,
 )
 from isoloss.measurements.on_sentences import quantity_named
+from isoloss.measurements.verdicts import PairVerdict, verdicts
 from isoloss.pretraining.run_folder import only_process_in
 from isoloss.report.comparison_page import Told, comparison_page, pair_sentences
 from isoloss.report.page import write_lone_page

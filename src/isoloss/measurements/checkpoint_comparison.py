@@ -10,30 +10,31 @@ from time import monotonic
 from typing import Any
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.errors import Damaged, IsolossError
 from isoloss.measurements.checkpoint_measurements import (
+    CheckpointMeasurement,
+    accuracy_of_seeds,
+    measured_accuracy,
+)
+from isoloss.measurements.compared_checkpoints import (
     ACCURACIES,
     FINE_TUNING,
     LOSS,
     PROBE,
     TRACE,
-    CheckpointMeasurement,
-    accuracy_of_seeds,
-    measured_accuracy,
+    Checkpoint,
+    Models,
+    not_comparable,
 )
-from isoloss.measurements.compared_checkpoints import Checkpoint, Models
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.measurements.paired_difference import (
-    constant_accuracy,
-    difference_of_accuracies,
-    difference_on_common_sentences,
-)
 from isoloss.measurements.quantity import Measurement
 from isoloss.measurements.task_texts import majority_correct, majority_record
 from isoloss.progress import Progress, silent
-from isoloss.results.estimate import Estimate
+from isoloss.results.estimate import Estimate, paired_difference
 from isoloss.results.measurements import Measurements
 from isoloss.results.record import Record
 from isoloss.results.store import json_digest
@@ -108,7 +109,8 @@ class Comparison:
         values, others = (each.values.get(quantity) for each in found if each is not None)
         if values is None or others is None:
             return None
-        return difference_on_common_sentences(values, others)
+        common = min(len(values), len(others))  # the first ones of a common order
+        return paired_difference(values[:common], others[:common])
 
     def estimate(self, checkpoint: Checkpoint, name: str) -> Estimate | None:
         """The accuracy with its error over test examples and seeds: its difference from none."""
@@ -179,24 +181,6 @@ class Comparison:
             checkpoint=checkpoint.name,
             settings={"reference": first.name},
         )
-
-
-def not_comparable(name: str, first: Checkpoint, second: Checkpoint) -> str:
-    """The reason why a measurement is not comparable between two checkpoints; empty if it is comparable.
-
-    Accuracies on the same task are always comparable. Losses are comparable only if both models predict the
-    same tokens; traces and other quantities, which depend on what the parameters are, only if both models
-    also have the same parameters.
-    """
-    if name in ACCURACIES:
-        return ""
-    if first.prediction != second.prediction:
-        return f"{first.name} is {first.prediction} and {second.name} {second.prediction}"
-    if not first.reads_as(second):
-        return "their tokenizers differ"
-    if name != LOSS and not first.built_as(second):
-        return "their parameters are not the same ones"
-    return ""
 
 
 def carry_out(
@@ -272,3 +256,25 @@ def _key(checkpoint: Checkpoint, measurement: CheckpointMeasurement) -> dict[str
     key = {"weights": checkpoint.weights, "tokenizer": checkpoint.tokenizer, **measurement.key}
     # The first revision is left out, as in records from before there were revisions.
     return key if measurement.revision == 1 else key | {"revision": measurement.revision}
+
+
+def difference_of_accuracies(accuracy: Accuracy, reference: Accuracy) -> Estimate:
+    """The accuracy minus that of `reference`, on the same n test examples and seeds.
+
+    Examples and seeds are both samples, so both enter the error: s² of the examples' mean differences over n,
+    plus s² of the seeds' differences over S. This counts the noise of a single seed on a single example
+    twice, and hence errs on the large side. Its degrees of freedom are Satterthwaite's (1946, An Approximate
+    Distribution of Estimates of Variance Components).
+    """
+    of_examples = paired_difference(accuracy.correct, reference.correct)
+    of_seeds = paired_difference(accuracy.by_seed, reference.by_seed)
+    parts = [(of.standard_error**2, of.degrees_of_freedom) for of in (of_examples, of_seeds)]
+    variance = sum(part for part, _ in parts)
+    spread = sum(part**2 / freedom for part, freedom in parts)
+    freedom = variance**2 / spread if spread else of_examples.degrees_of_freedom
+    return Estimate(of_examples.value, math.sqrt(variance), of_examples.n, freedom)
+
+
+def constant_accuracy(correct: Float[Tensor, " n"], seeds: int) -> Accuracy:
+    """The accuracy of a predictor that is the same for every seed, such as a constant answer."""
+    return Accuracy("constant", correct, correct.mean().repeat(seeds))

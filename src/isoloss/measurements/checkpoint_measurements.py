@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from isoloss.corpora.labelled_texts import TextTask
 from isoloss.curvature.stopping import Stopping
 from isoloss.files import file_digest
-from isoloss.measurements.compared_checkpoints import Checkpoint
+from isoloss.measurements.compared_checkpoints import FINE_TUNING, LOSS, PROBE, TRACE, Checkpoint
 from isoloss.measurements.fine_tuning import fine_tune_text_seed, fine_tuning_inputs
 from isoloss.measurements.fine_tuning_run import FineTuningSettings
 from isoloss.measurements.labelled_inputs import text_inputs
@@ -26,8 +26,6 @@ from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress, silent
 from isoloss.results.record import Record, Setting
 
-LOSS, TRACE, PROBE, FINE_TUNING = "loss", "trace", "probe", "fine-tuning"
-ACCURACIES = (PROBE, FINE_TUNING)
 SHORTER = {"pretraining_loss": LOSS, "fisher_trace": TRACE}
 """What the two usual quantities of a text are called in a comparison; others by their own names."""
 

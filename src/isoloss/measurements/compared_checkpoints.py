@@ -21,6 +21,10 @@ from isoloss.models.loading import (
 from isoloss.models.tokenizer import load_tokenizer
 from isoloss.progress import Progress, silent
 
+LOSS, TRACE, PROBE, FINE_TUNING = "loss", "trace", "probe", "fine-tuning"
+ACCURACIES = (PROBE, FINE_TUNING)
+"""What is measured of checkpoints, besides other quantities of a text."""
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -129,6 +133,24 @@ def families(checkpoints: Iterable[Checkpoint]) -> list[list[Checkpoint]]:
         else:
             own.append(checkpoint)
     return groups
+
+
+def not_comparable(name: str, first: Checkpoint, second: Checkpoint) -> str:
+    """The reason why a measurement is not comparable between two checkpoints; empty if it is comparable.
+
+    Accuracies on the same task are always comparable. Losses are comparable only if both models predict the
+    same tokens; traces and other quantities, which depend on what the parameters are, only if both models
+    also have the same parameters.
+    """
+    if name in ACCURACIES:
+        return ""
+    if first.prediction != second.prediction:
+        return f"{first.name} is {first.prediction} and {second.name} {second.prediction}"
+    if not first.reads_as(second):
+        return "their tokenizers differ"
+    if name != LOSS and not first.built_as(second):
+        return "their parameters are not the same ones"
+    return ""
 
 
 def _check_configuration(name: str, models: Models) -> None:

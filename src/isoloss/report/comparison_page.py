@@ -8,12 +8,18 @@ from itertools import groupby
 import polars as pl
 from markupsafe import Markup
 
-from isoloss.measurements.checkpoint_comparison import Comparison, not_comparable
-from isoloss.measurements.checkpoint_measurements import ACCURACIES, FINE_TUNING, LOSS, PROBE, TRACE
-from isoloss.measurements.checkpoint_verdicts import MAJORITY, PairVerdict, in_words
-from isoloss.measurements.compared_checkpoints import Checkpoint
-from isoloss.measurements.flatter_verdict import CONFIDENCE, SAME_LOSS
+from isoloss.measurements.checkpoint_comparison import Comparison
+from isoloss.measurements.compared_checkpoints import (
+    ACCURACIES,
+    FINE_TUNING,
+    LOSS,
+    PROBE,
+    TRACE,
+    Checkpoint,
+    not_comparable,
+)
 from isoloss.measurements.task_texts import DESCRIPTION
+from isoloss.measurements.verdicts import CONFIDENCE, MAJORITY, SAME_LOSS, PairVerdict, in_words
 from isoloss.panels import Axis, Categories, Chart, Colour, Dots, Panel
 from isoloss.report.page import Page, Section, drawn
 from isoloss.report.table import cell, html_table

@@ -5,29 +5,19 @@ import pytest
 import torch
 from scipy import stats
 
+from isoloss.measurements.checkpoint_comparison import constant_accuracy, difference_of_accuracies
 from isoloss.measurements.linear_probe import Accuracy
-from isoloss.measurements.paired_difference import (
-    constant_accuracy,
-    difference_of_accuracies,
-    difference_on_common_sentences,
-    interval_of_accuracies,
-    interval_of_difference,
-)
-from isoloss.results.estimate import Estimate
+from isoloss.measurements.verdicts import interval_of_accuracies, interval_of_difference
+from isoloss.results.estimate import Estimate, paired_difference
 
 
 def test_the_interval_is_that_of_a_paired_t_test():
     generator = np.random.default_rng(900)
     a, b = generator.normal(size=(2, 12))
-    found = difference_on_common_sentences(torch.tensor(a), torch.tensor(b))
+    found = paired_difference(torch.tensor(a), torch.tensor(b))
     low, high = found.interval(0.9)
     expected = stats.ttest_rel(a, b).confidence_interval(0.9)
     assert (low, high) == (pytest.approx(expected.low), pytest.approx(expected.high))
-
-
-def test_only_sentences_that_both_have_are_compared():
-    found = difference_on_common_sentences(torch.tensor([1.0, 2.0, 9.0]), torch.tensor([0.0, 0.0]))
-    assert (found.value, found.n) == (1.5, 2)
 
 
 def crossed(generator, n, seeds, of_examples, of_seeds, of_both):

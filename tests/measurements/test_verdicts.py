@@ -7,11 +7,11 @@ import torch
 
 from isoloss.corpora.labelled_texts import LabelledTexts, TextTask
 from isoloss.measurements.checkpoint_comparison import Comparison
-from isoloss.measurements.checkpoint_measurements import LOSS, PROBE, TRACE, accuracy_measurement
-from isoloss.measurements.checkpoint_verdicts import MAJORITY, in_words, verdicts
-from isoloss.measurements.compared_checkpoints import Checkpoint, families
+from isoloss.measurements.checkpoint_measurements import accuracy_measurement
+from isoloss.measurements.compared_checkpoints import LOSS, PROBE, TRACE, Checkpoint, families
 from isoloss.measurements.linear_probe import Accuracy
 from isoloss.measurements.quantity import Measurement
+from isoloss.measurements.verdicts import MAJORITY, in_words, verdicts
 from isoloss.results.record import Record
 
 SHAPES = (("weight", (2, 2)),)
