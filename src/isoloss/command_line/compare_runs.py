@@ -12,7 +12,6 @@ from tyro.conf import Positional
 from isoloss.command_line.show import quantity_in_words, refuse_without_specification, report_damage
 from isoloss.command_line.terminal import starting, table_console
 from isoloss.errors import BadInput
-from isoloss.results.record import as_text
 
 if TYPE_CHECKING:
     from isoloss.stored_runs.run_comparison import Difference
@@ -96,6 +95,8 @@ def _print(
     found: list["Difference"],
     loss: float | None,
 ) -> None:
+    from isoloss.results.record import as_text
+
     console = table_console()
     names = [run.name[:8] for run in runs]
     settings = Table(title="settings that differ")

@@ -10,7 +10,6 @@ from rich.table import Table
 
 from isoloss.command_line.options import Name, refuse_below, usable_seed
 from isoloss.command_line.terminal import progress_display, starting, table_console
-from isoloss.results.record import as_text
 
 if TYPE_CHECKING:
     from isoloss.languages.hmm import HMM
@@ -151,6 +150,7 @@ def search(options: GrammarSearchOptions | HMMSearchOptions) -> None:
 def _search(language_of: "Callable[[int], Language]", task: str, asked: SearchedFor) -> None:
     with starting("language"):
         from isoloss.measurements.room_and_price import SearchRule, search_languages
+        from isoloss.results.record import as_text
 
     refuse_below(1, asked.search, "--search")
     refuse_below(0, asked.show, "--show")

@@ -12,7 +12,6 @@ from tyro.conf import Positional
 
 from isoloss.command_line.show import report_damage, run_as_json
 from isoloss.command_line.terminal import starting, table_console
-from isoloss.results.record import as_text
 
 if TYPE_CHECKING:
     from isoloss.stored_runs.stored_run import StoredRun
@@ -94,6 +93,7 @@ def _table(rows: list[dict[str, str]], without: list[str]) -> Table:
 
 def _row(run: "StoredRun") -> dict[str, str]:
     """The run's cells by their columns' names."""
+    from isoloss.results.record import as_text
     from isoloss.stored_runs.run_filter import QUANTITIES, run_facts, values_of
 
     def one(key: str) -> str:

@@ -13,7 +13,6 @@ from tyro.conf import Positional
 
 from isoloss.command_line.terminal import starting, table_console
 from isoloss.errors import Damaged
-from isoloss.results.record import as_text
 
 if TYPE_CHECKING:
     from isoloss.results.record import Record
@@ -112,6 +111,8 @@ def _checkpoint_line(checkpoint: "StoredCheckpoint") -> str:
 
 
 def _table(checkpoint: "StoredCheckpoint") -> Table:
+    from isoloss.results.record import as_text
+
     table = Table()
     for heading, right in (("quantity", False), ("value", True), ("n", True), ("unit", False), ("on", False)):
         table.add_column(heading, justify="right" if right else "left", overflow="fold")
