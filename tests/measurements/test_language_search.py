@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from isoloss.errors import BadInput
@@ -8,6 +10,7 @@ from isoloss.languages.random_hmm import random_hmm
 from isoloss.measurements.room_and_price import (
     RoomSettings,
     SearchRule,
+    measure_decision,
     measure_room,
     price,
     search_languages,
@@ -41,6 +44,7 @@ def test_every_language_is_ranked_by_its_own_room() -> None:
         language = language_of(candidate.seed)
         assert candidate.room == measure_room(language, language.tasks()[0], QUICK)
         assert candidate.price == price(language, language.tasks()[0])
+        assert candidate.decision == measure_decision(language.tasks()[0])
         assert 0 < candidate.entropy.value < 1.8
 
 
@@ -53,6 +57,17 @@ def test_the_rule_is_what_is_kept() -> None:
     assert kept.with_price == 6
     assert list(kept.ranked) == [c for c in every if rule.has_price(c.price) and rule.has_room(c.room)]
     assert len(kept.ranked) < len(every)
+
+
+def test_only_decided_languages_are_ranked() -> None:
+    every = search_languages(language_of, "prefix-4", range(8), WIDE, QUICK).ranked
+    largest = sorted(candidate.decision.largest.value for candidate in every)
+    found = search_languages(
+        language_of, "prefix-4", range(8), replace(WIDE, least_decided=largest[5]), QUICK
+    )
+    assert found.with_price == 8
+    assert found.decided == len(found.ranked) == 3
+    assert set(found.ranked) <= set(every)
 
 
 def test_progress_counts_languages() -> None:

@@ -1,4 +1,6 @@
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from itertools import product
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from isoloss.languages.random_hmm import random_hmm
 from isoloss.languages.sentences import Sentences
 from isoloss.languages.task import LabelledSentences
 from isoloss.measurements import room_and_price
-from isoloss.measurements.room_and_price import Room, RoomSettings, measure_room, price
+from isoloss.measurements.room_and_price import Room, RoomSettings, measure_decision, measure_room, price
 from isoloss.results.estimate import Estimate
 
 SMALL = RoomSettings(train=500, test=1000)
@@ -35,6 +37,40 @@ class OfFairWords:
 
 
 COINS = random_hmm(words=2, states=2, blocks=1, length=2, seed=0)
+
+
+AMBIGUOUS = """S -> X [0.5] | Y [0.3] | Z [0.2]
+X -> A B [0.5] | B A [0.5]
+Y -> A B [0.6] | A A [0.4]
+Z -> B B [0.1] | A A [0.9]
+A -> 'a' [0.7] | 'b' [0.3]
+B -> 'b' [0.8] | 'c' [0.2]
+"""
+
+
+def test_a_decision_is_that_of_all_sentences_by_hand() -> None:
+    """Every tree is written out: symbol, its right side, the two words."""
+    words = {"A": {"a": 0.7, "b": 0.3}, "B": {"b": 0.8, "c": 0.2}}
+    rules = [("X", "AB", 0.25), ("X", "BA", 0.25), ("Y", "AB", 0.18), ("Y", "AA", 0.12), ("Z", "BB", 0.02)]
+    joint: dict[str, Counter[str]] = defaultdict(Counter)
+    for symbol, (left, right), weight in [*rules, ("Z", "AA", 0.18)]:
+        for (a, p), (b, q) in product(words[left].items(), words[right].items()):
+            joint[a + b][symbol] += weight * p * q
+    ordered = [sorted((*weights.values(), 0.0, 0.0), reverse=True) for weights in joint.values()]
+    largest = sum(first for first, *_ in ordered)
+    gap = sum(first - second for first, second, *_ in ordered)
+    decision = measure_decision(pcfg(parse_grammar(AMBIGUOUS)).tasks()[0], sentences=20_000, seed=4)
+    for measured, exact in ((decision.largest, largest), (decision.gap, gap)):
+        assert measured.standard_error is not None
+        assert 0 < abs(measured.value - exact) < 4 * measured.standard_error < 0.02
+        assert measured.n == 20_000
+
+
+def test_a_label_that_the_words_determine_is_decided() -> None:
+    decision = measure_decision(OfFairWords(both=True), sentences=100)
+    assert (decision.largest, decision.gap) == (Estimate(1.0, 0.0, 100), Estimate(1.0, 0.0, 100))
+    with pytest.raises(BadInput, match="1 sentences leave no error bar; give at least 2"):
+        measure_decision(OfFairWords(both=True), sentences=1)
 
 
 def test_what_one_word_settles_has_no_room() -> None:

@@ -9,8 +9,11 @@ import tyro
 from tyro.conf import subcommand
 
 from isoloss.command_line.language_search import (
+    OF_A_HIERARCHY,
     GrammarSearchOptions,
     GrammarSizes,
+    HierarchySearchOptions,
+    HierarchySizes,
     HMMSearchOptions,
     HMMSizes,
     refuse_small_sizes,
@@ -37,6 +40,24 @@ class GrammarOptions:
     out: Path
     """File to write, in NLTK's notation; one that is there is never overwritten."""
     sizes: Annotated[GrammarSizes, tyro.conf.arg(name="")] = OF_PAPERS_GRAMMAR
+    most_rules: int = 1_000_000
+    """Refuse sizes that give more rules than this; each takes about a kilobyte."""
+    seed: int = 0
+    """Seed of the draw."""
+    json: bool = False
+    """Print what was made as JSON."""
+
+
+@dataclass(frozen=True)
+class HierarchyOptions:
+    """Write a random hierarchy model, a layered grammar whose sentences have one tree each.
+
+    Example: isoloss language hierarchy --out my.pcfg --concentration 4 --seed 1
+    """
+
+    out: Path
+    """File to write, in NLTK's notation; one that is there is never overwritten."""
+    sizes: Annotated[HierarchySizes, tyro.conf.arg(name="")] = OF_A_HIERARCHY
     most_rules: int = 1_000_000
     """Refuse sizes that give more rules than this; each takes about a kilobyte."""
     seed: int = 0
@@ -141,11 +162,13 @@ class LanguageOptions:
 
     kind: (
         Annotated[GrammarOptions, subcommand("grammar")]
+        | Annotated[HierarchyOptions, subcommand("hierarchy")]
         | Annotated[HMMOptions, subcommand("hmm")]
         | Annotated[DyckOptions, subcommand("dyck")]
         | Annotated[CausalLMOptions, subcommand("causal-lm")]
         | Annotated[TeacherOptions, subcommand("teacher")]
         | Annotated[GrammarSearchOptions, subcommand("grammar-search")]
+        | Annotated[HierarchySearchOptions, subcommand("hierarchy-search")]
         | Annotated[HMMSearchOptions, subcommand("hmm-search")]
     )
 
@@ -153,17 +176,17 @@ class LanguageOptions:
 def language(options: LanguageOptions) -> None:
     """Write the file of a language of the requested kind, or rank several."""
     kind = options.kind
-    if isinstance(kind, GrammarSearchOptions | HMMSearchOptions):
+    if isinstance(kind, GrammarSearchOptions | HierarchySearchOptions | HMMSearchOptions):
         search(kind)
         return
     with starting("language"):
         from isoloss.languages.language import kind_of
 
-    if isinstance(kind, GrammarOptions | HMMOptions):
+    if isinstance(kind, GrammarOptions | HierarchyOptions | HMMOptions):
         refuse_small_sizes(kind.sizes)
     refuse_existing(kind.out)
     match kind:
-        case GrammarOptions() | HMMOptions() | DyckOptions():
+        case GrammarOptions() | HierarchyOptions() | HMMOptions() | DyckOptions():
             made = _small_language(kind)
         case CausalLMOptions():
             made = _causal_lm(kind)
@@ -182,7 +205,7 @@ def language(options: LanguageOptions) -> None:
         print(f"{kind.out}: {facts['kind']}, {facts['words']:,} words, sentences of {made.maximum_length}")
 
 
-def _small_language(options: GrammarOptions | HMMOptions | DyckOptions) -> "Language":
+def _small_language(options: GrammarOptions | HierarchyOptions | HMMOptions | DyckOptions) -> "Language":
     """A language whose file holds all of it."""
     from isoloss.files import write_atomically
     from isoloss.languages.dyck import dyck
@@ -190,7 +213,7 @@ def _small_language(options: GrammarOptions | HMMOptions | DyckOptions) -> "Lang
 
     made: WritesItself
     match options:
-        case GrammarOptions(sizes=sizes):
+        case GrammarOptions(sizes=sizes) | HierarchyOptions(sizes=sizes):
             _refuse_more("rules", sizes.rules, options.most_rules, "--most-rules")
             made = sizes.language(usable_seed(options.seed))
         case HMMOptions(sizes=sizes):

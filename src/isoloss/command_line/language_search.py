@@ -1,4 +1,4 @@
-"""`isoloss language grammar-search` and `hmm-search`: random languages ranked by a task's room."""
+"""`isoloss language grammar-search`, `hierarchy-search`, `hmm-search`: languages ranked by a task's room."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from isoloss.measurements.room_and_price import Candidate, Search
     from isoloss.results.estimate import Estimate
     from isoloss.results.record import Record
+
+
+HEADINGS = ("room", "chance", "price (nats)", "largest probability", "gap to second", "entropy (nats)")
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,53 @@ class GrammarSizes:
         upper = self.roots + self.symbols_per_level * (self.levels - 1)
         return upper * self.rules_per_symbol + self.symbols_per_level * self.words_per_preterminal
 
+    @property
+    def task(self) -> str:
+        """The name of the task that is searched for by default."""
+        return f"prefix-{2**self.levels}"
+
     def language(self, seed: int) -> "PCFG":
         """The grammar drawn with this seed."""
         from isoloss.languages.pcfg import pcfg
         from isoloss.languages.random_grammar import random_layered_grammar
 
         return pcfg(random_layered_grammar(**asdict(self), seed=seed))
+
+
+@dataclass(frozen=True)
+class HierarchySizes:
+    """Of a random hierarchy model: a layered grammar whose sentences have one tree each."""
+
+    symbols_per_level: int
+    """Symbols of each level."""
+    words_per_preterminal: int
+    """Words of each symbol of the last level, which no other has."""
+    levels: int
+    """Binary levels above the words; sentences have 2 to this power words."""
+    rules_per_symbol: int
+    """Right sides of each symbol, which no other has."""
+    roots: int
+    """Symbols that the start symbol rewrites to."""
+    concentration: float
+    """Dirichlet parameter of all probabilities; a large number makes rules equally likely."""
+
+    @property
+    def rules(self) -> int:
+        """How many rules the grammar has."""
+        upper = self.roots + self.symbols_per_level * (self.levels - 1)
+        return upper * self.rules_per_symbol + self.symbols_per_level * self.words_per_preterminal
+
+    @property
+    def task(self) -> str:
+        """The name of the task that is searched for by default."""
+        return f"prefix-{2**self.levels}"
+
+    def language(self, seed: int) -> "PCFG":
+        """The grammar drawn with this seed."""
+        from isoloss.languages.pcfg import pcfg
+        from isoloss.languages.random_grammar import random_hierarchy_grammar
+
+        return pcfg(random_hierarchy_grammar(**asdict(self), seed=seed))
 
 
 @dataclass(frozen=True)
@@ -68,6 +112,11 @@ class HMMSizes:
     emission_concentration: float
     """Dirichlet parameter of the words of a state."""
 
+    @property
+    def task(self) -> str:
+        """The name of the task that is searched for by default."""
+        return f"state-{self.length // 2 + 1}"
+
     def language(self, seed: int) -> "HMM":
         """The model drawn with this seed."""
         from isoloss.languages.random_hmm import random_hmm
@@ -75,7 +124,11 @@ class HMMSizes:
         return random_hmm(**asdict(self), seed=seed)
 
 
-def refuse_small_sizes(sizes: GrammarSizes | HMMSizes) -> None:
+OF_A_HIERARCHY = HierarchySizes(3, 2, 3, 3, 3, 2.0)
+"""Six words, and every pair of the three symbols of a level has a parent."""
+
+
+def refuse_small_sizes(sizes: GrammarSizes | HierarchySizes | HMMSizes) -> None:
     """Raise BadInput for a number of words, states, ... below 1."""
     for field in fields(sizes):
         if field.type is int:
@@ -98,6 +151,8 @@ class SearchedFor:
     """The least room allowed."""
     most_chance: float = 0.5
     """The highest share allowed for the most common label."""
+    least_decided: float = 0.0
+    """The lowest mean of the label's posterior probability allowed; 1 if sentences determine labels."""
     show: Annotated[int, tyro.conf.arg(metavar="N")] = 20
     """How many of the best to print; JSON has them all."""
     json: bool = False
@@ -121,6 +176,22 @@ class GrammarSearchOptions:
 
 
 @dataclass(frozen=True)
+class HierarchySearchOptions:
+    """Rank random hierarchy models, whose labels are decided, by a task's room and price.
+
+    They are layered grammars in which each pair of symbols and each word has one parent at most (Cagnetta et
+    al. 2024), with random probabilities. See grammar-search for room and price.
+
+    Example: isoloss language hierarchy-search --search 200 --dearest 0.05
+    """
+
+    task: Name = None
+    """The task to evaluate; by default the root symbol of the whole sentence."""
+    sizes: Annotated[HierarchySizes, tyro.conf.arg(name="")] = OF_A_HIERARCHY
+    asked: Annotated[SearchedFor, tyro.conf.arg(name="")] = SearchedFor()
+
+
+@dataclass(frozen=True)
 class HMMSearchOptions:
     """Rank random hidden Markov models by a task's room, among those whose price is within bounds.
 
@@ -136,15 +207,11 @@ class HMMSearchOptions:
     asked: Annotated[SearchedFor, tyro.conf.arg(name="")] = SearchedFor()
 
 
-def search(options: GrammarSearchOptions | HMMSearchOptions) -> None:
+def search(options: GrammarSearchOptions | HierarchySearchOptions | HMMSearchOptions) -> None:
     """Rank random languages, one per seed."""
     sizes = options.sizes
     refuse_small_sizes(sizes)
-    if isinstance(sizes, GrammarSizes):
-        usual = f"prefix-{2**sizes.levels}"
-    else:
-        usual = f"state-{sizes.length // 2 + 1}"
-    _search(sizes.language, options.task or usual, options.asked)
+    _search(sizes.language, options.task or sizes.task, options.asked)
 
 
 def _search(language_of: "Callable[[int], Language]", task: str, asked: SearchedFor) -> None:
@@ -155,7 +222,7 @@ def _search(language_of: "Callable[[int], Language]", task: str, asked: Searched
     refuse_below(1, asked.search, "--search")
     refuse_below(0, asked.show, "--show")
     first = usable_seed(asked.first_seed)
-    rule = SearchRule(asked.cheapest, asked.dearest, asked.least_room, asked.most_chance)
+    rule = SearchRule(asked.cheapest, asked.dearest, asked.least_room, asked.most_chance, asked.least_decided)
     with progress_display() as progress:
         seeds = range(first, first + asked.search)
         found = search_languages(language_of, task, seeds, rule, progress=progress)
@@ -163,19 +230,19 @@ def _search(language_of: "Callable[[int], Language]", task: str, asked: Searched
         print(dumps(_as_json(found)))
         return
     table = Table(title=f"{found.task}, most room first", title_justify="left", caption=_summary(found))
-    for heading in ("seed", "room", "chance", "price (nats)", "entropy (nats)"):
+    table.add_column("seed", justify="right")
+    for heading in HEADINGS:
         table.add_column(heading, justify="right")
     for candidate in found.ranked[: asked.show]:
-        estimates = (candidate.room.room, candidate.room.chance, candidate.price, candidate.entropy)
-        shown = (as_text(e.value, e.standard_error) for e in estimates)
+        shown = (as_text(e.value, e.standard_error) for e in _estimates(candidate).values())
         table.add_row(str(candidate.seed), *shown)
     table_console().print(table)
 
 
 def _summary(found: "Search") -> str:
     return (
-        f"of {found.searched:,} languages, {found.with_price:,} have a price within bounds, and "
-        f"{len(found.ranked):,} of these have room"
+        f"of {found.searched:,} languages, {found.with_price:,} have a price within bounds, "
+        f"{found.decided:,} of these are decided, and {len(found.ranked):,} of these have room"
     )
 
 
@@ -185,18 +252,24 @@ def _as_json(found: "Search") -> dict[str, Any]:
         "searched": found.searched,
         "with_task": found.with_task,
         "with_price": found.with_price,
+        "decided": found.decided,
         "ranked": [_candidate_as_json(candidate) for candidate in found.ranked],
     }
 
 
 def _candidate_as_json(candidate: "Candidate") -> dict[str, Any]:
-    shown: dict[str, Estimate | Record] = {
+    numbers: dict[str, Any] = {"seed": candidate.seed}
+    for name, estimate in _estimates(candidate).items():
+        numbers |= {name: estimate.value, f"{name}_error": estimate.standard_error}
+    return numbers
+
+
+def _estimates(candidate: "Candidate") -> "dict[str, Estimate | Record]":
+    return {
         "room": candidate.room.room,
         "chance": candidate.room.chance,
         "price": candidate.price,
+        "largest_probability": candidate.decision.largest,
+        "gap_to_second": candidate.decision.gap,
         "entropy": candidate.entropy,
     }
-    numbers: dict[str, Any] = {"seed": candidate.seed}
-    for name, estimate in shown.items():
-        numbers |= {name: estimate.value, f"{name}_error": estimate.standard_error}
-    return numbers

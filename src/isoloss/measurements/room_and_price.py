@@ -1,4 +1,4 @@
-"""Room and price: what a language and a task can show, known before any model is trained.
+"""Room, price and decision: what a language and a task can show, known before any model is trained.
 
 **Room** is how much of a task cannot be read off the words: 1 - the accuracy of a linear probe on one-hot
 words. Since labels are the argmax of the posterior, the ceiling is 1. Without room, a probe's accuracy on a
@@ -9,6 +9,9 @@ of the exact masked distribution given a narrow context (see `languages.narrow_c
 exact distribution given all words, which is E_x mean_t KL(Pr(. | x_{-t}) || Pr(. | narrow context of t)). If
 the price exceeds the KL of trained models, every model must have learnt the label's structure; if it is far
 below, none has a reason to.
+
+**Decision** is how probable the label, the posterior's argmax, is. If the largest probability hardly exceeds
+the second, labels hinge on differences of probability that cost next to no loss.
 
 `search_languages` looks among random languages for those whose task has room at a price worth paying.
 """
@@ -43,6 +46,7 @@ ENUMERATED = 1 << 17
 """Languages of at most so many different sentences (in kinds of words) have an exact price."""
 
 PRICED_SENTENCES = 2000
+DECIDED_SENTENCES = 2000
 SENTENCES_AT_ONCE = 2048
 
 
@@ -138,6 +142,37 @@ def measure_room(
     return Room(task.name, mean_over_sentences(1 - accuracy.correct), chance, settings)
 
 
+@dataclass(frozen=True)
+class Decision:
+    """Of a task's exact posteriors, the mean `largest` probability and its mean `gap` to the second largest.
+
+    1 and 1 if every sentence determines the label. `gap` is 0 for two classes that are always equally
+    probable, and `largest` is then one half. Errors are over the sentences.
+    """
+
+    largest: Estimate
+    gap: Estimate
+
+
+def measure_decision(task: Task, sentences: int = DECIDED_SENTENCES, seed: int = 0) -> Decision:
+    """The decision of a task's posterior, on freshly drawn sentences.
+
+    Raises BadInput for fewer than two sentences.
+
+    >>> from isoloss.languages.notation import parse_grammar
+    >>> from isoloss.languages.pcfg import pcfg
+    >>> text = "S -> X [0.5] | Y [0.5]; X -> A A [1]; Y -> A A [0.6] | B B [0.4]; A -> 'a' [1]; B -> 'b' [1]"
+    >>> decision = measure_decision(pcfg(parse_grammar(text.replace("; ", chr(10)))).tasks()[0], 20_000)
+    >>> round(decision.largest.value, 1), round(decision.gap.value, 1)  # 0.5 + 0.2 and 0.5 - 0.3 + 0.2
+    (0.7, 0.4)
+    """
+    if sentences < 2:
+        raise BadInput(f"{sentences} sentences leave no error bar; give at least 2")
+    generator = torch.Generator().manual_seed(derived_seed(seed, f"decision of {task.name}"))
+    largest, second = task.sample(sentences, generator).posterior.topk(2, dim=1).values.unbind(1)
+    return Decision(mean_over_sentences(largest), mean_over_sentences(largest - second))
+
+
 def price(language: Language, task: Task, sentences: int = PRICED_SENTENCES, seed: int = 0) -> Record | None:
     """The price of one of the language's tasks, in nats; None if no narrow context is defined.
 
@@ -192,13 +227,15 @@ class SearchRule:
     """Which languages are ranked by the room of their task: those within these inclusive bounds.
 
     Prices are in nats. The default bounds are half the lower and twice the upper end of 0.001 to 0.004 nats,
-    the KL at which small models on small languages plateau.
+    the KL at which small models on small languages plateau. `least_decided` bounds the mean largest
+    probability of the task's posterior, which by default is not bounded.
     """
 
     cheapest: float = 0.0005
     dearest: float = 0.008
     least_room: float = LEAST_ROOM
     most_chance: float = MOST_CHANCE
+    least_decided: float = 0.0
 
     def __post_init__(self) -> None:
         if self.cheapest > self.dearest:
@@ -214,6 +251,10 @@ class SearchRule:
         """Whether room and chance lie within the bounds."""
         return room.room.value >= self.least_room and room.chance.value <= self.most_chance
 
+    def is_decided(self, decision: Decision) -> bool:
+        """Whether the posterior's largest probability is high enough."""
+        return decision.largest.value >= self.least_decided
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -222,17 +263,22 @@ class Candidate:
     seed: int
     room: Room
     price: Record
+    decision: Decision
     entropy: Estimate
 
 
 @dataclass(frozen=True)
 class Search:
-    """The `ranked` languages, most room first; of `searched` ones, `with_task` have the task, and so on."""
+    """The `ranked` languages, most room first; of `searched` ones, `with_task` have the task, and so on.
+
+    `decided` counts those whose price is within bounds and whose posterior is decided.
+    """
 
     task: str
     searched: int
     with_task: int
     with_price: int
+    decided: int
     ranked: tuple[Candidate, ...]
 
 
@@ -246,7 +292,7 @@ def search_languages(
 ) -> Search:
     """Evaluate `language_of(seed)` for every seed by `rule`; a pure function of its arguments.
 
-    The price, which takes less time, is checked first: languages with a price out of bounds are not probed.
+    Price and decision, which take less time, are checked first: languages without are not probed.
     Raises BadInput if none of the languages has the task, or the task has no price.
 
     >>> from isoloss.languages.pcfg import pcfg
@@ -257,7 +303,7 @@ def search_languages(
     """
     rule = rule or SearchRule()
     ranked: list[Candidate] = []
-    with_task = with_price = 0
+    with_task = with_price = decided = 0
     names: set[str] = set()
     for number, seed in enumerate(seeds):
         language = language_of(seed)
@@ -268,15 +314,18 @@ def search_languages(
             priced = _price(language, tasks[task])
             if rule.has_price(priced):
                 with_price += 1
-                room = measure_room(language, tasks[task], settings)
-                if rule.has_room(room):
-                    ranked.append(Candidate(seed, room, priced, _entropy(language)))
+                decision = measure_decision(tasks[task])
+                if rule.is_decided(decision):
+                    decided += 1
+                    room = measure_room(language, tasks[task], settings)
+                    if rule.has_room(room):
+                        ranked.append(Candidate(seed, room, priced, decision, _entropy(language)))
         progress("languages", number + 1, len(seeds), f"{len(ranked)} with room at a price within bounds")
     if not with_task:
         choices = ", ".join(sorted(names)) or "other dials"
         raise BadInput(f"no language of this kind has a task {task!r}; choose {choices}")
     ranked.sort(key=lambda candidate: -candidate.room.room.value)
-    return Search(task, len(seeds), with_task, with_price, tuple(ranked))
+    return Search(task, len(seeds), with_task, with_price, decided, tuple(ranked))
 
 
 def _price(language: Language, task: Task) -> Record:
