@@ -1,17 +1,25 @@
 import pytest
 import torch
 
-from isoloss.experiments.chosen_languages import headline_grammar, second_grammar, small_hmm, third_grammar
+from isoloss.experiments.chosen_languages import (
+    decided_grammar,
+    headline_grammar,
+    second_grammar,
+    small_hmm,
+    third_grammar,
+)
 from isoloss.languages.language import Language
 from isoloss.languages.pcfg import PCFG
 from isoloss.measurements.entropy import entropies
-from isoloss.measurements.room_and_price import SearchRule, measure_room, price
+from isoloss.measurements.room_and_price import SearchRule, measure_decision, measure_room, price
 
 GRAMMARS = {
     "headline": (headline_grammar(), 1.3927),
     "second": (second_grammar(), 1.4432),
     "third": (third_grammar(), 1.3177),
+    "decided": (decided_grammar(), 1.4622),
 }
+DECIDED = SearchRule(cheapest=0.002, dearest=0.05, least_room=0.3, least_decided=0.8)
 
 
 @pytest.mark.parametrize("name", GRAMMARS)
@@ -45,12 +53,21 @@ def test_the_hmm_has_a_task_for_each_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "name"),
-    [*((language, "prefix-8") for language, _ in GRAMMARS.values()), (small_hmm(), "state-5")],
+    ("language", "name", "rule"),
+    [
+        (headline_grammar(), "prefix-8", SearchRule()),
+        (second_grammar(), "prefix-8", SearchRule()),
+        (third_grammar(), "prefix-8", SearchRule()),
+        (decided_grammar(), "prefix-8", DECIDED),
+        (small_hmm(), "state-5", SearchRule()),
+    ],
 )
-def test_they_pass_the_rule_that_they_were_searched_by(language: Language, name: str) -> None:
+def test_they_pass_the_rule_that_they_were_searched_by(
+    language: Language, name: str, rule: SearchRule
+) -> None:
     (task,) = [task for task in language.tasks() if task.name == name]
-    rule, priced = SearchRule(), price(language, task)
+    priced = price(language, task)
     assert priced is not None
     assert rule.has_price(priced)
+    assert rule.is_decided(measure_decision(task))
     assert rule.has_room(measure_room(language, task))
